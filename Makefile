@@ -1,0 +1,35 @@
+# The two commands are `make report` and `make test`; `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+STUDY ?= quick
+RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
+
+help:  ## list what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## install what is missing: Debian packages (apt) and the Python environment (uv.lock)
+	@scripts/setup
+
+report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick)
+	@scripts/run-study --config study=$(STUDY)
+
+test: setup  ## every check and test
+	@$(RUN) ruff check --quiet
+	@$(RUN) ruff format --check --quiet
+	@$(RUN) snakefmt --check --quiet Snakefile workflow
+	@$(RUN) snakemake --lint
+	@shellcheck scripts/setup scripts/run-study scripts/guest/* .ci/run
+	@$(RUN) nbstripout --verify notebooks/*.ipynb
+	@$(RUN) pytest -n 2 --dist loadgroup tests
+
+bench: setup  ## speed of the engine against a bare loop, side by side
+	@$(RUN) python tests/bench_engine.py
+
+lab: setup  ## open the notebooks in JupyterLab
+	@$(RUN) jupyter lab notebooks
+
+clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
+	rm -rf data/plan data/raw data/guest data/tables data/results report/*/ logs .snakemake
+
+.PHONY: help setup report test bench lab clean

@@ -1,0 +1,137 @@
+-- One filter for both formats: executed notebooks in, a document out.
+-- 1. Code cells become their outputs; their code is dropped, or folded (HTML, cells of an appendix).
+-- 2. Outputs in Markdown and HTML are parsed, so that tables and figures are native in both formats.
+-- 3. Figures and tables are numbered in their order, and links without words ([](#tbl-x)) get that number as words.
+
+local html = FORMAT:match("html") ~= nil
+local numbers, counts = {}, { Figure = 0, Table = 0 }
+
+local function tagged(cell, tag)
+  return (cell.attributes.tags or ""):find('"' .. tag .. '"', 1, true) ~= nil
+end
+
+-- The richest representation of an output: HTML, then Markdown; plain text only if there is nothing else.
+local function parse(output)
+  for _, format in ipairs({ "html", "markdown" }) do
+    for _, block in ipairs(output.content) do
+      if block.t == "RawBlock" and block.format == format then
+        return pandoc.read(block.text, format, PANDOC_READER_OPTIONS).blocks
+      end
+    end
+  end
+  return output.content
+end
+
+local function cell(div)
+  if not div.classes:includes("cell") then return nil end
+  if tagged(div, "parameters") or tagged(div, "injected-parameters") or tagged(div, "title") then return {} end
+  local appendix = div.attributes.appendix
+  local blocks = pandoc.Blocks({})
+  for _, block in ipairs(div.content) do
+    if block.t == "CodeBlock" and div.classes:includes("code") then
+      if html and appendix then
+        blocks:insert(pandoc.RawBlock("html", '<details class="code"><summary>Code</summary>'))
+        blocks:insert(block)
+        blocks:insert(pandoc.RawBlock("html", "</details>"))
+      end
+    elseif block.t == "Div" and block.classes:includes("output") then
+      if not block.classes:includes("stream") then blocks:extend(parse(block)) end
+    else
+      blocks:insert(block)
+    end
+  end
+  if not appendix then return blocks end
+  -- An appendix is one level down, and its anchors are its own.
+  local function own(identifier)
+    return identifier ~= "" and appendix:lower() .. "-" .. identifier or ""
+  end
+  return blocks:walk({
+    Header = function(header)
+      header.identifier = own(header.identifier)
+      if header.level == 1 then header.content:insert(1, pandoc.Str("Appendix " .. appendix .. ". ")) end
+      header.level = header.level + 1
+      return header
+    end,
+    -- The body shows some tables of an appendix too: the first of a name is the one that links mean.
+    Table = function(element)
+      if numbers[element.identifier] then element.identifier = own(element.identifier) end
+      return element
+    end,
+  })
+end
+
+-- Remember which names the body uses before the appendices are seen.
+local function note(kind)
+  return function(element)
+    if element.identifier ~= "" then numbers[element.identifier] = kind end
+  end
+end
+
+local function number(kind)
+  return function(element)
+    local caption = element.caption.long
+    if #caption == 0 then return nil end
+    counts[kind] = counts[kind] + 1
+    local name = kind .. " " .. counts[kind]
+    if element.identifier ~= "" then numbers[element.identifier] = name end
+    local first = pandoc.Strong({ pandoc.Str(name .. ".") })
+    caption[1] = pandoc.Plain(pandoc.Inlines({ first, pandoc.Space() }) .. caption[1].content)
+    element.caption.long = caption
+    return element
+  end
+end
+
+local function refer(link)
+  if #link.content > 0 or link.target:sub(1, 1) ~= "#" then return nil end
+  local name = numbers[link.target:sub(2)]
+  if not name or name:sub(-1):match("%d") == nil then error("no figure or table is named " .. link.target) end
+  link.content = { pandoc.Str((name:gsub(" ", "\u{a0}"))) }
+  return link
+end
+
+-- No line ends between a number and its unit.
+local units = { ns = true, ["µs"] = true, ms = true, s = true, B = true, KiB = true, MiB = true, GiB = true, ["%"] = true }
+local function bind(inlines)
+  for i = 2, #inlines - 1 do
+    local before, after = inlines[i - 1], inlines[i + 1]
+    if inlines[i].t == "Space" and before.t == "Str" and after.t == "Str" then
+      if before.text:match("%d$") and units[(after.text:gsub("[.,;:)]+$", ""))] then inlines[i] = pandoc.Str("\u{a0}") end
+    end
+  end
+  return inlines
+end
+
+-- In HTML a table scrolls sideways inside a box of its own, with its caption outside.
+local function box(element)
+  local caption = element.caption.long
+  if not html or #caption == 0 then return nil end
+  local identifier = element.identifier
+  element.caption, element.identifier = {}, ""
+  local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Table"
+  local scroll = pandoc.Div({ element }, pandoc.Attr("", { "scroll" }, { tabindex = "0", role = "region", ["aria-label"] = label }))
+  return pandoc.Figure({ scroll }, { long = caption }, pandoc.Attr(identifier, { "table" }))
+end
+
+-- Likewise a figure, whose text must not shrink on a phone.
+local function frame(element)
+  if not html or element.classes:includes("table") then return nil end
+  element.content = { pandoc.Div(element.content, pandoc.Attr("", { "scroll" }, { tabindex = "0", role = "region", ["aria-label"] = "Figure" })) }
+  return element
+end
+
+function Pandoc(doc)
+  local body, appendices = pandoc.Blocks({}), pandoc.Blocks({})
+  for _, block in ipairs(doc.blocks) do
+    if block.attributes and block.attributes.appendix then
+      appendices:insert(block)
+    else
+      body:extend(cell(block) or { block })
+    end
+  end
+  body:walk({ Figure = note("Figure"), Table = note("Table") })
+  for _, block in ipairs(appendices) do body:extend(cell(block)) end
+  body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
+  body = body:walk({ Link = refer, Inlines = bind })
+  doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
+  return doc
+end

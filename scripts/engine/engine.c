@@ -1,0 +1,581 @@
+/* engine run JOB: runs the steps of a job, one JSON object a line on standard output.
+ *
+ * A job is text: one step a line, `verb<TAB>key=value<TAB>key=value...`; \t \n \\ stand for tab, line feed, backslash.
+ * The first step that fails ends the work; the steps after the line `teardown` run in any case.
+ */
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIELDS = 256, TAIL_BYTES = 4096, DEVICES = 32 };
+
+struct step {
+    char *verb;
+    int fields;
+    char *key[FIELDS], *value[FIELDS];
+};
+
+static char reason[2048]; /* why the job failed; empty while all is well */
+static bool timed_out;
+static struct tree tree;
+static int devices;
+static char device[DEVICES][64];
+
+static __attribute__((format(printf, 1, 2))) void failed(const char *format, ...) {
+    va_list a;
+    if (*reason) return; /* the first reason is the cause */
+    va_start(a, format);
+    vsnprintf(reason, sizeof reason, format, a);
+    va_end(a);
+}
+
+/* ---- reading a job ------------------------------------------------------------------------------------------ */
+static const char *get(const struct step *s, const char *key, const char *otherwise) {
+    for (int i = 0; i < s->fields; i++)
+        if (!strcmp(s->key[i], key)) return s->value[i];
+    return otherwise;
+}
+static const char *need(const struct step *s, const char *key) {
+    const char *v = get(s, key, NULL);
+    if (!v) failed("job: step %s has no %s", s->verb, key);
+    return v ? v : "";
+}
+static uint64_t number(const struct step *s, const char *key) { return strtoull(need(s, key), NULL, 10); }
+
+static void unescape(char *s) {
+    char *to = s;
+    for (; *s; s++) {
+        if (*s == '\\' && s[1]) {
+            s++;
+            *to++ = *s == 't' ? '\t' : *s == 'n' ? '\n' : *s;
+        } else *to++ = *s;
+    }
+    *to = 0;
+}
+
+static void parse(char *line, struct step *s) {
+    s->fields = 0;
+    s->verb = strsep(&line, "\t");
+    for (char *field; (field = strsep(&line, "\t"));) {
+        char *eq = strchr(field, '=');
+        if (!eq || s->fields == FIELDS) {
+            failed("job: step %s: '%s' is not key=value, or there are more than %d fields", s->verb, field, FIELDS);
+            s->verb = NULL; /* a malformed step is not run */
+            return;
+        }
+        *eq = 0;
+        unescape(eq + 1);
+        s->key[s->fields] = field;
+        s->value[s->fields++] = eq + 1;
+    }
+}
+
+static char *slurp(const char *path, size_t *size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    size_t n = 0, room = 1 << 16;
+    char *text = malloc(room + 1);
+    for (ssize_t r; text && (r = read(fd, text + n, room - n)) > 0;) {
+        n += (size_t)r;
+        if (n == room) text = realloc(text, (room *= 2) + 1);
+    }
+    close(fd);
+    if (text) text[n] = 0;
+    if (size) *size = n;
+    return text;
+}
+
+/* ---- output --------------------------------------------------------------------------------------------------- */
+void json_text(FILE *f, const char *s, size_t n) {
+    putc('"', f);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
+        else if (c == '\n') fputs("\\n", f);
+        else if (c < 0x20) fprintf(f, "\\u%04x", c);
+        else putc(c < 0x7f ? c : '?', f);
+    }
+    putc('"', f);
+}
+static void json_key(const char *key, const char *s) {
+    printf(",\"%s\":", key);
+    json_text(stdout, s, strlen(s));
+}
+static void json_number(const char *key, uint64_t v) { printf(",\"%s\":%llu", key, (unsigned long long)v); }
+
+/* ---- running commands ------------------------------------------------------------------------------------------- */
+struct result {
+    int exit, signal;
+    bool late;
+    uint64_t wall, user, system;
+    char tail[TAIL_BYTES + 1];
+    size_t tail_bytes;
+};
+
+static uint64_t microseconds(struct timeval t) { return ((uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_usec) * 1000u; }
+
+static uint64_t oom_kills(void) {
+    char *text = slurp("/proc/vmstat", NULL), *at = text ? strstr(text, "\noom_kill ") : NULL;
+    uint64_t n = at ? strtoull(at + 10, NULL, 10) : 0;
+    free(text);
+    return n;
+}
+
+static void run(char **argv, char **env, int envs, const char *cwd, uint64_t limit_s, struct result *r) {
+    memset(r, 0, sizeof *r);
+    /* Output goes to memory, not through a pipe: nobody has to be woken to drain it while the clock runs. */
+    int out = memfd_create("output", MFD_CLOEXEC);
+    struct rusage usage;
+    int status = 0;
+    uint64_t start = now_ns();
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        setpgid(0, 0);
+        int null = open("/dev/null", O_RDONLY);
+        if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
+        if (*cwd && chdir(cwd)) {
+            dprintf(2, "cannot enter %s: %s", cwd, strerror(errno));
+            _exit(126);
+        }
+        for (int i = 0; i < envs; i++) putenv(env[i]);
+        execvp(argv[0], argv);
+        dprintf(2, "cannot run %s: %s", argv[0], strerror(errno));
+        _exit(127);
+    }
+    if (child < 0) {
+        r->exit = 126;
+        return;
+    }
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    while (wait4(child, &status, WNOHANG, &usage) != child) {
+        uint64_t spent = now_ns() - start, limit = limit_s * 1000000000u;
+        if (spent >= limit && !r->late) {
+            r->late = true;
+            kill(-child, SIGKILL);
+        }
+        uint64_t wait = r->late ? 1000000000u : limit - spent;
+        struct timespec t = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
+        sigtimedwait(&chld, NULL, &t); /* SIGCHLD is blocked, so none is lost between wait4 and here */
+    }
+    r->wall = now_ns() - start;
+    r->user = microseconds(usage.ru_utime);
+    r->system = microseconds(usage.ru_stime);
+    r->exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    r->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    off_t size = lseek(out, 0, SEEK_END), from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+    ssize_t n = pread(out, r->tail, TAIL_BYTES, from);
+    r->tail_bytes = n > 0 ? (size_t)n : 0;
+    while (r->tail_bytes && strchr("\n ", r->tail[r->tail_bytes - 1])) r->tail_bytes--;
+    r->tail[r->tail_bytes] = 0;
+    close(out);
+}
+
+static int collect(const struct step *s, const char *key, char **list) {
+    int n = 0;
+    for (int i = 0; i < s->fields; i++)
+        if (!strcmp(s->key[i], key)) list[n++] = s->value[i];
+    list[n] = NULL;
+    return n;
+}
+
+static void run_step(const struct step *s, struct result *r) {
+    char *argv[FIELDS + 1], *env[FIELDS + 1];
+    uint64_t kills = oom_kills();
+    if (!collect(s, "arg", argv)) return failed("job: step %s has no arg", s->verb);
+    int envs = collect(s, "env", env);
+    run(argv, env, envs, get(s, "cwd", ""), strtoull(get(s, "limit_s", "600"), NULL, 10), r);
+    const char *stage = get(s, "stage", get(s, "name", s->verb)), *last = strrchr(r->tail, '\n');
+    last = last ? last + 1 : r->tail;
+    if (r->late) {
+        timed_out = true;
+        failed("%s: %s was stopped at its time limit of %s s", stage, argv[0], get(s, "limit_s", "600"));
+    } else if (oom_kills() > kills) failed("%s: out of memory: the kernel killed a process while %s ran", stage, argv[0]);
+    else if (r->signal) failed("%s: %s was ended by signal %d", stage, argv[0], r->signal);
+    else if (r->exit) failed("%s: %s exited with %d: %s", stage, argv[0], r->exit, *last ? last : "no output");
+}
+
+static void json_argv(const struct step *s) {
+    const char *comma = "";
+    printf(",\"argv\":[");
+    for (int i = 0; i < s->fields; i++) {
+        if (strcmp(s->key[i], "arg")) continue;
+        printf("%s", comma);
+        json_text(stdout, s->value[i], strlen(s->value[i]));
+        comma = ",";
+    }
+    putchar(']');
+}
+static void json_result(const struct result *r) {
+    json_number("exit", (uint64_t)r->exit);
+    json_number("signal", (uint64_t)r->signal);
+    printf(",\"output\":");
+    json_text(stdout, r->tail, r->tail_bytes);
+}
+
+static bool is_mounted(const char *path) {
+    char *text = slurp("/proc/self/mountinfo", NULL), at[PATH_BYTES];
+    bool found = false;
+    for (char *lines = text, *line; lines && (line = strsep(&lines, "\n"));)
+        found = found || (sscanf(line, "%*s %*s %*s %*s %1023s", at) == 1 && !strcmp(at, path));
+    free(text);
+    return found;
+}
+
+static void step_exec(const struct step *s) {
+    struct result r = {0};
+    const char *path = get(s, "if_mounted", NULL);
+    if (path && !is_mounted(path)) return;
+    run_step(s, &r);
+    printf("{\"event\":\"command\"");
+    json_key("stage", need(s, "stage"));
+    json_argv(s);
+    json_number("wall_ns", r.wall);
+    json_result(&r);
+    printf("}\n");
+}
+
+/* ---- small steps -------------------------------------------------------------------------------------------------- */
+static void step_write(const struct step *s) {
+    const char *path = need(s, "path"), *text = need(s, "text");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) failed("cannot write '%s' to %s: %s", text, path, strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
+static void step_mkdir(const struct step *s) {
+    if (mkdir(need(s, "path"), 0755) && errno != EEXIST) failed("cannot make %s: %s", need(s, "path"), strerror(errno));
+}
+
+/* The kernel's random numbers follow from the seed: UUIDs and hash seeds that mkfs or the kernel draws are then part of the input. */
+static void step_seed(const struct step *s) {
+    int pool[2 + 8] = {256, 32}; /* struct rand_pool_info: bits of entropy, bytes, the bytes */
+    uint64_t value = number(s, "value");
+    for (uint64_t i = 0; i < 4; i++, value += UINT64_C(0x9e3779b97f4a7c15)) memcpy(pool + 2 + 2 * i, &value, sizeof value);
+    int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || ioctl(fd, RNDADDENTROPY, pool) || ioctl(fd, RNDRESEEDCRNG))
+        failed("cannot seed the kernel's random numbers: %s", strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
+static void step_clock(void) {
+    enum { READS = 1000 };
+    uint64_t start = now_ns(), end = start;
+    for (int i = 0; i < READS; i++) end = now_ns();
+    printf("{\"event\":\"clock\",\"read_ns\":%llu}\n", (unsigned long long)((end - start) / READS));
+}
+
+static void step_drop(void) {
+    sync();
+    int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "3", 1) < 0) failed("cannot drop the caches: %s", strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
+/* Keeps a tool and its libraries in memory, so that a cold phase reads the test file system and not the tool from its image. */
+static void pin(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    void *at = MAP_FAILED;
+    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED || mlock(at, (size_t)st.st_size)) failed("cannot keep %s in memory: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+}
+static void step_pin(const struct step *s) {
+    const char *tool = need(s, "tool");
+    char where[PATH_BYTES], *path = strdup(getenv("PATH")), *dirs = path;
+    for (char *dir; (dir = strsep(&dirs, ":"));) {
+        snprintf(where, sizeof where, "%s/%s", dir, tool);
+        if (!access(where, X_OK)) break;
+        *where = 0;
+    }
+    free(path);
+    if (!*where) return failed("the lab has no %s", tool);
+    pin(where);
+    struct result r;
+    char *argv[] = {"/lib64/ld-linux-x86-64.so.2", "--list", where, NULL};
+    run(argv, NULL, 0, "", 60, &r);
+    if (r.exit) return; /* a static program or a script has no libraries */
+    for (char *lines = r.tail, *line; (line = strsep(&lines, "\n"));) {
+        char *at = strchr(line, '/'), *end = at ? strstr(at, " (") : NULL;
+        if (!end) continue;
+        *end = 0;
+        pin(at);
+    }
+}
+
+/* What the kernel says is mounted, not what was asked for. */
+static void step_mounted(const struct step *s) {
+    const char *path = need(s, "path"), *type = need(s, "type");
+    char *text = slurp("/proc/self/mountinfo", NULL), *lines = text, found[PATH_BYTES * 4] = "";
+    for (char *line; lines && (line = strsep(&lines, "\n"));) { /* the last mount on a path is the one on top */
+        char at[PATH_BYTES];
+        if (sscanf(line, "%*s %*s %*s %*s %1023s", at) == 1 && !strcmp(at, path)) snprintf(found, sizeof found, "%s", line);
+    }
+    free(text);
+    char at_options[PATH_BYTES] = "", kind[64] = "", source[PATH_BYTES] = "", options[PATH_BYTES] = "";
+    char *dash = strstr(found, " - ");
+    if (!dash) return failed("nothing is mounted on %s", path);
+    sscanf(found, "%*s %*s %*s %*s %*s %1023s", at_options);
+    sscanf(dash, " - %63s %1023s %1023s", kind, source, options);
+    struct statvfs v;
+    if (statvfs(path, &v)) return failed("cannot inspect %s: %s", path, strerror(errno));
+    printf("{\"event\":\"mounted\"");
+    json_key("source", source);
+    json_key("type", kind);
+    json_key("mount_options", at_options);
+    json_key("super_options", options);
+    json_number("block_bytes", v.f_frsize);
+    json_number("total_bytes", (uint64_t)v.f_blocks * v.f_frsize);
+    json_number("free_bytes", (uint64_t)v.f_bfree * v.f_frsize);
+    printf("}\n");
+    if (strcmp(kind, type)) failed("%s is a %s file system, not %s", path, kind, type);
+    char all[2 * PATH_BYTES + 4];
+    snprintf(all, sizeof all, ",%s,%s,", at_options, options);
+    for (int i = 0; i < s->fields; i++) {
+        char want[PATH_BYTES];
+        if (strcmp(s->key[i], "expect")) continue;
+        snprintf(want, sizeof want, ",%s,", s->value[i]);
+        if (!strstr(all, want)) failed("the kernel does not report the mount option %s: it says %s,%s", s->value[i], at_options, options);
+    }
+}
+
+/* ---- devices -------------------------------------------------------------------------------------------------------- */
+struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight; };
+
+static struct counters sample(void) {
+    struct counters sum = {0};
+    for (int i = 0; i < devices; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "/sys/block/%s/stat", device[i]);
+        unsigned long long v[17] = {0};
+        char *text = slurp(path, NULL), *at = text;
+        for (int k = 0; at && k < 17; k++) v[k] = strtoull(at, &at, 10);
+        if (!text) failed("cannot read the counters of %s", device[i]);
+        free(text);
+        sum.reads += v[0], sum.read_bytes += v[2] * 512, sum.writes += v[4], sum.written_bytes += v[6] * 512;
+        sum.in_flight += v[8], sum.busy_ns += v[9] * 1000000, sum.discards += v[11], sum.flushes += v[15];
+    }
+    return sum;
+}
+
+static void step_devices(const struct step *s) {
+    devices = 0;
+    for (int i = 0; i < s->fields && devices < DEVICES; i++)
+        if (!strcmp(s->key[i], "name")) snprintf(device[devices++], sizeof device[0], "%s", s->value[i]);
+}
+
+/* Waits until the devices have been idle for a second, so that one phase's leftovers are not charged to the next. */
+enum { SETTLE_STEP_MS = 100, SETTLE_QUIET = 10, SETTLE_LIMIT = 1200 };
+static uint64_t settle(bool *settled) {
+    uint64_t start = now_ns();
+    struct counters last = sample();
+    int quiet = 0;
+    for (int i = 0; devices && quiet < SETTLE_QUIET && i < SETTLE_LIMIT; i++) {
+        usleep(SETTLE_STEP_MS * 1000);
+        struct counters c = sample();
+        quiet = c.reads == last.reads && c.writes == last.writes && c.discards == last.discards && !c.in_flight ? quiet + 1 : 0;
+        last = c;
+    }
+    *settled = !devices || quiet == SETTLE_QUIET;
+    return now_ns() - start;
+}
+
+static void step_settle(void) {
+    bool settled;
+    uint64_t waited = settle(&settled);
+    printf("{\"event\":\"settle\",\"settle_ns\":%llu}\n", (unsigned long long)waited);
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------------ */
+static void step_tree(const struct step *s) {
+    memset(&tree, 0, sizeof tree);
+    snprintf(tree.root, sizeof tree.root, "%s", need(s, "root"));
+    tree.seed = number(s, "seed");
+    tree.files = number(s, "files");
+    tree.directories = number(s, "directories");
+    tree.fan_out = number(s, "fan_out");
+    tree.size_max = number(s, "size_max");
+    tree.size_median = strtod(need(s, "size_median"), NULL);
+    tree.size_sigma = strtod(need(s, "size_sigma"), NULL);
+    if (!tree.files || !tree.directories || !tree.fan_out) failed("job: a tree needs files, directories and fan_out above zero");
+    tree_pool(tree.seed);
+}
+
+static uint64_t sync_path(const char *path) {
+    uint64_t start = now_ns();
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || syncfs(fd)) failed("cannot sync %s: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return now_ns() - start;
+}
+
+static void json_histogram(const struct histogram *h) {
+    if (!h->count) {
+        printf(",\"latency\":null");
+        return;
+    }
+    printf(",\"latency\":{\"sub_bucket_bits\":%d", SUB_BITS);
+    json_number("count", h->count);
+    json_number("sum_ns", h->sum);
+    json_number("min_ns", h->min);
+    json_number("max_ns", h->max);
+    printf(",\"buckets\":[");
+    const char *comma = "";
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        if (!h->bucket[i]) continue;
+        printf("%s[%u,%llu]", comma, i, (unsigned long long)h->bucket[i]);
+        comma = ",";
+    }
+    printf("]}");
+}
+
+static void step_phase(const struct step *s) {
+    static struct histogram h;
+    const char *name = need(s, "name"), *kind = need(s, "operation");
+    bool exec = !strcmp(kind, "exec");
+    const struct operation *op = exec ? NULL : operation_find(kind);
+    if (!exec && !op) return failed("job: phase %s: the engine has no operation %s", name, kind);
+    memset(&h, 0, sizeof h);
+    h.min = UINT64_MAX;
+    struct outcome o = {0};
+    struct result r = {0};
+    struct rusage u0, u1;
+    struct counters before = sample();
+    getrusage(RUSAGE_SELF, &u0);
+    uint64_t start = now_ns();
+    if (exec) run_step(s, &r);
+    else operation_run(op, &tree, !strcmp(get(s, "order", "tree"), "random"), &h, &o);
+    uint64_t worked = now_ns() - start;
+    uint64_t synced = sync_path(need(s, "sync"));
+    uint64_t wall = now_ns() - start;
+    getrusage(RUSAGE_SELF, &u1);
+    struct counters after = sample();
+    if (o.error == ENOSPC) failed("%s: no space left on the device after %llu items", name, (unsigned long long)o.items);
+    else if (o.error) failed("%s: %s: %s", name, o.where, strerror(o.error));
+    bool settled;
+    uint64_t waited = settle(&settled);
+    printf("{\"event\":\"phase\"");
+    json_key("name", name);
+    json_key("cache", need(s, "cache"));
+    json_key("operation", kind);
+    if (exec) json_argv(s);
+    json_number("wall_ns", wall);
+    json_number("user_ns", exec ? r.user : microseconds(u1.ru_utime) - microseconds(u0.ru_utime));
+    json_number("system_ns", exec ? r.system : microseconds(u1.ru_stime) - microseconds(u0.ru_stime));
+    json_number("sync_ns", synced);
+    json_number("driver_ns", wall - synced - (exec ? r.wall : h.sum < worked ? h.sum : worked));
+    json_number("settle_ns", waited);
+    printf(",\"settled\":%s", settled ? "true" : "false");
+    json_number("items", exec ? number(s, "items") : o.items);
+    json_number("bytes", o.bytes);
+    json_result(&r);
+    if (devices) {
+        printf(",\"device\":{\"reads\":%llu", (unsigned long long)(after.reads - before.reads));
+        json_number("read_bytes", after.read_bytes - before.read_bytes);
+        json_number("writes", after.writes - before.writes);
+        json_number("written_bytes", after.written_bytes - before.written_bytes);
+        json_number("flushes", after.flushes - before.flushes);
+        json_number("discards", after.discards - before.discards);
+        json_number("busy_ns", after.busy_ns - before.busy_ns);
+        printf("}");
+    } else printf(",\"device\":null");
+    json_histogram(&h);
+    printf("}\n");
+}
+
+static void step_verify(const struct step *s) {
+    struct outcome o = {0};
+    const char *root = get(s, "root", tree.root);
+    tree_verify(&tree, root, &o);
+    printf("{\"event\":\"verification\"");
+    json_key("name", need(s, "name"));
+    json_number("files", o.items);
+    json_number("bytes", o.bytes);
+    json_number("mismatches", o.mismatches);
+    printf(",\"digest\":\"%016llx\"}\n", (unsigned long long)o.digest);
+    if (o.error) failed("verification of %s: %s", root, strerror(o.error));
+    else if (o.mismatches)
+        failed("verification of %s: %llu of %llu files are not what was written, the first is %s", root,
+            (unsigned long long)o.mismatches, (unsigned long long)o.items, o.where);
+}
+
+/* Says once why the job failed. */
+static void announce(void) {
+    static bool told;
+    if (*reason && !told) {
+        printf("{\"event\":\"failed\",\"timeout\":%s", timed_out ? "true" : "false");
+        json_key("reason", reason);
+        printf("}\n");
+        told = true;
+    }
+    fflush(stdout);
+}
+
+/* ---- the job --------------------------------------------------------------------------------------------------------------- */
+static void step_run(const struct step *s) {
+    if (!strcmp(s->verb, "exec")) step_exec(s);
+    else if (!strcmp(s->verb, "phase")) step_phase(s);
+    else if (!strcmp(s->verb, "verify")) step_verify(s);
+    else if (!strcmp(s->verb, "mounted")) step_mounted(s);
+    else if (!strcmp(s->verb, "tree")) step_tree(s);
+    else if (!strcmp(s->verb, "settle")) step_settle();
+    else if (!strcmp(s->verb, "devices")) step_devices(s);
+    else if (!strcmp(s->verb, "write")) step_write(s);
+    else if (!strcmp(s->verb, "mkdir")) step_mkdir(s);
+    else if (!strcmp(s->verb, "pin")) step_pin(s);
+    else if (!strcmp(s->verb, "drop")) step_drop();
+    else if (!strcmp(s->verb, "seed")) step_seed(s);
+    else if (!strcmp(s->verb, "clock")) step_clock();
+    else failed("job: the engine has no step %s", s->verb);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3 || strcmp(argv[1], "run")) {
+        fprintf(stderr, "usage: engine run JOB\n");
+        return 2;
+    }
+    size_t size;
+    char *text = slurp(argv[2], &size);
+    if (!text) {
+        fprintf(stderr, "engine: cannot read %s: %s\n", argv[2], strerror(errno));
+        return 2;
+    }
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &chld, NULL);
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    bool teardown = false;
+    for (char *line = text, *next; line && *line; line = next) { /* the first NUL ends the text: a lab may pad it */
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        if (!strcmp(line, "teardown")) teardown = true;
+        else if (*line && (teardown || !*reason)) {
+            struct step s;
+            parse(line, &s);
+            if (s.verb) step_run(&s);
+        }
+        announce();
+    }
+    printf("{\"event\":\"end\"}\n");
+    return 0;
+}

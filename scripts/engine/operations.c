@@ -1,0 +1,213 @@
+/* The metadata operations. Names are made a chunk ahead, so that between two clock readings there is only the operation. */
+#include "engine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { CHUNK = 256 };
+#define FAILED UINT64_MAX /* returned by an operation; errno says why */
+
+static uint64_t op_mkdir(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to, (void)c;
+    return mkdirat(root, path, 0755) ? FAILED : 0;
+}
+static uint64_t op_rmdir(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to, (void)c;
+    return unlinkat(root, path, AT_REMOVEDIR) ? FAILED : 0;
+}
+static uint64_t op_create(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to;
+    int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (fd < 0) return FAILED;
+    uint64_t left = c->size, head = left < sizeof c->header ? left : sizeof c->header;
+    struct iovec v[2] = {{(void *)(uintptr_t)c->header, head}, {(void *)(uintptr_t)pool_at(c->offset), 0}};
+    for (int first = 1; left; first = 0) {
+        uint64_t body = left - (first ? head : 0);
+        v[1].iov_len = body < POOL_STEP ? body : POOL_STEP;
+        uint64_t want = v[1].iov_len + (first ? head : 0);
+        ssize_t n = first ? writev(fd, v, 2) : write(fd, v[1].iov_base, v[1].iov_len);
+        if (n < 0 || (uint64_t)n != want) { /* a short write to a regular file means that the space ran out */
+            int error = n < 0 ? errno : ENOSPC;
+            close(fd);
+            errno = error;
+            return FAILED;
+        }
+        left -= want;
+    }
+    return close(fd) ? FAILED : c->size;
+}
+static uint64_t op_stat(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to, (void)c;
+    struct stat s;
+    return fstatat(root, path, &s, AT_SYMLINK_NOFOLLOW) ? FAILED : 0;
+}
+static uint8_t read_buffer[1 << 17];
+static uint64_t op_read(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to, (void)c;
+    int fd = openat(root, path, O_RDONLY);
+    if (fd < 0) return FAILED;
+    uint64_t bytes = 0;
+    ssize_t n;
+    while ((n = read(fd, read_buffer, sizeof read_buffer)) > 0) bytes += (uint64_t)n;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return n < 0 ? FAILED : bytes;
+}
+static uint64_t op_rename(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)c;
+    return renameat(root, path, root, to) ? FAILED : 0;
+}
+static uint64_t op_unlink(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+    (void)t, (void)i, (void)to, (void)c;
+    return unlinkat(root, path, 0) ? FAILED : 0;
+}
+
+static const struct operation operations[] = {
+    {"make-tree", true, false, op_mkdir}, {"create", false, false, op_create}, {"stat", false, false, op_stat},
+    {"read", false, false, op_read},      {"rename", false, false, op_rename}, {"remove", false, false, op_unlink},
+    {"remove-tree", true, true, op_rmdir},
+};
+const struct operation *operation_find(const char *name) {
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (!strcmp(operations[i].name, name)) return &operations[i];
+    return NULL;
+}
+
+static void fail(struct outcome *o, int error, const char *path) {
+    o->error = error;
+    snprintf(o->where, sizeof o->where, "%s", path);
+}
+
+/* Runs op on every file (or directory) of the tree. random: in the seeded random order, else in the order of the tree. */
+void operation_run(const struct operation *op, struct tree *t, bool random, struct histogram *h, struct outcome *o) {
+    static char paths[CHUNK][PATH_BYTES], targets[CHUNK][PATH_BYTES];
+    static struct content contents[CHUNK];
+    static uint64_t clock[CHUNK + 1];
+    bool create = op->run == op_create, rename = op->run == op_rename;
+    uint64_t n = op->on_directories ? t->directories : t->files, first = 0;
+    if (op->on_directories) { /* number 0 is the root itself: made first, removed last */
+        first = 1;
+        if (!op->backwards && mkdir(t->root, 0755)) return fail(o, errno, t->root);
+    }
+    int root = open(t->root, O_RDONLY | O_DIRECTORY);
+    if (root < 0) return fail(o, errno, t->root);
+    struct tree renamed = *t;
+    renamed.generation++;
+    for (uint64_t done = first; done < n && !o->error;) {
+        unsigned k = 0;
+        for (; k < CHUNK && done + k < n; k++) {
+            uint64_t i = done + k;
+            if (op->backwards) i = n - 1 - (i - first);
+            if (random) i = permute(t->seed, n, i);
+            if (op->on_directories) tree_directory(t, i, paths[k]);
+            else tree_file(t, i, paths[k]);
+            if (rename) tree_file(&renamed, i, targets[k]);
+            if (create) contents[k] = tree_content(t, i);
+        }
+        clock[0] = now_ns();
+        for (unsigned j = 0; j < k; j++) {
+            uint64_t bytes = op->run(root, t, done + j, paths[j], targets[j], &contents[j]);
+            clock[j + 1] = now_ns();
+            if (__builtin_expect(bytes == FAILED, 0)) {
+                fail(o, errno, paths[j]);
+                k = j;
+                break;
+            }
+            o->bytes += bytes;
+        }
+        for (unsigned j = 0; j < k; j++) histogram_add(h, clock[j + 1] - clock[j]);
+        done += k;
+        o->items += k;
+    }
+    close(root);
+    if (op->on_directories && !o->error) {
+        o->items++;
+        if (op->backwards && rmdir(t->root)) fail(o, errno, t->root);
+    }
+    if (rename && !o->error) t->generation++;
+}
+
+/* Reads every file below `root` and compares it with what the generator says; also looks for files that should not be there. */
+static uint64_t count_names(int parent, const char *name, const char *skip) {
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) return 0;
+    uint64_t n = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, skip)) continue;
+        struct stat s;
+        if (fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW)) continue;
+        n += S_ISDIR(s.st_mode) ? count_names(dirfd(d), e->d_name, skip) : 1;
+    }
+    closedir(d);
+    return n;
+}
+
+static uint64_t digest_add(uint64_t h, const uint8_t *p, size_t n) { /* FNV-1a over 64-bit words, the rest bytewise */
+    for (uint64_t w; n >= sizeof w; p += sizeof w, n -= sizeof w) {
+        memcpy(&w, p, sizeof w);
+        h = (h ^ w) * 0x100000001b3u;
+    }
+    for (; n; p++, n--) h = (h ^ *p) * 0x100000001b3u;
+    return h;
+}
+
+static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, size_t n) {
+    while (n) {
+        const uint8_t *want;
+        size_t run;
+        if (at < sizeof c->header) {
+            want = (const uint8_t *)c->header + at;
+            run = sizeof c->header - at;
+        } else {
+            uint64_t inside = (at - sizeof c->header) % POOL_STEP;
+            want = pool_at(c->offset + inside);
+            run = POOL_STEP - inside;
+        }
+        if (run > n) run = n;
+        if (memcmp(data, want, run)) return false;
+        at += run, data += run, n -= run;
+    }
+    return true;
+}
+
+static bool same_content(int fd, const struct content *c, struct outcome *o) {
+    uint64_t at = 0;
+    bool same = true;
+    ssize_t n;
+    while ((n = read(fd, read_buffer, sizeof read_buffer)) > 0) {
+        same = same && same_at(c, at, read_buffer, (size_t)n);
+        o->digest = digest_add(o->digest, read_buffer, (size_t)n);
+        at += (uint64_t)n;
+    }
+    o->bytes += at;
+    return n == 0 && same && at == c->size;
+}
+
+void tree_verify(const struct tree *t, const char *where, struct outcome *o) {
+    char path[PATH_BYTES];
+    o->digest = 0xcbf29ce484222325u;
+    int root = open(where, O_RDONLY | O_DIRECTORY);
+    if (root < 0) return fail(o, errno, where);
+    for (uint64_t i = 0; i < t->files; i++) {
+        size_t n = tree_file(t, i, path);
+        struct content c = tree_content(t, i);
+        o->digest = digest_add(o->digest, (const uint8_t *)path, n);
+        int fd = openat(root, path, O_RDONLY | O_NOFOLLOW);
+        if (fd < 0 || !same_content(fd, &c, o)) {
+            if (!o->mismatches++) snprintf(o->where, sizeof o->where, "%s", path);
+        }
+        if (fd >= 0) close(fd);
+        o->items++;
+    }
+    uint64_t there = count_names(root, ".", ".git"); /* a clone brings its repository along */
+    if (there > t->files) o->mismatches += there - t->files;
+    close(root);
+}

@@ -1,0 +1,92 @@
+/* Names, sizes, contents and order of a synthetic tree, each a pure function of (seed, index). */
+#include "engine.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint64_t mix(uint64_t x) { /* splitmix64 (S. Vigna, public domain algorithm) */
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+static uint64_t hash3(uint64_t seed, uint64_t stream, uint64_t i) { return mix(mix(seed * 31 + stream) ^ i); }
+enum stream { NAMES = 1, SIZES = 64, HEADERS, OFFSETS, DIRECTORIES, POOL };
+
+static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+/* 4 to 12 random characters, '_', then the index in base 36: unique, of varied length, in random hash order. */
+static size_t put_name(uint64_t h, uint64_t i, char *out) {
+    size_t n = 0, length = 4 + (h & 7) + ((h >> 3) & 1);
+    for (h >>= 4; n < length; h /= 36) out[n++] = digits[h % 36];
+    out[n++] = '_';
+    char low[16];
+    size_t k = 0;
+    do low[k++] = digits[i % 36];
+    while (i /= 36);
+    while (k) out[n++] = low[--k];
+    out[n] = 0;
+    return n;
+}
+
+size_t tree_directory(const struct tree *t, uint64_t dir, char *out) {
+    if (dir == 0) {
+        out[0] = 0;
+        return 0;
+    }
+    uint64_t parent = (dir - 1) / t->fan_out;
+    size_t n = tree_directory(t, parent, out);
+    if (parent) out[n++] = '/';
+    return n + put_name(hash3(t->seed, DIRECTORIES, dir), dir, out + n);
+}
+
+size_t tree_file(const struct tree *t, uint64_t file, char *out) {
+    /* Neighbours share a directory; the division spreads the files evenly. */
+    uint64_t dir = (uint64_t)((unsigned __int128)file * t->directories / t->files);
+    size_t n = tree_directory(t, dir, out);
+    if (n) out[n++] = '/';
+    return n + put_name(hash3(t->seed, NAMES + t->generation, file), file, out + n);
+}
+
+uint64_t tree_size(const struct tree *t, uint64_t file) {
+    /* Lognormal; the normal deviate is the sum of twelve uniforms minus six, exact in any arithmetic. */
+    uint64_t sum = 0, h = hash3(t->seed, SIZES, file);
+    for (int i = 0; i < 4; i++, h = mix(h)) sum += (h & 0xfffff) + ((h >> 20) & 0xfffff) + ((h >> 40) & 0xfffff);
+    double z = (double)sum / 0x100000 - 6.0;
+    double size = t->size_median * exp(t->size_sigma * z);
+    return size >= (double)t->size_max ? t->size_max : (uint64_t)size;
+}
+
+static uint64_t pool[POOL_BYTES / 8];
+const uint8_t *pool_at(uint64_t offset) { return (const uint8_t *)pool + offset; }
+
+void tree_pool(uint64_t seed) {
+    /* One word in eight is random, the others come from a table of 256: zstd shrinks it about as much as source code. */
+    uint64_t table[256], r = hash3(seed, POOL, 0);
+    for (int i = 0; i < 256; i++) table[i] = mix(r + (uint64_t)i);
+    for (size_t i = 0; i < POOL_BYTES / 8; i++) {
+        r ^= r << 13, r ^= r >> 7, r ^= r << 17; /* xorshift64 (G. Marsaglia, 2003) */
+        pool[i] = (r >> 61) ? table[(r >> 32) & 255] : r;
+    }
+}
+
+struct content tree_content(const struct tree *t, uint64_t file) {
+    uint64_t h = hash3(t->seed, HEADERS, file);
+    return (struct content){{h, mix(h)}, tree_size(t, file), hash3(t->seed, OFFSETS, file) % (POOL_BYTES - POOL_STEP)};
+}
+
+uint64_t permute(uint64_t seed, uint64_t n, uint64_t i) {
+    /* Four Feistel rounds over the next even power of two, walked until the value falls inside 0..n-1. */
+    unsigned half = 1;
+    while (half < 31 && (1ull << (2 * half)) < n) half++;
+    uint64_t mask = (1ull << half) - 1;
+    do {
+        uint64_t l = i >> half, r = i & mask;
+        for (uint64_t round = 0; round < 4; round++) {
+            uint64_t next = l ^ (mix(seed + (round << 40) + r) & mask);
+            l = r, r = next;
+        }
+        i = (l << half) | r;
+    } while (i >= n);
+    return i;
+}

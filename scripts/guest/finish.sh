@@ -1,0 +1,43 @@
+#!/bin/sh
+# Finish the unpacked guest tree ($1): mmdebstrap runs this as its extract hook, as root or as the root of a user namespace.
+# It stands in for the few install scripts whose work the guest needs, and drops what no trial can use.
+set -eu
+root=$1
+
+# The lock: exactly what was unpacked, one package=version a line.
+# shellcheck disable=SC2016 # dpkg-deb expands this, not the shell
+for deb in "$root"/var/cache/apt/archives/*.deb; do
+    dpkg-deb --show --showformat='${Package}=${Version}\n' "$deb"
+done | LC_ALL=C sort > "$root/packages.lock"
+
+cd "$root"
+rm -rf usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/lintian usr/share/bash-completion usr/share/zsh \
+    usr/share/initramfs-tools usr/share/gitweb var/lib/systemd
+
+# Hardware that the guest does not have.
+cd usr/lib/modules/*
+release=${PWD##*/}
+(
+    cd kernel
+    rm -rf sound net/bluetooth net/mac80211 net/wireless
+    cd drivers
+    rm -rf bluetooth gpu hid hwmon iio infiniband input isdn leds media mfd mmc mtd platform power staging thunderbolt usb video
+    cd net
+    rm -rf can ethernet phy usb wireless wwan
+)
+cd "$root"
+
+# The guest loads modules inside of trials: unpacking them there would cost more instructions than the module itself.
+find "usr/lib/modules/$release" -name '*.ko.xz' -exec chroot . xz -d {} +
+chroot . depmod "$release"
+chroot . ldconfig
+
+mkdir -p media mnt opt srv
+cp usr/share/base-passwd/passwd.master etc/passwd
+cp usr/share/base-passwd/group.master etc/group
+ln -sf mawk usr/bin/awk
+ln -sf /proc/self/mounts etc/mtab
+echo reprofs > etc/hostname
+printf '127.0.0.1 localhost reprofs\n' > etc/hosts
+: > etc/fstab
+rm -f etc/resolv.conf

@@ -1,0 +1,136 @@
+"""The command line: reprofs COMMAND. Every rule of the workflow calls one of these."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from reprofs.errors import UserError
+
+# Modules are imported where they are used: a trial must not wait for pandas.
+
+
+def main() -> None:
+    """Entry point; a UserError becomes one sentence and exit code 2."""
+    arguments = parser().parse_args()
+    try:
+        arguments.run(arguments)
+    except UserError as error:
+        sys.exit(fail(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def fail(error: UserError) -> int:
+    """Prints the sentence; returns the exit code."""
+    print(f"reprofs: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="reprofs", description="The file-system benchmark whose results anyone can reproduce.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    def catalog_options(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument(
+            "--extra-filesystem-dir", action="append", metavar="FOLDER", help="further folder with file-system files"
+        )
+
+    sub = command("plan", _plan, "Check a study and print its trials in order; with --output also write the plan.")
+    sub.add_argument("study")
+    sub.add_argument("--output", type=Path, metavar="FILE")
+    catalog_options(sub)
+
+    sub = command("guest", _guest, "Build the engine and the guest image, or find them in the cache; write the manifest.")
+    sub.add_argument("--output", type=Path, required=True, metavar="FILE")
+
+    sub = command("trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial.")
+    for name in ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale"):
+        sub.add_argument(f"--{name}", required=True)
+    sub.add_argument("--round", type=int, required=True)
+    sub.add_argument("--seed", type=int, required=True)
+    sub.add_argument("--output", type=Path, required=True, metavar="FILE")
+    sub.add_argument("--order", type=int, help="place in the randomised order of a study")
+    sub.add_argument("--time-limit", type=float, default=1800.0, metavar="SECONDS", help="of the host (default 1800)")
+    catalog_options(sub)
+
+    sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
+    sub.add_argument("plan", type=Path)
+    sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
+    sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+
+    sub = command("report", _report, "Render executed notebooks as one HTML file and one PDF.")
+    sub.add_argument("notebooks", type=Path)
+    sub.add_argument("--study", type=Path, required=True, metavar="FILE", help="study.json of the tables")
+    sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+    return top
+
+
+def _catalog(arguments):
+    from reprofs.catalog import Catalog
+    from reprofs.plan import read_config
+
+    extra = arguments.extra_filesystem_dir
+    return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None)["extra_filesystem_dirs"])
+
+
+def _plan(arguments) -> None:
+    from reprofs import plan
+
+    catalog = _catalog(arguments)
+    if arguments.output:
+        plan.write_plan(arguments.study, catalog, arguments.output)
+    else:
+        print(plan.table(plan.make_plan(arguments.study, catalog)))
+
+
+def _guest(arguments) -> None:
+    from reprofs import engine, files, guest
+    from reprofs.labs import die_with_parent
+
+    die_with_parent()
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    guest.build(files.cache_folder(), arguments.output, engine.build(files.cache_folder()), say)
+
+
+def _trial(arguments) -> None:
+    from reprofs import progress, trial
+    from reprofs.labs import die_with_parent
+    from reprofs.plan import CELL
+
+    die_with_parent()
+    if arguments.round < 1:
+        raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
+    if arguments.seed < 0:
+        raise UserError(f"--seed is {arguments.seed}, but must not be negative.")
+    cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
+    started = time.monotonic()
+    record = trial.run_trial(cell, _catalog(arguments), arguments.output, arguments.time_limit)
+    print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+
+
+def _dataset(arguments) -> None:
+    from reprofs import dataset
+
+    dataset.build(arguments.plan, arguments.raw, arguments.output)
+
+
+def _report(arguments) -> None:
+    from reprofs import report
+
+    report.render(arguments.notebooks, arguments.output, arguments.study)

@@ -1,0 +1,411 @@
+"""Raw records -> tidy tables. The only place where a raw record is taken apart.
+
+`build` reads the plan of a study and the raw record of each of its trials and writes, for identical input, identical
+bytes: trials.parquet, phases.parquet, latency.parquet, study.json, dictionary.csv. environment.json describes the
+hosts and the lab, and therefore differs from run to run. `load` reads the folder back for the notebooks.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import shlex
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from jsonschema import Draft202012Validator
+
+from .errors import UserError
+
+RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
+CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]
+
+# Columns that every table begins with: which trial a row belongs to.
+_IDENTITY = """
+trial        | string |    | Name of the trial: the stem of its raw record
+label        | string |    | File system, with its variant after a plus sign unless that is "default"
+role         | string |    | contender, or ceiling: a bound that takes no part in ranks and winners
+status       | string |    | ok, failed, skipped, timeout, or missing when there is no record
+lab          | string |    | Where the trial ran and whose clock it read
+stack        | string |    | Block devices under the file system
+profile      | string |    | What each block device behaves like
+filesystem   | string |    | Name of the file system's descriptor
+variant      | string |    | Name of the set of make and mount options
+workload     | string |    | Name of the workload's descriptor
+scale        | string |    | Name of the workload's set of parameters
+round        | int64  |    | Repetition of all cells; every round has its own seed
+seed         | int64  |    | Seed of names, sizes, order and hash functions
+order        | int64  |    | Place in the randomised order of the study
+"""
+
+# The data dictionary and the schema of the tables in one: column | type | unit | meaning.
+_TABLES = {
+    "trials": _IDENTITY
+    + """
+reason               | string |       | Why the trial has no complete result; empty when it has
+clock_name           | string |       | What the lab's clock counts
+clock_read_ns        | int64  | ns    | Cost of one reading of the clock
+devices              | string |       | Block devices with size, completion time and bandwidth
+make_command         | string |       | Command that made the file system, as executed
+mount_command        | string |       | Command that mounted it, as executed
+mounted_type         | string |       | Type of the mounted file system, read back from the kernel
+mounted_options      | string |       | Mount options, read back from the kernel
+mounted_block_bytes  | int64  | bytes | Block size of the mounted file system
+mounted_total_bytes  | int64  | bytes | Size of the mounted file system
+mounted_free_bytes   | int64  | bytes | Free space directly after mounting
+commands             | int64  |       | Commands executed outside the measured phases
+commands_failed      | int64  |       | Those of them that ended with an exit code or by a signal
+phases               | int64  |       | Measured phases in the record
+verified_files       | int64  |       | Files whose content was compared after it was written
+verified_bytes       | int64  | bytes | Size of those files
+verified_mismatches  | int64  |       | Files that differed
+verified_digest      | string |       | Digests of names and contents, one a verification
+""",
+    "phases": _IDENTITY
+    + """
+position             | int64   |       | Place of the phase in its trial, from 0
+phase                | string  |       | Name of the phase
+cache                | string  |       | State of the caches before the phase: cold or warm
+operation            | string  |       | Operation of the load engine, or exec for a command
+command              | string  |       | Command line of an exec phase, otherwise empty
+wall_ns              | int64   | ns    | Time of the whole phase: operations, the driver's share, the final sync
+user_ns              | int64   | ns    | User CPU time of the process that did the work
+system_ns            | int64   | ns    | System CPU time of the process that did the work
+sync_ns              | int64   | ns    | Share of wall_ns spent in the final sync
+driver_ns            | int64   | ns    | Share of wall_ns spent in the driver itself: names, content, order
+settle_ns            | int64   | ns    | Waiting after the phase, outside wall_ns, until the device was idle
+items                | int64   |       | Things done: files, directories or commands
+bytes                | int64   | bytes | Content read or written by the operations
+wall_ns_per_item     | double  | ns    | wall_ns / items; empty when there are no items
+exit                 | int64   |       | Exit code of the phase
+device_reads         | int64   |       | Read requests completed by the block devices; empty without a device
+device_read_bytes    | int64   | bytes | Bytes read from the block devices
+device_writes        | int64   |       | Write requests completed by the block devices
+device_written_bytes | int64   | bytes | Bytes written to the block devices
+device_flushes       | int64   |       | Flush requests completed by the block devices
+device_discards      | int64   |       | Discard requests completed by the block devices
+device_busy_ns       | int64   | ns    | Time with at least one request under way
+cold_proved          | bool    |       | Whether device reads prove cold caches; empty if that cannot be proved
+cold_method          | string  |       | How the caches were made cold; empty for a warm phase
+cold_read_bytes      | int64   | bytes | Bytes read from the device, the proof
+cold_why             | string  |       | Why that is a proof, or why there is none
+latency_count        | int64   |       | Single operations in the latency histogram; empty for exec
+latency_sum_ns       | int64   | ns    | Sum of their latencies
+latency_min_ns       | int64   | ns    | Shortest operation
+latency_max_ns       | int64   | ns    | Longest operation
+""",
+    "latency": _IDENTITY
+    + """
+phase        | string |    | Name of the phase
+cache        | string |    | State of the caches before the phase: cold or warm
+lower_ns     | int64  | ns | Lower bound of the bucket, included
+upper_ns     | int64  | ns | Upper bound of the bucket, not included
+count        | int64  |    | Operations whose latency is in the bucket
+""",
+}
+_SORT = {"trials": ["trial"], "phases": ["trial", "position"], "latency": ["trial", "phase", "cache", "lower_ns"]}
+
+
+def dictionary() -> list[dict]:
+    """The data dictionary: one row a column, with the keys table, column, type, unit, meaning."""
+    return [
+        dict(
+            zip(("table", "column", "type", "unit", "meaning"), [table, *map(str.strip, line.split("|"))], strict=True)
+        )
+        for table, text in _TABLES.items()
+        for line in text.strip().splitlines()
+        if line
+    ]
+
+
+def build(plan: Path, raw: Path, output: Path) -> None:
+    """Write the tables of a study into the folder `output`, replacing it as a whole.
+
+    `plan` is the plan's JSON; `raw` the folder with one `<trial id>.json` for each of its trials. A trial without a
+    record becomes a row with status missing; a record of no trial of this plan is not part of the study and not read.
+    Raises UserError for a plan or record that is not valid, naming file and key.
+    """
+    plan, raw, output = Path(plan), Path(raw), Path(output)
+    content = _read_json(plan)
+    records = _read_records(plan, content, raw)
+    tables = {"trials": [], "phases": [], "latency": []}
+    for trial in content["trials"]:
+        record = records.get(trial["id"])
+        identity = _identity(trial, content, record)
+        tables["trials"].append(_trial_row(identity, record))
+        for position, phase in enumerate(_phases(record)):
+            tables["phases"].append(_phase_row(identity, position, phase))
+            tables["latency"] += _latency_rows(identity, phase)
+    partial = output.with_name(output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        for name, rows in tables.items():
+            pq.write_table(_table(name, rows), partial / f"{name}.parquet")
+        study = {key: value for key, value in content.items() if key != "trials"}
+        _write_json(partial / "study.json", study)
+        _write_json(partial / "environment.json", summarise_environments(records))
+        (partial / "dictionary.csv").write_text(_csv(dictionary()))
+        shutil.rmtree(output, ignore_errors=True)
+        partial.rename(output)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the tables to {output}: {error.strerror}; free space or choose another folder."
+        ) from None
+
+
+def bucket_bounds(index: int) -> tuple[int, int]:
+    """Bounds [lower, upper) in ns of a bucket of the log-linear histogram with 64 sub-buckets an octave."""
+    if index < 128:
+        return index, index + 1
+    exponent = (index >> 6) - 1
+    lower = ((index & 63) | 64) << exponent
+    return lower, lower + (1 << exponent)
+
+
+def summarise_environments(records: dict[str, dict]) -> dict:
+    """Environments of all records in one: for each key its distinct values, each with the number of records.
+
+    What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum.
+    """
+    environments = [record["environment"] for _, record in sorted(records.items())]
+    started = sorted(e["started"] for e in environments if e.get("started"))
+    seconds = [e["host_seconds"] for e in environments if e.get("host_seconds") is not None]
+    values: dict[str, Counter] = {}
+    for environment in environments:
+        for key, value in _flatten(environment):
+            values.setdefault(key, Counter())[value] += 1
+    return {
+        "records": len(environments),
+        "first_started": started[0] if started else None,
+        "last_started": started[-1] if started else None,
+        "host_seconds_sum": round(sum(seconds), 3),
+        "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
+    }
+
+
+@dataclass(frozen=True)
+class Study:
+    """The tables of one study. `plan` is study.json, `digests` the SHA-256 of each table."""
+
+    trials: pd.DataFrame
+    phases: pd.DataFrame
+    latency: pd.DataFrame
+    plan: dict
+    environment: dict
+    digests: dict[str, str]
+
+    def labels(self, role: str = "contender") -> list[str]:
+        """Labels with that role in the order of their names, whether their trials completed or not."""
+        return sorted(self.trials.loc[self.trials["role"] == role, "label"].unique())
+
+    def title(self, workload: str, phase: str, cache: str) -> str:
+        """Words for a phase; with its cache state where that is cold or the workload has the phase in both states."""
+        phases = self.plan["workloads"].get(workload, {}).get("phases", [])
+        found = [entry for entry in phases if entry["name"] == phase]
+        title = next((e["title"] for e in found if e.get("cache") == cache and e.get("title")), phase)
+        needed = (cache == "cold" or len({e.get("cache") for e in found}) > 1) and cache not in title.lower()
+        return f"{title}, {cache}" if needed else title
+
+
+@dataclass(frozen=True)
+class Results:
+    """What notebook 02 computes and the later ones read; see the functions of `stats` for the columns."""
+
+    statistics: pd.DataFrame
+    pairwise: pd.DataFrame
+    winners: pd.DataFrame
+    ranks: pd.DataFrame
+    nemenyi: pd.DataFrame
+
+
+def save_results(results: Results, folder: str | Path) -> None:
+    """Write each frame to <name>.parquet in the folder, every file under a temporary name first."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, frame in vars(results).items():
+        partial = folder / f"{name}.partial"
+        frame.to_parquet(partial, index=False)
+        partial.replace(folder / f"{name}.parquet")
+
+
+def load_results(folder: str | Path) -> Results:
+    """Read a folder written by `save_results`. Raises UserError when it is not there."""
+    folder = Path(folder)
+    names = list(Results.__annotations__)
+    missing = [name for name in names if not (folder / f"{name}.parquet").is_file()]
+    if missing:
+        raise UserError(
+            f"There are no results in {folder}: execute notebooks/02-statistics.ipynb or run `make report` first."
+        )
+    return Results(**{name: pd.read_parquet(folder / f"{name}.parquet") for name in names})
+
+
+def load(tables: str | Path) -> Study:
+    """Read a folder written by `build`. Raises UserError when it is not there."""
+    folder = Path(tables)
+    if not (folder / "trials.parquet").is_file():
+        raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
+    frames = {name: pd.read_parquet(folder / f"{name}.parquet", dtype_backend="numpy_nullable") for name in _TABLES}
+    digests = {name: hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest() for name in _TABLES}
+    plan, environment = _read_json(folder / "study.json"), _read_json(folder / "environment.json")
+    return Study(**frames, plan=plan, environment=environment, digests=digests)
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
+    except ValueError as error:
+        raise UserError(
+            f"{path} is not valid JSON ({error}); delete it and run the step that makes it again."
+        ) from None
+
+
+def _read_records(plan_path: Path, plan: dict, raw: Path) -> dict[str, dict]:
+    validator = Draft202012Validator(yaml.safe_load(RECORD_SCHEMA.read_text()))
+    for key in ("study", "trials", "filesystems", "workloads"):
+        if key not in plan:
+            raise UserError(f"{plan_path} has no key `{key}`; run `reprofs plan` again.")
+    records = {}
+    for trial in plan["trials"]:
+        path = raw / f"{trial['id']}.json"
+        if path.exists():
+            records[trial["id"]] = _checked(path, _read_json(path), trial, validator)
+    return records
+
+
+def _checked(path: Path, record: dict, trial: dict, validator: Draft202012Validator) -> dict:
+    again = "delete the file and run the trial again."
+    for error in validator.iter_errors(record):
+        key = ".".join(str(part) for part in error.absolute_path) or "the record"
+        raise UserError(f"{path} is not a valid record: {key}: {error.message[:200]}; {again}")
+    for key in (*CELL, "round", "seed"):
+        if record["trial"][key] != trial[key]:
+            was, planned = record["trial"][key], trial[key]
+            raise UserError(f"{path} belongs to another plan: trial.{key} is {was}, planned is {planned}; {again}")
+    seen = set()
+    for number, phase in enumerate(_phases(record)):
+        key = (phase["name"], phase["cache"])
+        if key in seen:
+            raise UserError(
+                f"{path}: measurement.phases.{number} repeats {key[0]} ({key[1]}); give each phase a name of its own."
+            )
+        seen.add(key)
+        latency = phase["latency"]
+        if latency and sum(count for _, count in latency["buckets"]) != latency["count"]:
+            raise UserError(f"{path}: measurement.phases.{number}.latency.count is not the sum of its buckets; {again}")
+    return record
+
+
+def _phases(record: dict | None) -> list[dict]:
+    return record["measurement"].get("phases", []) if record else []
+
+
+def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
+    variant = trial["variant"]
+    return {
+        "trial": trial["id"],
+        "label": trial["filesystem"] if variant == "default" else f"{trial['filesystem']}+{variant}",
+        "role": plan["filesystems"].get(trial["filesystem"], {}).get("role", "contender"),
+        "status": record["status"] if record else "missing",
+        **{key: trial[key] for key in (*CELL, "round", "seed", "order")},
+    }
+
+
+def _trial_row(identity: dict, record: dict | None) -> dict:
+    measurement = record["measurement"] if record else {}
+    mounted = measurement.get("mounted", {})
+    commands = measurement.get("commands", [])
+    checks = measurement.get("verification", [])
+    clock = measurement.get("clock", {})
+    argv = {command["stage"]: shlex.join(command["argv"]) for command in reversed(commands)}
+    return identity | {
+        "reason": record["reason"] if record else "There is no record: the trial has not run.",
+        "clock_name": clock.get("name"),
+        "clock_read_ns": clock.get("read_ns"),
+        "devices": "; ".join(_device(device) for device in measurement.get("devices", [])),
+        "make_command": argv.get("make"),
+        "mount_command": argv.get("mount"),
+        "mounted_type": mounted.get("type"),
+        "mounted_options": ",".join(mounted["options"]) if mounted else None,
+        **{f"mounted_{key}": mounted.get(key) for key in ("block_bytes", "total_bytes", "free_bytes")},
+        "commands": len(commands),
+        "commands_failed": sum(command["exit"] != 0 or command["signal"] != 0 for command in commands),
+        "phases": len(_phases(record)),
+        **{f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")},
+        "verified_digest": " ".join(check.get("digest", "") for check in checks),
+    }
+
+
+def _device(device: dict) -> str:
+    parts = [f"{device['name']}: {device['size_bytes'] / 2**20:g} MiB"]
+    if "completion_ns" in device:
+        parts.append(f"{device['completion_ns'] / 1000:g} µs a request")
+    if "bandwidth_mb_s" in device:
+        parts.append(f"{device['bandwidth_mb_s']:g} MB/s" if device["bandwidth_mb_s"] else "unlimited bandwidth")
+    return ", ".join(parts)
+
+
+def _phase_row(identity: dict, position: int, phase: dict) -> dict:
+    device, cold, latency = phase["device"] or {}, phase["cold"] or {}, phase["latency"] or {}
+    timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
+    counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns")
+    return identity | {
+        "position": position,
+        "phase": phase["name"],
+        "cache": phase["cache"],
+        "operation": phase["operation"],
+        "command": shlex.join(phase.get("argv", [])),
+        **{key: phase[key] for key in timed},
+        "wall_ns_per_item": phase["wall_ns"] / phase["items"] if phase["items"] else None,
+        **{f"device_{key}": device.get(key) for key in counters},
+        **{f"cold_{key}": cold.get(key) for key in ("proved", "method", "read_bytes", "why")},
+        **{f"latency_{key}": latency.get(key) for key in ("count", "sum_ns", "min_ns", "max_ns")},
+    }
+
+
+def _latency_rows(identity: dict, phase: dict) -> list[dict]:
+    rows = []
+    for index, count in (phase["latency"] or {"buckets": []})["buckets"]:
+        lower, upper = bucket_bounds(index)
+        own = {"phase": phase["name"], "cache": phase["cache"], "lower_ns": lower, "upper_ns": upper, "count": count}
+        rows.append(identity | own)
+    return rows
+
+
+def _table(name: str, rows: list[dict]) -> pa.Table:
+    types = {row["column"]: row["type"] for row in dictionary() if row["table"] == name}
+    schema = pa.schema([(column, pa.type_for_alias(alias)) for column, alias in types.items()])
+    rows = sorted(rows, key=lambda row: tuple(row[key] for key in _SORT[name]))
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _flatten(value, prefix: str = ""):
+    """Dotted key and text of every leaf of an environment, without what differs in every trial."""
+    for key, item in value.items():
+        if prefix + key in ("job", "job_sha256", "started", "host_seconds", "host.load_1min"):
+            continue
+        if isinstance(item, dict):
+            yield from _flatten(item, f"{prefix}{key}.")
+        else:
+            yield prefix + key, shlex.join(map(str, item)) if isinstance(item, list) else str(item)
+
+
+def _write_json(path: Path, value: dict) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def _csv(rows: list[dict]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

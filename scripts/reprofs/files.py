@@ -1,0 +1,42 @@
+"""Writing files so that nothing half-written is ever seen."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from reprofs.errors import UserError
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a temporary file beside `path`, then renames it. An equal file is left alone, with its time.
+
+    Raises UserError when the folder cannot be written or is full.
+    """
+    try:
+        if path.exists() and path.read_bytes() == data:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(temporary).chmod(0o644)
+            Path(temporary).rename(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}; free space or choose another folder.") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Like write_bytes, for text in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def cache_folder() -> Path:
+    """Where images, snapshots and the engine are kept: $REPROFS_CACHE, or reprofs in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("REPROFS_CACHE") or Path(base) / "reprofs")

@@ -1,0 +1,467 @@
+"""The Linux guest of the exact lab: Debian packages -> root image, kernel, initrd, and a manifest that names them by digest.
+
+The root image depends on envs/guest.yaml alone and is kept in a cache; the initrd holds what changes often (the init, the
+load engine), so that an edit of the engine costs milliseconds, not a new image.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from reprofs.errors import UserError
+from reprofs.labs import end_with_parent
+from reprofs.labs.exact import PMEM_BYTES
+
+HERE = Path(__file__).resolve()
+SPEC = HERE.parents[2] / "envs" / "guest.yaml"
+INIT = HERE.parents[1] / "guest" / "init"
+FINISH = HERE.parents[1] / "guest" / "finish.sh"
+
+BUILDER = 1  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
+EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
+UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
+BOOT_MODULES = (
+    "crc32c_generic",
+    "nfit",
+    "nd_pmem",
+    "erofs",
+    "overlay",
+)  # erofs asks for crc32c but does not depend on it
+FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
+HEARTBEAT_S = 10
+
+Progress = Callable[[str], None]
+
+
+def build(
+    cache: Path,
+    manifest: Path,
+    engine: Path,
+    progress: Progress,
+    *,
+    spec: Path = SPEC,
+    mirrors: list[str] | None = None,
+) -> dict:
+    """Build the guest, or find it in the cache, and write its manifest.
+
+    cache: folder that keeps images (created); manifest: JSON file to write; engine: the static load engine that the initrd
+    carries; progress: called with one line of text now and then; spec: the guest description; mirrors: lines of an apt
+    sources list, by default from the apt configuration of this machine.
+
+    Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz and initrd (each file, relative to the
+    cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
+    Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
+    """
+    guest = read_spec(spec)
+    if not engine.is_file():
+        raise UserError(f"the load engine {engine} does not exist; build it first")
+    with _writable(cache):
+        for name in ("root", "initrd"):
+            (cache / name).mkdir(parents=True, exist_ok=True)
+        root = _root(cache, guest, mirrors, progress)
+        folder = f"root/{root['recipe']}"
+        initrd = (cache / folder / root["base"]).read_bytes() + cpio(
+            [("init", 0o755, INIT.read_bytes()), ("engine", 0o755, engine.read_bytes())]
+        )
+        digest = hashlib.sha256(initrd).hexdigest()
+        if not (cache / f"initrd/{digest}.cpio").exists():
+            write_atomically(cache / f"initrd/{digest}.cpio", initrd)
+    found = {
+        "schema": 1,
+        "suite": guest["suite"],
+        "memory_mib": guest["memory_mib"],
+        "kernel": root["kernel"],
+        "root": {"file": f"{folder}/{root['root']}", **_identity(cache / folder / root["root"], root["root_sha256"])},
+        "vmlinuz": {"file": f"{folder}/{root['vmlinuz']}", **_identity(cache / folder / root["vmlinuz"])},
+        "initrd": {"file": f"initrd/{digest}.cpio", **_identity(cache / f"initrd/{digest}.cpio", digest)},
+        "engine_sha256": sha256(engine),
+        "lock_sha256": root["lock_sha256"],
+        "packages": root["packages"],
+    }
+    with _writable(manifest.parent):
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
+    return found
+
+
+def read_spec(path: Path = SPEC) -> dict:
+    """The guest description (suite, variant, memory_mib, packages), checked. Raises UserError naming file and key."""
+    try:
+        guest = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list}
+    if not isinstance(guest, dict):
+        raise UserError(f"{path} must be a mapping with the keys {', '.join(kinds)}")
+    for key in guest.keys() - kinds.keys():
+        raise UserError(f"{path} has the unknown key {key!r}; known keys are {', '.join(kinds)}")
+    for key, kind in kinds.items():
+        if type(guest.get(key)) is not kind:
+            raise UserError(f"{path} must give {key} as {kind.__name__}, not {guest.get(key)!r}")
+    for name in guest["packages"]:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", str(name)):
+            raise UserError(f"{path} lists {name!r} under packages, which is not the name of a Debian package")
+    if guest["memory_mib"] < 512:
+        raise UserError(f"{path} gives memory_mib {guest['memory_mib']}, but the guest needs at least 512")
+    return guest
+
+
+def apt_mirrors(suite: str) -> list[str]:
+    """Lines of a sources list for `suite`, with the mirrors that the apt of this machine uses. Raises UserError if it has none."""
+    fields = "$(CREATED_BY)|$(COMPONENT)|$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
+    listing = _output(["apt-get", "indextargets", "--format", fields])
+    lines = []
+    for line in listing.splitlines():
+        created_by, component, origin, release, uri = line.split("|")
+        # Without fetched lists apt does not know the origin and repeats the field's name.
+        if created_by != "Packages" or component != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
+            continue
+        target = f"{suite}-security" if release.endswith("-security") else suite
+        lines.append(f"deb {uri} {target} main")
+    if not any(line.split()[2] == suite for line in lines):
+        raise UserError(
+            "the apt configuration of this machine names no Debian mirror to take the guest's packages from; "
+            "add one to /etc/apt/sources.list.d and run apt-get update"
+        )
+    return sorted(set(lines))
+
+
+def apt_options() -> list[str]:
+    """The options by which the apt of this machine reaches its mirrors (proxies, retries, date checks), as lines of apt.conf."""
+    names = r"Acquire::(https?::|Retries|ForceIPv|Check-|Max-FutureTime|Languages)"
+    return [line for line in _output(["apt-config", "dump"]).splitlines() if re.match(names, line) and '""' not in line]
+
+
+def cpio(entries: list[tuple[str, int, bytes | None]]) -> bytes:
+    """An uncompressed newc archive (the kernel's initramfs format) of (path, mode bits, content; None: a folder).
+
+    The same entries give the same bytes: owner root, times 0, inodes counted. Archives may be joined.
+    Source: Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
+    """
+    out = io.BytesIO()
+    for inode, (path, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
+        kind = 0o040000 if content is None else 0o100000
+        data = content or b""
+        name = path.encode() + b"\0"
+        fields = (inode, kind | mode, 0, 0, 2 if content is None else 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
+        out.write(b"070701" + b"".join(b"%08x" % field for field in fields) + name)
+        out.write(bytes(-out.tell() % 4) + data)
+        out.write(bytes(-out.tell() % 4))
+    return out.getvalue()
+
+
+def module_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
+    """Paths of the modules to insert, in order, for the modules in `wanted`. dependencies: the text of modules.dep."""
+
+    def name(path: str) -> str:
+        return re.sub(r"\.ko.*", "", Path(path).name).replace("-", "_")
+
+    needs = {}
+    for line in dependencies.splitlines():
+        path, _, rest = line.partition(":")
+        # The last one named is needed first.
+        needs[name(path)] = [*reversed(rest.split()), path]
+    order: dict[str, None] = {}
+    for module in wanted:
+        if module not in needs:
+            raise UserError(
+                f"the guest's kernel has no module {module}; choose a suite in envs/guest.yaml whose kernel has it"
+            )
+        order.update(dict.fromkeys(needs[module]))
+    return list(order)
+
+
+def make_image(tree: Path, image: Path) -> None:
+    """Make the read-only root image of a tree. The same tree gives the same bytes, wherever and whenever it was unpacked.
+
+    Not compressed: the guest pays for decompression in counted instructions, and files can be executed in place.
+    """
+    command = ["mkfs.erofs", f"-T{EPOCH}", f"-U{UUID}", "--all-root", str(image), str(tree)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", preexec_fn=end_with_parent)
+    if done.returncode:
+        raise UserError(f"mkfs.erofs could not make the guest's root image: {_last_line(done.stderr + done.stdout)}")
+    os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            Path(file.name).chmod(0o644)
+            Path(file.name).rename(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`, so that two processes never make the same thing at once. The lock goes with its process."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progress) -> dict:
+    """Description of the root image for this guest, built if the cache does not have it."""
+    ingredients = [
+        BUILDER,
+        EPOCH,
+        UUID,
+        BOOT_MODULES,
+        FINISH.read_text(),
+        *(guest[key] for key in ("suite", "variant")),
+    ]
+    ingredients.append(sorted(guest["packages"]))
+    recipe = hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:32]
+    home = cache / "root" / recipe
+    with locked(cache / "root" / f"{recipe}.lock"):
+        if not _complete(home):
+            for tool, package in (
+                ("mmdebstrap", "mmdebstrap"),
+                ("mkfs.erofs", "erofs-utils"),
+                ("tar", "tar"),
+                ("apt-get", "apt"),
+            ):
+                if shutil.which(tool) is None:
+                    raise UserError(
+                        f"{tool} is missing, which builds the guest image; install the Debian package {package}"
+                    )
+            _check_space(cache)
+            partial = cache / "root" / f"{recipe}.partial"
+            shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed: we hold the lock
+            shutil.rmtree(home, ignore_errors=True)
+            partial.mkdir()
+            try:
+                _build_root(partial, guest, recipe, mirrors or apt_mirrors(guest["suite"]), progress)
+                partial.rename(home)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return json.loads((home / "root.json").read_text())
+
+
+def _complete(home: Path) -> bool:
+    """Whether a cached root is whole: its description is written last, and no file was cut since."""
+    try:
+        root = json.loads((home / "root.json").read_text())
+        return all((home / name).stat().st_size == size for name, size in root["sizes"].items())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _build_root(home: Path, guest: dict, recipe: str, mirrors: list[str], progress: Progress) -> None:
+    """Fill the folder `home` with root image, kernel, base initrd, lock and their description."""
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        progress(f"guest image, {time.monotonic() - started:.0f} s: {text}")
+
+    tree = home / "tree"
+    tree.mkdir()
+    say(f"{len(guest['packages'])} packages of Debian {guest['suite']} and what they need")
+    _unpack(tree, guest, mirrors, say)
+
+    say("making the root image")
+    lock = (tree / "packages.lock").read_bytes()
+    (tree / "packages.lock").unlink()
+    (release,) = (path.name for path in (tree / "usr/lib/modules").iterdir())
+    vmlinuz = tree / "boot" / f"vmlinuz-{release}"
+    files = {"vmlinuz": _store(home, vmlinuz.read_bytes(), ""), "lock": _store(home, lock, ".lock")}
+    files["base"] = _store(home, _base_initrd(tree, release), ".cpio")
+    shutil.rmtree(tree / "boot")
+    (tree / "boot").mkdir()
+    make_image(tree, home / "root.partial")
+    digest = sha256(home / "root.partial")
+    files["root"] = f"{digest}.erofs"
+    (home / "root.partial").rename(home / files["root"])
+    shutil.rmtree(tree)
+    root = {
+        **files,
+        "recipe": recipe,
+        "kernel": release,
+        "root_sha256": digest,
+        "lock_sha256": hashlib.sha256(lock).hexdigest(),
+        "packages": dict(line.split("=", 1) for line in lock.decode().splitlines()),
+        "sizes": {name: (home / name).stat().st_size for name in files.values()},
+    }
+    write_atomically(home / "root.json", json.dumps(root, indent=1).encode())
+    say("done")
+
+
+def _store(home: Path, content: bytes, suffix: str) -> str:
+    name = hashlib.sha256(content).hexdigest() + suffix
+    (home / name).write_bytes(content)
+    return name
+
+
+def _base_initrd(tree: Path, release: str) -> bytes:
+    """What must be in memory to reach the root image: a static busybox and a few kernel modules in their order."""
+    modules = tree / "usr/lib/modules" / release
+    order = module_order((modules / "modules.dep").read_text(), BOOT_MODULES)
+    entries: list[tuple[str, int, bytes | None]] = [("bin", 0o755, None), ("modules", 0o755, None)]
+    entries.append(("bin/busybox", 0o755, (tree / "usr/bin/busybox").read_bytes()))
+    names = []
+    for path in order:
+        data = (modules / path).read_bytes()
+        names.append(re.sub(r"\.ko.*", "", Path(path).name))
+        entries.append((f"modules/{names[-1]}.ko", 0o644, lzma.decompress(data) if path.endswith(".xz") else data))
+    entries.append(("modules/order", 0o644, "".join(f"{name}\n" for name in names).encode()))
+    return cpio(entries)
+
+
+def _unpack(tree: Path, guest: dict, mirrors: list[str], say: Progress) -> None:
+    """Unpack the guest's packages into the empty folder `tree`, owned by the caller and without device files."""
+    command = ["mmdebstrap", "--mode=auto", "--format=tar", "--architectures=amd64", f"--variant={guest['variant']}"]
+    command += [f"--include={','.join(guest['packages'])}", '--aptopt=APT::Install-Recommends "false"']
+    # As text, because the root of a user namespace may not be able to read the project's folder.
+    command += [*(f"--aptopt={option.rstrip(';')}" for option in apt_options()), f"--extract-hook={FINISH.read_text()}"]
+    command += [guest["suite"], "-", *mirrors]
+    unpack = [
+        "tar",
+        "--extract",
+        "--preserve-permissions",
+        "--no-same-owner",
+        "--exclude=./dev/*",
+        f"--directory={tree}",
+    ]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
+    with (
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+            # Not the kill signal: mmdebstrap removes its own temporary folder when asked to end.
+            preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
+        ) as debs,
+        subprocess.Popen(
+            unpack, stdin=debs.stdout, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent
+        ) as tar,
+    ):
+        debs.stdout.close()  # tar's now: when tar ends early, mmdebstrap must notice
+        lines: list[str] = []
+        heard = [time.monotonic(), "starting"]
+
+        def listen() -> None:
+            for line in debs.stderr:
+                lines.append(line.rstrip())
+                if re.match(r"I: (running apt|downloading|extracting|cleaning|creating)", line):
+                    heard[:] = time.monotonic(), line[3:].rstrip()
+                    say(heard[1])
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        while listener.is_alive():
+            listener.join(1)
+            if time.monotonic() - heard[0] > HEARTBEAT_S:
+                heard[0] = time.monotonic()
+                say(f"still {heard[1]}")
+        trouble = tar.stderr.read()
+        codes = debs.wait(), tar.wait()
+    if codes[1] and codes[0] in (0, -13):
+        raise UserError(f"the guest's files could not be unpacked into {tree.parent}: {_last_line(trouble)}")
+    if codes[0]:
+        raise _unpack_error(lines, mirrors)
+
+
+def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
+    """What mmdebstrap's complaints mean for the user."""
+    text = "\n".join(lines)
+    places = " and ".join(sorted({line.split()[1] for line in mirrors}))
+    if "Unable to locate package" in text or "has no installation candidate" in text:
+        names = re.findall(r"(?:locate package|Package '?)\s*([a-z0-9+.-]+)", text)
+        return UserError(
+            f"the mirror {places} has no package {', '.join(dict.fromkeys(names))}; correct packages in envs/guest.yaml"
+        )
+    if "No space left on device" in text:
+        return UserError(
+            f"no disk space left in {tempfile.gettempdir()} while building the guest image; free some or set TMPDIR"
+        )
+    if "does not have a Release file" in text or re.search(r"apt-get.*update.*failed", text):
+        fetch = re.findall(r"Failed to fetch \S+\s+(.*)", text) or re.findall(
+            r"^(?:E|Err|W): *(.*)", text, re.MULTILINE
+        )
+        why = f" ({fetch[0].strip()})" if fetch else ""
+        return UserError(
+            f"the Debian mirror {places} cannot be used{why}; check the network and the machine's apt configuration"
+        )
+    if "newuidmap" in text or "unshare" in text or "subuid" in text:
+        return UserError(
+            "without root mmdebstrap needs user namespaces; install the Debian package uidmap, or build the guest as root"
+        )
+    return UserError(f"mmdebstrap could not build the guest image: {_last_line(text)}")
+
+
+def _check_space(cache: Path) -> None:
+    """Refuse a build that would fill a disk: mmdebstrap works in the temporary folder, we in the cache."""
+    needed: dict[int, list[Path]] = {}
+    for folder in (cache, Path(tempfile.gettempdir())):
+        needed.setdefault(folder.stat().st_dev, []).append(folder)
+    for folders in needed.values():
+        free = shutil.disk_usage(folders[0]).free
+        if free < FREE_BYTES * len(folders):
+            raise UserError(
+                f"no disk space for the guest image: {' and '.join(map(str, folders))} "
+                f"has {free / 1e9:.1f} GB free and needs {FREE_BYTES * len(folders) / 1e9:.1f} GB; "
+                "free some, or set REPROFS_CACHE and TMPDIR to folders with more space"
+            )
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Turn the operating system's complaints about files in `folder` into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {error.filename or folder}: {error.strerror}; choose a folder with space that you may write to"
+        ) from None
+
+
+def _identity(path: Path, digest: str = "") -> dict:
+    return {"sha256": digest or sha256(path), "bytes": path.stat().st_size}
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise UserError(
+            f"{command[0]} is missing; the guest image is built from the packages of a machine with Debian's apt"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        raise UserError(f"{' '.join(command[:2])} failed: {_last_line(error.stderr)}") from None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("I:")]
+    return lines[-1] if lines else "no message"

@@ -1,0 +1,87 @@
+"""Laboratories: where a trial runs and whose clock it reads. One module here is one lab; its class is called `Lab`.
+
+A lab takes a job (text, one line a step) to the load engine, lets it run, and brings back what the engine wrote:
+
+    run(job: str, time_limit_s: float) -> Outcome
+    device_steps(profile: dict, disks: int, size_mib: int) -> list[str]     job lines that make the block devices
+    device_name(i: int) -> str                                              name of device i in /dev, counted from 0
+"""
+
+import ctypes
+import importlib
+import os
+import pkgutil
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reprofs.errors import UserError
+
+_LIBC = ctypes.CDLL(None)  # loaded before any fork: a forked child should not load libraries
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Outcome:
+    """What came back from a lab.
+
+    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time limit)
+      or "lost" (it ended otherwise); output: what the engine wrote; console: what the kernel and the start-up wrote;
+    environment: the `lab` part of the raw record; host_seconds: wall clock of the host.
+    """
+
+    ending: str
+    output: bytes
+    console: str
+    environment: dict = field(default_factory=dict)
+    host_seconds: float = 0.0
+
+
+def get_lab(name: str) -> type:
+    """The class of the lab called `name`. Raises UserError, listing the known ones."""
+    known = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    if name not in known:
+        raise UserError(f"there is no lab {name!r}; known labs are {', '.join(known)}")
+    return importlib.import_module(f"{__name__}.{name}").Lab
+
+
+def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
+    """One step of a job: verb<TAB>key=value..., with tab, line feed and backslash escaped by a backslash.
+
+    A key may come more than once in `pairs`.
+    """
+    text = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"}
+    return "\t".join([verb, *(f"{key}={str(value).translate(text)}" for key, value in (*pairs, *values.items()))])
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """For a new child process (preexec_fn): get this signal when the thread that started it ends, however it ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """End this process, and with it the guests it started, within half a second of its parent's or grandparent's end.
+
+    The grandparent counts because a workflow engine runs commands through a shell, which outlives a killed engine.
+    Call once, from the main thread of a command.
+    """
+    born = _ancestors()
+
+    def watch() -> None:
+        while _ancestors() == born:
+            time.sleep(0.3)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _ancestors() -> tuple[int, int]:
+    """Process ids of parent and grandparent (0: none)."""
+    parent = os.getppid()
+    try:
+        # The name in brackets may hold anything, even brackets and spaces.
+        return parent, int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return parent, 0

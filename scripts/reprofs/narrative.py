@@ -1,0 +1,453 @@
+"""Sentences computed from the data: the answer, the findings, the methods, the threats. Each function returns Prose.
+
+Every sentence must hold for any study: no trial completed, one file system, one round, several settings.
+"""
+
+import pandas as pd
+
+from . import stats, tables, words
+from .dataset import Results, Study
+from .words import Prose, code, count, digits, first_upper, listing, opening, percent, span, time, verb
+
+# What the clock of a lab means: the same words wherever its numbers are shown.
+CLOCKS = {
+    "exact": (
+        "In the exact lab time is counted instructions (one is one nanosecond) plus the modelled time of the devices."
+        " There are no processor caches, no other processors and no contention for locks, so a real machine may rank"
+        " file systems differently."
+    ),
+}
+
+
+def question(study: Study) -> Prose:
+    """The question of the study, as its file asks it."""
+    return Prose(study.plan["study"].get("question", study.plan["study"].get("title", study.plan["study"]["name"])))
+
+
+def answer(study: Study, results: Results) -> Prose:
+    """The answer first: for every setting the ranking, the proven wins and what they are worth."""
+    chosen = [setting for setting in tables.settings(results.ranks)]
+    if not chosen:
+        why = " The section on failures says why." if (study.trials["status"] != "ok").any() else ""
+        return Prose("No contender completed a trial, so there is no answer." + why)
+    paragraphs = []
+    for setting in chosen:
+        head = f"**{first_upper(tables.setting_name(setting))}.** " if len(chosen) > 1 else ""
+        paragraphs.append(head + _ranking(results, setting))
+        paragraphs.append(_wins(results, setting))
+    bad = int((study.trials["status"] != "ok").sum())
+    if bad:
+        paragraphs.append(
+            f"{opening(bad, 'trial')} of {len(study.trials):,} {verb(bad, 'has', 'have')} no complete result; "
+            f"{verb(bad, 'it is', 'they are')} listed in []({_anchor('failures')})."
+        )
+    clocks = [CLOCKS[lab] for lab in sorted({setting[0] for setting in chosen}) if lab in CLOCKS]
+    return Prose(*paragraphs, *clocks)
+
+
+def _ranking(results: Results, setting: tuple) -> str:
+    ranks = tables.select(results.ranks, stats.SETTING, setting)
+    if len(ranks) == 1:
+        return f"Only {ranks['label'].iloc[0]} has results, so there is nothing to compare it with."
+    leader, blocks = ranks.iloc[0], int(ranks["blocks"].iloc[0])
+    if not blocks:
+        return "There is no operation that every contender completed, so there is no ranking over operations."
+    text = (
+        f"Over {count(blocks, 'operation')} **{leader['label']} has the best mean rank,"
+        f" {digits(leader['mean_rank'], 3)}** among {len(ranks)} contenders"
+    )
+    pairs = tables.select(results.nemenyi, stats.SETTING, setting)
+    if pairs.empty:
+        return f"{text}. There is no test of the ranks: it needs three contenders and two operations."
+    mine = pairs[(pairs["a"] == leader["label"]) | (pairs["b"] == leader["label"])]
+    others = mine.assign(other=[b if a == leader["label"] else a for a, b in zip(mine["a"], mine["b"], strict=True)])
+    position = {label: place for place, label in enumerate(ranks["label"])}
+    same = sorted(others.loc[~(others["p"] < 0.05), "other"], key=position.get)
+    worse = sorted(others.loc[others["p"] < 0.05, "other"], key=position.get)
+    if not same:
+        return (
+            f"{text}, better than {verb(len(worse), 'the other one', 'every other one')} at the 5 % level (Nemenyi's"
+            " test)."
+        )
+    if not worse:
+        return f"{text}, but Nemenyi's test cannot tell it from any other at the 5 % level."
+    return (
+        f"{text}. At the 5 % level Nemenyi's test puts it before {listing(worse)}, but cannot tell it from"
+        f" {listing(same)}."
+    )
+
+
+def _wins(results: Results, setting: tuple) -> str:
+    chosen = tables.select(results.winners, stats.SETTING, setting)
+    won = chosen.loc[chosen["verdict"] == "winner", "best"].value_counts()
+    won = sorted(won.items(), key=lambda pair: (-pair[1], pair[0]))
+    parts = []
+    if won:
+        shares = [f"{label} wins {number}" for label, number in won]
+        parts.append(
+            f"Of {count(len(chosen), 'operation')} with a result, {listing(shares)}, proven against every other"
+            " contender."
+        )
+    for verdict, one, many in (
+        (
+            "tie",
+            "is a tie: its best contender cannot be told from another",
+            "are ties: the best contender cannot be told from another",
+        ),
+        (
+            "unproved",
+            "has no proof of a winner: one round has no interval",
+            "have no proof of a winner: one round has no interval",
+        ),
+        ("alone", "was completed by one contender only", "were completed by one contender only"),
+    ):
+        number = int((chosen["verdict"] == verdict).sum())
+        if number and not (verdict == "alone" and len(tables.select(results.ranks, stats.SETTING, setting)) == 1):
+            parts.append(f"{opening(number, 'operation')} {verb(number, one, many)}.")
+    cost = stats.relative(tables.select(results.statistics, stats.SETTING, setting))
+    typical = tables.typical_cost(cost).sort_values()
+    if len(typical) > 1:
+        low, high = typical.index[0], typical.index[-1]
+        parts.append(
+            "Typical cost, the geometric mean of the time relative to the best contender of each operation, goes from "
+            f"{digits(typical[low], 3)} ({low}) to {digits(typical[high], 3)} ({high})."
+        )
+    return " ".join(parts)
+
+
+def findings(study: Study, results: Results, setting: tuple, workload: tuple) -> Prose:
+    """One sentence or two for each operation of a workload (name, scale), as a list."""
+    chosen = tables.select(results.winners, [*stats.SETTING, "workload", "scale"], (*setting, *workload)).sort_values(
+        "position"
+    )
+    lines = [f"* {_operation(study, results, row)}" for row in chosen.itertuples()]
+    return Prose("\n".join(lines) or "No contender completed a trial of this workload.")
+
+
+def _operation(study: Study, results: Results, row) -> str:
+    keys = [*stats.SETTING, *stats.OPERATION]
+    key = [getattr(row, name) for name in keys]
+    same = tables.select(results.statistics, keys, key)
+    centre = _centre(same[same["label"] == row.best].iloc[0])
+    title = f"**{study.title(row.workload, row.phase, row.cache)}:**"
+    if row.verdict == "alone":
+        return f"{title} {row.best} needs {centre}; no other contender completed it."
+    pairs = tables.select(results.pairwise, keys, key)
+    others = stats.versus(pairs[pairs["contenders"]], row.best).sort_values(["ratio", "other"])
+    last = others.iloc[-1]
+    slowest = (
+        f" The slowest, {last['other']}, takes {digits(last['ratio'], 3)} times as long." if len(others) > 1 else ""
+    )
+    nearest = f"{row.runner_up} takes {digits(row.ratio, 4)} times as long"
+    if row.verdict == "unproved":
+        return f"{title} {row.best} has the smallest time, {centre}; {nearest}. One round proves no winner.{slowest}"
+    if row.verdict == "winner":
+        bounds = span(row.joint_low, row.joint_high, significant=4)
+        return f"{title} {row.best} wins with {centre}. Next, {nearest} (joint interval {bounds}).{slowest}"
+    tied = [_tied(pair, row.n) for pair in others.itertuples() if pair.other in row.tied.split()]
+    # With more than the few that fit a sentence the table of comparisons is the better place.
+    shown = tied[:3] + (
+        [f"{count(len(tied) - 3, 'other')} ([]({_anchor('against', *key[:5])}))"] if len(tied) > 3 else []
+    )
+    return (
+        f"{title} a tie. {row.best} has the smallest mean with {centre}, but cannot be told from"
+        f" {listing(shown)}.{slowest}"
+    )
+
+
+def _tied(pair, rounds: int) -> str:
+    bounds = (
+        f"joint interval {span(pair.joint_low, pair.joint_high, significant=4)}"
+        if not pd.isna(pair.joint_low)
+        else "no interval"
+    )
+    few = f", only {count(pair.n, 'common round')}" if pair.n < rounds else ""
+    return f"{pair.other} ({digits(pair.ratio, 4)} times, {bounds}{few})"
+
+
+def _centre(cell: pd.Series) -> str:
+    unit, scale = words.unit_of(cell["mean_ns"])
+    bounds = span(cell["low_ns"], cell["high_ns"], scale)
+    if cell["interval"].startswith("order"):
+        return (
+            f"a median of {time(cell['median_ns'])} ({percent(cell['coverage'])} interval {bounds} {unit}, n ="
+            f" {cell['n']})"
+        )
+    if cell["interval"] == "none":
+        return f"{time(cell['mean_ns'])} in its single round"
+    return f"a mean of {time(cell['mean_ns'])} (95 % interval {bounds} {unit}, n = {cell['n']})"
+
+
+def design(study: Study) -> Prose:
+    """What was run: cells, rounds, seeds, devices, caches, sync, all as recorded."""
+    trials, phases = study.trials, study.phases
+    rounds, seeds = sorted(trials["round"].unique()), sorted(trials["seed"].unique())
+    cells = len(trials[[*stats.SETTING, "label", "workload", "scale"]].drop_duplicates())
+    where = listing(f"{tables.setting_name(setting)}" for setting in tables.settings(trials))
+    seed_text = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)} different)"
+    order = study.plan["study"].get("seed")
+    parts = [
+        f"The study ran {count(cells, 'cell')} (file system by workload) in {count(len(rounds), 'round')},"
+        f" {count(len(trials), 'trial')} in all: {where}. Each round is a complete block of all cells in random order"
+        + (f" (seed {order} of the study)" if order is not None else "")
+        + f"; the rounds used {seed_text} for names, sizes, order and hash functions. Every trial made a new file"
+        " system.",
+    ]
+    if study.plan["study"].get("stop"):
+        parts[0] += f" Why so many rounds: {study.plan['study']['stop'].rstrip('.')}."
+    parts.append(_described(study))
+    devices = sorted(set(trials["devices"].dropna()) - {""})
+    if devices:
+        parts.append(f"Block devices, as found by the trials: {listing([code(d) for d in devices], 'or')}.")
+    methods = sorted(set(stats.measured(phases)["cold_method"].dropna()) - {""})
+    if methods:
+        parts.append(
+            f"Before a phase with cold caches: {listing(methods, 'or')}. That counts as cold only if the phase then"
+            f" read from the device ([]({_anchor('cold')})). Phases with warm caches followed the phase before them"
+            " directly."
+        )
+    parts.append(_sync(study))
+    clocks = (
+        trials[["lab", "clock_name", "clock_read_ns"]].dropna().drop_duplicates().sort_values(["lab", "clock_name"])
+    )
+    parts += [
+        f"The clock of the lab {c.lab} counts {c.clock_name}; one reading costs {c.clock_read_ns:,} ns."
+        for c in clocks.itertuples()
+    ]
+    return Prose(*parts)
+
+
+def _described(study: Study) -> str:
+    """Titles of what the study is made of, and where a workload comes from."""
+    lines = []
+    for name in sorted(study.trials["workload"].unique()):
+        entry = study.plan["workloads"].get(name, {})
+        source = f" Source: {entry['source'].rstrip('.')}." if entry.get("source") else ""
+        about = f" {entry['description'].rstrip('.')}." if entry.get("description") else ""
+        lines.append(f"* Workload {code(name)}: {entry.get('title', name).rstrip('.')}.{about}{source}")
+    for kind, column, plan in (("Device profile", "profile", "devices"), ("Stack", "stack", "stacks")):
+        for name in sorted(study.trials[column].unique()):
+            lines.append(
+                f"* {kind} {code(name)}: {study.plan.get(plan, {}).get(name, {}).get('title', name).rstrip('.')}."
+            )
+    return "\n".join(lines)
+
+
+def _sync(study: Study) -> str:
+    synced = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max() > 0
+    if not len(synced):
+        return ""
+    names = lambda chosen: listing(dict.fromkeys(code(key[1]) for key in chosen.index[chosen]))  # noqa: E731
+    text = "After every phase the trial waited, outside the time, until the device was idle."
+    if synced.any():
+        text += f" The time includes the final sync of the file system in these phases: {names(synced)}."
+    if (~synced).any():
+        text += f" No sync was measured in these: {names(~synced)}."
+    return text
+
+
+def methods(study: Study, results: Results) -> Prose:
+    """The statistics used here, chosen by the number of rounds that there are."""
+    kinds = set(results.statistics["interval"])
+    parts = [
+        "Times are compared by arithmetic means, rates by harmonic and ratios by geometric means. Outliers are marked"
+        " by Tukey's rule and kept."
+    ]
+    if "order statistics of the median" in kinds:
+        parts.append(
+            "Cells with six rounds or more have an interval of the median from order statistics, which assumes no"
+            " distribution."
+        )
+    if "Student t of the mean" in kinds:
+        parts.append(
+            "Cells with two to five rounds have Student's t interval of the mean, which assumes normal values: with so"
+            " few, no interval of the median that is free of assumptions reaches 95 %."
+        )
+    if "none" in kinds:
+        parts.append("Cells with a single round have no interval, and nothing is claimed about them.")
+    pairs = results.pairwise[results.pairwise["contenders"]]
+    if len(pairs):
+        parts.append(
+            "Two file systems are compared round by round, because a round gives all of them the same input: the ratio"
+            " of geometric means has an interval from the paired log ratios (Student's t; BCa bootstrap from six rounds"
+            " on). The best contender is called winner only if its ratio to every other one lies beyond 1 in the joint"
+            " interval (Student's t with Bonferroni's correction for the number of comparisons), else the operation is"
+            " a tie."
+        )
+        parts.append(_mann_whitney(pairs))
+    return Prose(" ".join(parts), _friedman(results), _drift(study))
+
+
+def _mann_whitney(pairs: pd.DataFrame) -> str:
+    n = int(pairs["n"].max())
+    family = int(pairs.groupby([*stats.SETTING, *stats.OPERATION]).size().max())
+    smallest = stats.smallest_p(n, n)
+    text = (
+        f"The Mann-Whitney test is exact; with {count(n, 'round')} its smallest possible p is {digits(smallest, 2)},"
+        f" and Holm's correction covers up to {count(family, 'pair')} an operation."
+    )
+    if smallest * family >= 0.05:
+        needed = stats.rounds_to_reject(family)
+        return (
+            f"{text} It therefore cannot reject at 5 % here, whatever the data ({needed} rounds could); it is shown,"
+            " not used."
+        )
+    return f"{text} So it can reject at 5 %."
+
+
+def _friedman(results: Results) -> str:
+    tested = results.ranks.dropna(subset="p").drop_duplicates(stats.SETTING)
+    several = len(tested) > 1
+    parts = []
+    for row in tested.itertuples():
+        where = f" ({tables.setting_name((row.lab, row.stack, row.profile))})" if several else ""
+        p = "below 0.0001" if row.p < 0.0001 else digits(row.p, 2)
+        left = (
+            f" {opening(row.left_out, 'operation')} without a result of every contender"
+            f" {verb(row.left_out, 'is', 'are')} left out."
+            if row.left_out
+            else ""
+        )
+        parts.append(
+            f"Friedman's test over {count(row.blocks, 'operation')} as blocks{where} gives χ² ="
+            f" {digits(row.statistic, 3)} and p {p if p.startswith('below') else '= ' + p}; Nemenyi's critical"
+            f" difference of mean ranks is {digits(row.critical_difference, 3)}.{left}"
+        )
+    return " ".join(parts)
+
+
+def _drift(study: Study) -> str:
+    found = stats.drift(study.phases)
+    if found.empty:
+        return (
+            f"Drift with the order of trials is not tested: that needs {stats.ENOUGH} rounds with different times in a"
+            " cell."
+        )
+    hit = int((found["p_holm"] < 0.05).sum())
+    return (
+        f"Spearman's correlation of time with the place in the order was tested in {count(len(found), 'cell')}:"
+        f" {count(hit, 'cell')} {verb(hit, 'shows', 'show')} a drift at 5 % after Holm's correction."
+    )
+
+
+def quality(study: Study) -> Prose:
+    """Completeness and verification in two sentences."""
+    trials = study.trials
+    ok = trials[trials["status"] == "ok"]
+    files, wrong = int(ok["verified_files"].sum()), int(trials["verified_mismatches"].sum())
+    unverified = ok[ok["verified_files"] == 0]
+    parts = [
+        f"{opening(len(ok), 'trial')} of {len(trials):,} completed.",
+        (
+            f"The content of {count(files, 'file')} ({words.size(ok['verified_bytes'].sum())}) was compared after it"
+            f" was written: {count(wrong, 'file')} differed."
+        ),
+    ]
+    if len(unverified):
+        listed = listing(sorted(unverified["workload"].unique()))
+        parts.append(f"{opening(len(unverified), 'trial')} ({listed}) compared no content.")
+    failed = int(trials["commands_failed"].sum())
+    total = int(trials["commands"].sum())
+    parts.append(
+        f"Of {count(total, 'command')} outside the measured phases {count(failed, 'command')} ended with an error."
+        if failed
+        else ""
+    )
+    return Prose(" ".join(filter(None, parts)))
+
+
+def threats(study: Study, results: Results) -> Prose:
+    """Threats to validity, each from something in the records."""
+    ok, phases = study.trials[study.trials["status"] == "ok"], stats.measured(study.phases)
+    lines = [CLOCKS[lab] for lab in sorted(set(study.trials["lab"])) if lab in CLOCKS]
+    if ok["devices"].str.contains("µs").any():
+        lines.append(
+            "The devices are models with a fixed completion time and bandwidth: no seeks, no wear, no cache of their"
+            " own."
+        )
+    rounds = ok.groupby([*stats.SETTING, "label", "workload", "scale"]).size()
+    if len(rounds) and rounds.min() < stats.ENOUGH:
+        lines.append(
+            f"The cell with the fewest completed rounds has {count(int(rounds.min()), 'round')}. Intervals from fewer"
+            f" than {stats.ENOUGH} rest on the assumption of normal values, which so few cannot check."
+        )
+    lines.append(tables.spread_note(study) + " It covers the seeds used, not other kinds of files or directory trees.")
+    lines.append("Every file system was new. Ageing, fragmentation and full devices are not measured.")
+    lines += [_cold_threat(phases), _driver_threat(study, phases), _commands_threat(phases)]
+    bad = study.trials[study.trials["status"] != "ok"]
+    if len(bad):
+        lines.append(
+            f"Results are missing for {listing(sorted(bad['label'].unique()))} ([]({_anchor('failures')})); ratios use"
+            " the rounds that both have."
+        )
+    if results.ranks["p"].notna().any():
+        lines.append(
+            "The operations that serve as blocks of Friedman's test are phases of the same workloads, so they are not"
+            " independent."
+        )
+    unverified = ok[ok["verified_files"] == 0]
+    if len(unverified):
+        lines.append(f"The content written by {listing(sorted(unverified['workload'].unique()))} was not verified.")
+    return Prose("\n".join(f"* {line}" for line in lines if line))
+
+
+def _cold_threat(phases: pd.DataFrame) -> str:
+    failed = phases[(phases["cache"] == "cold") & (phases["cold_proved"] == False)]  # noqa: E712 (nullable)
+    if failed.empty:
+        return ""
+    names = listing(sorted(set(failed["label"] + " " + failed["phase"])))
+    return f"Cold caches are asked for but not proved in {count(len(failed), 'phase')}: {names}."
+
+
+def _driver_threat(study: Study, phases: pd.DataFrame) -> str:
+    share = phases["driver_ns"].astype(float) / phases["wall_ns"].astype(float)
+    high = phases[share > 0.1]
+    if high.empty:
+        return f"The driver's own work is at most {percent(share.max())} of the time of a phase." if len(phases) else ""
+    names = [
+        study.title(*key)
+        for key in sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
+    ]
+    return (
+        f"The driver's own work is more than 10 % of the time in {listing(names)} (at most {percent(share.max())}),"
+        " which narrows the ratios there."
+    )
+
+
+def _commands_threat(phases: pd.DataFrame) -> str:
+    commands = phases[phases["operation"] == "exec"]
+    if commands.empty:
+        return ""
+    names = listing(sorted({code(command.split()[0]) for command in commands["command"] if command}))
+    return (
+        f"Phases that execute {names} measure that program as well; its own work is the same on every file system and"
+        " narrows the ratios."
+    )
+
+
+def reproduce(study: Study) -> Prose:
+    """The commands that repeat the study, or one trial of it."""
+    name = study.plan["study"]["name"]
+    first = study.trials.sort_values("order").iloc[0] if len(study.trials) else None
+    one = (
+        f"One trial, here the first of the order:\n\n```\nuv run {tables.trial_command(first)}\n```"
+        if first is not None
+        else ""
+    )
+    exact = "exact" in set(study.trials["lab"])
+    return Prose(
+        "The whole study, set-up included, or another one by its name:\n\n```\nmake report\nuv run snakemake --cores"
+        f" all --config study={name}\n```",
+        one,
+        (
+            "With the image and QEMU version of []("
+            + _anchor("environment")
+            + ") the exact lab gives the same tables bit for bit: compare their digests."
+            if exact
+            else ""
+        ),
+    )
+
+
+def _anchor(*parts: str) -> str:
+    return f"#tbl-{tables.slug(*parts)}"

@@ -1,0 +1,104 @@
+"""Shared fixtures: a checkout to play with, the command line, the engine, the guest."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reprofs import engine as engine_builder
+from reprofs import files
+from reprofs import guest as guest_builder
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout under test."""
+    return ROOT
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Path:
+    """A copy of the checkout's own files (nothing that a run made), to change and to run in."""
+    return copy_checkout(tmp_path / "checkout")
+
+
+def copy_checkout(target: Path) -> Path:
+    """Copies what a clone would have to `target`; the guest's manifest comes along when it exists, so no image is built."""
+    for name in ("Snakefile", "pyproject.toml", "config", "workflow", "notebooks", "scripts", "envs", "profiles", "report"):
+        source = ROOT / name
+        if source.is_file():
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / name)
+            continue
+        made = [folder.name for folder in source.iterdir() if name == "report" and folder.is_dir()]
+        shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", *made))
+    return target
+
+
+@pytest.fixture
+def reprofs():
+    """Runs `reprofs ARGUMENTS` in a folder; returns the finished process."""
+
+    def run(*arguments, cwd=ROOT, env=None, timeout=300) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [BIN / "reprofs", *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run
+
+
+@pytest.fixture
+def says():
+    """Asserts that a process failed with one sentence that holds all the words, and without a traceback."""
+
+    def check(process: subprocess.CompletedProcess, *words: str) -> None:
+        assert process.returncode == 2, process.stdout + process.stderr
+        lines = process.stderr.strip().splitlines()
+        assert len(lines) == 1, process.stderr
+        assert "Traceback" not in process.stderr
+        for word in words:
+            assert word in lines[0], lines[0]
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def engine() -> Path:
+    """The load engine, built or found in the cache."""
+    return engine_builder.build(files.cache_folder())
+
+
+@pytest.fixture(scope="session")
+def guest(engine) -> dict:
+    """The manifest of the guest, built or found in the cache, and written where the trials of this checkout look for it."""
+    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/manifest.json", engine, print)
+
+
+@pytest.fixture
+def edit_yaml():
+    """Changes one YAML file through a function on its data."""
+    import yaml
+
+    def edit(path: Path, change) -> None:
+        data = yaml.safe_load(path.read_text())
+        change(data)
+        path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+
+    return edit
+
+
+def events(text: str) -> list[dict]:
+    """The engine's output lines."""
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,236 @@
+"""The load engine on this host: what it does, what it counts, what it says when something fails; also under sanitizers."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import events
+
+from reprofs import engine as builder
+from reprofs.labs import job_line
+
+pytestmark = pytest.mark.xdist_group("engine")  # one worker: each sanitizer is compiled once
+TREE = {"files": 300, "directories": 30, "fan_out": 4, "size_median": 4055, "size_sigma": 1.45, "size_max": 1048576}
+
+
+def run(engine, lines, tmp_path) -> list[dict]:
+    (tmp_path / "job").write_text("\n".join(lines) + "\n")
+    done = subprocess.run([engine, "run", tmp_path / "job"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return events(done.stdout)
+
+
+def tree(folder, seed=7, **changes):
+    return job_line("tree", ("root", folder / "tree"), ("seed", seed), *{**TREE, **changes}.items())
+
+
+def phase(folder, operation, order="tree"):
+    pairs = {"name": operation, "cache": "warm", "operation": operation, "order": order, "sync": folder}
+    return job_line("phase", *pairs.items())
+
+
+def execute(folder, *argv, **pairs):
+    first = {"name": "x", "cache": "warm", "operation": "exec", "items": 1, "sync": folder, **pairs}
+    return job_line("phase", *first.items(), *(("arg", word) for word in argv))
+
+
+def names(folder: Path) -> list[tuple[str, bytes | None]]:
+    top = folder / "tree"
+    return sorted((str(p.relative_to(top)), p.read_bytes() if p.is_file() else None) for p in top.rglob("*"))
+
+
+@pytest.fixture(scope="module", params=["plain", "undefined", "thread"])
+def any_engine(request, engine, tmp_path_factory) -> Path:
+    """The engine as shipped, and built with each sanitizer that the compiler offers for a program of its own."""
+    if request.param == "plain":
+        return engine
+    output = tmp_path_factory.mktemp("engine") / "engine"
+    flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={request.param}", "-fno-sanitize-recover=all"]
+    builder.compile_c(sorted(builder.SOURCE.glob("*.c")), output, flags)
+    return output
+
+
+def test_life_cycle_of_a_tree(any_engine, tmp_path):
+    lines = ["clock", tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create"), "verify\tname=content"]
+    lines += [phase(tmp_path, "stat", "random"), phase(tmp_path, "read", "random"), phase(tmp_path, "rename")]
+    lines += ["verify\tname=renamed", phase(tmp_path, "remove"), phase(tmp_path, "remove-tree"), "teardown"]
+    found = run(any_engine, lines, tmp_path)
+    assert found[-1] == {"event": "end"}
+    assert not [e for e in found if e["event"] == "failed"]
+    by_name = {e["name"]: e for e in found if e["event"] == "phase"}
+    for name, p in by_name.items():
+        assert p["items"] == (TREE["directories"] if name in ("make-tree", "remove-tree") else TREE["files"])
+        assert p["wall_ns"] >= p["sync_ns"] + p["driver_ns"]
+        h = p["latency"]
+        assert sum(count for _, count in h["buckets"]) == h["count"]
+        assert h["min_ns"] <= h["sum_ns"] / h["count"] <= h["max_ns"]
+        # Operations, the driver's share and the sync make up the phase.
+        assert h["sum_ns"] + p["driver_ns"] + p["sync_ns"] == p["wall_ns"]
+    assert by_name["read"]["bytes"] == by_name["create"]["bytes"] > 0
+    content, renamed = (e for e in found if e["event"] == "verification")
+    assert content["files"] == renamed["files"] == TREE["files"]
+    assert content["mismatches"] == renamed["mismatches"] == 0
+    assert content["digest"] != renamed["digest"]  # other names
+    assert not (tmp_path / "tree").exists()
+
+
+def test_tree_follows_from_the_seed(engine, tmp_path):
+    made = []
+    for folder, seed in (("a", 7), ("b", 7), ("c", 8)):
+        (tmp_path / folder).mkdir()
+        where = tmp_path / folder
+        run(engine, [tree(where, seed), phase(where, "make-tree"), phase(where, "create")], tmp_path)
+        made.append(names(where))
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+    contents = [data for _, data in made[0] if data is not None]
+    assert len(contents) == TREE["files"]
+    assert len(made[0]) == TREE["files"] + TREE["directories"] - 1
+    assert len({data for data in contents if len(data) >= 16}) == len([d for d in contents if len(d) >= 16])
+    sizes = sorted(map(len, contents))
+    assert 2500 < sizes[len(sizes) // 2] < 6500  # around the median asked for
+    assert 12_000 < sizes[len(sizes) * 9 // 10] < 55_000  # p90 of the Linux 2.6.20 tree: 26,112
+
+
+def test_content_shrinks_like_source_code(engine, tmp_path):
+    import zlib
+
+    one = tree(tmp_path, files=1, directories=1, size_median=1 << 20, size_sigma=0)
+    run(engine, [one, phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    ((_, data),) = names(tmp_path)
+    assert len(data) == 1 << 20
+    assert 0.15 < len(zlib.compress(data)) / len(data) < 0.45
+
+
+def test_large_files_are_verified_to_the_last_byte(engine, tmp_path):
+    big = tree(tmp_path, files=3, directories=1, size_median=3_000_001, size_sigma=0, size_max=1 << 30)
+    lines = [big, phase(tmp_path, "make-tree"), phase(tmp_path, "create"), "verify\tname=content"]
+    assert run(engine, lines, tmp_path)[-2]["mismatches"] == 0
+
+
+@pytest.mark.parametrize("damage", ["byte", "short", "long", "gone", "extra"])
+def test_damage_is_found(engine, tmp_path, damage):
+    run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    victim = max((p for p in (tmp_path / "tree").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    data = bytearray(victim.read_bytes())
+    if damage == "byte":
+        data[-1] ^= 1
+        victim.write_bytes(data)
+    elif damage == "short":
+        os.truncate(victim, len(data) - 1)
+    elif damage == "long":
+        victim.write_bytes(data + b"x")
+    elif damage == "gone":
+        victim.unlink()
+    else:
+        (victim.parent / "stranger").write_bytes(b"")
+    found = run(engine, [tree(tmp_path), "verify\tname=content", "teardown"], tmp_path)
+    assert found[0]["mismatches"] == 1
+    assert "1 of 300 files are not what was written" in found[1]["reason"]
+
+
+def test_random_order_is_a_permutation(engine, tmp_path):
+    """remove in random order leaves nothing: every file was visited exactly once."""
+    for files in (1, 2, 3, 255, 256, 257, 1000):
+        lines = [tree(tmp_path, files=files), phase(tmp_path, "make-tree"), phase(tmp_path, "create")]
+        lines += [phase(tmp_path, "remove", "random"), phase(tmp_path, "remove-tree")]
+        found = run(engine, lines, tmp_path)
+        assert [e["items"] for e in found if e["event"] == "phase" and e["name"] == "remove"] == [files]
+        assert not [e for e in found if e["event"] == "failed"]
+
+
+def test_commands(any_engine, tmp_path):
+    lines = [
+        execute(tmp_path, "sh", "-c", 'echo "$GREETING"; pwd; printf %s \'a"b\\c\' >&2', env="GREETING=hello", cwd=tmp_path),
+        job_line("exec", ("stage", "make"), ("arg", "printf"), ("arg", "two\nlines\tand tab\n")),
+        job_line("exec", ("stage", "skipped"), ("if_mounted", tmp_path), ("arg", "false")),
+        execute(tmp_path, "sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done"),
+    ]
+    first, second, third, end = run(any_engine, lines, tmp_path)
+    assert first["output"] == f'hello\n{tmp_path}\na"b\\c'
+    assert first["argv"][0] == "sh"
+    assert first["user_ns"] + first["system_ns"] > 0
+    assert (second["event"], second["output"]) == ("command", "two\nlines\tand tab")
+    assert third["output"].endswith("line 1999")
+    assert len(third["output"]) <= 4096
+    assert end == {"event": "end"}
+
+
+FAILURES = {
+    "exit": (["sh", "-c", "echo so sorry; exit 3"], {}, "x: sh exited with 3: so sorry"),
+    "signal": (["sh", "-c", "kill -SEGV $$"], {}, "x: sh was ended by signal 11"),
+    "absent": (["no-such-tool"], {}, "x: no-such-tool exited with 127: cannot run no-such-tool: No such file or directory"),
+    "late": (["sleep", "60"], {"limit_s": 1}, "x: sleep was stopped at its time limit of 1 s"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failing_command(any_engine, tmp_path, name):
+    argv, pairs, reason = FAILURES[name]
+    after = job_line("write", ("path", tmp_path / "cleaned"), ("text", "yes"))
+    (tmp_path / "cleaned").touch()
+    lines = [execute(tmp_path, *argv, **pairs), execute(tmp_path, "touch", tmp_path / "not-reached"), "teardown", after]
+    found = run(any_engine, lines, tmp_path)
+    assert [e["event"] for e in found] == ["phase", "failed", "end"]
+    assert found[1] == {"event": "failed", "timeout": name == "late", "reason": reason}
+    assert not (tmp_path / "not-reached").exists()
+    assert (tmp_path / "cleaned").read_text() == "yes"  # teardown ran all the same
+
+
+def test_full_device(engine, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", small], check=True)
+    try:
+        found = run(engine, [tree(small), phase(small, "make-tree"), phase(small, "create"), "teardown"], tmp_path)
+    finally:
+        subprocess.run(["umount", small], check=True)
+    failed = next(e for e in found if e["event"] == "failed")
+    assert failed["reason"].startswith("create: no space left on the device after ")
+    created = next(e for e in found if e.get("name") == "create")
+    assert created["items"] == created["latency"]["count"] < TREE["files"]
+
+
+BAD_JOBS = {
+    "dance\tstep=1": "the engine has no step dance",
+    "phase\tname=x\tcache=warm\toperation=dance\tsync=/": "phase x: the engine has no operation dance",
+    "mkdir\tpath": "step mkdir: 'path' is not key=value",
+    "write\ttext=1": "step write has no path",
+    "mounted\tpath=/proc\ttype=ext4": "/proc is a proc file system, not ext4",
+    "mounted\tpath=/proc\ttype=proc\texpect=compress=zstd:3": "does not report the mount option compress=zstd:3",
+    "mounted\tpath=/nowhere\ttype=ext4": "nothing is mounted on /nowhere",
+    "tree\troot=/x\tseed=1\tfiles=0\tdirectories=1\tfan_out=1\tsize_max=1\tsize_median=1\tsize_sigma=1": "above zero",
+}
+
+
+@pytest.mark.parametrize("line", BAD_JOBS)
+def test_bad_job(any_engine, tmp_path, line):
+    failed = next(e for e in run(any_engine, [line], tmp_path) if e["event"] == "failed")
+    assert BAD_JOBS[line] in failed["reason"]
+
+
+def test_padding_ends_the_job(engine, tmp_path):
+    (tmp_path / "job").write_bytes(b"clock\n" + bytes(1000))
+    done = subprocess.run([engine, "run", tmp_path / "job"], capture_output=True, text=True, timeout=60)
+    assert [e["event"] for e in events(done.stdout)] == ["clock", "end"]
+
+
+def test_histogram_is_within_one_percent(engine, tmp_path):
+    """The same sums from buckets and from the exact total; and the scheme itself, value by value."""
+    from reprofs.dataset import bucket_bounds
+
+    found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    h = next(e for e in found if e.get("name") == "create")["latency"]
+    middle = sum(count * sum(bucket_bounds(index)) / 2 for index, count in h["buckets"])
+    assert abs(middle / h["sum_ns"] - 1) < 0.01
+    for index, _ in h["buckets"]:
+        low, high = bucket_bounds(index)
+        assert high - low <= max(1, 0.016 * low)
+
+
+def test_two_builds_are_equal(tmp_path, engine):
+    again = tmp_path / "engine"
+    builder.compile_c(sorted(builder.SOURCE.glob("*.c")), again, builder.FLAGS)
+    assert again.read_bytes() == engine.read_bytes()

@@ -1,0 +1,197 @@
+"""Trials in the exact lab: the same numbers always, every file system, and every kind of failure as a record."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reprofs.catalog import Catalog, schema
+
+CELL = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "metadata", "scale": "smoke", "round": 1, "seed": 7}
+VARIANTS = [
+    (fs, variant) for fs in Catalog().paths("filesystem") for variant in Catalog().get("filesystem", fs)["variants"]
+]
+
+
+@pytest.fixture
+def trial(reprofs, guest, tmp_path):
+    """Runs `reprofs trial` with some options changed; returns the record it wrote."""
+
+    def run(name="record", extra=(), env=None, **changes) -> dict:
+        output = tmp_path / f"{name}.json"
+        options = {**CELL, "output": output, **changes}
+        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
+        done = reprofs("trial", *words, *extra, env=env)
+        assert done.returncode == 0, done.stderr
+        record = json.loads(output.read_text())
+        jsonschema.validate(record, schema("record"))
+        assert output.with_suffix(".console.log").exists()
+        return record
+
+    return run
+
+
+def measurement(record: dict) -> str:
+    return json.dumps(record["measurement"])
+
+
+def test_same_numbers_under_load(trial, tmp_path):
+    first = trial(filesystem="btrfs", variant="zstd")
+    assert (first["status"], first["reason"]) == ("ok", "")
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    command = [str(Path(sys.executable).parent / "reprofs"), "trial"]
+    options = {**CELL, "filesystem": "xfs", "variant": "default", "workload": "repository", "output": tmp_path / "other.json"}
+    command += [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    beside = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        second = trial("again", filesystem="btrfs", variant="zstd")
+        assert beside.poll() is None  # the other guest was there all the time
+    finally:
+        busy.kill()
+        busy.wait()
+        beside.wait()
+    assert measurement(first) == measurement(second)
+    assert first["environment"]["lab"] == second["environment"]["lab"]
+
+
+def test_cold_boot_gives_the_same_numbers(trial):
+    snapshot = trial(filesystem="ext4", variant="default")
+    boot = trial("boot", filesystem="ext4", variant="default", env={"REPROFS_START": "cold boot"})
+    assert snapshot["environment"]["lab"]["start"] == "snapshot"
+    assert boot["environment"]["lab"]["start"] == "cold boot"
+    assert measurement(snapshot) == measurement(boot)
+
+
+def test_another_round_differs(trial):
+    first = trial(filesystem="xfs", variant="default")
+    second = trial("second", filesystem="xfs", variant="default", round=2, seed=8)
+    assert first["measurement"]["verification"][0]["digest"] != second["measurement"]["verification"][0]["digest"]
+    walls = [[p["wall_ns"] for p in r["measurement"]["phases"]] for r in (first, second)]
+    assert all(a != b for a, b in zip(*walls, strict=True))
+    # The seed reaches what the kernel and mkfs draw at random, too.
+    uuids = [next(c["output"] for c in r["measurement"]["commands"] if c["stage"] == "inspect") for r in (first, second)]
+    assert uuids[0] == trial("third", filesystem="xfs", variant="default")["measurement"]["commands"][3]["output"]
+    btrfs = [trial(f"b{seed}", filesystem="btrfs", variant="none", seed=seed) for seed in (7, 8)]
+    supers = [next(c["output"] for c in r["measurement"]["commands"] if "dump-super" in c["argv"]) for r in btrfs]
+    assert supers[0] != supers[1]
+
+
+@pytest.mark.parametrize(("filesystem", "variant"), VARIANTS)
+def test_every_file_system_completes(trial, filesystem, variant):
+    record = trial(filesystem=filesystem, variant=variant)
+    assert (record["status"], record["reason"]) == ("ok", "")
+    m = record["measurement"]
+    descriptor = Catalog().get("filesystem", filesystem)
+    assert m["mounted"]["type"] == descriptor["type"]
+    phases = Catalog().get("workload", "metadata")["phases"]
+    assert [(p["name"], p["cache"]) for p in m["phases"]] == [(p["name"], p["cache"]) for p in phases]
+    assert [v["mismatches"] for v in m["verification"]] == [0, 0]
+    proofs = [p["cold"]["proved"] for p in m["phases"] if p["cold"]]
+    assert proofs == [True if descriptor["device"] else None] * len(proofs)
+    assert all(p["wall_ns"] > 0 and p["settled"] for p in m["phases"])
+    # Without a device nothing waits: warm reading must not touch it.
+    warm = [p for p in m["phases"] if (p["name"], p["cache"]) in (("stat", "warm"), ("read", "warm"))]
+    assert all(p["device"] is None or p["device"]["read_bytes"] == 0 for p in warm)
+
+
+def test_repository_of_git(trial):
+    record = trial(filesystem="ext4", variant="default", workload="repository")
+    assert (record["status"], record["reason"]) == ("ok", "")
+    phases = {(p["name"], p["cache"]): p for p in record["measurement"]["phases"]}
+    assert phases["status", "cold"]["output"] == ""  # nothing changed since the commit
+    assert phases["status", "cold"]["wall_ns"] > phases["status", "warm"]["wall_ns"]
+    assert phases["tar", "cold"]["device"]["read_bytes"] > phases["create", "warm"]["bytes"]  # tar reads every file
+    assert [v["name"] for v in record["measurement"]["verification"]] == ["create: tree", "clone: clone"]
+
+
+# A file system whose file is broken in one place, and what the record must then say.
+BROKEN = {
+    "make": ({"make": ["sh -c 'echo no such luck; exit 4'"]}, "failed", "make: sh exited with 4: no such luck"),
+    "mount": ({"mount": ["mount -t ext4 -o nonsense {device} {mountpoint}"]}, "failed", "mount: mount exited with 32"),
+    "type": ({"type": "ext3"}, "failed", "is a ext4 file system, not ext3"),
+    "module": ({"module": "nosuchfs"}, "failed", "module: modprobe exited with 1: modprobe: FATAL: Module nosuchfs not found"),
+    "package": ({"packages": ["nosuch-progs"]}, "skipped", "no package nosuch-progs: add it to envs/guest.yaml"),
+    "damage": ({"check": ["sh -c 'exit 4'"]}, "failed", "check: sh exited with 4"),
+    "hang": ({"make": ["sleep 1000000"]}, "timeout", "make: sleep was stopped at its time limit of 600 s"),
+    "memory": ({"make": ["tail /dev/zero"]}, "failed", "make: out of memory"),
+    "panic": ({"make": ["sh -c 'echo c > /proc/sysrq-trigger'"]}, "failed", "The guest's kernel panicked after command module"),
+    "spin": ({"make": ["sh -c 'while :; do :; done'"]}, "timeout", "The host's time limit of 15 s passed"),
+    "poweroff": ({"make": ["sh -c 'echo o > /proc/sysrq-trigger; sleep 9'"]}, "failed", "The guest ended before the job did"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_failure_becomes_a_record(trial, tmp_path, root, edit_yaml, name):
+    change, status, reason = BROKEN[name]
+    folder = tmp_path / "filesystems"
+    folder.mkdir()
+    (folder / "broken.yaml").write_text((root / "workflow/filesystems/ext4.yaml").read_text())
+    edit_yaml(folder / "broken.yaml", lambda data: data.update(change))
+    extra = ["--extra-filesystem-dir", folder, "--time-limit", 15 if name == "spin" else 120]
+    record = trial(extra=extra, filesystem="broken", variant="default")
+    assert record["status"] == status
+    assert reason in record["reason"]
+    if name == "panic":
+        assert "sysrq triggered crash" in (tmp_path / "record.console.log").read_text()
+    if status == "skipped":
+        assert record["measurement"] == {}
+
+
+def test_option_that_the_kernel_ignores_fails_the_trial(trial, tmp_path, root, edit_yaml):
+    folder = tmp_path / "filesystems"
+    folder.mkdir()
+    (folder / "btrfs2.yaml").write_text((root / "workflow/filesystems/btrfs.yaml").read_text())
+    edit_yaml(folder / "btrfs2.yaml", lambda d: d["variants"]["zstd"].update(mount="relatime"))
+    record = trial(extra=["--extra-filesystem-dir", folder], filesystem="btrfs2", variant="zstd")
+    assert record["status"] == "failed"
+    assert "does not report the mount option compress=zstd:3" in record["reason"]
+
+
+def test_too_large_for_the_lab_is_skipped(trial):
+    record = trial(filesystem="ext4", variant="default", scale="paper")
+    assert record["status"] == "skipped"
+    assert "raise memory_mib in envs/guest.yaml or use a smaller scale" in record["reason"]
+
+
+MISTAKES = {
+    "file system": ({"filesystem": "ext5"}, ["file system 'ext5'", "did you mean ext4"]),
+    "variant": ({"variant": "defualt"}, ["variant of ext4 'defualt'", "did you mean default"]),
+    "scale": ({"scale": "smokey"}, ["scale 'smokey'", "did you mean smoke"]),
+    "lab": ({"lab": "exakt"}, ["exakt"]),
+    "stack": ({"stack": "raid"}, ["stack 'raid'"]),
+    "profile": ({"profile": "sdd"}, ["device profile 'sdd'", "did you mean ssd"]),
+    "round": ({"round": 0}, ["--round is 0"]),
+    "seed": ({"seed": -1}, ["--seed is -1"]),
+    "folder": ({"output": "/dev/null/record.json"}, ["/dev/null", "cannot be written"]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_on_the_command_line(reprofs, says, guest, tmp_path, name):
+    change, words = MISTAKES[name]
+    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "record.json", **change}
+    done = reprofs("trial", *[word for key, value in options.items() for word in (f"--{key}", value)])
+    says(done, *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_qemu(reprofs, says, guest, tmp_path):
+    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "record.json"}
+    words = [word for key, value in options.items() for word in (f"--{key}", value)]
+    says(reprofs("trial", *words, env={"PATH": str(tmp_path)}), "qemu-system-x86_64 is missing", "qemu-system-x86")
+
+
+def test_full_disk(reprofs, says, guest, tmp_path):
+    """/dev/full stands for a full disk only for a write; a small tmpfs is one."""
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
+    try:
+        options = {**CELL, "filesystem": "tmpfs", "variant": "default", "output": small / "record.json"}
+        says(reprofs("trial", *[w for key, value in options.items() for w in (f"--{key}", value)]), "No space left on device")
+        assert not list(small.iterdir())  # nothing half-written
+    finally:
+        subprocess.run(["umount", small], check=True)

@@ -1,0 +1,63 @@
+# What all rules share: the plan of the chosen study. A mistake in any descriptor ends the run here, in one sentence.
+import hashlib
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from reprofs import cli, progress
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.plan import read_config, write_plan
+from reprofs.trial import PROTOCOL, render_job
+
+try:
+    SETTINGS = read_config(config)
+    STUDY = SETTINGS["study"]
+    CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
+    PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
+    TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
+    JOBS = {
+        name: hashlib.sha256(render_job(trial, CATALOG)[0].encode()).hexdigest() for name, trial in TRIALS.items()
+    }
+except UserError as error:
+    cli.fail(error)
+    sys.exit(2)
+
+RECORDS = [f"data/raw/{STUDY}/{name}.json" for name in TRIALS]
+progress.start(len(RECORDS), sum(Path(record).exists() for record in RECORDS))
+
+
+wildcard_constraints:
+    study=STUDY,
+    trial="|".join(map(re.escape, TRIALS)),
+
+
+def trial_options(name):
+    """The command-line options of `reprofs trial` for a trial of the plan."""
+    options = {key.replace("_", "-"): value for key, value in TRIALS[name].items() if key != "id"}
+    words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
+    words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
+    words += [f"--extra-filesystem-dir {shlex.quote(d)}" for d in SETTINGS["extra_filesystem_dirs"]]
+    return " ".join(words)
+
+
+def files(*patterns):
+    """Files of the checkout that a rule depends on."""
+    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+
+
+# A notebook's results follow from these modules; the ones that run inside a lab are not among them.
+ANALYSIS = files(*(f"scripts/reprofs/{name}.py" for name in "dataset stats tables figures gallery narrative words".split()))
+
+
+def papermill(wildcards):
+    """Options of papermill: quiet, started in the project's folder, with relative paths as parameters."""
+    places = {
+        "study": wildcards.study,
+        "tables": f"data/tables/{wildcards.study}",
+        "results": f"data/results/{wildcards.study}",
+        "figures": f"report/{wildcards.study}/figures",
+    }
+    parameters = " ".join(f"-p {name} {value}" for name, value in places.items())
+    return f"{parameters} --kernel python3 --cwd . --no-progress-bar --log-level ERROR --execution-timeout 600"

@@ -1,0 +1,13 @@
+# The guest of the exact lab: engine, root image, kernel, initrd. Kept in a cache; here is only the manifest.
+rule guest:
+    input:
+        "envs/guest.yaml",
+        files("scripts/guest/*", "scripts/engine/*.[ch]"),
+    output:
+        "data/guest/manifest.json",
+    log:
+        "logs/guest.log",
+    conda:
+        "../../envs/python.yaml"
+    shell:
+        "exec reprofs guest --output {output} 2> >(tee {log} >&2)"

@@ -1,0 +1,81 @@
+# Tables → statistics → figures → narrative: papermill runs each notebook once, the executed copy is kept.
+# An edit of a notebook or of the analysis runs it again: both are inputs.
+rule quality:
+    input:
+        notebook="notebooks/01-quality.ipynb",
+        tables="data/tables/{study}",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/01-quality.ipynb",
+    params:
+        papermill=papermill,
+    resources:
+        kernel_slot=1,
+    log:
+        "logs/{study}/01-quality.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+
+
+rule statistics:
+    input:
+        notebook="notebooks/02-statistics.ipynb",
+        tables="data/tables/{study}",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/02-statistics.ipynb",
+        results=directory("data/results/{study}"),
+    params:
+        papermill=papermill,
+    resources:
+        kernel_slot=1,
+    log:
+        "logs/{study}/02-statistics.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output[0]}"
+
+
+rule figures:
+    input:
+        notebook="notebooks/03-figures.ipynb",
+        tables="data/tables/{study}",
+        results="data/results/{study}",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/03-figures.ipynb",
+        figures=directory("report/{study}/figures"),
+    params:
+        papermill=papermill,
+    resources:
+        kernel_slot=1,
+    log:
+        "logs/{study}/03-figures.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output[0]}"
+
+
+rule narrative:
+    input:
+        notebook="notebooks/05-report.ipynb",
+        tables="data/tables/{study}",
+        results="data/results/{study}",
+        figures="report/{study}/figures",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/05-report.ipynb",
+    params:
+        papermill=papermill,
+    resources:
+        kernel_slot=1,
+    log:
+        "logs/{study}/05-report.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
