@@ -89,16 +89,26 @@ local function refer(link)
   return link
 end
 
--- No line ends between a number and its unit.
+-- No line ends between a number and its unit, or beside an equals sign.
 local units = { ns = true, ["µs"] = true, ms = true, s = true, B = true, KiB = true, MiB = true, GiB = true, ["%"] = true }
 local function bind(inlines)
   for i = 2, #inlines - 1 do
     local before, after = inlines[i - 1], inlines[i + 1]
     if inlines[i].t == "Space" and before.t == "Str" and after.t == "Str" then
-      if before.text:match("%d$") and units[(after.text:gsub("[.,;:)]+$", ""))] then inlines[i] = pandoc.Str("\u{a0}") end
+      if before.text:match("=$") or after.text == "=" then
+        inlines[i] = pandoc.Str("\u{a0}")
+      elseif before.text:match("%d$") and units[(after.text:gsub("[.,;:)]+$", ""))] then
+        inlines[i] = pandoc.Str("\u{a0}")
+      end
     end
   end
   return inlines
+end
+
+-- A region that scrolls sideways and can be reached by keyboard. Pairs, not a table: attributes keep their order.
+local function scrolling(content, label)
+  local attributes = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", label } }
+  return pandoc.Div(content, pandoc.Attr("", { "scroll" }, attributes))
 end
 
 -- In HTML a table scrolls sideways inside a box of its own, with its caption outside.
@@ -108,15 +118,21 @@ local function box(element)
   local identifier = element.identifier
   element.caption, element.identifier = {}, ""
   local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Table"
-  local scroll = pandoc.Div({ element }, pandoc.Attr("", { "scroll" }, { tabindex = "0", role = "region", ["aria-label"] = label }))
-  return pandoc.Figure({ scroll }, { long = caption }, pandoc.Attr(identifier, { "table" }))
+  return pandoc.Figure({ scrolling({ element }, label) }, { long = caption }, pandoc.Attr(identifier, { "table" }))
 end
 
 -- Likewise a figure, whose text must not shrink on a phone.
 local function frame(element)
   if not html or element.classes:includes("table") then return nil end
-  element.content = { pandoc.Div(element.content, pandoc.Attr("", { "scroll" }, { tabindex = "0", role = "region", ["aria-label"] = "Figure" })) }
+  element.content = { scrolling(element.content, "Figure") }
   return element
+end
+
+-- The words for those who cannot see a figure; pandoc's typst writer leaves them out.
+local function describe(image)
+  if html then return nil end
+  local words = pandoc.utils.stringify(image.caption):gsub('[\\"]', "\\%0")
+  return pandoc.RawInline("typst", '#image("' .. image.src .. '", alt: "' .. words .. '")')
 end
 
 function Pandoc(doc)
@@ -131,7 +147,7 @@ function Pandoc(doc)
   body:walk({ Figure = note("Figure"), Table = note("Table") })
   for _, block in ipairs(appendices) do body:extend(cell(block)) end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
-  body = body:walk({ Link = refer, Inlines = bind })
+  body = body:walk({ Link = refer, Inlines = bind, Image = describe })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
   return doc
 end

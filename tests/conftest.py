@@ -31,14 +31,26 @@ def checkout(tmp_path) -> Path:
 
 def copy_checkout(target: Path) -> Path:
     """Copies what a clone would have to `target`; the guest's manifest comes along when it exists, so no image is built."""
-    for name in ("Snakefile", "pyproject.toml", "config", "workflow", "notebooks", "scripts", "envs", "profiles", "report"):
+    for name in (
+        "Snakefile",
+        "pyproject.toml",
+        "config",
+        "workflow",
+        "notebooks",
+        "scripts",
+        "envs",
+        "profiles",
+        "report",
+    ):
         source = ROOT / name
         if source.is_file():
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target / name)
             continue
         made = [folder.name for folder in source.iterdir() if name == "report" and folder.is_dir()]
-        shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", *made))
+        shutil.copytree(
+            source, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", *made)
+        )
     return target
 
 

@@ -41,7 +41,9 @@ def main(output: Path) -> None:
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Without times, versions and paths, so that making them twice gives the same bytes."""
-    notebook.metadata = nbformat.NotebookNode({"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.NotebookNode(
+        {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    )
     for number, cell in enumerate(notebook.cells):
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.NotebookNode({"tags": tags} if tags else {})

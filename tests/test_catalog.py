@@ -23,7 +23,9 @@ def test_descriptor_fits_its_schema(kind, name):
 @pytest.mark.parametrize("workload", Catalog().paths("workload"))
 def test_every_cell_renders(filesystem, variant, workload):
     cell = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "ssd"}
-    job, devices = render_job({**cell, "workload": workload, "scale": "smoke", "round": 1, "seed": 1, "order": 1}, Catalog())
+    job, devices = render_job(
+        {**cell, "workload": workload, "scale": "smoke", "round": 1, "seed": 1, "order": 1}, Catalog()
+    )
     assert "{" not in job
     assert len(devices) == int(Catalog().get("filesystem", filesystem)["device"])
 
@@ -54,10 +56,19 @@ def test_defaults_are_filled_in():
 
 MISTAKES = {
     "unknown file system": (lambda s: s["filesystems"].append("ext5"), ["file system 'ext5'", "did you mean ext4"]),
-    "unknown variant": (lambda s: s["filesystems"].append("btrfs+zst"), ["variant of btrfs 'zst'", "did you mean zstd"]),
-    "unknown key": (lambda s: s.update(round=3), ["config/studies/quick.yaml", "unknown key 'round'", "did you mean rounds"]),
+    "unknown variant": (
+        lambda s: s["filesystems"].append("btrfs+zst"),
+        ["variant of btrfs 'zst'", "did you mean zstd"],
+    ),
+    "unknown key": (
+        lambda s: s.update(round=3),
+        ["config/studies/quick.yaml", "unknown key 'round'", "did you mean rounds"],
+    ),
     "wrong type": (lambda s: s.update(seed="seven"), ["config/studies/quick.yaml", "seed", "'seven'", "integer"]),
-    "scale misspelt": (lambda s: s.update(scale="smokee"), ["config/studies/quick.yaml", "scale", "did you mean smoke"]),
+    "scale misspelt": (
+        lambda s: s.update(scale="smokee"),
+        ["config/studies/quick.yaml", "scale", "did you mean smoke"],
+    ),
     "zero rounds": (lambda s: s.update(rounds=0), ["config/studies/quick.yaml", "rounds is 0", "at least 1"]),
     "missing key": (lambda s: s.pop("question"), ["config/studies/quick.yaml", "'question' is missing"]),
     "unknown lab": (lambda s: s.update(labs=["exakt"]), ["exakt", "exact"]),
@@ -76,7 +87,10 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
     path = checkout / "workflow/filesystems/ext4.yaml"
     original = path.read_text()
     for change, words in (
-        (lambda d: d.update(mounts=["x"]), ["workflow/filesystems/ext4.yaml", "unknown key 'mounts'", "did you mean mount"]),
+        (
+            lambda d: d.update(mounts=["x"]),
+            ["workflow/filesystems/ext4.yaml", "unknown key 'mounts'", "did you mean mount"],
+        ),
         (lambda d: d.update(device="yes"), ["workflow/filesystems/ext4.yaml", "device", "boolean"]),
         (lambda d: d["variants"]["default"].update(title=3), ["variants.default.title", "string"]),
     ):
@@ -90,7 +104,12 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
 def test_unknown_placeholder_and_open_quote():
     from reprofs.trial import expand
 
-    assert expand("mkfs {make} {device}", {"make": "-E 'a b'", "device": "/dev/x"}, "here") == ["mkfs", "-E", "a b", "/dev/x"]
+    assert expand("mkfs {make} {device}", {"make": "-E 'a b'", "device": "/dev/x"}, "here") == [
+        "mkfs",
+        "-E",
+        "a b",
+        "/dev/x",
+    ]
     assert expand("mkfs {make} x", {"make": ""}, "here") == ["mkfs", "x"]
     with pytest.raises(UserError, match=r"here: '\{devise\}' has an unknown placeholder; known: \{device\}"):
         expand("mkfs {devise}", {"device": "/dev/x"}, "here")
@@ -130,7 +149,12 @@ def test_plan_is_printed(reprofs):
 
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     """The plan part of it; tests/test_workflow.py runs one to the report."""
-    text = (root / "workflow/filesystems/ext4.yaml").read_text().replace("title: ext4", "title: ext2").replace("ext4", "ext2")
+    text = (
+        (root / "workflow/filesystems/ext4.yaml")
+        .read_text()
+        .replace("title: ext4", "title: ext2")
+        .replace("ext4", "ext2")
+    )
     (tmp_path / "ext2.yaml").write_text(text)
     assert "ext2" in Catalog([str(tmp_path)]).paths("filesystem")
     assert "ext2" not in Catalog().paths("filesystem")

@@ -143,7 +143,9 @@ def test_random_order_is_a_permutation(engine, tmp_path):
 
 def test_commands(any_engine, tmp_path):
     lines = [
-        execute(tmp_path, "sh", "-c", 'echo "$GREETING"; pwd; printf %s \'a"b\\c\' >&2', env="GREETING=hello", cwd=tmp_path),
+        execute(
+            tmp_path, "sh", "-c", 'echo "$GREETING"; pwd; printf %s \'a"b\\c\' >&2', env="GREETING=hello", cwd=tmp_path
+        ),
         job_line("exec", ("stage", "make"), ("arg", "printf"), ("arg", "two\nlines\tand tab\n")),
         job_line("exec", ("stage", "skipped"), ("if_mounted", tmp_path), ("arg", "false")),
         execute(tmp_path, "sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done"),
@@ -161,7 +163,11 @@ def test_commands(any_engine, tmp_path):
 FAILURES = {
     "exit": (["sh", "-c", "echo so sorry; exit 3"], {}, "x: sh exited with 3: so sorry"),
     "signal": (["sh", "-c", "kill -SEGV $$"], {}, "x: sh was ended by signal 11"),
-    "absent": (["no-such-tool"], {}, "x: no-such-tool exited with 127: cannot run no-such-tool: No such file or directory"),
+    "absent": (
+        ["no-such-tool"],
+        {},
+        "x: no-such-tool exited with 127: cannot run no-such-tool: No such file or directory",
+    ),
     "late": (["sleep", "60"], {"limit_s": 1}, "x: sleep was stopped at its time limit of 1 s"),
 }
 

@@ -10,7 +10,15 @@ import pytest
 
 from reprofs.catalog import Catalog, schema
 
-CELL = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "metadata", "scale": "smoke", "round": 1, "seed": 7}
+CELL = {
+    "lab": "exact",
+    "stack": "single",
+    "profile": "ssd",
+    "workload": "metadata",
+    "scale": "smoke",
+    "round": 1,
+    "seed": 7,
+}
 VARIANTS = [
     (fs, variant) for fs in Catalog().paths("filesystem") for variant in Catalog().get("filesystem", fs)["variants"]
 ]
@@ -43,7 +51,13 @@ def test_same_numbers_under_load(trial, tmp_path):
     assert (first["status"], first["reason"]) == ("ok", "")
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     command = [str(Path(sys.executable).parent / "reprofs"), "trial"]
-    options = {**CELL, "filesystem": "xfs", "variant": "default", "workload": "repository", "output": tmp_path / "other.json"}
+    options = {
+        **CELL,
+        "filesystem": "xfs",
+        "variant": "default",
+        "workload": "repository",
+        "output": tmp_path / "other.json",
+    }
     command += [str(word) for key, value in options.items() for word in (f"--{key}", value)]
     beside = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -72,7 +86,9 @@ def test_another_round_differs(trial):
     walls = [[p["wall_ns"] for p in r["measurement"]["phases"]] for r in (first, second)]
     assert all(a != b for a, b in zip(*walls, strict=True))
     # The seed reaches what the kernel and mkfs draw at random, too.
-    uuids = [next(c["output"] for c in r["measurement"]["commands"] if c["stage"] == "inspect") for r in (first, second)]
+    uuids = [
+        next(c["output"] for c in r["measurement"]["commands"] if c["stage"] == "inspect") for r in (first, second)
+    ]
     assert uuids[0] == trial("third", filesystem="xfs", variant="default")["measurement"]["commands"][3]["output"]
     btrfs = [trial(f"b{seed}", filesystem="btrfs", variant="none", seed=seed) for seed in (7, 8)]
     supers = [next(c["output"] for c in r["measurement"]["commands"] if "dump-super" in c["argv"]) for r in btrfs]
@@ -112,14 +128,26 @@ BROKEN = {
     "make": ({"make": ["sh -c 'echo no such luck; exit 4'"]}, "failed", "make: sh exited with 4: no such luck"),
     "mount": ({"mount": ["mount -t ext4 -o nonsense {device} {mountpoint}"]}, "failed", "mount: mount exited with 32"),
     "type": ({"type": "ext3"}, "failed", "is a ext4 file system, not ext3"),
-    "module": ({"module": "nosuchfs"}, "failed", "module: modprobe exited with 1: modprobe: FATAL: Module nosuchfs not found"),
+    "module": (
+        {"module": "nosuchfs"},
+        "failed",
+        "module: modprobe exited with 1: modprobe: FATAL: Module nosuchfs not found",
+    ),
     "package": ({"packages": ["nosuch-progs"]}, "skipped", "no package nosuch-progs: add it to envs/guest.yaml"),
     "damage": ({"check": ["sh -c 'exit 4'"]}, "failed", "check: sh exited with 4"),
     "hang": ({"make": ["sleep 1000000"]}, "timeout", "make: sleep was stopped at its time limit of 600 s"),
     "memory": ({"make": ["tail /dev/zero"]}, "failed", "make: out of memory"),
-    "panic": ({"make": ["sh -c 'echo c > /proc/sysrq-trigger'"]}, "failed", "The guest's kernel panicked after command module"),
+    "panic": (
+        {"make": ["sh -c 'echo c > /proc/sysrq-trigger'"]},
+        "failed",
+        "The guest's kernel panicked after command module",
+    ),
     "spin": ({"make": ["sh -c 'while :; do :; done'"]}, "timeout", "The host's time limit of 15 s passed"),
-    "poweroff": ({"make": ["sh -c 'echo o > /proc/sysrq-trigger; sleep 9'"]}, "failed", "The guest ended before the job did"),
+    "poweroff": (
+        {"make": ["sh -c 'echo o > /proc/sysrq-trigger; sleep 9'"]},
+        "failed",
+        "The guest ended before the job did",
+    ),
 }
 
 
@@ -191,7 +219,10 @@ def test_full_disk(reprofs, says, guest, tmp_path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
     try:
         options = {**CELL, "filesystem": "tmpfs", "variant": "default", "output": small / "record.json"}
-        says(reprofs("trial", *[w for key, value in options.items() for w in (f"--{key}", value)]), "No space left on device")
+        says(
+            reprofs("trial", *[w for key, value in options.items() for w in (f"--{key}", value)]),
+            "No space left on device",
+        )
         assert not list(small.iterdir())  # nothing half-written
     finally:
         subprocess.run(["umount", small], check=True)

@@ -35,7 +35,9 @@ def fail(error: UserError) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="reprofs", description="The file-system benchmark whose results anyone can reproduce.")
+    top = argparse.ArgumentParser(
+        prog="reprofs", description="The file-system benchmark whose results anyone can reproduce."
+    )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run, text: str) -> argparse.ArgumentParser:
@@ -48,15 +50,24 @@ def parser() -> argparse.ArgumentParser:
             "--extra-filesystem-dir", action="append", metavar="FOLDER", help="further folder with file-system files"
         )
 
+    sub = command(
+        "list", _list, "List the file systems, stacks, device profiles, workloads and studies of this checkout."
+    )
+    catalog_options(sub)
+
     sub = command("plan", _plan, "Check a study and print its trials in order; with --output also write the plan.")
     sub.add_argument("study")
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
 
-    sub = command("guest", _guest, "Build the engine and the guest image, or find them in the cache; write the manifest.")
+    sub = command(
+        "guest", _guest, "Build the engine and the guest image, or find them in the cache; write the manifest."
+    )
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
 
-    sub = command("trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial.")
+    sub = command(
+        "trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial."
+    )
     for name in ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
     sub.add_argument("--round", type=int, required=True)
@@ -84,6 +95,19 @@ def _catalog(arguments):
 
     extra = arguments.extra_filesystem_dir
     return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None)["extra_filesystem_dirs"])
+
+
+def _list(arguments) -> None:
+    from reprofs.catalog import FOLDERS
+
+    catalog = _catalog(arguments)
+    for kind, folder in FOLDERS.items():
+        print(f"{kind} ({folder})")
+        for name in catalog.paths(kind):
+            data = catalog.get(kind, name)
+            print(f"  {name:14}{data['title']}")
+            for variant, options in data.get("variants", {}).items():
+                print(f"    +{variant:13}{options['title']}")
 
 
 def _plan(arguments) -> None:

@@ -43,5 +43,7 @@ def build(cache: Path) -> Path:
             compile_c(sources, Path(folder) / "engine", FLAGS + WARNINGS)
             (Path(folder) / "engine").rename(engine)
     except OSError as error:
-        raise UserError(f"{engine.parent} cannot be written: {error.strerror}; set REPROFS_CACHE to another folder.") from None
+        raise UserError(
+            f"{engine.parent} cannot be written: {error.strerror}; set REPROFS_CACHE to another folder."
+        ) from None
     return engine

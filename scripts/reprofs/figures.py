@@ -7,6 +7,7 @@ figure looks the same on a machine without the font. Colours are Okabe and Ito's
 import io
 import math
 import re
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -132,9 +133,7 @@ def intervals(table: pd.DataFrame, phases: pd.DataFrame, order: list[str], title
             here = table[(table[stats.OPERATION] == list(operation)).all(axis=1)]
             rounds = phases[(phases[stats.OPERATION] == list(operation)).all(axis=1)]
             _interval_panel(axes, here, rounds, contenders)
-            axes.set_title(
-                titles.get((operation[0], operation[2], operation[3]), f"{operation[2]}, {operation[3]}"), loc="left"
-            )
+            _title(axes, operation, titles)
     return figure
 
 
@@ -175,9 +174,7 @@ def latencies(latency: pd.DataFrame, order: list[str], titles: dict):
             here = latency[(latency[stats.OPERATION] == list(operation)).all(axis=1)]
             marks = quantiles[(quantiles[stats.OPERATION] == list(operation)).all(axis=1)].set_index("label")
             _latency_panel(axes, here, marks, labels)
-            axes.set_title(
-                titles.get((operation[0], operation[2], operation[3]), f"{operation[2]}, {operation[3]}"), loc="left"
-            )
+            _title(axes, operation, titles)
     return figure
 
 
@@ -238,8 +235,8 @@ def _operations(table: pd.DataFrame) -> list[tuple]:
 
 
 def _panels(operations: list, rows: int):
-    """A grid of panels with the same labels at the left, two wide, or three if the page would be too short."""
-    columns = min(2 if len(operations) * rows <= 64 else 3, max(1, len(operations)))
+    """A grid of panels with the same labels at the left, two wide, or three if there are many."""
+    columns = min(2 if len(operations) <= 6 else 3, max(1, len(operations)))
     lines = math.ceil(len(operations) / columns)
     figure, grid = plt.subplots(
         lines,
@@ -253,6 +250,14 @@ def _panels(operations: list, rows: int):
     for axes in panels[len(operations) :]:
         axes.remove()
     return figure, panels[: len(operations)]
+
+
+def _title(axes, operation: tuple, titles: dict) -> None:
+    """The words for an operation above its panel, in lines that end before the next panel."""
+    workload, _, phase, cache = operation
+    width = 84 // axes.get_gridspec().ncols
+    title = textwrap.fill(titles.get((workload, phase, cache), f"{phase}, {cache}"), width)
+    axes.set_title(title, loc="left", linespacing=1.0)
 
 
 def _rows(axes, labels: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""The Linux guest of the exact lab: Debian packages -> root image, kernel, initrd, and a manifest that names them by digest.
+"""The Linux guest of the exact lab: Debian packages -> root image, kernel, initrd, and a manifest of their digests.
 
-The root image depends on envs/guest.yaml alone and is kept in a cache; the initrd holds what changes often (the init, the
-load engine), so that an edit of the engine costs milliseconds, not a new image.
+The root image depends on envs/guest.yaml alone and is kept in a cache; the initrd holds what changes often (the init,
+the load engine), so that an edit of the engine costs milliseconds, not a new image.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ from pathlib import Path
 import yaml
 
 from reprofs.errors import UserError
-from reprofs.labs import end_with_parent
+from reprofs.files import write_bytes
+from reprofs.labs import end_with_parent, workplace
 from reprofs.labs.exact import PMEM_BYTES
 
 HERE = Path(__file__).resolve()
@@ -60,12 +61,12 @@ def build(
 ) -> dict:
     """Build the guest, or find it in the cache, and write its manifest.
 
-    cache: folder that keeps images (created); manifest: JSON file to write; engine: the static load engine that the initrd
-    carries; progress: called with one line of text now and then; spec: the guest description; mirrors: lines of an apt
-    sources list, by default from the apt configuration of this machine.
+    cache: folder that keeps images (created); manifest: JSON file to write; engine: the static load engine that the
+    initrd carries; progress: called with one line of text now and then; spec: the guest description; mirrors: lines of
+    an apt sources list, by default from the apt configuration of this machine.
 
-    Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz and initrd (each file, relative to the
-    cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
+    Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz and initrd (each file, relative to
+    the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
     Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
     """
     guest = read_spec(spec)
@@ -81,7 +82,7 @@ def build(
         )
         digest = hashlib.sha256(initrd).hexdigest()
         if not (cache / f"initrd/{digest}.cpio").exists():
-            write_atomically(cache / f"initrd/{digest}.cpio", initrd)
+            write_bytes(cache / f"initrd/{digest}.cpio", initrd)
     found = {
         "schema": 1,
         "suite": guest["suite"],
@@ -94,9 +95,8 @@ def build(
         "lock_sha256": root["lock_sha256"],
         "packages": root["packages"],
     }
-    with _writable(manifest.parent):
-        manifest.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
+    write_bytes(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
+    manifest.touch()  # also when nothing changed: it is newer than what it was made from
     return found
 
 
@@ -125,7 +125,7 @@ def read_spec(path: Path = SPEC) -> dict:
 
 
 def apt_mirrors(suite: str) -> list[str]:
-    """Lines of a sources list for `suite`, with the mirrors that the apt of this machine uses. Raises UserError if it has none."""
+    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError without one."""
     fields = "$(CREATED_BY)|$(COMPONENT)|$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
     listing = _output(["apt-get", "indextargets", "--format", fields])
     lines = []
@@ -145,7 +145,7 @@ def apt_mirrors(suite: str) -> list[str]:
 
 
 def apt_options() -> list[str]:
-    """The options by which the apt of this machine reaches its mirrors (proxies, retries, date checks), as lines of apt.conf."""
+    """The options by which this machine's apt reaches its mirrors (proxies, retries, date checks), as in apt.conf."""
     names = r"Acquire::(https?::|Retries|ForceIPv|Check-|Max-FutureTime|Languages)"
     return [line for line in _output(["apt-config", "dump"]).splitlines() if re.match(names, line) and '""' not in line]
 
@@ -190,7 +190,7 @@ def module_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
 
 
 def make_image(tree: Path, image: Path) -> None:
-    """Make the read-only root image of a tree. The same tree gives the same bytes, wherever and whenever it was unpacked.
+    """Make the read-only root image of a tree. The same tree gives the same bytes, wherever it was unpacked and when.
 
     Not compressed: the guest pays for decompression in counted instructions, and files can be executed in place.
     """
@@ -207,22 +207,9 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            Path(file.name).chmod(0o644)
-            Path(file.name).rename(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, so that two processes never make the same thing at once. The lock goes with its process."""
+    """Hold the lock file `path`: two processes never make the same thing at once. The lock goes with its process."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -310,7 +297,7 @@ def _build_root(home: Path, guest: dict, recipe: str, mirrors: list[str], progre
         "packages": dict(line.split("=", 1) for line in lock.decode().splitlines()),
         "sizes": {name: (home / name).stat().st_size for name in files.values()},
     }
-    write_atomically(home / "root.json", json.dumps(root, indent=1).encode())
+    write_bytes(home / "root.json", json.dumps(root, indent=1).encode())
     say("done")
 
 
@@ -350,7 +337,14 @@ def _unpack(tree: Path, guest: dict, mirrors: list[str], say: Progress) -> None:
         "--exclude=./dev/*",
         f"--directory={tree}",
     ]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
+    with workplace() as place:
+        place.chmod(0o755)  # the root of a user namespace is another user
+        _pipe(command, unpack, place, mirrors, say)
+
+
+def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str], say: Progress) -> None:
+    """Run mmdebstrap (command) into tar (unpack). place: where mmdebstrap works."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TMPDIR": str(place)}
     with (
         subprocess.Popen(
             command,
@@ -360,7 +354,7 @@ def _unpack(tree: Path, guest: dict, mirrors: list[str], say: Progress) -> None:
             text=True,
             errors="replace",
             env=environment,
-            # Not the kill signal: mmdebstrap removes its own temporary folder when asked to end.
+            # Not the kill signal: mmdebstrap has processes of its own to end.
             preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
         ) as debs,
         subprocess.Popen(
@@ -388,7 +382,7 @@ def _unpack(tree: Path, guest: dict, mirrors: list[str], say: Progress) -> None:
         trouble = tar.stderr.read()
         codes = debs.wait(), tar.wait()
     if codes[1] and codes[0] in (0, -13):
-        raise UserError(f"the guest's files could not be unpacked into {tree.parent}: {_last_line(trouble)}")
+        raise UserError(f"the guest's files could not be unpacked into the cache: {_last_line(trouble)}")
     if codes[0]:
         raise _unpack_error(lines, mirrors)
 
@@ -414,9 +408,9 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         return UserError(
             f"the Debian mirror {places} cannot be used{why}; check the network and the machine's apt configuration"
         )
-    if "newuidmap" in text or "unshare" in text or "subuid" in text:
+    if "unable to pick chroot mode" in text or "newuidmap" in text or "subuid" in text:
         return UserError(
-            "without root mmdebstrap needs user namespaces; install the Debian package uidmap, or build the guest as root"
+            "without root mmdebstrap needs user namespaces; install the Debian package uidmap, or build as root"
         )
     return UserError(f"mmdebstrap could not build the guest image: {_last_line(text)}")
 
@@ -443,7 +437,8 @@ def _writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"cannot write to {error.filename or folder}: {error.strerror}; choose a folder with space that you may write to"
+            f"cannot write to {error.filename or folder}: {error.strerror}; "
+            "set REPROFS_CACHE to a folder with space that you may write to"
         ) from None
 
 

@@ -26,11 +26,8 @@ def question(study: Study) -> Prose:
 
 def answer(study: Study, results: Results) -> Prose:
     """The answer first: for every setting the ranking, the proven wins and what they are worth."""
-    chosen = [setting for setting in tables.settings(results.ranks)]
-    if not chosen:
-        why = " The section on failures says why." if (study.trials["status"] != "ok").any() else ""
-        return Prose("No contender completed a trial, so there is no answer." + why)
-    paragraphs = []
+    chosen = tables.settings(results.ranks)
+    paragraphs = [] if chosen else ["No contender completed a trial, so there is no answer."]
     for setting in chosen:
         head = f"**{first_upper(tables.setting_name(setting))}.** " if len(chosen) > 1 else ""
         paragraphs.append(head + _ranking(results, setting))
@@ -38,7 +35,7 @@ def answer(study: Study, results: Results) -> Prose:
     bad = int((study.trials["status"] != "ok").sum())
     if bad:
         paragraphs.append(
-            f"{opening(bad, 'trial')} of {len(study.trials):,} {verb(bad, 'has', 'have')} no complete result; "
+            f"Of {count(len(study.trials), 'trial')} {bad:,} {verb(bad, 'has', 'have')} no complete result; "
             f"{verb(bad, 'it is', 'they are')} listed in []({_anchor('failures')})."
         )
     clocks = [CLOCKS[lab] for lab in sorted({setting[0] for setting in chosen}) if lab in CLOCKS]
@@ -147,10 +144,10 @@ def _operation(study: Study, results: Results, row) -> str:
     tied = [_tied(pair, row.n) for pair in others.itertuples() if pair.other in row.tied.split()]
     # With more than the few that fit a sentence the table of comparisons is the better place.
     shown = tied[:3] + (
-        [f"{count(len(tied) - 3, 'other')} ([]({_anchor('against', *key[:5])}))"] if len(tied) > 3 else []
+        [f"{opening(len(tied) - 3, 'other').lower()} ([]({_anchor('against', *key[:5])}))"] if len(tied) > 3 else []
     )
     return (
-        f"{title} a tie. {row.best} has the smallest mean with {centre}, but cannot be told from"
+        f"{title} a tie. {row.best} is the fastest on average with {centre}, but cannot be told from"
         f" {listing(shown)}.{slowest}"
     )
 
@@ -202,7 +199,8 @@ def design(study: Study) -> Prose:
     methods = sorted(set(stats.measured(phases)["cold_method"].dropna()) - {""})
     if methods:
         parts.append(
-            f"Before a phase with cold caches: {listing(methods, 'or')}. That counts as cold only if the phase then"
+            f"What was done before a phase with cold caches: {listing([f'“{m}”' for m in methods], 'or')}. That"
+            " counts as cold only if the phase then"
             f" read from the device ([]({_anchor('cold')})). Phases with warm caches followed the phase before them"
             " directly."
         )
@@ -239,6 +237,8 @@ def _sync(study: Study) -> str:
         return ""
     names = lambda chosen: listing(dict.fromkeys(code(key[1]) for key in chosen.index[chosen]))  # noqa: E731
     text = "After every phase the trial waited, outside the time, until the device was idle."
+    if synced.all():
+        return f"{text} The time of every phase includes its final sync of the file system."
     if synced.any():
         text += f" The time includes the final sync of the file system in these phases: {names(synced)}."
     if (~synced).any():
@@ -337,7 +337,7 @@ def quality(study: Study) -> Prose:
     files, wrong = int(ok["verified_files"].sum()), int(trials["verified_mismatches"].sum())
     unverified = ok[ok["verified_files"] == 0]
     parts = [
-        f"{opening(len(ok), 'trial')} of {len(trials):,} completed.",
+        f"Of {count(len(trials), 'trial')} {len(ok):,} completed.",
         (
             f"The content of {count(files, 'file')} ({words.size(ok['verified_bytes'].sum())}) was compared after it"
             f" was written: {count(wrong, 'file')} differed."
@@ -374,6 +374,7 @@ def threats(study: Study, results: Results) -> Prose:
     lines.append(tables.spread_note(study) + " It covers the seeds used, not other kinds of files or directory trees.")
     lines.append("Every file system was new. Ageing, fragmentation and full devices are not measured.")
     lines += [_cold_threat(phases), _driver_threat(study, phases), _commands_threat(phases)]
+    lines.append(_ceiling_threat(study, results))
     bad = study.trials[study.trials["status"] != "ok"]
     if len(bad):
         lines.append(
@@ -404,14 +405,26 @@ def _driver_threat(study: Study, phases: pd.DataFrame) -> str:
     high = phases[share > 0.1]
     if high.empty:
         return f"The driver's own work is at most {percent(share.max())} of the time of a phase." if len(phases) else ""
-    names = [
-        study.title(*key)
-        for key in sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
-    ]
+    keys = sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
+    names = dict.fromkeys(study.title(*key) for key in keys)
     return (
         f"The driver's own work is more than 10 % of the time in {listing(names)} (at most {percent(share.max())}),"
         " which narrows the ratios there."
     )
+
+
+def _ceiling_threat(study: Study, results: Results) -> str:
+    """Where a ceiling is no bound: its best is slower than the best contender."""
+    keys = [*stats.SETTING, *stats.OPERATION]
+    table = results.statistics
+    best = table[table["role"] != "ceiling"].groupby(keys)["mean_ns"].min()
+    bound = table[table["role"] == "ceiling"].groupby(keys)["mean_ns"].min()
+    slower = (bound / best)[lambda ratio: ratio > 1]
+    if slower.empty:
+        return ""
+    places = [study.title(key[3], key[5], key[6]) for key in slower.index]
+    ceiling = listing(study.labels("ceiling"))
+    return f"The ceiling, {ceiling}, bounds nothing in {listing(dict.fromkeys(places))}: a contender is faster there."
 
 
 def _commands_threat(phases: pd.DataFrame) -> str:

@@ -71,6 +71,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "title": d["title"],
                 "description": d["description"],
                 "source": d["source"],
+                "packages": d["packages"],
                 "scale": d["scales"][study["scale"]],
                 "phases": d["phases"],
             }

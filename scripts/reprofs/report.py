@@ -38,7 +38,8 @@ def render(executed: Path, output: Path, study: Path) -> None:
     """Write index.html and report.pdf into the folder `output` from the executed notebooks in the folder `executed`.
 
     `study` is the study.json of the tables that the notebooks read; figures are in `executed`/../figures, as
-    the notebooks name them. Both files are written under temporary names and then renamed. Raises UserError for what is missing.
+    the notebooks name them. Both files are written under temporary names and then renamed. Raises UserError for what is
+    missing.
     """
     executed, output = Path(executed), Path(output)
     about = metadata(dataset.load(Path(study).parent))

@@ -64,7 +64,7 @@ def outliers(values) -> np.ndarray:
 
 
 def statistics(phases: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell, times in ns: see the columns at the end; sd_ns has the divisor n - 1, the rate is a harmonic mean."""
+    """One row a cell, times in ns: columns are listed below. sd_ns has divisor n - 1, the rate is a harmonic mean."""
     rows = []
     keys = [*SETTING, *OPERATION, "label", "role"]
     for key, cell in measured(phases).groupby(keys, sort=True):
@@ -115,7 +115,7 @@ def ratio(a, b, level: float = LEVEL) -> dict:
     Equal length, positive, any unit. From six pairs on BCa bootstrap of the mean log ratio, below Student's t on the
     log ratios, with one pair none. If all pairs have one ratio the interval is that ratio.
     """
-    logs = np.log(np.asarray(a, dtype=float)) - np.log(np.asarray(b, dtype=float))
+    logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
     centre = logs.mean()
     if len(logs) == 1:
         low, high, kind = math.nan, math.nan, "none"
@@ -136,7 +136,7 @@ def joint_interval(a, b, comparisons: int) -> tuple[float, float]:
 
     Always Student's t on log ratios: resampling a handful of rounds cannot reach the level needed. NaN for one pair.
     """
-    logs = np.log(np.asarray(a, dtype=float)) - np.log(np.asarray(b, dtype=float))
+    logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
     if len(logs) < 2:
         return math.nan, math.nan
     low, high = _student(logs, 1 - (1 - LEVEL) / max(comparisons, 1))

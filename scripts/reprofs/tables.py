@@ -380,14 +380,23 @@ def phases(study: Study) -> words.Table | words.Prose:
 
 
 def environment(study: Study) -> words.Table:
-    """Every recorded fact on the lab and its hosts; more than one value means that records differ."""
+    """Recorded facts on the lab and its hosts, with the packages of the file systems and workloads.
+
+    More than one value means that records differ.
+    """
     values = study.environment["values"]
     packages = {k.removeprefix("lab.packages."): v for k, v in values.items() if k.startswith("lab.packages.")}
+    described = [*study.plan["filesystems"].values(), *study.plan["workloads"].values()]
+    used = {name for entry in described for name in entry.get("packages", [])}
+    used |= {command.split()[0] for command in study.phases["command"].unique() if command}
     rows = [
         {"What": key, "Value": _values(counts)} for key, counts in values.items() if not key.startswith("lab.packages.")
     ]
-    rows += [{"What": f"package {name}", "Value": _values(counts)} for name, counts in packages.items()]
-    return words.Table("tbl-environment", "Environment as recorded with the trials.", rows, left=["What", "Value"])
+    rows += [{"What": f"package {name}", "Value": _values(counts)} for name, counts in packages.items() if name in used]
+    caption = "Environment as recorded with the trials."
+    if len(packages) > len(used & set(packages)):
+        caption += f" The records name all {words.count(len(packages), 'package')} of the image."
+    return words.Table("tbl-environment", caption, rows, left=["What", "Value"])
 
 
 def digests(study: Study) -> words.Table:
@@ -405,9 +414,10 @@ def trial_command(row) -> str:
 
 
 def _values(counts: dict[str, int]) -> str:
-    if len(counts) == 1:
-        return f"`{next(iter(counts))}`"
-    shown = [f"`{value}` ({words.count(number, 'record')})" for value, number in list(counts.items())[:3]]
+    named = {f"`{value}`" if value else "not known": number for value, number in counts.items()}
+    if len(named) == 1:
+        return next(iter(named))
+    shown = [f"{value} ({words.count(number, 'record')})" for value, number in list(named.items())[:3]]
     return ", ".join(shown) + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")
 
 

@@ -241,7 +241,10 @@ def status(ending: str, events: list[dict], console: str, limit_s: float) -> tup
         return "timeout", f"The host's time limit of {limit_s:g} s passed; the last thing heard was: {last}."
     if ending == "panic":
         lines = [line for line in console.splitlines() if "Kernel panic" in line or "Out of memory" in line]
-        return "failed", f"The guest's kernel panicked after {last}: {lines[-1].strip() if lines else 'see the console log'}"
+        return (
+            "failed",
+            f"The guest's kernel panicked after {last}: {lines[-1].strip() if lines else 'see the console log'}",
+        )
     if ending != "finished" or not any(event["event"] == "end" for event in events):
         return "failed", f"The guest ended before the job did; the last thing heard was: {last}."
     return "ok", ""
@@ -300,7 +303,9 @@ def commit() -> str:
     git = ["git", "-C", str(project_root())]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True).stdout
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return ""
     return head + ("+" if changed.strip() else "")
@@ -309,7 +314,12 @@ def commit() -> str:
 def host() -> dict:
     """What is known of the machine the lab runs on. In the exact lab it has no influence on the numbers."""
     cpu = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ""
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "",
     )
     return {
         "cpu": cpu,

@@ -7,13 +7,18 @@ A lab takes a job (text, one line a step) to the load engine, lets it run, and b
     device_name(i: int) -> str                                              name of device i in /dev, counted from 0
 """
 
+import contextlib
 import ctypes
+import fcntl
 import importlib
 import os
 import pkgutil
+import shutil
 import signal
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +32,9 @@ _PR_SET_PDEATHSIG = 1
 class Outcome:
     """What came back from a lab.
 
-    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time limit)
-      or "lost" (it ended otherwise); output: what the engine wrote; console: what the kernel and the start-up wrote;
+    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time
+      limit) or "lost" (it ended otherwise);
+    output: what the engine wrote; console: what the kernel and the start-up wrote;
     environment: the `lab` part of the raw record; host_seconds: wall clock of the host.
     """
 
@@ -54,6 +60,25 @@ def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
     """
     text = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"}
     return "\t".join([verb, *(f"{key}={str(value).translate(text)}" for key, value in (*pairs, *values.items()))])
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """A private temporary folder, held by a lock: one that nobody holds was left by a killed run, and is removed."""
+    base = Path(tempfile.gettempdir())
+    for left in base.glob("reprofs-work-*"):
+        with contextlib.suppress(OSError), (left / "owner").open("r+") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left)
+    place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
+    try:
+        with (place / "owner").open("w") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX)
+            # Under its real name only once it is locked: nobody may take it for a leftover.
+            place = place.rename(base / place.name.replace("-new-", "-work-"))
+            yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:

@@ -1,7 +1,7 @@
-"""The exact lab: a QEMU guest whose clock counts executed instructions (1 instruction = 1 ns) and jumps over idle time.
+"""The exact lab: a QEMU guest whose clock counts executed instructions (1 is 1 ns) and jumps over idle time.
 
-No host clock, host disk or other process can reach that clock, so the same job gives the same bytes under any load. The guest
-stops itself once it has started; its state there is saved, and every trial goes on from that very instruction.
+No host clock, host disk or other process can reach that clock, so the same job gives the same bytes under any load.
+The guest stops itself once it has started; its state there is saved, and every trial goes on from that instruction.
 """
 
 import contextlib
@@ -15,20 +15,19 @@ import shlex
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from reprofs.catalog import project_root
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
-from reprofs.labs import Outcome, end_with_parent, job_line
+from reprofs.labs import Outcome, end_with_parent, job_line, workplace
 
 CLOCK = "counted instructions (1 instruction = 1 ns)"
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the snapshot fixes
 PMEM_BYTES = 128 << 20  # the root image is a memory module, whose size is a multiple of this
 BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
+KEPT_SNAPSHOTS = 3  # besides the newest; 140 MB each
 LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
 # Nothing random, nothing that runs now and then by itself; an oops ends the guest at once instead of hanging the trial.
@@ -41,8 +40,9 @@ APPEND = (
 class ExactLab:
     """The exact lab for one guest.
 
-    manifest: as reprofs.guest.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or "auto"
-    (the snapshot, and a cold boot when that cannot be had). Raises UserError when QEMU or a file of the guest is missing.
+    manifest: as reprofs.guest.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or
+    "auto" (the snapshot, and a cold boot when that cannot be had). Raises UserError when QEMU or a file of the guest is
+    missing.
     """
 
     clock = "instructions"
@@ -57,21 +57,27 @@ class ExactLab:
                 raise UserError(f"the guest's {part} {path} is missing or cut; build the guest again")
         self.qemu = shutil.which("qemu-system-x86_64")
         if self.qemu is None:
-            raise UserError("qemu-system-x86_64 is missing, which runs the exact lab; install the Debian package qemu-system-x86")
+            raise UserError(
+                "qemu-system-x86_64 is missing, which runs the exact lab; install the Debian package qemu-system-x86"
+            )
         self.version = _qemu_version(self.qemu)
         self.packages = manifest["packages"]
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
 
     @classmethod
     def open(cls) -> "ExactLab":
-        """The lab of this checkout. $REPROFS_START chooses how the guest starts. Raises UserError when there is no guest yet."""
+        """The lab of this checkout; $REPROFS_START chooses how the guest starts. Raises UserError without a guest."""
         manifest = project_root() / "data" / "guest" / "manifest.json"
         if not manifest.exists():
-            raise UserError(f"there is no guest yet ({manifest} is missing): run `reprofs guest --output {manifest}` first")
+            raise UserError(
+                f"there is no guest yet ({manifest} is missing): run `reprofs guest --output {manifest}` first"
+            )
         return cls(json.loads(manifest.read_text()), cache_folder(), os.environ.get("REPROFS_START", "auto"))
 
     def run(self, job: str, time_limit_s: float) -> Outcome:
-        """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds of the host's.
+        """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
+
+        The seconds are the host's and count from the end of the start.
 
         Raises UserError when the job is too long or the guest cannot be started; everything after that is an Outcome.
         """
@@ -80,7 +86,7 @@ class ExactLab:
         if len(text) > JOB_BYTES:
             raise UserError(f"the job has {len(text)} bytes, and the exact lab takes at most {JOB_BYTES}")
         used = "cold boot"
-        with _workplace() as place:
+        with workplace() as place:
             self._write_job(place, text)
             machine = None
             if self.start != "cold boot":
@@ -102,7 +108,7 @@ class ExactLab:
                         machine = _Machine(self._command(place), place)
                         machine.wait_for_pause(began + BOOT_LIMIT_S)
                     machine.call("cont")
-                    ending = machine.wait_for_end(began + time_limit_s)
+                    ending = machine.wait_for_end(time.monotonic() + time_limit_s)
                 except _MachineError as error:
                     if machine is None or used == "cold boot":
                         raise UserError(f"the guest cannot be started: {error}") from None
@@ -129,7 +135,9 @@ class ExactLab:
         completion = profile.get("completion_ns", 0)
         bandwidth = profile.get("bandwidth_mb_s", 0)
         if 0 < bandwidth < LEAST_BANDWIDTH:
-            raise UserError(f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}")
+            raise UserError(
+                f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
+            )
         lines = []
         for disk in range(disks):
             folder = f"{DEVICES}/{ExactLab.device_name(disk)}"
@@ -156,14 +164,17 @@ class ExactLab:
         return f"nullb{i}"
 
     def _options(self) -> list[str]:
-        """What the machine is, without the names of files: with the files' digests and QEMU's version it fixes every number."""
+        """What the machine is, without names of files: with their digests and QEMU's version it fixes every number."""
         return [
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
             *("-M", "pc,nvdimm=on", "-cpu", "qemu64", "-smp", "1"),
             *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
             *("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01,clock=vm"),
             # Shared and read-only, so that it stays out of the snapshot.
-            *("-object", f"memory-backend-file,id=root,share=on,readonly=on,mem-path=<root>,size={self.manifest['root']['bytes']}"),
+            *(
+                "-object",
+                f"memory-backend-file,id=root,share=on,readonly=on,mem-path=<root>,size={self.manifest['root']['bytes']}",
+            ),
             *("-device", "nvdimm,memdev=root,unarmed=on"),
             # The guest's own way to say that it has started.
             *("-device", "pvpanic", "-action", "panic=pause"),
@@ -174,7 +185,9 @@ class ExactLab:
         ]
 
     def _command(self, place: Path) -> list[str]:
-        names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {"<place>": str(place)}
+        names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
+            "<place>": str(place)
+        }
         return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
 
     def environment(self, start: str) -> dict:
@@ -213,13 +226,16 @@ class ExactLab:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if path.exists():
                     return path
-                partial = path.with_suffix(".partial")
-                with _workplace() as place:
+                # One for each guest that is in use; those of older engines and images go.
+                for old in sorted(path.parent.glob("*[0-9a-f]"), key=lambda file: file.stat().st_mtime)[
+                    :-KEPT_SNAPSHOTS
+                ]:
+                    old.unlink(missing_ok=True)
+                with workplace() as place:
                     self._write_job(place, b"")
                     with contextlib.closing(_Machine(self._command(place), place)) as machine:
                         machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
-                        machine.save(partial)
-                partial.rename(path)
+                        machine.save(path)
         except OSError as error:
             raise _MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
         return path
@@ -237,7 +253,12 @@ class _Machine:
 
     def __init__(self, command: list[str], place: Path, incoming: bool = False):
         address = str(place / "qmp")
-        command = [*command, "-qmp", f"unix:{address},server=on,wait=off", *(["-incoming", "defer"] if incoming else [])]
+        command = [
+            *command,
+            "-qmp",
+            f"unix:{address},server=on,wait=off",
+            *(["-incoming", "defer"] if incoming else []),
+        ]
         self.place = place
         self.shutdown = ""
         self.panicked = False
@@ -283,7 +304,10 @@ class _Machine:
     def wait_for_pause(self, deadline: float) -> None:
         """Until the guest says that it has started."""
         while not self.panicked:
-            self._receive(deadline)
+            try:
+                self._receive(deadline)
+            except TimeoutError:
+                raise self._error(f"it did not start within {BOOT_LIMIT_S} s") from None
             if self.shutdown:
                 raise self._error("it ended while starting")
         self.panicked = False
@@ -302,8 +326,14 @@ class _Machine:
     def save(self, path: Path) -> None:
         """Save the paused machine, without what is shared memory, to a file."""
         self._share()
-        self.call("migrate", uri=f"exec:cat > {shlex.quote(str(path))}")
+        whole, partial = (shlex.quote(str(name)) for name in (path, path.with_suffix(".partial")))
+        # QEMU does not see how cat ends: only what cat wrote in full gets the name.
+        self.call("migrate", uri=f"exec:cat > {partial} && mv {partial} {whole} || rm -f {partial}")
         self._migrated()
+        while path.with_suffix(".partial").exists():
+            time.sleep(0.01)
+        if not path.exists():
+            raise self._error(f"{path} could not be written")
 
     def restore(self, path: Path) -> None:
         """Load what `save` saved; the machine stays paused."""
@@ -332,14 +362,12 @@ class _Machine:
             time.sleep(0.01)
 
     def _receive(self, deadline: float) -> dict:
-        """The next message; events are noted. Raises TimeoutError after the deadline, _MachineError when QEMU is gone."""
+        """The next message; events are noted. Raises TimeoutError at the deadline, _MachineError without QEMU."""
         while b"\n" not in self.received:
             self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
             try:
                 data = self.socket.recv(65536)
-            except TimeoutError:
-                raise
-            except OSError:
+            except ConnectionError:
                 data = b""
             if not data:
                 raise self._error("QEMU ended")
@@ -359,25 +387,6 @@ class _Machine:
             with contextlib.suppress(OSError):
                 words += (self.place / name).read_text(errors="replace").strip().splitlines()[-1:]
         return _MachineError("; ".join([text, *words]))
-
-
-@contextlib.contextmanager
-def _workplace() -> Iterator[Path]:
-    """A private temporary folder, held by a lock, which is how the next one knows which folders a killed run left behind."""
-    base = Path(tempfile.gettempdir())
-    for left in base.glob("reprofs-exact-*"):
-        with contextlib.suppress(OSError), (left / "owner").open("r+") as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left)
-    place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
-    try:
-        with (place / "owner").open("w") as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX)
-            # Under its real name only once it is locked: nobody may take it for a leftover.
-            place = place.rename(base / place.name.replace("-new-", "-exact-"))
-            yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 @functools.cache

@@ -1,0 +1,162 @@
+"""Raw records become tables: complete, sorted, byte-identical, documented; bad records are named."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from reprofs import dataset
+from reprofs.errors import UserError
+
+sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
+import make
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Fixture records of three file systems, with a failed and a missing trial."""
+    folder = tmp_path_factory.mktemp("records")
+    failures = {("jfs", "repository", 2): ("failed", "git clone ended with exit code 128.")}
+    make.make(folder, rounds=2, systems=["ext4", "jfs", "btrfs", "tmpfs"], failures=failures)
+    (folder / "raw/r1-exact-single-ssd-jfs+default-metadata-smoke.json").unlink()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(source):
+    dataset.build(source / "plan.json", source / "raw", source / "tables")
+    return source / "tables"
+
+
+def copy_with(source: Path, target: Path, change) -> Path:
+    """A copy of one record's study with the record changed by `change(record)`; returns the record's path."""
+    make.make(target, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
+    path = next((target / "raw").iterdir())
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    return path
+
+
+def test_identical_input_gives_identical_bytes(source, tables, tmp_path):
+    dataset.build(source / "plan.json", source / "raw", tmp_path / "again")
+    names = sorted(path.name for path in tables.iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "again").iterdir())
+    for name in names:
+        assert (tables / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_a_rebuild_replaces_the_folder(source, tables, tmp_path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/left.over").write_text("")
+    dataset.build(source / "plan.json", source / "raw", tmp_path / "tables")
+    assert not (tmp_path / "tables/left.over").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["tables"]
+
+
+def test_every_planned_trial_is_a_row(source, tables):
+    trials = dataset.load(tables).trials.set_index("trial")
+    plan = json.loads((source / "plan.json").read_text())
+    assert set(trials.index) == {trial["id"] for trial in plan["trials"]}
+    missing = trials.loc["r1-exact-single-ssd-jfs+default-metadata-smoke"]
+    assert (missing["status"], missing["reason"]) == ("missing", "There is no record: the trial has not run.")
+    failed = trials.loc["r2-exact-single-ssd-jfs+default-repository-smoke"]
+    assert (failed["status"], failed["reason"]) == ("failed", "git clone ended with exit code 128.")
+    assert failed["phases"] == 5
+
+
+def test_values_come_from_the_record(source, tables):
+    study = dataset.load(tables)
+    name = "r2-exact-single-ssd-btrfs+zstd-metadata-smoke"
+    record = json.loads((source / f"raw/{name}.json").read_text())
+    rows = study.phases[study.phases["trial"] == name].sort_values("position")
+    for row, phase in zip(rows.to_dict("records"), record["measurement"]["phases"], strict=True):
+        assert (row["phase"], row["cache"], row["label"]) == (phase["name"], phase["cache"], "btrfs+zstd")
+        assert row["wall_ns"] == phase["wall_ns"]
+        assert row["wall_ns_per_item"] == pytest.approx(phase["wall_ns"] / phase["items"])
+        assert row["device_read_bytes"] == phase["device"]["read_bytes"]
+        counts = study.latency[
+            (study.latency[["trial", "phase", "cache"]] == [name, row["phase"], row["cache"]]).all(axis=1)
+        ]
+        assert counts["count"].sum() == phase["latency"]["count"]
+    trial = study.trials.set_index("trial").loc[name]
+    assert trial["mounted_options"] == "rw,relatime,compress=zstd:3"
+    assert trial["make_command"] == "mkfs.btrfs -q /dev/nullb0"
+
+
+def test_what_has_no_device_has_no_counters(tables):
+    phases = dataset.load(tables).phases
+    ceiling = phases[phases["label"] == "tmpfs"]
+    assert ceiling["device_reads"].isna().all() and ceiling["cold_proved"].isna().all()
+    assert set(ceiling["role"]) == {"ceiling"}
+
+
+def test_the_dictionary_has_every_column_and_no_other(tables):
+    dictionary = pd.read_csv(tables / "dictionary.csv", keep_default_na=False)
+    study = dataset.load(tables)
+    for name in ("trials", "phases", "latency"):
+        described = dictionary.loc[dictionary["table"] == name, "column"].tolist()
+        assert described == list(getattr(study, name).columns)
+    assert dictionary["meaning"].str.len().gt(0).all()
+    timed = dictionary[dictionary["column"].str.endswith("_ns")]
+    assert set(timed["unit"]) == {"ns"}
+    assert set(dictionary.loc[dictionary["column"].str.endswith("_bytes"), "unit"]) == {"bytes"}
+
+
+def test_bucket_bounds_hold_their_values_within_the_promised_error():
+    for value in [*range(300), 1023, 1024, 123_456_789, 2**40 + 12345]:
+        exponent = max(value.bit_length() - 7, 0)
+        index = value if value < 128 else (exponent << 6) + (value >> exponent)
+        lower, upper = dataset.bucket_bounds(index)
+        assert lower <= value < upper
+        if value >= 128:
+            assert abs((lower + upper) / 2 - value) / value <= 0.008
+    bounds = [dataset.bucket_bounds(index) for index in range(2000)]
+    assert all(first[1] == second[0] for first, second in itertools.pairwise(bounds))
+
+
+def test_environment_counts_distinct_values(tables):
+    environment = dataset.load(tables).environment
+    assert environment["values"]["lab.qemu"] == {"7.2.22": environment["records"]}
+    assert environment["first_started"] < environment["last_started"]
+    assert not any(key.startswith("job") for key in environment["values"])
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda record: record.pop("status"), "'status' is a required property"),
+        (lambda record: record.update(status="fine"), "status: 'fine' is not one of"),
+        (lambda record: record["measurement"]["phases"][1].update(wall_ns="1"), "measurement.phases.1.wall_ns"),
+        (lambda record: record["measurement"]["phases"][1].update(surprise=1), "measurement.phases.1: Additional"),
+        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, planned is 20260101"),
+        (lambda record: record["measurement"]["phases"][1]["latency"].update(count=1), "phases.1.latency.count"),
+        (
+            lambda record: record["measurement"]["phases"].append(record["measurement"]["phases"][0]),
+            "repeats make-tree",
+        ),
+    ],
+)
+def test_a_bad_record_is_named_with_its_key(source, tmp_path, change, part):
+    path = copy_with(source, tmp_path, change)
+    with pytest.raises(UserError) as caught:
+        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    assert str(path) in str(caught.value) and part in str(caught.value)
+    assert not (tmp_path / "tables").exists()
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"plan\.json"):
+        dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(UserError, match="not valid JSON"):
+        dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(UserError, match="no key `study`"):
+        dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
+    with pytest.raises(UserError, match="no tables"):
+        dataset.load(tmp_path)
+    with pytest.raises(UserError, match="no results"):
+        dataset.load_results(tmp_path)

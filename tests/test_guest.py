@@ -1,0 +1,316 @@
+"""The guest image and the exact lab. Tests with the fixture `guest` need its image, and most of them start QEMU."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from reprofs import files
+from reprofs import guest as builder
+from reprofs.errors import UserError
+from reprofs.labs import exact, get_lab, job_line
+
+# ---- the image, without QEMU
+
+
+def test_cpio_is_deterministic_and_padded():
+    entries = [("bin", 0o755, None), ("bin/x", 0o755, b"abc"), ("y", 0o644, b"")]
+    archive = builder.cpio(entries)
+    assert archive == builder.cpio(entries)
+    assert archive.startswith(b"070701") and len(archive) % 4 == 0
+    assert archive.count(b"070701") == 4 and b"TRAILER!!!" in archive
+    if shutil.which("cpio"):
+        listed = subprocess.run(["cpio", "--list", "--quiet"], input=archive, capture_output=True, check=True).stdout
+        assert listed.split() == [b"bin", b"bin/x", b"y"]
+
+
+def test_modules_come_after_what_they_need():
+    dependencies = (
+        "k/erofs.ko: k/libcrc32c.ko k/crc.ko\nk/libcrc32c.ko: k/crc.ko\nk/crc.ko:\n"
+        "k/nd-pmem.ko.xz: k/btt.ko.xz\nk/btt.ko.xz:\n"
+    )
+    order = builder.module_order(dependencies, ("erofs", "nd_pmem"))
+    assert order == ["k/crc.ko", "k/libcrc32c.ko", "k/erofs.ko", "k/btt.ko.xz", "k/nd-pmem.ko.xz"]
+    with pytest.raises(UserError, match="no module reiser5"):
+        builder.module_order(dependencies, ("reiser5",))
+
+
+def test_root_image_is_the_same_wherever_and_whenever_made(tmp_path):
+    names = ["etc/b", "etc/a", "usr/bin/tool", "usr/lib/x/y/z"]
+    images = []
+    for turn, order in enumerate((names, names[::-1])):
+        tree = tmp_path / f"tree-{turn}"
+        for name in order:
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(name * 3000)
+        (tree / "etc/link").symlink_to("a")
+        os.link(tree / "etc/a", tree / "usr/hard")
+        os.utime(tree / "etc/a", (turn, turn))
+        builder.make_image(tree, tmp_path / f"{turn}.erofs")
+        images.append((tmp_path / f"{turn}.erofs").read_bytes())
+    assert images[0] == images[1]
+    assert len(images[0]) % exact.PMEM_BYTES == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"suites": "trixie"}, "unknown key 'suites'"),
+        ({"memory_mib": "much"}, "memory_mib as int"),
+        ({"memory_mib": 64}, "at least 512"),
+        ({"packages": ["git", "Not A Package"]}, "Not A Package"),
+        ({"packages": "git"}, "packages as list"),
+    ],
+)
+def test_a_wrong_description_is_one_sentence(tmp_path, edit_yaml, change, words):
+    path = shutil.copy(builder.SPEC, tmp_path / "guest.yaml")
+    edit_yaml(Path(path), lambda data: data.update(change))
+    with pytest.raises(UserError, match=words) as caught:
+        builder.read_spec(Path(path))
+    assert str(path) in str(caught.value)
+
+
+def build_small(tmp_path: Path, engine: Path, **options) -> dict:
+    return builder.build(tmp_path / "cache", tmp_path / "manifest.json", engine, lambda _: None, **options)
+
+
+def left(tmp_path: Path) -> list[str]:
+    """What a build left in the cache, lock files aside."""
+    return [path.name for path in (tmp_path / "cache/root").iterdir() if path.suffix != ".lock"]
+
+
+def test_mirror_that_cannot_be_reached(tmp_path, engine):
+    with socket.socket() as closed:  # bound, but nobody listens
+        closed.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{closed.getsockname()[1]}/debian"
+        with pytest.raises(UserError, match="mirror") as caught:
+            build_small(tmp_path, engine, mirrors=[f"deb {uri} trixie main"])
+    assert uri in str(caught.value) and "\n" not in str(caught.value)
+    assert left(tmp_path) == [] and not (tmp_path / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(("tool", "package"), [("mmdebstrap", "mmdebstrap"), ("mkfs.erofs", "erofs-utils")])
+def test_missing_tool_names_its_package(tmp_path, engine, monkeypatch, tool, package):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("mmdebstrap", "mkfs.erofs", "tar", "apt-get"):
+        if name != tool:
+            (tools / name).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(UserError, match=f"{tool} is missing.*Debian package {package}"):
+        build_small(tmp_path, engine)
+
+
+def test_full_disk_is_said_before_anything_starts(tmp_path, engine, monkeypatch):
+    monkeypatch.setattr(builder, "FREE_BYTES", 10**18)
+    with pytest.raises(UserError, match="no disk space for the guest image"):
+        build_small(tmp_path, engine)
+    assert left(tmp_path) == []
+
+
+def test_cache_that_cannot_be_written(tmp_path, engine):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(UserError, match=r"cannot write to .*cache"):
+        build_small(tmp_path, engine)
+
+
+def test_manifest_describes_what_is_there(guest, engine):
+    cache = files.cache_folder()
+    for part in ("root", "vmlinuz", "initrd"):
+        path = cache / guest[part]["file"]
+        assert path.stat().st_size == guest[part]["bytes"]
+        assert builder.sha256(path) == guest[part]["sha256"]
+    assert guest["engine_sha256"] == builder.sha256(engine)
+    assert not guest["root"]["file"].startswith("/")  # no path of this machine
+    packages = {"e2fsprogs", "xfsprogs", "btrfs-progs", "jfsutils", "reiserfsprogs", "f2fs-tools", "nilfs-tools", "git"}
+    assert packages <= guest["packages"].keys()
+
+
+# ---- the lab, with QEMU: about 100 s in all
+
+
+def shell(script: str) -> str:
+    return job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
+
+
+def job_of(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def work(extra: str = "true") -> str:
+    """A job that touches what could differ between runs: devices, a file system, random numbers, clocks, interrupts."""
+    return job_of(
+        "clock",
+        *exact.ExactLab.device_steps({"completion_ns": 80_000, "bandwidth_mb_s": 500}, 1, 512),
+        shell("mkdir -p /run/m; modprobe ext4; mkfs.ext4 -q /dev/nullb0; mount /dev/nullb0 /run/m"),
+        shell("cd /run/m; for i in $(seq 200); do echo $i > $i; sync $i; done; ls | sha256sum"),
+        shell("cat /proc/sys/kernel/random/uuid /proc/uptime /proc/interrupts /sys/block/nullb0/stat; date +%s.%N"),
+        shell(extra),
+    )
+
+
+@contextlib.contextmanager
+def busy():
+    """Two busy processes beside what is measured."""
+    burn = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in burn:
+            process.kill()
+            process.wait()
+
+
+def test_unknown_lab_lists_the_known():
+    with pytest.raises(UserError, match=r"no lab 'moon'; known labs are .*exact"):
+        get_lab("moon")
+
+
+def test_job_line_escapes():
+    assert job_line("write", path="a\tb", text="c\\d\ne") == "write\tpath=a\\tb\ttext=c\\\\d\\ne"
+
+
+def test_slow_device_is_refused():
+    with pytest.raises(UserError, match="bandwidth_mb_s is 5 "):
+        exact.ExactLab.device_steps({"completion_ns": 0, "bandwidth_mb_s": 5}, 1, 64)
+
+
+def test_no_qemu(guest, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="Debian package qemu-system-x86"):
+        exact.ExactLab(guest, files.cache_folder())
+
+
+def test_missing_image(guest, tmp_path):
+    with pytest.raises(UserError, match="missing or cut"):
+        exact.ExactLab(guest, tmp_path)
+
+
+def test_same_bytes_under_load_beside_a_guest_and_from_a_cold_boot(guest):
+    cache = files.cache_folder()
+    first = exact.ExactLab(guest, cache).run(work(), 120)
+    assert (first.ending, first.environment["start"]) == ("finished", "snapshot")
+    labs = [exact.ExactLab(guest, cache, start) for start in ("snapshot", "cold boot")]
+    with busy(), ThreadPoolExecutor(2) as pool:
+        loaded, cold = pool.map(lambda lab: lab.run(work(), 120), labs)
+    assert cold.environment["start"] == "cold boot"
+    assert loaded.output == first.output
+    assert cold.output == first.output
+
+
+def test_same_bytes_from_two_snapshots(guest, tmp_path):
+    """Where and under which load the snapshot was made does not matter: another machine gets the same numbers."""
+    outputs = set()
+    for turn in range(2):
+        cache = tmp_path / str(turn)
+        cache.mkdir()
+        for name in ("root", "initrd"):
+            (cache / name).symlink_to(files.cache_folder() / name)
+        with busy() if turn else contextlib.nullcontext():
+            outputs.add(exact.ExactLab(guest, cache, "snapshot").run(work(), 120).output)
+        assert not list((cache / "snapshot").glob("*.partial"))
+    assert len(outputs) == 1
+
+
+def test_long_job_arrives_whole(guest):
+    job = job_of(shell("sha256sum < /run/job"), "#" + "x" * 60_000).replace("#", "seed\tvalue=1\tpad=")
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job, 120)
+    assert hashlib.sha256(job.encode()).hexdigest() in outcome.output.decode()
+    with pytest.raises(UserError, match="at most"):
+        exact.ExactLab(guest, files.cache_folder()).run("x" * (exact.JOB_BYTES + 1), 120)
+
+
+def test_snapshot_that_cannot_be_had_falls_back(guest, tmp_path):
+    for name in ("root", "initrd"):
+        (tmp_path / name).symlink_to(files.cache_folder() / name)
+    (tmp_path / "snapshot").write_text("a file where the folder should be")
+    outcome = exact.ExactLab(guest, tmp_path).run(job_of("clock"), 60)
+    assert (outcome.ending, outcome.environment["start"]) == ("finished", "cold boot")
+
+
+def test_endings(guest):
+    lab = exact.ExactLab(guest, files.cache_folder())
+    panic = lab.run(job_of(shell("echo c > /proc/sysrq-trigger")), 60)
+    assert panic.ending == "panic" and "Kernel panic" in panic.console
+    lost = lab.run(job_of(shell("echo o > /proc/sysrq-trigger; sleep 100")), 60)
+    assert lost.ending == "lost"
+    hang = lab.run(job_of(shell("while :; do :; done")), 2)
+    assert hang.ending == "timeout"
+
+
+def test_out_of_memory_is_on_the_console(guest):
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(shell("tail /dev/zero")), 120)
+    assert "Out of memory" in outcome.console
+
+
+def test_missing_module_is_seen_in_the_trial(guest):
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(shell("modprobe nosuchfs")), 60)
+    assert b"nosuchfs" in outcome.output and outcome.ending == "finished"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_killed_workflow_leaves_no_guest(guest, tmp_path):
+    """Kill -9 of the grandparent: the shell between survives, the trial and its QEMU do not; the next run tidies up."""
+    trial = tmp_path / "trial.py"
+    trial.write_text(
+        "import json, os, sys\n"
+        "from pathlib import Path\n"
+        "from reprofs import files\n"
+        "from reprofs.labs import die_with_parent, exact, job_line\n"
+        "die_with_parent()\n"
+        f"manifest = json.loads({json.dumps(json.dumps(guest))})\n"
+        "Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+        "loop = job_line('exec', ('stage', 'x'), ('arg', 'sh'), ('arg', '-c'), ('arg', 'while :; do :; done'))\n"
+        "exact.ExactLab(manifest, files.cache_folder()).run(loop + '\\n', 600)\n"
+    )
+    note = tmp_path / "pid"
+    command = f"{sys.executable} {trial} {note}; true"
+    outer = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run(['sh', '-c', {command!r}])"])
+    children: list[int] = []
+    deadline = time.monotonic() + 60
+    while not children and time.monotonic() < deadline:
+        time.sleep(0.1)
+        if note.exists() and note.read_text():
+            pid = int(note.read_text())
+            tasks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            children = [int(child) for child in tasks if "qemu" in Path(f"/proc/{child}/cmdline").read_text()]
+    assert children
+    options = Path(f"/proc/{children[0]}/cmdline").read_bytes().split(b"\0")
+    place = Path(next(option for option in options if b"/console" in option).decode().removeprefix("file:")).parent
+    assert place.exists()
+    outer.send_signal(signal.SIGKILL)
+    outer.wait()
+    deadline = time.monotonic() + 5
+    while (alive(pid) or alive(children[0])) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(pid) and not alive(children[0])
+    exact.ExactLab(guest, files.cache_folder()).run(job_of("clock"), 60)
+    assert not place.exists()
+
+
+def test_bandwidth_is_kept(guest):
+    """100 MiB at 200 MiB/s take half a second of the guest's time; without a limit far less."""
+    seconds = []
+    for bandwidth in (200, 0):
+        job = job_of(
+            *exact.ExactLab.device_steps({"completion_ns": 0, "bandwidth_mb_s": bandwidth}, 1, 128),
+            shell("dd if=/dev/zero of=/dev/nullb0 bs=1M count=100 oflag=direct"),
+        )
+        output = exact.ExactLab(guest, files.cache_folder()).run(job, 120).output
+        seconds.append(json.loads(output.splitlines()[-2])["wall_ns"] / 1e9)
+    assert seconds[0] == pytest.approx(0.5, rel=0.1) and seconds[1] < 0.2

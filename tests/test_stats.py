@@ -1,0 +1,250 @@
+"""Statistics against values computed by hand or by another route."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from reprofs import dataset, stats
+from scipy import stats as reference
+
+sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
+import make
+
+PLACE = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "w", "scale": "smoke", "cache": "warm"}
+
+
+def frame(times: dict, phase="p", roles=None, **place) -> pd.DataFrame:
+    """Rows of the phases table from {label: [wall_ns of round 1, 2, ...]}; None leaves a round out."""
+    return pd.DataFrame(
+        PLACE
+        | place
+        | {"phase": phase, "label": label, "role": (roles or {}).get(label, "contender"), "status": "ok", "position": 0}
+        | {"round": number, "order": number, "wall_ns": value, "items": 10}
+        for label, values in times.items()
+        for number, value in enumerate(values, 1)
+        if value is not None
+    )
+
+
+def judged(phases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    table, pairs = stats.statistics(phases), stats.pairwise(phases)
+    return table, pairs, stats.winners(table, pairs)
+
+
+@pytest.mark.parametrize(
+    ("n", "cut", "coverage"), [(6, 0, 62 / 64), (8, 0, 254 / 256), (9, 1, 1 - 20 / 512), (12, 2, None)]
+)
+def test_six_or_more_values_have_order_statistics_of_the_median(n, cut, coverage):
+    values = np.random.default_rng(n).permutation(np.arange(n) ** 2.0)
+    found = stats.interval(values)
+    assert (found["low"], found["high"]) == (np.sort(values)[cut], np.sort(values)[n - 1 - cut])
+    assert found["kind"] == "order statistics of the median"
+    if coverage:
+        assert found["coverage"] == pytest.approx(coverage)
+    assert found["coverage"] >= 0.95
+
+
+def test_two_to_five_values_have_student_and_one_has_nothing():
+    found = stats.interval([1.0, 2.0, 4.0])
+    reach = 4.302652729911275 * math.sqrt(7 / 3 / 3)  # t for two degrees of freedom
+    assert (found["low"], found["high"]) == pytest.approx((7 / 3 - reach, 7 / 3 + reach))
+    assert found["kind"] == "Student t of the mean"
+    assert stats.interval([5.0])["kind"] == "none" and math.isnan(stats.interval([5.0])["low"])
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_without_spread_the_interval_is_the_value(n):
+    found = stats.interval([7.0] * n)
+    assert (found["low"], found["high"]) == (7.0, 7.0)
+    assert stats.ratio([6.0] * n, [3.0] * n) == {"ratio": 2, "low": 2, "high": 2, "kind": "no spread"}
+    assert stats.joint_interval([6.0] * n, [3.0] * n, 7) == pytest.approx((2.0, 2.0))
+
+
+def test_statistics_of_a_cell_by_hand():
+    cell = stats.statistics(frame({"a": [2, 4, 9]})).iloc[0]
+    assert (cell["n"], cell["mean_ns"], cell["median_ns"], cell["min_ns"], cell["max_ns"]) == (3, 5, 4, 2, 9)
+    assert cell["variance_ns2"] == pytest.approx((9 + 1 + 16) / 2)
+    assert cell["sd_ns"] == pytest.approx(math.sqrt(13)) and cell["cv"] == pytest.approx(math.sqrt(13) / 5)
+    assert cell["geometric_mean_ns"] == pytest.approx(72 ** (1 / 3))
+    # Three rounds of ten items took 15 ns in all: the harmonic mean of equal work is work over time.
+    assert cell["items_per_second"] == pytest.approx(30 / 15e-9)
+
+
+def test_a_single_round_has_no_spread():
+    cell = stats.statistics(frame({"a": [5]})).iloc[0]
+    assert cell["n"] == 1 and math.isnan(cell["sd_ns"]) and math.isnan(cell["low_ns"])
+
+
+def test_only_completed_trials_count():
+    rows = frame({"a": [1, 2, 1000]})
+    rows.loc[2, "status"] = "failed"
+    assert stats.statistics(rows)["max_ns"].iloc[0] == 2
+
+
+def test_outliers_are_marked_by_tukeys_rule():
+    assert stats.outliers([1, 2, 3, 4, 100]).tolist() == [False] * 4 + [True]
+    assert not stats.outliers([1, 1, 1]).any()
+
+
+def test_ratio_is_paired_by_round():
+    # Rounds differ by a factor of ten, the ratio within each is 2, 2.1, 2.2: pairing removes the factor.
+    a, b = np.array([2.0, 21.0, 220.0]), np.array([1.0, 10.0, 100.0])
+    found = stats.ratio(a, b)
+    logs = np.log([2, 2.1, 2.2])
+    low, high = reference.t.interval(0.95, 2, loc=logs.mean(), scale=reference.sem(logs))
+    assert (found["ratio"], found["low"], found["high"]) == pytest.approx(tuple(np.exp([logs.mean(), low, high])))
+    assert found["kind"] == "Student t of paired log ratios"
+
+
+def test_ratio_of_six_rounds_is_bootstrapped_the_same_every_time():
+    rng = np.random.default_rng(1)
+    a, b = rng.lognormal(1, 0.1, 8), rng.lognormal(0.5, 0.1, 8)
+    found = stats.ratio(a, b)
+    assert found == stats.ratio(a, b)
+    assert found["kind"].startswith("BCa") and found["low"] < found["ratio"] < found["high"]
+    again = reference.bootstrap(
+        (np.log(a / b),), np.mean, method="BCa", rng=np.random.default_rng(99)
+    ).confidence_interval
+    assert found["low"] == pytest.approx(math.exp(again.low), rel=0.02)
+
+
+def test_joint_interval_is_wider_with_more_comparisons():
+    a, b = [2.0, 2.1, 2.2], [1.0, 1.0, 1.0]
+    low, high = stats.joint_interval(a, b, 1)
+    assert (low, high) == pytest.approx((stats.ratio(a, b)["low"], stats.ratio(a, b)["high"]))
+    wider = stats.joint_interval(a, b, 7)
+    assert wider[0] < low and wider[1] > high
+
+
+def test_cliffs_delta_and_mann_whitney():
+    assert stats.cliffs_delta([3, 4], [1, 2]) == 1
+    assert stats.cliffs_delta([1, 2, 3], [2, 2, 2]) == 0
+    assert stats.mann_whitney([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1) == stats.smallest_p(3, 3)
+    assert stats.mann_whitney([1, 1, 1], [1, 1, 1]) == 1
+    # Ties within the groups: a normal approximation would give 0.04, less than three against three can ever give.
+    assert stats.mann_whitney([1, 1, 1], [2, 2, 2]) == pytest.approx(0.1)
+    assert stats.smallest_p(1, 1) == 1
+    assert stats.rounds_to_reject(1) == 4 and stats.rounds_to_reject(28) == 7
+
+
+def test_holm_covers_the_pairs_of_contenders_only():
+    pairs = stats.pairwise(frame({"a": [1, 2, 3], "b": [4, 5, 6], "t": [7, 8, 9]}, roles={"t": "ceiling"}))
+    assert len(pairs) == 3 and pairs["contenders"].sum() == 1
+    assert pairs.loc[pairs["contenders"], "p_holm"].iloc[0] == pytest.approx(0.1)
+    assert pairs.loc[~pairs["contenders"], "p_holm"].isna().all()
+
+
+def test_versus_turns_pairs_around():
+    pairs = stats.pairwise(frame({"a": [10, 11, 12], "b": [21, 22, 23]}))
+    straight, turned = stats.versus(pairs, "b").iloc[0], stats.versus(pairs, "a").iloc[0]
+    assert (straight["other"], turned["other"]) == ("a", "b")
+    assert straight["ratio"] == pytest.approx(1 / turned["ratio"]) and straight["low"] == pytest.approx(
+        1 / turned["high"]
+    )
+    assert (
+        straight["joint_low"] == pytest.approx(1 / turned["joint_high"]) and straight["delta"] == -turned["delta"] == -1
+    )
+    assert turned["low"] < turned["ratio"] < turned["high"]
+
+
+def test_a_winner_is_proven_against_every_other():
+    times = {"a": [100, 101, 102], "b": [200, 201, 203], "c": [300, 302, 303]}
+    winner = judged(frame(times))[2].iloc[0]
+    assert (winner["verdict"], winner["best"], winner["runner_up"], winner["tied"]) == ("winner", "a", "b", "")
+    assert winner["joint_low"] > 1
+
+
+def test_a_tie_names_those_that_cannot_be_told_apart():
+    times = {"a": [100, 101, 102], "b": [102, 100, 103], "c": [300, 302, 303]}
+    winner = judged(frame(times))[2].iloc[0]
+    assert (winner["verdict"], winner["best"], winner["tied"]) == ("tie", "a", "b")
+
+
+def test_equal_times_without_spread_are_a_tie_and_different_ones_are_not():
+    assert judged(frame({"a": [5, 5, 5], "b": [5, 5, 5]}))[2].iloc[0]["verdict"] == "tie"
+    assert judged(frame({"a": [5, 5, 5], "b": [6, 6, 6]}))[2].iloc[0]["verdict"] == "winner"
+
+
+def test_one_round_proves_nothing_and_one_contender_is_alone():
+    assert judged(frame({"a": [5], "b": [500]}))[2].iloc[0]["verdict"] == "unproved"
+    table, pairs, winners = judged(frame({"a": [5, 6, 7], "t": [1, 1, 1]}, roles={"t": "ceiling"}))
+    assert winners.iloc[0]["verdict"] == "alone" and winners.iloc[0]["best"] == "a"
+    assert len(pairs) == 1 and table["role"].tolist() == ["contender", "ceiling"]
+
+
+def test_a_contender_with_a_lost_round_stays_in_the_comparison():
+    winner = judged(frame({"a": [100, 101, 102], "b": [200, None, None]}))[2].iloc[0]
+    assert (winner["verdict"], winner["tied"]) == ("unproved", "")
+    winner = judged(frame({"a": [100, 101, 102], "b": [200, None, None], "c": [300, 301, 302]}))[2].iloc[0]
+    assert (winner["verdict"], winner["tied"]) == ("tie", "b")
+
+
+def test_settings_never_meet():
+    rows = pd.concat([frame({"a": [1, 2, 3]}), frame({"b": [100, 200, 300]}, lab="host")])
+    table, pairs, winners = judged(rows)
+    assert pairs.empty and set(winners["verdict"]) == {"alone"}
+    assert len(stats.ranks(table)[0]) == 2
+
+
+def blocks(rows: list[list[int]]) -> pd.DataFrame:
+    return pd.concat(
+        [
+            frame({name: [value] for name, value in zip("abcd", row, strict=True)}, phase=f"p{i}")
+            for i, row in enumerate(rows)
+        ]
+    )
+
+
+def test_ranks_against_scipy_and_demsar():
+    values = [[1, 2, 3, 4], [2, 1, 3, 4], [1, 2, 4, 3], [1, 3, 2, 4], [1, 2, 3, 4]]
+    ranks, pairs = stats.ranks(stats.statistics(blocks(values)))
+    assert ranks["label"].tolist() == ["a", "b", "c", "d"]
+    assert ranks["mean_rank"].tolist() == pytest.approx([1.2, 2.0, 3.0, 3.8])
+    assert ranks["p"].iloc[0] == pytest.approx(reference.friedmanchisquare(*np.array(values).T).pvalue)
+    # Demsar 2006, table 5: q = 2.569 for four classifiers at 5 %.
+    assert ranks["critical_difference"].iloc[0] == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 5)), rel=1e-3)
+    distance = abs(
+        pairs["a"].map(dict(zip(ranks["label"], ranks["mean_rank"], strict=True)))
+        - pairs["b"].map(dict(zip(ranks["label"], ranks["mean_rank"], strict=True)))
+    )
+    assert ((pairs["p"] < 0.05) == (distance > ranks["critical_difference"].iloc[0])).all()
+
+
+def test_ranks_leave_out_incomplete_operations_and_need_three_contenders():
+    rows = pd.concat([blocks([[1, 2, 3, 4], [1, 2, 4, 3]]), frame({"a": [1], "b": [2]}, phase="q")])
+    ranks, _ = stats.ranks(stats.statistics(rows))
+    assert set(ranks["blocks"]) == {2} and set(ranks["left_out"]) == {1}
+    two, pairs = stats.ranks(stats.statistics(frame({"a": [1], "b": [2]})))
+    assert two["mean_rank"].tolist() == [1, 2] and two["p"].isna().all() and pairs.empty
+
+
+def test_relative_cost_is_measured_from_the_best_contender():
+    cost = stats.relative(stats.statistics(frame({"a": [4], "b": [8], "t": [1]}, roles={"t": "ceiling"})))
+    assert cost.set_index("label")["cost"].to_dict() == pytest.approx({"a": 1, "b": 2, "t": 0.25})
+
+
+def test_drift_needs_six_rounds():
+    assert stats.drift(frame({"a": [1, 2, 3]})).empty
+    found = stats.drift(frame({"a": [1, 2, 3, 4, 5, 6, 7, 8], "b": [5] * 8})).iloc[0]
+    assert (found["label"], found["rho"]) == ("a", 1) and found["p_holm"] < 0.05
+
+
+def test_latency_quantiles_merge_rounds(tmp_path):
+    make.make(tmp_path, rounds=2, systems=["ext4"], workloads=["metadata"], failures={})
+    dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    latency = dataset.load(tmp_path / "tables").latency
+    found = stats.latency_quantiles(latency, (0.5, 1.0)).set_index(["phase", "cache"]).loc[("create", "warm")]
+    own = latency[latency["phase"] == "create"]
+    expanded = np.repeat(((own["lower_ns"] + own["upper_ns"] - 1) / 2).astype(float), own["count"].astype(int))
+    assert found["count"] == len(expanded) == 4000
+    assert found["q0.5"] == np.quantile(expanded, 0.5, method="inverted_cdf") and found["q1"] == expanded.max()
+
+
+@pytest.mark.parametrize("nothing", [frame({"a": [1]}).iloc[:0]])
+def test_nothing_gives_empty_frames(nothing):
+    table, pairs, winners = judged(nothing)
+    ranks, nemenyi = stats.ranks(table)
+    assert all(len(result) == 0 for result in (table, pairs, winners, ranks, nemenyi, stats.relative(table)))

@@ -1,0 +1,181 @@
+"""The workflow as its users run it: the whole study twice, once killed on the way; a broken file system; one more file system."""
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import BIN, ROOT, copy_checkout
+
+TABLES = ("trials.parquet", "phases.parquet", "latency.parquet", "study.json", "dictionary.csv")
+
+
+def prepare(folder: Path) -> dict:
+    """Makes a checkout in `folder` that uses this environment; returns the environment variables for a run in it."""
+    copy_checkout(folder / "checkout")
+    (folder / "checkout/.venv").symlink_to(BIN.parent)
+    (folder / "tmp").mkdir()
+    return {**os.environ, "TMPDIR": str(folder / "tmp")}
+
+
+def start(folder: Path, env: dict, *arguments) -> subprocess.Popen:
+    command = ["scripts/run-study", "--cores", "1", *arguments]
+    log = (folder / "log").open("a")
+    return subprocess.Popen(command, cwd=folder / "checkout", env=env, stdout=log, stderr=log, start_new_session=True)
+
+
+def run(folder: Path, env: dict, *arguments) -> str:
+    process = start(folder, env, *arguments)
+    code = process.wait(timeout=1500)
+    text = (folder / "log").read_text()
+    assert code == 0, text[-3000:]
+    return text
+
+
+def guests(folder: Path) -> list[str]:
+    """Command lines of the QEMU processes that work in this folder's temporary folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "qemu-system" in line and str(folder / "tmp") in line:
+            found.append(line)
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    tables = folder / "checkout/data/tables/quick"
+    return {name: hashlib.sha256((tables / name).read_bytes()).hexdigest() for name in TABLES}
+
+
+def kill_in_the_middle(folder: Path, env: dict, after: int) -> None:
+    """Starts the study, kills snakemake with SIGKILL once `after` records are there, and waits for its guests to end."""
+    process = start(folder, env)
+    records = folder / "checkout/data/raw/quick"
+    deadline = time.monotonic() + 900
+    while len(list(records.glob("*.json"))) < after or not guests(folder):
+        assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+        time.sleep(0.1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    snakemake = [pid for pid in children if b"snakemake" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(snakemake) == 1
+    os.kill(int(snakemake[0]), signal.SIGKILL)
+    assert process.wait(timeout=60) != 0
+    deadline = time.monotonic() + 10
+    while guests(folder):
+        assert time.monotonic() < deadline, "a guest outlived the workflow"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """A folder that all workers of this test run see."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
+    """Two tests run the same study at the same time, one undisturbed; whoever is second compares."""
+    with (shared / "study.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = shared / "study.json"
+        if other.exists():
+            assert json.loads(other.read_text()) == mine
+        else:
+            other.write_text(json.dumps(mine))
+
+
+@pytest.mark.xdist_group("undisturbed")
+def test_whole_study(guest, tmp_path, shared):
+    env = prepare(tmp_path)
+    log = run(tmp_path, env)
+    report = tmp_path / "checkout/report/quick"
+    html = (report / "index.html").read_text()
+    assert (report / "report.pdf").read_bytes().startswith(b"%PDF")
+    for name in yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())["filesystems"]:
+        assert yaml.safe_load((ROOT / f"workflow/filesystems/{name}.yaml").read_text())["title"] in html
+    assert "trial 48 of 48" in log
+    assert ": failed" not in log
+    compare_with_the_other(shared, digests(tmp_path))
+    # Nothing changed, nothing to do.
+    before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+    assert "trial 48 of 48" not in run(tmp_path, env).removeprefix(log)
+    assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+
+
+@pytest.mark.xdist_group("disturbed")
+def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared):
+    env = prepare(tmp_path)
+    kill_in_the_middle(tmp_path, env, after=9)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data/raw/quick").glob("*.json")}
+    run(tmp_path, env, "data/tables/quick")
+    assert all(
+        path.stat().st_mtime_ns == written for path, written in kept.items()
+    )  # what was measured is not measured again
+    assert not list((tmp_path / "tmp").glob("reprofs-*"))
+    compare_with_the_other(shared, digests(tmp_path))
+
+
+@pytest.mark.xdist_group("disturbed")
+def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
+    """One new file in a folder of one's own is all it takes; a broken one becomes failed rows while the rest completes."""
+    env = prepare(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir()
+    ext4 = (ROOT / "workflow/filesystems/ext4.yaml").read_text()
+    (own / "ext2.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
+    (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
+    edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
+    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
+    study.update(filesystems=["ext4", "ext2", "broken"], workloads=["metadata"], rounds=2, title="Small")
+    (tmp_path / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
+    log = run(tmp_path, env, "--config", "study=small", f"extra_filesystem_dirs=['{own}']")
+    assert log.count("ext2+default metadata") == 2
+    html = (tmp_path / "checkout/report/small/index.html").read_text()
+    assert "Second Extended" in html
+    assert "Broken on purpose" in html
+    assert "make: sh exited with 4: no such luck" in html
+    assert "2 of 2" in html
+    assert "0 of 2" in html
+
+
+def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
+    env = prepare(tmp_path)
+    edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(scale="smokee"))
+    assert start(tmp_path, env, "-n").wait(timeout=120) != 0
+    text = (tmp_path / "log").read_text()
+    assert "config/studies/quick.yaml: scale is 'smokee'" in text
+    assert "did you mean smoke" in text
+    assert "Traceback" not in text
+
+
+def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
+    """In the graph: after an edit of jfs.yaml the jobs of jfs differ, and no other's."""
+    from reprofs.catalog import Catalog
+    from reprofs.plan import make_plan
+    from reprofs.trial import render_job
+
+    trials = make_plan("quick", Catalog())["trials"]
+    before = {t["id"]: render_job(t, Catalog())[0] for t in trials}
+    script = (
+        "from reprofs.catalog import Catalog; from reprofs.plan import make_plan; from reprofs.trial import render_job; import json;"
+        "print(json.dumps({t['id']: render_job(t, Catalog())[0] for t in make_plan('quick', Catalog())['trials']}))"
+    )
+    prepare(tmp_path)
+    path = tmp_path / "checkout/workflow/filesystems/jfs.yaml"
+    path.write_text(path.read_text().replace("mkfs.jfs -q", "mkfs.jfs -q -L label"))
+    done = subprocess.run(
+        [BIN / "python", "-c", script], cwd=tmp_path / "checkout", capture_output=True, text=True, check=True
+    )
+    after = json.loads(done.stdout)
+    assert {name for name in before if before[name] != after[name]} == {
+        t["id"] for t in trials if t["filesystem"] == "jfs"
+    }
