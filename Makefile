@@ -17,7 +17,7 @@ report: setup  ## run a study and render report/STUDY/index.html and report.pdf 
 test: setup  ## every check and test
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
-	@$(RUN) snakefmt --check --quiet Snakefile workflow
+	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
 	@shellcheck scripts/setup scripts/run-study scripts/guest/* .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb

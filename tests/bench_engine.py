@@ -1,4 +1,4 @@
-"""`make bench`: what the engine costs above a bare C loop of the same calls, side by side on tmpfs, and what the lab costs.
+"""`make bench`: what the engine costs above a bare C loop of the same calls, side by side on tmpfs.
 
 Prints medians over alternating runs; a figure to read, not a test: machines are noisy.
 """

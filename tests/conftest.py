@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from reprofs import engine as engine_builder
 from reprofs import files
 from reprofs import guest as guest_builder
@@ -30,7 +29,7 @@ def checkout(tmp_path) -> Path:
 
 
 def copy_checkout(target: Path) -> Path:
-    """Copies what a clone would have to `target`; the guest's manifest comes along when it exists, so no image is built."""
+    """Copies what a clone would have to `target`."""
     for name in (
         "Snakefile",
         "pyproject.toml",
@@ -94,7 +93,7 @@ def engine() -> Path:
 
 @pytest.fixture(scope="session")
 def guest(engine) -> dict:
-    """The manifest of the guest, built or found in the cache, and written where the trials of this checkout look for it."""
+    """The manifest of the guest, built or found in the cache, and written where trials of this checkout look."""
     return guest_builder.build(files.cache_folder(), ROOT / "data/guest/manifest.json", engine, print)
 
 

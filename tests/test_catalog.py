@@ -1,7 +1,6 @@
 """Descriptors: every file in the checkout fits its schema, and every mistake gives one sentence with file and key."""
 
 import pytest
-
 from reprofs.catalog import Catalog, validate
 from reprofs.errors import UserError
 from reprofs.plan import make_plan

@@ -1,4 +1,4 @@
-"""The load engine on this host: what it does, what it counts, what it says when something fails; also under sanitizers."""
+"""The load engine on this host: what it does, counts and says when something fails; also under sanitizers."""
 
 import os
 import subprocess
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from conftest import events
-
 from reprofs import engine as builder
 from reprofs.labs import job_line
 

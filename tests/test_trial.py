@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-
 from reprofs.catalog import Catalog, schema
 
 CELL = {

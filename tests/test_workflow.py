@@ -1,4 +1,4 @@
-"""The workflow as its users run it: the whole study twice, once killed on the way; a broken file system; one more file system."""
+"""The workflow as its users run it: the whole study twice, once killed on the way; one more file system, one broken."""
 
 import fcntl
 import hashlib
@@ -57,7 +57,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def kill_in_the_middle(folder: Path, env: dict, after: int) -> None:
-    """Starts the study, kills snakemake with SIGKILL once `after` records are there, and waits for its guests to end."""
+    """Starts the study, kills snakemake with SIGKILL once `after` records are there, waits for its guests to end."""
     process = start(folder, env)
     records = folder / "checkout/data/raw/quick"
     deadline = time.monotonic() + 900
@@ -126,7 +126,7 @@ def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared):
 
 @pytest.mark.xdist_group("disturbed")
 def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
-    """One new file in a folder of one's own is all it takes; a broken one becomes failed rows while the rest completes."""
+    """One new file in a folder of one's own is all it takes; a broken one becomes failed rows, the rest completes."""
     env = prepare(tmp_path)
     own = tmp_path / "own"
     own.mkdir()
@@ -166,8 +166,8 @@ def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
     trials = make_plan("quick", Catalog())["trials"]
     before = {t["id"]: render_job(t, Catalog())[0] for t in trials}
     script = (
-        "from reprofs.catalog import Catalog; from reprofs.plan import make_plan; from reprofs.trial import render_job; import json;"
-        "print(json.dumps({t['id']: render_job(t, Catalog())[0] for t in make_plan('quick', Catalog())['trials']}))"
+        "import json; from reprofs import catalog, plan, trial; c = catalog.Catalog();"
+        "print(json.dumps({t['id']: trial.render_job(t, c)[0] for t in plan.make_plan('quick', c)['trials']}))"
     )
     prepare(tmp_path)
     path = tmp_path / "checkout/workflow/filesystems/jfs.yaml"

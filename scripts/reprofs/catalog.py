@@ -122,7 +122,7 @@ def read_yaml(path: Path, kind: str) -> dict:
 
 @dataclass
 class Catalog:
-    """All descriptors of a checkout, plus file systems from further folders. Files whose name starts with _ are ignored."""
+    """All descriptors of a checkout, plus file systems from further folders. Files named _* are ignored."""
 
     extra_filesystem_dirs: list[str] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Builds the load engine: a static binary, by the pinned compiler of the ziglang wheel, so its digest is the same everywhere."""
+"""Builds the load engine: a static binary by the pinned compiler of the ziglang wheel, the same bytes everywhere."""
 
 from __future__ import annotations
 

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """Bad input or a missing prerequisite. The command line prints the sentence and exits with 2, without a traceback."""
+    """Bad input or a missing prerequisite. The command line prints the sentence, no traceback, and exits with 2."""

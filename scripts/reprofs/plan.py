@@ -96,7 +96,8 @@ def table(plan: dict) -> str:
         f"{study['name']}: {study['question']}",
         f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
         "",
-        f"{'order':>5}  {'round':>5}  {'seed':>9}  {'lab':8}{'stack':14}{'device':8}{'file system':20}{'workload':14}scale",
+        f"{'order':>5}  {'round':>5}  {'seed':>9}  "
+        f"{'lab':8}{'stack':14}{'device':8}{'file system':20}{'workload':14}scale",
     ]
     for t in plan["trials"]:
         lines.append(

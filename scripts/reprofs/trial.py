@@ -187,7 +187,8 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     if content > lab.data_bytes:
         return (
             f"The tree holds about {content / 2**20:,.0f} MiB, but the {trial['lab']} lab keeps its devices in memory "
-            f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a smaller scale."
+            f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a "
+            "smaller scale."
         )
     return ""
 
@@ -254,8 +255,8 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
 
     trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
-    Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong before
-    that: an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written.
+    Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
+    before that: an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written.
     """
     job, devices = render_job(trial, catalog)
     lab = labs.get_lab(trial["lab"]).open()

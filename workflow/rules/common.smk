@@ -18,7 +18,8 @@ try:
     PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
     JOBS = {
-        name: hashlib.sha256(render_job(trial, CATALOG)[0].encode()).hexdigest() for name, trial in TRIALS.items()
+        name: hashlib.sha256(render_job(trial, CATALOG)[0].encode()).hexdigest()
+        for name, trial in TRIALS.items()
     }
 except UserError as error:
     cli.fail(error)
@@ -35,10 +36,17 @@ wildcard_constraints:
 
 def trial_options(name):
     """The command-line options of `reprofs trial` for a trial of the plan."""
-    options = {key.replace("_", "-"): value for key, value in TRIALS[name].items() if key != "id"}
+    options = {
+        key.replace("_", "-"): value
+        for key, value in TRIALS[name].items()
+        if key != "id"
+    }
     words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
     words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
-    words += [f"--extra-filesystem-dir {shlex.quote(d)}" for d in SETTINGS["extra_filesystem_dirs"]]
+    words += [
+        f"--extra-filesystem-dir {shlex.quote(d)}"
+        for d in SETTINGS["extra_filesystem_dirs"]
+    ]
     return " ".join(words)
 
 
@@ -48,7 +56,12 @@ def files(*patterns):
 
 
 # A notebook's results follow from these modules; the ones that run inside a lab are not among them.
-ANALYSIS = files(*(f"scripts/reprofs/{name}.py" for name in "dataset stats tables figures gallery narrative words".split()))
+ANALYSIS = files(
+    *(
+        f"scripts/reprofs/{name}.py"
+        for name in "dataset stats tables figures gallery narrative words".split()
+    )
+)
 
 
 def papermill(wildcards):

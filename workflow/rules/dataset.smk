@@ -7,11 +7,11 @@ rule dataset:
         plan=f"data/plan/{STUDY}.json",
     output:
         directory("data/tables/{study}"),
-    params:
-        raw="data/raw/{study}",
     log:
         "logs/{study}/dataset.log",
     conda:
         "../../envs/python.yaml"
+    params:
+        raw="data/raw/{study}",
     shell:
         "exec reprofs dataset {input.plan} --raw {params.raw} --output {output} 2> >(tee {log} >&2)"

@@ -7,14 +7,14 @@ rule quality:
         code=ANALYSIS,
     output:
         "report/{study}/notebooks/01-quality.ipynb",
-    params:
-        papermill=papermill,
-    resources:
-        kernel_slot=1,
     log:
         "logs/{study}/01-quality.ipynb",
     conda:
         "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
     shell:
         "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
 
@@ -25,18 +25,18 @@ rule statistics:
         tables="data/tables/{study}",
         code=ANALYSIS,
     output:
-        "report/{study}/notebooks/02-statistics.ipynb",
+        notebook="report/{study}/notebooks/02-statistics.ipynb",
         results=directory("data/results/{study}"),
-    params:
-        papermill=papermill,
-    resources:
-        kernel_slot=1,
     log:
         "logs/{study}/02-statistics.ipynb",
     conda:
         "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output[0]}"
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
 
 
 rule figures:
@@ -46,18 +46,18 @@ rule figures:
         results="data/results/{study}",
         code=ANALYSIS,
     output:
-        "report/{study}/notebooks/03-figures.ipynb",
+        notebook="report/{study}/notebooks/03-figures.ipynb",
         figures=directory("report/{study}/figures"),
-    params:
-        papermill=papermill,
-    resources:
-        kernel_slot=1,
     log:
         "logs/{study}/03-figures.ipynb",
     conda:
         "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output[0]}"
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
 
 
 rule narrative:
@@ -69,13 +69,13 @@ rule narrative:
         code=ANALYSIS,
     output:
         "report/{study}/notebooks/05-report.ipynb",
-    params:
-        papermill=papermill,
-    resources:
-        kernel_slot=1,
     log:
         "logs/{study}/05-report.ipynb",
     conda:
         "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
     shell:
         "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"

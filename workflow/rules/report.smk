@@ -1,22 +1,22 @@
 # Executed notebooks → one HTML file and one PDF.
 rule report:
     input:
-        "report/{study}/notebooks/01-quality.ipynb",
-        "report/{study}/notebooks/02-statistics.ipynb",
-        "report/{study}/notebooks/05-report.ipynb",
-        "report/{study}/figures",
-        files("report/*.*", "scripts/reprofs/report.py"),
+        quality="report/{study}/notebooks/01-quality.ipynb",
+        statistics="report/{study}/notebooks/02-statistics.ipynb",
+        narrative="report/{study}/notebooks/05-report.ipynb",
+        figures="report/{study}/figures",
+        code=files("report/*.*", "scripts/reprofs/report.py"),
         tables="data/tables/{study}",
     output:
-        "report/{study}/index.html",
-        "report/{study}/report.pdf",
-    params:
-        notebooks="report/{study}/notebooks",
-        folder="report/{study}",
+        html="report/{study}/index.html",
+        pdf="report/{study}/report.pdf",
     log:
         "logs/{study}/report.log",
     conda:
         "../../envs/python.yaml"
+    params:
+        notebooks=lambda wildcards, input: Path(input.narrative).parent,
+        folder=lambda wildcards, output: Path(output.html).parent,
     shell:
         "exec reprofs report {params.notebooks} --study {input.tables}/study.json --output {params.folder}"
         " 2> >(tee {log} >&2)"

@@ -4,15 +4,15 @@ rule trial:
         "data/guest/manifest.json",
     output:
         "data/raw/{study}/{trial}.json",
+    log:
+        "data/raw/{study}/{trial}.console.log",
+    priority: lambda wildcards: len(TRIALS) - TRIALS[wildcards.trial]["order"]
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
     params:
         job=lambda wildcards: JOBS[wildcards.trial],
         protocol=PROTOCOL,
         options=lambda wildcards: trial_options(wildcards.trial),
-    priority: lambda wildcards: len(TRIALS) - TRIALS[wildcards.trial]["order"]
-    threads: 1
-    log:
-        "data/raw/{study}/{trial}.console.log",
-    conda:
-        "../../envs/python.yaml"
     shell:
         "exec reprofs trial {params.options} --output {output}"
