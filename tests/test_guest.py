@@ -123,6 +123,60 @@ def test_cache_that_cannot_be_written(tmp_path, engine):
         build_small(tmp_path, engine)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's builds mount anything")
+def test_killed_build_leaves_no_mount_and_no_process(tmp_path, engine):
+    program = (
+        "import sys; from pathlib import Path; from reprofs import guest\n"
+        "guest.build(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), lambda line: print(line, flush=True))\n"
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-c", program, tmp_path / "cache", tmp_path / "manifest.json", engine]
+    build = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(work)})
+    assert any("extracting" in line for line in build.stdout)
+    time.sleep(1)
+    build.kill()
+    build.wait()
+    deadline = time.monotonic() + 5
+    while (busy_in(work) or mounts_in(work)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not busy_in(work) and not mounts_in(work)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def busy_in(folder: Path) -> list[str]:
+    """Processes that work in a folder: its name is in their command line or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in (process / "environ").read_bytes() + (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def mounts_in(folder: Path) -> list[str]:
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {folder}/" in line]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_left_folder_with_a_mount_is_not_removed(tmp_path):
+    """What is mounted in a folder that a killed run left is not its own."""
+    program = (
+        "from pathlib import Path; from reprofs.labs import workplace\n"
+        "with workplace(): pass\n"
+        f"assert Path({str(tmp_path)!r}, 'reprofs-work-dead/mounted/precious').exists()\n"
+        f"assert not Path({str(tmp_path)!r}, 'reprofs-work-gone').exists()\n"
+    )
+    for name in ("dead", "gone"):
+        (tmp_path / f"reprofs-work-{name}").mkdir()
+        (tmp_path / f"reprofs-work-{name}" / "owner").touch()
+    target = tmp_path / "reprofs-work-dead/mounted"
+    target.mkdir()
+    script = 'mount -t tmpfs none "$1" && touch "$1/precious" && TMPDIR="$2" exec "$3" -c "$4"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", target, tmp_path, sys.executable, program]
+    subprocess.run(command, check=True)
+
+
 def test_manifest_describes_what_is_there(guest, engine):
     cache = files.cache_folder()
     for part in ("root", "vmlinuz", "initrd"):
@@ -265,7 +319,7 @@ def alive(pid: int) -> bool:
 
 
 def test_killed_workflow_leaves_no_guest(guest, tmp_path):
-    """Kill -9 of the grandparent: the shell between survives, the trial and its QEMU do not; the next run tidies up."""
+    """Kill -9 of the parent: the trial and its QEMU end with it; the next run tidies up."""
     trial = tmp_path / "trial.py"
     trial.write_text(
         "import json, os, sys\n"
@@ -279,7 +333,7 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
         "exact.ExactLab(manifest, files.cache_folder()).run(loop + '\\n', 600)\n"
     )
     note = tmp_path / "pid"
-    command = f"{sys.executable} {trial} {note}; true"
+    command = f"exec {sys.executable} {trial} {note}"
     outer = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run(['sh', '-c', {command!r}])"])
     children: list[int] = []
     deadline = time.monotonic() + 60

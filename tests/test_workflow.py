@@ -107,7 +107,7 @@ def test_whole_study(guest, tmp_path, shared):
     compare_with_the_other(shared, digests(tmp_path))
     # Nothing changed, nothing to do.
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
-    assert "trial 48 of 48" not in run(tmp_path, env).removeprefix(log)
+    assert "trial " not in run(tmp_path, env).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
 
 

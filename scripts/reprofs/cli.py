@@ -8,15 +8,18 @@ import sys
 import time
 from pathlib import Path
 
+from reprofs import labs, progress
 from reprofs.errors import UserError
 
-# Modules are imported where they are used: a trial must not wait for pandas.
+# Other modules are imported where they are used: a trial must not wait for pandas.
 
 
 def main() -> None:
     """Entry point; a UserError becomes one sentence and exit code 2."""
     arguments = parser().parse_args()
     try:
+        if progress.in_workflow():  # a killed workflow leaves nothing running
+            labs.die_with_parent()
         arguments.run(arguments)
     except UserError as error:
         sys.exit(fail(error))
@@ -122,9 +125,6 @@ def _plan(arguments) -> None:
 
 def _guest(arguments) -> None:
     from reprofs import engine, files, guest
-    from reprofs.labs import die_with_parent
-
-    die_with_parent()
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -133,11 +133,9 @@ def _guest(arguments) -> None:
 
 
 def _trial(arguments) -> None:
-    from reprofs import progress, trial
-    from reprofs.labs import die_with_parent
+    from reprofs import trial
     from reprofs.plan import CELL
 
-    die_with_parent()
     if arguments.round < 1:
         raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
     if arguments.seed < 0:

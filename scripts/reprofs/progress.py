@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 
 
-def start(total: int, done: int) -> None:
-    """Called once by the workflow before any trial; its children inherit what is kept in the environment."""
-    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {total} {done}")
+def start(jobs: dict[Path, str], guest: Path) -> None:
+    """Called once by the workflow before any trial; its children inherit what is kept in the environment.
+
+    jobs: record -> SHA-256 of the job it must come from; guest: the manifest. A record of this job and this guest is done.
+    """
+    todo = sum(not _done(record, job, guest) for record, job in jobs.items())
+    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo}")
+
+
+def in_workflow() -> bool:
+    """Whether this process was started by a rule of the workflow."""
+    return "REPROFS_PROGRESS" in os.environ
+
+
+def _done(record: Path, job: str, guest: Path) -> bool:
+    try:
+        environment = json.loads(record.read_text())["environment"]
+        initrd = json.loads(guest.read_text())["initrd"]["sha256"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return environment["job_sha256"] == job and environment["lab"].get("initrd_sha256") == initrd
 
 
 def clock(seconds: float) -> str:
@@ -24,10 +43,10 @@ def line(record: dict, output: Path, seconds: float) -> str:
     trial = record["trial"]
     what = f"{trial['filesystem']}+{trial['variant']} {trial['workload']} round {trial['round']}"
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
-    if "REPROFS_PROGRESS" not in os.environ:
+    if not in_workflow():
         return f"trial {what}: {ending}"
-    began, total, before = (float(word) for word in os.environ["REPROFS_PROGRESS"].split())
-    done = len(list(output.parent.glob("*.json")))
-    elapsed, new = time.time() - began, max(done - before, 1)
-    left = elapsed / new * max(total - done, 0)
-    return f"trial {done} of {total:.0f}: {what}: {ending}; elapsed {clock(elapsed)}, about {clock(left)} left"
+    began, total = (int(word) for word in os.environ["REPROFS_PROGRESS"].split())
+    done = sum(path.stat().st_mtime >= began for path in output.parent.glob("*.json"))
+    elapsed = time.time() - began
+    left = elapsed / max(done, 1) * max(total - done, 0)
+    return f"trial {done} of {total}: {what}: {ending}; elapsed {clock(elapsed)}, about {clock(left)} left"

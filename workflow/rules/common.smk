@@ -26,7 +26,9 @@ except UserError as error:
     sys.exit(2)
 
 RECORDS = [f"data/raw/{STUDY}/{name}.json" for name in TRIALS]
-progress.start(len(RECORDS), sum(Path(record).exists() for record in RECORDS))
+progress.start(
+    dict(zip(map(Path, RECORDS), JOBS.values())), Path("data/guest/manifest.json")
+)
 
 
 wildcard_constraints:

@@ -69,7 +69,7 @@ def workplace() -> Iterator[Path]:
     for left in base.glob("reprofs-work-*"):
         with contextlib.suppress(OSError), (left / "owner").open("r+") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left)
+            _remove(left)
     place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
     try:
         with (place / "owner").open("w") as owner:
@@ -78,7 +78,14 @@ def workplace() -> Iterator[Path]:
             place = place.rename(base / place.name.replace("-new-", "-work-"))
             yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, unless something is mounted in it: what is mounted there belongs to somebody else."""
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    if not any(Path(point.replace("\\040", " ")).is_relative_to(folder) for point in mounted):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
@@ -87,26 +94,16 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def die_with_parent() -> None:
-    """End this process, and with it the guests it started, within half a second of its parent's or grandparent's end.
+    """End this process, and with it the guests it started, within half a second of its parent's end.
 
-    The grandparent counts because a workflow engine runs commands through a shell, which outlives a killed engine.
-    Call once, from the main thread of a command.
+    The rules of the workflow `exec` their command, so the parent is the workflow engine itself. Call once, from the main
+    thread of a command.
     """
-    born = _ancestors()
+    parent = os.getppid()
 
     def watch() -> None:
-        while _ancestors() == born:
+        while os.getppid() == parent:
             time.sleep(0.3)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _ancestors() -> tuple[int, int]:
-    """Process ids of parent and grandparent (0: none)."""
-    parent = os.getppid()
-    try:
-        # The name in brackets may hold anything, even brackets and spaces.
-        return parent, int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return parent, 0
