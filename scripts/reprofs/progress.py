@@ -11,7 +11,7 @@ from pathlib import Path
 def start(jobs: dict[Path, str], guest: Path) -> None:
     """Called once by the workflow before any trial; its children inherit what is kept in the environment.
 
-    jobs: record -> SHA-256 of the job it must come from; guest: the manifest. A record of this job and this guest is done.
+    jobs: record -> SHA-256 of the job it must come from; guest: the manifest. A record of both is done.
     """
     todo = sum(not _done(record, job, guest) for record, job in jobs.items())
     os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo}")

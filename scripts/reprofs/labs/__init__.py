@@ -96,8 +96,8 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 def die_with_parent() -> None:
     """End this process, and with it the guests it started, within half a second of its parent's end.
 
-    The rules of the workflow `exec` their command, so the parent is the workflow engine itself. Call once, from the main
-    thread of a command.
+    The rules of the workflow `exec` their command, so the parent is the workflow engine itself. Call once, from the
+    main thread of a command.
     """
     parent = os.getppid()
 
