@@ -139,7 +139,7 @@ def intervals(table: pd.DataFrame, phases: pd.DataFrame, order: list[str], title
 
 def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, contenders: list[str]) -> None:
     name, scale = words.unit_of(table["median_ns"].median())
-    # Student's interval of very few rounds can reach below zero, where there is no time.
+    # Student's interval of very few rounds can reach down to zero, which a logarithmic axis does not have.
     smallest = rounds["wall_ns"].astype(float).min() / scale
     for y, label in enumerate(contenders):
         own = rounds.loc[rounds["label"] == label, "wall_ns"].astype(float) / scale

@@ -261,7 +261,7 @@ def methods(study: Study, results: Results) -> Prose:
     if "Student t of the mean" in kinds:
         parts.append(
             "Cells with two to five rounds have Student's t interval of the mean, which assumes normal values: with so"
-            " few, no interval of the median that is free of assumptions reaches 95 %."
+            " few, no interval of the median that is free of assumptions reaches 95 %. It is cut at zero."
         )
     if "none" in kinds:
         parts.append("Cells with a single round have no interval, and nothing is claimed about them.")

@@ -27,11 +27,12 @@ def measured(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(values) -> dict:
-    """95 % interval of the location of a sample: low, high (unit of `values`), kind, coverage.
+    """95 % interval of the location of a sample of times: low, high (unit of `values`), kind, coverage.
 
     Six values or more: the narrowest symmetric pair of order statistics around the median (distribution-free,
     coverage at least 95 %, stated exactly). Two to five: Student's t interval of the mean, which assumes normal
-    values; no distribution-free 95 % interval exists. One: none (NaN).
+    values; no distribution-free 95 % interval exists. It is cut at zero, where no time can be: the coverage stays. One:
+    none (NaN).
     """
     x = np.sort(np.asarray(values, dtype=float))
     n = len(x)
@@ -43,7 +44,7 @@ def interval(values) -> dict:
         return {"low": found.low, "high": found.high, "kind": "order statistics of the median", "coverage": coverage}
     if n >= 2:
         low, high = _student(x, LEVEL)
-        return {"low": low, "high": high, "kind": "Student t of the mean", "coverage": LEVEL}
+        return {"low": max(low, 0.0), "high": high, "kind": "Student t of the mean", "coverage": LEVEL}
     return {"low": math.nan, "high": math.nan, "kind": "none", "coverage": math.nan}
 
 
