@@ -16,6 +16,11 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 
 
+def pytest_collection_modifyitems(items):
+    """The longest tests first, so that the workers finish together."""
+    items.sort(key=lambda item: item.path.name != "test_workflow.py")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout under test."""

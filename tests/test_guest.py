@@ -124,7 +124,7 @@ def test_cache_that_cannot_be_written(tmp_path, engine):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's builds mount anything")
-def test_killed_build_leaves_no_mount_and_no_process(tmp_path, engine):
+def test_killed_build_leaves_nothing_and_the_next_makes_the_same_image(tmp_path, engine, guest):
     program = (
         "import sys; from pathlib import Path; from reprofs import guest\n"
         "guest.build(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), lambda line: print(line, flush=True))\n"
@@ -142,6 +142,11 @@ def test_killed_build_leaves_no_mount_and_no_process(tmp_path, engine):
         time.sleep(0.1)
     assert not busy_in(work) and not mounts_in(work)
     assert not (tmp_path / "manifest.json").exists()
+    # The same packages give the same image, byte for byte; a mirror may have newer ones than the cached image.
+    again = builder.build(tmp_path / "cache", tmp_path / "manifest.json", engine, print)
+    assert (again["packages"] == guest["packages"]) == (again["root"]["sha256"] == guest["root"]["sha256"])
+    assert (again["lock_sha256"] == guest["lock_sha256"]) == (again["packages"] == guest["packages"])
+    shutil.rmtree(tmp_path / "cache")  # half a gigabyte
 
 
 def busy_in(folder: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Trials in the exact lab: the same numbers always, every file system, and every kind of failure as a record."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -211,6 +212,7 @@ def test_no_qemu(reprofs, says, guest, tmp_path):
     says(reprofs("trial", *words, env={"PATH": str(tmp_path)}), "qemu-system-x86_64 is missing", "qemu-system-x86")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount the small file system")
 def test_full_disk(reprofs, says, guest, tmp_path):
     """/dev/full stands for a full disk only for a write; a small tmpfs is one."""
     small = tmp_path / "small"

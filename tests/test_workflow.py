@@ -93,7 +93,6 @@ def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
             other.write_text(json.dumps(mine))
 
 
-@pytest.mark.xdist_group("undisturbed")
 def test_whole_study(guest, tmp_path, shared):
     env = prepare(tmp_path)
     log = run(tmp_path, env)
@@ -111,7 +110,6 @@ def test_whole_study(guest, tmp_path, shared):
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
 
 
-@pytest.mark.xdist_group("disturbed")
 def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared):
     env = prepare(tmp_path)
     kill_in_the_middle(tmp_path, env, after=9)
@@ -124,7 +122,6 @@ def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared):
     compare_with_the_other(shared, digests(tmp_path))
 
 
-@pytest.mark.xdist_group("disturbed")
 def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
     """One new file in a folder of one's own is all it takes; a broken one becomes failed rows, the rest completes."""
     env = prepare(tmp_path)

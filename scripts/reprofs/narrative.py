@@ -25,7 +25,7 @@ def question(study: Study) -> Prose:
 
 
 def answer(study: Study, results: Results) -> Prose:
-    """The answer first: for every setting the ranking, the proven wins and what they are worth."""
+    """The answer first: for every setting the ranking, the wins and what they are worth."""
     chosen = tables.settings(results.ranks)
     paragraphs = [] if chosen else ["No contender completed a trial, so there is no answer."]
     for setting in chosen:
@@ -82,8 +82,8 @@ def _wins(results: Results, setting: tuple) -> str:
     if won:
         shares = [f"{label} wins {number}" for label, number in won]
         parts.append(
-            f"Of {count(len(chosen), 'operation')} with a result, {listing(shares)}, proven against every other"
-            " contender."
+            f"Of {count(len(chosen), 'operation')} with a result, {listing(shares)}: there the joint 95 %"
+            " intervals tell the winner from every other contender."
         )
     for verdict, one, many in (
         (

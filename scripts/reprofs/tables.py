@@ -243,7 +243,7 @@ def comparisons(study: Study, results: Results, setting: tuple, workload: str, s
 
 
 def ranking(results: Results, setting: tuple, cost: pd.DataFrame) -> words.Table:
-    """Mean rank, proven wins and typical cost of each contender in one setting; `cost` is stats.relative."""
+    """Mean rank, wins and typical cost of each contender in one setting; `cost` is stats.relative."""
     won = select(results.winners, stats.SETTING, setting).query("verdict == 'winner'").groupby("best").size()
     typical = typical_cost(select(cost, stats.SETTING, setting))
     rows = [

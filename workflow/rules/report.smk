@@ -5,7 +5,13 @@ rule report:
         statistics="report/{study}/notebooks/02-statistics.ipynb",
         narrative="report/{study}/notebooks/05-report.ipynb",
         figures="report/{study}/figures",
-        code=files("report/*.*", "scripts/reprofs/report.py"),
+        code=files(
+            "report/*.html",
+            "report/*.css",
+            "report/*.lua",
+            "report/*.typ",
+            "scripts/reprofs/report.py",
+        ),
         tables="data/tables/{study}",
     output:
         html="report/{study}/index.html",
