@@ -13,6 +13,8 @@ from pathlib import Path
 from reprofs.errors import UserError
 
 SOURCE = Path(__file__).resolve().parents[1] / "engine"
+GATE = SOURCE.parent / "guest" / "gate.c"
+GATE_FLAGS = ["-target", "x86_64-linux-gnu.2.36", "-std=gnu11", "-O2", "-shared", "-fPIC", "-s"]  # glibc of Debian 12
 FLAGS = ["-target", "x86_64-linux-musl", "-mcpu=x86_64", "-std=gnu11", "-O2", "-static", "-s"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
@@ -31,19 +33,27 @@ def build(cache: Path) -> Path:
 
     Raises UserError when it does not compile or the cache cannot be written.
     """
-    sources = sorted(SOURCE.glob("*.c"))
-    recipe = [importlib.metadata.version("ziglang"), FLAGS]
-    recipe += [[path.name, path.read_text()] for path in sorted([*sources, *SOURCE.glob("*.h")])]
-    engine = cache / "engine" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
-    if engine.exists():
-        return engine
+    return _build(cache, sorted(SOURCE.glob("*.c")), sorted(SOURCE.glob("*.h")), FLAGS)
+
+
+def build_gate(cache: Path) -> Path:
+    """The library that the exact lab loads into QEMU (scripts/guest/gate.c), like `build`."""
+    return _build(cache, [GATE], [], GATE_FLAGS)
+
+
+def _build(cache: Path, sources: list[Path], headers: list[Path], flags: list[str]) -> Path:
+    recipe = [importlib.metadata.version("ziglang"), flags]
+    recipe += [[path.name, path.read_text()] for path in [*sources, *headers]]
+    output = cache / "engine" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
+    if output.exists():
+        return output
     try:
-        engine.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=engine.parent) as folder:
-            compile_c(sources, Path(folder) / "engine", FLAGS + WARNINGS)
-            (Path(folder) / "engine").rename(engine)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+            compile_c(sources, Path(folder) / "made", flags + WARNINGS)
+            (Path(folder) / "made").rename(output)
     except OSError as error:
         raise UserError(
-            f"{engine.parent} cannot be written: {error.strerror}; set REPROFS_CACHE to another folder."
+            f"{output.parent} cannot be written: {error.strerror}; set REPROFS_CACHE to another folder."
         ) from None
-    return engine
+    return output

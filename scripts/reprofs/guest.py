@@ -22,6 +22,7 @@ from pathlib import Path
 
 import yaml
 
+from reprofs.engine import build_gate
 from reprofs.errors import UserError
 from reprofs.files import write_bytes
 from reprofs.labs import end_with_parent, workplace
@@ -63,8 +64,8 @@ def build(
     initrd carries; progress: called with one line of text now and then; spec: the guest description; mirrors: lines of
     an apt sources list, by default from the apt configuration of this machine.
 
-    Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz and initrd (each file, relative to
-    the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
+    Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz, initrd and gate (each file,
+    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
     Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
     """
     guest = read_spec(spec)
@@ -79,6 +80,7 @@ def build(
             [("init", 0o755, INIT.read_bytes()), ("engine", 0o755, engine.read_bytes())]
         )
         digest = hashlib.sha256(initrd).hexdigest()
+        gate = build_gate(cache)
         if not (cache / f"initrd/{digest}.cpio").exists():
             write_bytes(cache / f"initrd/{digest}.cpio", initrd)
     found = {
@@ -89,6 +91,7 @@ def build(
         "root": {"file": f"{folder}/{root['root']}", **_identity(cache / folder / root["root"], root["root_sha256"])},
         "vmlinuz": {"file": f"{folder}/{root['vmlinuz']}", **_identity(cache / folder / root["vmlinuz"])},
         "initrd": {"file": f"initrd/{digest}.cpio", **_identity(cache / f"initrd/{digest}.cpio", digest)},
+        "gate": {"file": str(gate.relative_to(cache)), **_identity(gate)},
         "engine_sha256": sha256(engine),
         "lock_sha256": root["lock_sha256"],
         "packages": root["packages"],

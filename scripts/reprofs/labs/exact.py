@@ -51,7 +51,7 @@ class ExactLab:
         if start not in ("auto", "snapshot", "cold boot"):
             raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
         self.manifest, self.cache, self.start = manifest, Path(cache), start
-        self.files = {part: self.cache / manifest[part]["file"] for part in ("root", "vmlinuz", "initrd")}
+        self.files = {part: self.cache / manifest[part]["file"] for part in ("root", "vmlinuz", "initrd", "gate")}
         for part, path in self.files.items():
             if not path.exists() or path.stat().st_size != manifest[part]["bytes"]:
                 raise UserError(f"the guest's {part} {path} is missing or cut; build the guest again")
@@ -92,7 +92,7 @@ class ExactLab:
             if self.start != "cold boot":
                 try:
                     snapshot = self._snapshot()
-                    machine = _Machine(self._command(place), place, incoming=True)
+                    machine = self._machine(place, incoming=True)
                     machine.restore(snapshot)
                     used = "snapshot"
                 except _MachineError as error:
@@ -105,7 +105,7 @@ class ExactLab:
                 ending = "lost"
                 try:
                     if machine is None:
-                        machine = _Machine(self._command(place), place)
+                        machine = self._machine(place)
                         machine.wait_for_pause(began + BOOT_LIMIT_S)
                     machine.call("cont")
                     ending = machine.wait_for_end(time.monotonic() + time_limit_s)
@@ -166,6 +166,7 @@ class ExactLab:
     def _options(self) -> list[str]:
         """What the machine is, without names of files: with their digests and QEMU's version it fixes every number."""
         return [
+            *("-name", "reprofs,debug-threads=on"),  # the gate knows the processor's thread by its name
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
             *("-M", "pc,nvdimm=on", "-cpu", "qemu64", "-smp", "1"),
             *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
@@ -190,6 +191,10 @@ class ExactLab:
         }
         return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
 
+    def _machine(self, place: Path, incoming: bool = False) -> "_Machine":
+        shutil.copy(self.files["gate"], place / "gate.so")  # LD_PRELOAD takes no name with spaces or colons
+        return _Machine(self._command(place), place, incoming)
+
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record: everything that fixes the numbers, by digest."""
         digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
@@ -205,6 +210,7 @@ class ExactLab:
             "kernel_sha256": self.manifest["vmlinuz"]["sha256"],
             "initrd_sha256": self.manifest["initrd"]["sha256"],
             "engine_sha256": self.manifest["engine_sha256"],
+            "gate_sha256": self.manifest["gate"]["sha256"],
             "lock_sha256": self.manifest["lock_sha256"],
             "packages": self.manifest["packages"],
         }
@@ -216,7 +222,10 @@ class ExactLab:
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first who needs it. Raises _MachineError."""
         environment = self.environment("snapshot")
-        parts = [environment[key] for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256")]
+        parts = [
+            environment[key]
+            for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
+        ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         if path.exists():
             return path
@@ -233,7 +242,7 @@ class ExactLab:
                     old.unlink(missing_ok=True)
                 with workplace() as place:
                     self._write_job(place, b"")
-                    with contextlib.closing(_Machine(self._command(place), place)) as machine:
+                    with contextlib.closing(self._machine(place)) as machine:
                         machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
                         machine.save(path)
         except OSError as error:
@@ -263,9 +272,11 @@ class _Machine:
         self.shutdown = ""
         self.panicked = False
         self.socket = None
+        # The gate makes the clock exact; it leaves a note once it has found the processor's thread.
+        environment = {**os.environ, "LD_PRELOAD": str(place / "gate.so"), "REPROFS_GATE": str(place / "gate.note")}
         with (place / "qemu").open("w") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent, env=environment
             )
         try:
             self._connect(address)
@@ -287,6 +298,13 @@ class _Machine:
         self.received = b""
         self._receive(deadline)  # the greeting
         self.call("qmp_capabilities")
+        while not (self.place / "gate.note").exists():
+            if time.monotonic() > deadline:
+                raise UserError(
+                    "the exact lab does not know this version of QEMU: its clock would not be exact (the processor's thread "
+                    "was not found); use QEMU 7.2 to 10.0"
+                )
+            time.sleep(0.01)
 
     def call(self, name: str, **arguments: object) -> object:
         """Carry out a QMP command, return its answer."""
