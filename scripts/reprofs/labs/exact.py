@@ -301,8 +301,8 @@ class _Machine:
         while not (self.place / "gate.note").exists():
             if time.monotonic() > deadline:
                 raise UserError(
-                    "the exact lab does not know this version of QEMU: its clock would not be exact (the processor's thread "
-                    "was not found); use QEMU 7.2 to 10.0"
+                    "the exact lab does not know this version of QEMU: its clock would not be exact (the thread of the "
+                    "processor was not found); use QEMU 7.2 to 10.0"
                 )
             time.sleep(0.01)
 
