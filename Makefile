@@ -19,7 +19,7 @@ test: setup  ## every check and test
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
-	@shellcheck scripts/setup scripts/run-study scripts/guest/* .ci/run
+	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/finish.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) pytest -n 2 --dist loadgroup tests
 
