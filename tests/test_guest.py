@@ -285,7 +285,7 @@ def test_same_bytes_from_two_snapshots(guest, tmp_path):
     for turn in range(2):
         cache = tmp_path / str(turn)
         cache.mkdir()
-        for name in ("root", "initrd"):
+        for name in ("root", "initrd", "engine"):
             (cache / name).symlink_to(files.cache_folder() / name)
         with busy() if turn else contextlib.nullcontext():
             outputs.add(exact.ExactLab(guest, cache, "snapshot").run(work(), 120).output)
@@ -302,7 +302,7 @@ def test_long_job_arrives_whole(guest):
 
 
 def test_snapshot_that_cannot_be_had_falls_back(guest, tmp_path):
-    for name in ("root", "initrd"):
+    for name in ("root", "initrd", "engine"):
         (tmp_path / name).symlink_to(files.cache_folder() / name)
     (tmp_path / "snapshot").write_text("a file where the folder should be")
     outcome = exact.ExactLab(guest, tmp_path).run(job_of("clock"), 60)
@@ -336,6 +336,13 @@ def alive(pid: int) -> bool:
         return False
 
 
+def command_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
 def test_killed_workflow_leaves_no_guest(guest, tmp_path):
     """Kill -9 of the parent: the trial and its QEMU end with it; the next run tidies up."""
     trial = tmp_path / "trial.py"
@@ -360,7 +367,7 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
         if note.exists() and note.read_text():
             pid = int(note.read_text())
             tasks = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            children = [int(child) for child in tasks if "qemu" in Path(f"/proc/{child}/cmdline").read_text()]
+            children = [int(child) for child in tasks if "/console" in command_of(child)]
     assert children
     options = Path(f"/proc/{children[0]}/cmdline").read_bytes().split(b"\0")
     place = Path(next(option for option in options if b"/console" in option).decode().removeprefix("file:")).parent
