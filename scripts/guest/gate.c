@@ -1,4 +1,4 @@
-/* Loaded into QEMU (LD_PRELOAD) by the exact lab: lets QEMU's main loop go on only while the virtual processor waits.
+/* Loaded into QEMU (LD_PRELOAD) by the exact lab: lets QEMU's main loop act only between the processor's turns.
  *
  * With -icount sleep=off the main loop moves the virtual clock to the next timer when the processor is idle. A processor that
  * executes HLT counts as idle an instant before its thread has added the instructions it executed to the clock. A main loop that
