@@ -19,8 +19,10 @@ test: setup  ## every check and test
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
-	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/finish.sh .ci/run
+	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/finish.sh scripts/guest/zfs.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
+	@$(RUN) reprofs guest --output data/guest/base.json
+	@$(RUN) reprofs guest --output data/guest/zfs.json
 	@$(RUN) pytest -n 2 --dist loadgroup tests
 
 bench: setup  ## speed of the engine against a bare loop, side by side

@@ -99,7 +99,13 @@ def engine() -> Path:
 @pytest.fixture(scope="session")
 def guest(engine) -> dict:
     """The manifest of the guest, built or found in the cache, and written where trials of this checkout look."""
-    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/manifest.json", engine, print)
+    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/base.json", engine, print)
+
+
+@pytest.fixture(scope="session")
+def zfs_guest(engine) -> dict:
+    """The same of the guest with OpenZFS, whose first build compiles for minutes."""
+    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/zfs.json", engine, print, name="zfs")
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import make
 import run
 
 GOLDENS = Path(__file__).parent / "notebooks"
-# Small, but with a failure, a time-out, a ceiling, and enough contenders for the tests of ranks.
-STUDY = {"systems": ["ext4", "xfs", "jfs", "nilfs2", "tmpfs"]}
+# Small, but with a failure, a time-out, a ceiling, two clocks, and enough contenders for the tests of ranks.
+STUDY = {"systems": ["ext4", "xfs", "jfs", "nilfs2", "tmpfs"], "labs": ["exact", "host"]}
 
 
 def prepare(folder: Path) -> None:

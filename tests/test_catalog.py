@@ -1,13 +1,23 @@
 """Descriptors: every file in the checkout fits its schema, and every mistake gives one sentence with file and key."""
 
+import json
+import re
+
 import pytest
 from reprofs.catalog import Catalog, validate
 from reprofs.errors import UserError
 from reprofs.plan import make_plan
+from reprofs.stacks import commands, expand, resolve
 from reprofs.trial import render_job
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in Catalog().paths(kind)]
+
+
+def cell(**changes) -> dict:
+    """A trial on one device in the exact lab, with some parts changed."""
+    trial = {"lab": "exact", "filesystem": "ext4", "variant": "default", "stack": "single", "profile": "ssd"}
+    return {**trial, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 1, "order": 1, **changes}
 
 
 @pytest.mark.parametrize(("kind", "name"), DESCRIPTORS)
@@ -21,27 +31,63 @@ def test_descriptor_fits_its_schema(kind, name):
 )
 @pytest.mark.parametrize("workload", Catalog().paths("workload"))
 def test_every_cell_renders(filesystem, variant, workload):
-    cell = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "ssd"}
+    descriptor = Catalog().get("filesystem", filesystem)
+    lab = "mount" if "path" in descriptor else "exact"
+    job, devices = render_job(cell(lab=lab, filesystem=filesystem, variant=variant, workload=workload), Catalog())
+    assert not re.search(r"\{[a-z_]+\}", job)
+    assert len(devices) == int(descriptor["device"] and lab == "exact")
+
+
+@pytest.mark.parametrize("stack", [*Catalog().paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
+def test_every_stack_renders_and_is_read_back(stack):
+    filesystem = resolve(stack, Catalog()).filesystem or "ext4"
+    variant = Catalog().variant(filesystem)[1]
     job, devices = render_job(
-        {**cell, "workload": workload, "scale": "smoke", "round": 1, "seed": 1, "order": 1}, Catalog()
+        cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), Catalog()
     )
-    assert "{" not in job
-    assert len(devices) == int(Catalog().get("filesystem", filesystem)["device"])
+    assert not re.search(r"\{[a-z_]+\}", job)
+    assert len(devices) == resolve(stack, Catalog()).disks
+    # Before the phases and after them.
+    assert stack == "single" or job.count("stage=readback") >= 2
 
 
-def test_template_fits_the_schema(root):
+def test_stack_offers_the_same_room_whatever_it_is_made_of():
+    for spec in (
+        "single",
+        "md-raid0@24",
+        "md-raid5@3",
+        "md-raid6+lvm",
+        "md-raid10",
+        "btrfs-raid1",
+        "md-raid5-rebuilding",
+    ):
+        stack = resolve(spec, Catalog())
+        assert 2048 <= stack.disk_mib(2048) * stack.disk_share < 2048 + stack.disks, spec
+    assert resolve("md-raid6@6", Catalog()).name == "md-raid6"
+    assert resolve("md-raid6+lvm@12", Catalog()).title == "Linear volume by LVM over RAID 6 by MD, 12 disks"
+
+
+def test_array_on_disks_with_old_data_is_synced_first():
+    """--assume-clean only where the disks read as zeros; otherwise the driver waits for the initial sync."""
+    stack = resolve("md-raid6", Catalog())
+    disks = [f"/dev/sd{letter}" for letter in "abcdef"]
+    fresh, used = (commands(stack, disks, clean, "/m") for clean in (True, False))
+    assert "--assume-clean" in fresh.build[0] and not fresh.resync
+    assert "--assume-clean" not in used.build[0] and used.resync == ["/sys/block/md127/md/sync_action"]
+    assert stack.initial_sync(True) == "assumed clean: the disks read as zeros"
+    assert stack.initial_sync(False) == "finished before the file system was made"
+    assert resolve("md-raid0", Catalog()).initial_sync(False) == "none needed"
+
+
+@pytest.mark.parametrize("kind", ["filesystem", "stack"])
+def test_template_fits_the_schema_and_explains_every_key(root, kind):
     import yaml
+    from reprofs.catalog import FOLDERS, schema
 
-    template = root / "workflow/filesystems/_template.yaml"
-    assert "example" in validate(yaml.safe_load(template.read_text()), "filesystem", "template")["module"]
-    assert "_template" not in Catalog().paths("filesystem")
-
-
-def test_template_explains_every_key(root):
-    from reprofs.catalog import schema
-
-    text = (root / "workflow/filesystems/_template.yaml").read_text()
-    for key in schema("filesystem")["properties"]:
+    text = (root / FOLDERS[kind] / "_template.yaml").read_text()
+    assert validate(yaml.safe_load(text), kind, "template")["title"] == "Example"
+    assert "_template" not in Catalog().paths(kind)
+    for key in schema(kind)["properties"]:
         assert f"\n{key}:" in text, key
 
 
@@ -71,6 +117,16 @@ MISTAKES = {
     "zero rounds": (lambda s: s.update(rounds=0), ["config/studies/quick.yaml", "rounds is 0", "at least 1"]),
     "missing key": (lambda s: s.pop("question"), ["config/studies/quick.yaml", "'question' is missing"]),
     "unknown lab": (lambda s: s.update(labs=["exakt"]), ["exakt", "exact"]),
+    "unknown key of a cross": (
+        lambda s: s.update(cells=[{"stack": ["single"]}]),
+        ["unknown key 'stack' at cells.0", "did you mean stacks"],
+    ),
+    "axis nowhere": (lambda s: s.pop("stacks"), ["config/studies/quick.yaml", "'stacks' is missing at the top level"]),
+    "axis in no cross": (
+        lambda s: (s.pop("profiles"), s.update(cells=[{"profiles": ["ssd"]}, {"stacks": ["single"]}])),
+        ["'profiles' is missing at entry 2 of cells and the top level"],
+    ),
+    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is made by btrfs itself"]),
     "unknown workload": (lambda s: s.update(workloads=["meta"]), ["workload 'meta'"]),
 }
 
@@ -101,8 +157,6 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
 
 
 def test_unknown_placeholder_and_open_quote():
-    from reprofs.trial import expand
-
     assert expand("mkfs {make} {device}", {"make": "-E 'a b'", "device": "/dev/x"}, "here") == [
         "mkfs",
         "-E",
@@ -139,6 +193,23 @@ def test_blocks_are_complete_shuffled_and_repeatable():
     assert all(order != sorted(order) for order in orders)
 
 
+def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
+    def change(study):
+        study["cells"] = [
+            {"filesystems": ["ext4", "xfs"]},
+            {"filesystems": ["xfs"], "stacks": ["single", "md-raid5@5", "md-raid5@6"]},
+        ]
+        study.update(rounds=1, workloads=["populated"])
+
+    edit_yaml(checkout / "config/studies/quick.yaml", change)
+    done = reprofs("plan", "quick", "--output", "plan.json", cwd=checkout)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((checkout / "plan.json").read_text())
+    found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
+    assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
+    assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
+
+
 def test_plan_is_printed(reprofs):
     done = reprofs("plan", "quick")
     assert done.returncode == 0
@@ -151,9 +222,9 @@ def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     text = (
         (root / "workflow/filesystems/ext4.yaml")
         .read_text()
-        .replace("title: ext4", "title: ext2")
-        .replace("ext4", "ext2")
+        .replace("title: ext4", "title: ext9")
+        .replace("ext4", "ext9")
     )
-    (tmp_path / "ext2.yaml").write_text(text)
-    assert "ext2" in Catalog([str(tmp_path)]).paths("filesystem")
-    assert "ext2" not in Catalog().paths("filesystem")
+    (tmp_path / "ext9.yaml").write_text(text)
+    assert "ext9" in Catalog([str(tmp_path)]).paths("filesystem")
+    assert "ext9" not in Catalog().paths("filesystem")

@@ -160,3 +160,79 @@ def test_bad_files_are_named(tmp_path):
         dataset.load(tmp_path)
     with pytest.raises(UserError, match="no results"):
         dataset.load_results(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Tables of a study in two labs on healthy, degraded and rebuilding stacks, with a skipped trial."""
+    folder = tmp_path_factory.mktemp("mixed")
+    skipped = {
+        ("xfs", "metadata", 1, "md-raid5", "host"): ("skipped", "This machine has no command mdadm: install it.")
+    }
+    stacks = ["md-raid5-rebuilding", "single", "md-raid5-degraded", "md-raid5"]
+    options = {"systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": skipped, "stacks": stacks}
+    make.make(folder, labs=["exact", "host"], **options)
+    dataset.build(folder / "plan.json", folder / "raw", folder / "tables")
+    return dataset.load(folder / "tables")
+
+
+def test_what_a_stack_was_is_in_the_table_of_trials(mixed):
+    trials = mixed.trials.set_index("trial")
+    broken = trials.loc["r1-exact-md-raid5-degraded-ssd-ext4+default-metadata-smoke"]
+    assert (broken["stack_disks"], broken["stack_state"]) == (6, "degraded")
+    assert broken["stack_initial_sync"] == "assumed clean: the disks read as zeros"
+    assert broken["stack_fault"] == "mdadm /dev/md0 --fail /dev/nullb1"
+    # As it was after the fault; the members of the array are left out.
+    assert broken["stack_readback"] == "md0 : active raid5\n[6/5] [UUUUU_]"
+    assert (broken["prepared_items"], broken["prepared_bytes"]) == (64, 0)
+    assert broken["devices"].startswith("nullb0 to nullb5: each 1024 MiB")
+    whole = trials.loc["r1-exact-md-raid5-ssd-ext4+default-metadata-smoke"]
+    assert whole["stack_readback"] == "md0 : active raid5\n[6/6] [UUUUUU]" and pd.isna(whole["stack_fault"])
+    skipped = trials.loc["r1-host-md-raid5-ssd-xfs+default-metadata-smoke"]
+    assert (
+        skipped["status"] == "skipped" and pd.isna(skipped["stack_state"]) and "no command mdadm" in skipped["reason"]
+    )
+
+
+def test_phases_say_whether_the_array_was_rebuilding(mixed):
+    phases = mixed.phases[mixed.phases["stack"] == "md-raid5-rebuilding"]
+    during = phases[(phases["operation"] != "rebuild")].groupby("position")["rebuilding"].unique()
+    assert [list(values) for values in during] == [[True]] * 7 + [[False]]
+    assert mixed.phases.loc[mixed.phases["stack"] == "md-raid5", "rebuilding"].isna().all()
+
+
+def test_real_clocks_are_told_with_the_conditions_of_their_host(mixed):
+    host = mixed.trials[(mixed.trials["lab"] == "host") & (mixed.trials["round"] == 3)].iloc[0]
+    assert (host["settled"], host["settling_s"], host["load_before"], host["load_after"]) == (False, 60.0, 2.5, 2.9)
+    assert "stayed above" in host["settling_reason"] and host["steal_share"] == pytest.approx(0.012)
+    assert (host["frequency_low_mhz"], host["frequency_high_mhz"], host["governor"]) == (2000, 3100, "performance")
+    assert pd.isna(host["temperature_c"])
+    exact = mixed.trials[mixed.trials["lab"] == "exact"]
+    assert exact[["settled", "load_before", "steal_share"]].isna().all(axis=None)
+    ranges = mixed.environment["conditions"]
+    assert set(ranges) == {"host"} and (ranges["host"]["trials"], ranges["host"]["unsettled"]) == (24, 8)
+    assert ranges["host"]["load_1min"] == [0.1, 2.9] and ranges["host"]["steal_share"] == [0.004, 0.012]
+    assert not any(key.startswith(("settling", "conditions")) for key in mixed.environment["values"])
+
+
+def test_stacks_are_in_the_order_of_the_study(mixed):
+    assert list(mixed.stacks()) == ["md-raid5-rebuilding", "single", "md-raid5-degraded", "md-raid5"]
+    mixed.plan["study"]["stacks"] = ["single", "md-raid5@6"]  # what the plan calls md-raid5, with six as its default
+    assert list(mixed.stacks())[:2] == ["single", "md-raid5"]
+
+
+def test_key_lines_of_what_a_stack_says_of_itself():
+    mdstat = (
+        "Personalities : [raid6] [raid5] [raid4] \nmd127 : active raid5 nullb0[0] nullb2[2] nullb1[1](F)\n"
+        "      196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]\n      \nunused devices: <none>\n"
+    )
+    assert dataset._key_lines(mdstat) == [
+        "md127 : active raid5",
+        "196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]",
+    ]
+    assert dataset._key_lines("recover\n") == ["recover"]
+    assert dataset._key_lines(" linear 1 6 active\n") == ["linear 1 6 active"]
+    usage = (
+        "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
+    )
+    assert dataset._key_lines(usage) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]

@@ -240,3 +240,67 @@ def test_two_builds_are_equal(tmp_path, engine):
     again = tmp_path / "engine"
     builder.compile_c(sorted(builder.SOURCE.glob("*.c")), again, builder.FLAGS)
     assert again.read_bytes() == engine.read_bytes()
+
+
+def test_output_must_match_every_expression(engine, tmp_path):
+    def read(*expressions):
+        words = [("arg", "printf"), ("arg", "one\ntwo 2\n")]
+        return run(
+            engine, [job_line("exec", ("stage", "readback"), *(("match", e) for e in expressions), *words)], tmp_path
+        )
+
+    assert [e["event"] for e in read("^one$", "^two [0-9]+$")] == ["command", "end"]
+    command, failed, _ = read("^one$", "^three$")
+    assert command["exit"] == 0 and command["output"] == "one\ntwo 2"  # what was there is in the record
+    assert failed["reason"] == "readback: the output of printf does not match '^three$'"
+    assert read("(")[1]["reason"] == "job: '(' is not a regular expression"
+
+
+def test_preparation_is_no_phase(engine, tmp_path):
+    lines = [tree(tmp_path), phase(tmp_path, "make-tree") + "\tunmeasured=1", phase(tmp_path, "create")]
+    found = run(engine, lines, tmp_path)
+    assert [(e["event"], e.get("name")) for e in found[:2]] == [("preparation", "make-tree"), ("phase", "create")]
+
+
+def test_waits_until_idle_and_times_the_rebuild(engine, tmp_path):
+    state = tmp_path / "sync_action"
+    state.write_text("recover\n")
+    settle = execute(tmp_path, "sh", "-c", f"sleep 0.2; echo idle > {state}", name="work")
+    rebuild = job_line("phase", name="rebuild", cache="warm", operation="rebuild", sync=tmp_path, limit_s=60)
+    during = execute(tmp_path, "sleep", "0.1", name="during")
+    lines = [job_line("watch", path=state), during, settle, rebuild, job_line("await", path=state, limit_s=60)]
+    phases = [e for e in run(engine, lines, tmp_path) if e["event"] == "phase"]
+    assert [p.get("rebuilding") for p in phases] == [True, False, None]
+    assert phases[2]["wall_ns"] >= phases[0]["wall_ns"] + phases[1]["wall_ns"]  # it began before them
+    state.write_text("recover\n")
+    found = run(engine, [job_line("await", path=state, limit_s=0)], tmp_path)
+    assert found[0]["event"] == "awaited" and found[1]["timeout"]
+    assert "did not become idle within 0 s" in found[1]["reason"]
+    assert "cannot read" in run(engine, [job_line("await", path=tmp_path / "none", limit_s=1)], tmp_path)[1]["reason"]
+
+
+def test_finds_the_mount_that_holds_a_folder(engine, tmp_path):
+    exact = run(engine, [job_line("mounted", path=tmp_path)], tmp_path)
+    assert exact[0]["reason"] == f"nothing is mounted on {tmp_path}"
+    (event, _) = run(engine, [job_line("mounted", path=tmp_path, within=1)], tmp_path)
+    device = subprocess.run(["stat", "-f", "-c", "%b %S", tmp_path], capture_output=True, text=True, check=True).stdout
+    blocks, size = map(int, device.split())
+    assert event["total_bytes"] == blocks * size
+
+
+def test_evicts_pages_without_root(engine, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/file").write_bytes(bytes(1 << 20))
+    (tmp_path / "folder/loop").symlink_to("file")
+    assert run(engine, [job_line("evict", root=tmp_path / "folder")], tmp_path) == [{"event": "end"}]
+    assert "cannot walk" in run(engine, [job_line("evict", root=tmp_path / "none")], tmp_path)[0]["reason"]
+
+
+def test_device_that_is_not_there(engine, tmp_path):
+    found = run(engine, [job_line("devices", path=tmp_path / "disk0")], tmp_path)
+    assert found[0]["reason"] == f"there is no device {tmp_path}/disk0: No such file or directory"
+
+
+def test_everything_named_is_synced(engine, tmp_path):
+    found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree") + f"\tsync={tmp_path}/none"], tmp_path)
+    assert "cannot sync" in found[-2]["reason"] and "none" in found[-2]["reason"]

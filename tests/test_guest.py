@@ -4,17 +4,19 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from reprofs import files
+from reprofs import files, qemu
 from reprofs import guest as builder
 from reprofs.errors import UserError
 from reprofs.labs import exact, get_lab, job_line
@@ -69,6 +71,9 @@ def test_root_image_is_the_same_wherever_and_whenever_made(tmp_path):
         ({"memory_mib": 64}, "at least 512"),
         ({"packages": ["git", "Not A Package"]}, "Not A Package"),
         ({"packages": "git"}, "packages as list"),
+        ({"guests": ["zfs"]}, "guests as dict"),
+        ({"guests": {"zfs": {"packages": [], "package": "x"}}}, r"guests\.zfs has the unknown key 'package'"),
+        ({"guests": {"zfs": {"modules": "zfs-dkms"}}}, r"guests\.zfs must give packages as list"),
     ],
 )
 def test_a_wrong_description_is_one_sentence(tmp_path, edit_yaml, change, words):
@@ -77,6 +82,50 @@ def test_a_wrong_description_is_one_sentence(tmp_path, edit_yaml, change, words)
     with pytest.raises(UserError, match=words) as caught:
         builder.read_spec(Path(path))
     assert str(path) in str(caught.value)
+
+
+def test_guests_of_the_description(reprofs, says, tmp_path):
+    base, zfs = builder.read_spec(), builder.read_spec(name="zfs")
+    assert (base["component"], base["modules"]) == ("", "")
+    assert set(zfs["packages"]) - set(base["packages"]) == {"zfsutils-linux"}
+    says(reprofs("guest", "--output", tmp_path / "zsf.json"), "no guest 'zsf'", "base, zfs")
+
+
+def test_further_component_of_the_archive():
+    main, more = builder.apt_mirrors("trixie"), builder.apt_mirrors("trixie", "contrib")
+    assert all(line.endswith(" main") for line in main)
+    assert more == [f"{line} contrib" for line in main]
+
+
+def test_mirrors_are_found_without_fetched_lists(tmp_path, monkeypatch):
+    known = builder.apt_mirrors("trixie")
+    (tmp_path / "apt.conf").write_text(f'Dir::State::lists "{tmp_path}/lists";')  # as after rm -r /var/lib/apt/lists/*
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    assert builder._apt_targets() == []
+    assert builder.apt_mirrors("trixie") == known
+
+
+def test_cached_folder_is_made_once_and_again_when_it_was_cut(tmp_path):
+    made = []
+
+    def make(home: Path) -> dict:
+        made.append(home)
+        (home / "file").write_text("x" * 1000)
+        return {"turn": len(made)}
+
+    home = tmp_path / "things/abc"
+    home.parent.mkdir()
+    assert [builder._cached(home, make)["turn"] for _ in range(3)] == [1, 1, 1]
+    os.truncate(home / "file", 10)
+    assert builder._cached(home, make) == {"turn": 2, "sizes": {"file": 1000}}
+
+    def fail(home: Path) -> dict:
+        (home / "file").write_text("half")
+        raise UserError("no")
+
+    with pytest.raises(UserError):
+        builder._cached(tmp_path / "things/other", fail)
+    assert {path.name for path in home.parent.iterdir()} == {"abc", "abc.lock", "other.lock"}
 
 
 def build_small(tmp_path: Path, engine: Path, **options) -> dict:
@@ -142,11 +191,102 @@ def test_killed_build_leaves_nothing_and_the_next_makes_the_same_image(tmp_path,
         time.sleep(0.1)
     assert not busy_in(work) and not mounts_in(work)
     assert not (tmp_path / "manifest.json").exists()
-    # The same packages give the same image, byte for byte; a mirror may have newer ones than the cached image.
-    again = builder.build(tmp_path / "cache", tmp_path / "manifest.json", engine, print)
+    # The same packages give the same image, byte for byte, from whatever mirrors they are (here: another list of them);
+    # a mirror may have newer ones than the cached image.
+    mirrors = builder.apt_mirrors("trixie", "contrib")[::-1]
+    again = builder.build(tmp_path / "cache", tmp_path / "manifest.json", engine, print, mirrors=mirrors)
     assert (again["packages"] == guest["packages"]) == (again["root"]["sha256"] == guest["root"]["sha256"])
     assert (again["lock_sha256"] == guest["lock_sha256"]) == (again["packages"] == guest["packages"])
     shutil.rmtree(tmp_path / "cache")  # half a gigabyte
+
+
+def unpack(target: Path, hook: str, folder: str = "") -> list[str]:
+    """Unpacks two small packages, after a hook on their tree; returns the progress lines."""
+    said: list[str] = []
+    target.mkdir()
+    packages, mirrors = ["base-files", "busybox-static"], builder.apt_mirrors("trixie")
+    builder._unpack(target, builder.read_spec(), packages, f"#!/bin/sh\n{hook}\n", mirrors, said.append, folder=folder)
+    return said
+
+
+def test_only_the_compiled_modules_are_taken(tmp_path):
+    said = unpack(
+        tmp_path / "modules",
+        'mkdir "$1/modules"; echo x > "$1/modules/a.ko"; echo "I: running the compiler" >&2',
+        "modules",
+    )
+    assert [path.name for path in (tmp_path / "modules").iterdir()] == ["a.ko"]
+    assert "running the compiler" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            "I: running configure\nconfigure: error: \n\t*** This kernel has no modules\n\t*** at all",
+            "could not be compiled: configure: error: This kernel has no modules; choose",
+        ),
+        (
+            "I: running configure\n/usr/src/zfs/a.c:7:1: error: unknown type\nmake: *** [Makefile:5: all] Error 2",
+            "could not be compiled: /usr/src/zfs/a.c:7:1: error: unknown type; choose",
+        ),
+        (
+            "I: running configure\nmake: *** [Makefile:56: modules] Error 2",
+            "could not be compiled: Makefile:56: modules",
+        ),
+        ("I: running configure\na.c:1: error: No space left on device", "no disk space left"),
+        ("the last words of a hook", "could not build the guest image: the last words of a hook$"),
+    ],
+)
+def test_what_mmdebstrap_says_of_a_failed_hook(words, sentence):
+    lines = [
+        "I: extracting",
+        *words.splitlines(),
+        "E: setup failed: E: command failed: #!/bin/sh",
+        "error: in the hook's text",
+    ]
+    assert re.search(sentence, str(builder._unpack_error(lines, ["deb http://mirror/ trixie main"])))
+
+
+def test_failed_hook_is_one_sentence(tmp_path):
+    with pytest.raises(
+        UserError, match="could not be compiled: configure: error: This kernel is wrong; choose"
+    ) as caught:
+        unpack(
+            tmp_path / "tree", "echo 'I: running configure\nconfigure: error: \n\t*** This kernel is wrong' >&2; exit 1"
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_killed_compile_leaves_nothing_that_the_next_does_not_remove(tmp_path, monkeypatch):
+    """As root and without: then the files belong to users of a namespace."""
+    hook = (
+        "#!/bin/sh\nchroot \"$1\" busybox sh -c 'while :; do echo I: running the compiler >&2; busybox sleep 1; done'\n"
+    )
+    program = (
+        "import sys; from pathlib import Path; from reprofs import guest\n"
+        "packages, mirrors = ['base-files', 'busybox-static'], guest.apt_mirrors('trixie')\n"
+        "say = lambda line: print(line, flush=True)\n"
+        "guest._unpack(Path(sys.argv[1]), guest.read_spec(), packages, sys.argv[2], mirrors, say)\n"
+    )
+    (tmp_path / "tree").mkdir()
+    with tempfile.TemporaryDirectory() as folder:  # those users may not enter tmp_path
+        work = Path(folder)
+        work.chmod(0o755)
+        command = [sys.executable, "-c", program, tmp_path / "tree", hook]
+        build = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(work)})
+        assert any("running the compiler" in line for line in build.stdout)
+        assert any("mmdebstrap" in command_of(process) for process in busy_in(work))
+        build.kill()
+        build.wait()
+        deadline = time.monotonic() + 10
+        while (busy_in(work) or mounts_in(work)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not busy_in(work) and not mounts_in(work)
+        assert list(work.iterdir())
+        monkeypatch.setattr(tempfile, "tempdir", str(work))
+        unpack(tmp_path / "again", "true")
+        assert not list(work.iterdir())
 
 
 def busy_in(folder: Path) -> list[str]:
@@ -298,7 +438,7 @@ def test_long_job_arrives_whole(guest):
     outcome = exact.ExactLab(guest, files.cache_folder()).run(job, 120)
     assert hashlib.sha256(job.encode()).hexdigest() in outcome.output.decode()
     with pytest.raises(UserError, match="at most"):
-        exact.ExactLab(guest, files.cache_folder()).run("x" * (exact.JOB_BYTES + 1), 120)
+        exact.ExactLab(guest, files.cache_folder()).run("x" * (qemu.JOB_BYTES + 1), 120)
 
 
 def test_snapshot_that_cannot_be_had_falls_back(guest, tmp_path):
@@ -320,7 +460,7 @@ def test_endings(guest):
 
 
 def test_out_of_memory_is_on_the_console(guest):
-    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(shell("tail /dev/zero")), 120)
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(shell("tail /dev/zero")), 600)
     assert "Out of memory" in outcome.console
 
 

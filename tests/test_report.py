@@ -120,6 +120,12 @@ def test_the_pdf_and_the_html_have_the_same_bytes_again(folder, page):
     assert sorted(path.name for path in (folder / "again").iterdir()) == ["index.html", "report.pdf"]
 
 
+def plain(html: str) -> str:
+    """The words of a page, without its code."""
+    html = re.sub(r'<details class="code">.*?</details>', "", html, flags=re.DOTALL)
+    return re.sub(r"<[^>]+>", "", html).replace("\N{NO-BREAK SPACE}", " ")
+
+
 NO_RESULT = {
     (name, work, number): ("timeout", "No result.")
     for name in make.SYSTEMS
@@ -140,16 +146,187 @@ NO_RESULT = {
             "has the best mean rank",
         ),
         ({"rounds": 6, "systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": {}}, "a median of"),
+        (
+            {
+                "rounds": 1,
+                "systems": ["ext4"],
+                "workloads": ["metadata"],
+                "failures": {},
+                "stacks": ["md-raid5", "md-raid6"],
+            },
+            "md-raid6, each relative to md-raid5",
+        ),
+        (
+            {
+                "rounds": 2,
+                "systems": ["btrfs"],
+                "failures": {},
+                "stacks": ["single", "btrfs-raid1", "md-raid5-rebuilding"],
+            },
+            "on md-raid5-rebuilding, each relative to single",
+        ),
+        (
+            {"rounds": 1, "systems": ["ext4", "xfs", "tmpfs"], "failures": {}, "labs": ["exact", "host"]},
+            "no pair of file systems is told apart by both labs",
+        ),
+        (
+            {"rounds": 2, "systems": ["ext4", "xfs"], "failures": NO_RESULT, "labs": ["exact", "host"]}
+            | {"stacks": ["single", "md-raid5-rebuilding"]},
+            "Of 32 trials 32 have no complete result",
+        ),
     ],
-    ids=["one-round", "one-system", "ceiling-only", "nothing-completed", "no-spread", "six-rounds"],
+    ids=[
+        *("one-round", "one-system", "ceiling-only", "nothing-completed", "no-spread", "six-rounds"),
+        *("one-round-on-stacks", "one-system-on-stacks", "one-round-in-labs", "nothing-in-labs"),
+    ],
 )
 def test_every_sentence_holds_for_any_study(tmp_path, options, expected):
-    html = re.sub(r'<details class="code">.*?</details>', "", rendered(tmp_path, **options), flags=re.DOTALL)
-    text = re.sub(r"<[^>]+>", "", html).replace("\N{NO-BREAK SPACE}", " ")
+    text = plain(rendered(tmp_path, **options))
     body = text[text.index("Question and answer") :]
     assert expected in body
     assert not re.search(r"\bnan\b|\bNaN\b|<NA>|\bNone\b|\binf\b", body)
     assert not re.search(r"\b1 (trials|rounds|operations|cells|contenders|file systems|files|packages)\b", body)
+
+
+STACKS = ["single", "md-raid5@3", "md-raid5", "md-raid6", "btrfs-raid1"]
+FAULTS = ["md-raid5", "md-raid5-degraded", "md-raid5-rebuilding"]
+
+
+@pytest.fixture(scope="module")
+def stacked(tmp_path_factory):
+    """Page and executed report of a study with many stacks."""
+    folder = tmp_path_factory.mktemp("stacked")
+    skipped = {
+        ("xfs", "metadata", number, "md-raid6", "exact"): ("skipped", "The guest has no package mdadm: add it.")
+        for number in (1, 2, 3)
+    }
+    options = {"systems": ["ext4", "xfs", "btrfs", "tmpfs"], "workloads": ["metadata"], "failures": skipped}
+    page = rendered(folder, stacks=[*STACKS, *FAULTS[1:]], **options)
+    return page, nbformat.read(folder / "report/notebooks/05-report.ipynb", as_version=4)
+
+
+def headings(page: str) -> list[str]:
+    return [re.sub(r"<[^>]+>", "", text) for text in re.findall(r"<h3[^>]*>(.*?)</h3>", page, re.DOTALL)]
+
+
+def test_a_study_of_many_stacks_has_one_section_on_stacks_not_one_for_each(stacked):
+    page, _ = stacked
+    body = page[page.index("<main>") : page.rindex("Appendix A.")]
+    found = headings(body)
+    assert [title for title in found if "tacks (" in title] == [
+        "Stacks (metadata, smoke, lab exact, device profile ssd)"
+    ]
+    assert len(found) == 4  # file systems on single, the workload there, the stacks, the rebuild
+    assert body.count("Winner of each operation") == 1
+    ids = Page(page).ids
+    for label in ("btrfs-none", "btrfs-zstd", "ext4", "xfs"):
+        assert (
+            f"fig-stacks-exact-ssd-metadata-smoke-{label}" in ids
+            and f"fig-disks-exact-ssd-metadata-smoke-{label}" in ids
+        )
+
+
+def test_ratios_to_single_and_to_the_healthy_stack_are_there(stacked):
+    _, notebook = stacked
+    tables = {name: rows for cell in notebook.cells for name, rows in tables_of(cell)}
+    overview = tables["tbl-stacks-exact-ssd-metadata-smoke-0"]
+    assert overview["md-raid6"]["xfs"] == words.DASH and re.fullmatch(r"1\.\d\d \(.*\)", overview["md-raid6"]["ext4"])
+    assert overview["single"]["ext4"] == "1" and overview["btrfs-raid1"]["ext4"] == words.DASH
+    faults = tables["tbl-faults-exact-ssd-metadata-smoke-0"]
+    assert {row["Beside"] for row in faults.values()} == {"md-raid5"}
+    rebuilt = tables["tbl-rebuilds-exact"]
+    assert rebuilt["md-raid5-rebuilding"]["Operations during the rebuild"] == "7 of 8"
+    assert "s" in rebuilt["md-raid5-rebuilding"]["Time to rebuild"]
+    built = tables["tbl-stacks"]
+    assert list(built) == [*STACKS, *FAULTS[1:]]
+    assert built["md-raid5-degraded"]["Read back"] == "md0 : active raid5; [6/5] [UUUUU_]"
+    assert built["md-raid5-degraded"]["State"].startswith("degraded, by mdadm")
+    assert built["single"]["Initial synchronisation"] == "none needed"
+
+
+def tables_of(cell) -> list[tuple[str, dict]]:
+    """(name, {first column: row}) of each table among the outputs of a cell."""
+    found = []
+    for output in cell.get("outputs", []):
+        html = output.data.get("text/html", "")
+        if name := re.match(r'<table id="([^"]+)"', html):
+            rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html)]
+            rows = [[re.sub(r"<[^>]+>", "", cell).replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in rows]
+            found.append((name[1], {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}))
+    return found
+
+
+def test_what_stacks_may_hide_is_among_the_threats(stacked):
+    text = plain(stacked[0])
+    threats = text[text.index("Threats to validity") :]
+    for part in (
+        "was assumed to be complete, not written",
+        "the rebuild was over when the phase ended",
+        "were skipped",
+    ):
+        assert part in threats, part
+    assert "Rounds" in text and "1, 2 and 3" in text  # rounds that ended alike share a row
+
+
+def test_healthy_and_degraded_stacks_are_compared_without_a_single_device(tmp_path):
+    page = plain(rendered(tmp_path, systems=["ext4", "xfs"], workloads=["metadata"], failures={}, stacks=FAULTS))
+    assert re.search(r"md-raid5-degraded relative to md-raid5: ext4 1\.\d+ \([^)]+\) and xfs 1\.\d+", page)
+    assert "Rebuild, lab exact." in page and "relative to single" not in page
+
+
+LABS = {"labs": ["exact", "host"], "workloads": ["metadata"], "failures": {}}
+
+
+def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path):
+    page = rendered(tmp_path, systems=["ext4", "xfs", "btrfs", "tmpfs"], **LABS)
+    text = plain(page[page.index("<main>") :])
+    assert "Appendix C. Agreement of labs" in text and "tbl-clocks-exact-host-single-ssd-0" in Page(page).ids
+    answer = text[text.index("Question and answer") : text.index("Findings")]
+    assert re.search(
+        r"Agreement of exact and host\. Over 9 operations, of \d+ pairs of file systems that both labs", answer
+    )
+    assert "τ-b between the orders is 0." in answer and "on average (95 % interval" in answer
+    for part in (
+        "Over 15 trials of the lab host, the load of the host was 0.10 to 2.90",
+        "Five trials of the lab host began before the host was quiet (for example: the load of the host stayed above",
+        "others took 0.40 % to 1.20 % of the processor time",
+        "are from one machine (a processor): nothing is known of others",
+        "That holds in the exact lab; elsewhere it is both together",
+    ):
+        assert part in text, part
+
+
+def test_no_table_and_no_figure_holds_the_times_of_two_clocks(tmp_path):
+    """What is shown may depend on the speed of one lab's clock, never on that of two."""
+    stacks = ["single", "md-raid5-rebuilding"]
+    seen = {}
+    for name, clocks in (("plain", {}), ("exact", {"exact": 8}), ("host", {"host": 8})):
+        make.make(tmp_path / name, systems=["ext4", "xfs", "jfs", "tmpfs"], stacks=stacks, clocks=clocks, **LABS)
+        run.build(tmp_path / name)
+        seen[name] = dict(shown(run.execute(tmp_path / name)))
+    assert seen["plain"].keys() == seen["exact"].keys() == seen["host"].keys() and len(seen["plain"]) > 40
+    moved = {
+        lab: {name for name, content in seen[lab].items() if content != seen["plain"][name]}
+        for lab in ("exact", "host")
+    }
+    assert len(moved["exact"]) > 10 and len(moved["host"]) > 10  # the clocks do show
+    both = {name for name in moved["exact"] & moved["host"] if "tbl-digests" not in name}
+    # Ratios of two clocks are their own table, in the notebook that is there for it.
+    assert {name.rsplit("-", 1)[0] for name in both} == {
+        f"06-agreement tbl-clocks-exact-host-{stack}-ssd" for stack in stacks
+    }
+
+
+def shown(executed: Path):
+    """Name and content of every table and figure of the executed notebooks."""
+    for path in sorted(executed.glob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for output in cell.get("outputs", []):
+                html = output.data.get("text/html", "")
+                if name := re.match(r'<(?:table|figure) id="([^"]+)"', html):
+                    picture = executed.parent / "figures" / f"{name[1].removeprefix('fig-')}.svg"
+                    content = picture.read_text() if html.startswith("<figure") else html
+                    yield f"{path.stem} {name[1]}", content
 
 
 def test_what_is_missing_is_named(folder, page, tmp_path):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from reprofs import dataset, stats
 from scipy import stats as reference
+from statsmodels.stats.multitest import multipletests
 
 sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
@@ -249,3 +250,132 @@ def test_nothing_gives_empty_frames(nothing):
     table, pairs, winners = judged(nothing)
     ranks, nemenyi = stats.ranks(table)
     assert all(len(result) == 0 for result in (table, pairs, winners, ranks, nemenyi, stats.relative(table)))
+
+
+def test_holm_is_that_of_statsmodels():
+    for p in ([0.01, 0.04, 0.03, 0.005], [0.5], [1.0, 1.0, 0.9], [0.02, 0.02, 0.02]):
+        assert stats.holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert len(stats.holm([])) == 0
+
+
+def stacks(*names: str) -> dict[str, dict]:
+    """Descriptions of stacks as in a plan: md-raid5@3, md-raid5-degraded, md-raid6+lvm ..."""
+    found = {}
+    for name in names:
+        family, _, disks = name.partition("@")
+        state = next((state for state in ("degraded", "rebuilding") if state in name), "healthy")
+        count = int(disks) if disks else 1 if name == "single" else 6
+        found[name] = {"state": state, "layers": family.split("+"), "disks": count}
+    return found
+
+
+def test_a_stack_with_a_fault_has_a_healthy_counterpart():
+    known = stacks("md-raid5", "md-raid5@5", "md-raid5@12", "md-raid6", "md-raid5+lvm", "md-raid5-degraded")
+    known |= stacks("md-raid5-rebuilding", "md-raid5-degraded+lvm", "md-raid5-degraded@12", "md-raid6-degraded")
+    beside = {name: stats.counterpart(name, known, list(known)) for name in known}
+    assert beside["md-raid5"] is None
+    assert beside["md-raid5-degraded"] == "md-raid5" and beside["md-raid5-degraded@12"] == "md-raid5@12"
+    assert beside["md-raid5-rebuilding"] == "md-raid5@5"  # one of its six disks is the spare
+    assert beside["md-raid5-degraded+lvm"] == "md-raid5+lvm" and beside["md-raid6-degraded"] == "md-raid6"
+    assert stats.counterpart("md-raid6-degraded", known, ["md-raid5", "md-raid6-degraded"]) is None
+
+
+def test_references_of_stacks():
+    known = stacks("md-raid0", "single", "md-raid5", "md-raid5-degraded")
+    assert stats.references(known, list(known)) == [
+        ("md-raid5-degraded", "md-raid5", "healthy"),
+        ("md-raid0", "single", "base"),
+        ("md-raid5", "single", "base"),
+        ("md-raid5-degraded", "single", "base"),
+    ]
+    without = stacks("md-raid5", "md-raid5-degraded", "md-raid6", "md-raid6-degraded")
+    assert stats.references(without, list(without)) == [
+        ("md-raid5-degraded", "md-raid5", "healthy"),
+        ("md-raid6-degraded", "md-raid6", "healthy"),
+    ]
+    assert stats.references(known, ["md-raid0", "md-raid5"]) == [("md-raid5", "md-raid0", "base")]
+    assert stats.references(known, ["single"]) == []
+
+
+def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
+    rows = pd.concat(
+        [
+            frame({"a": [10, 100, 1000]}),
+            frame({"a": [20, 210, 2200]}, stack="md-raid5"),
+            frame({"a": [7, 7, 7]}, lab="host"),
+            frame({"b": [5, 5, 5]}, stack="md-raid5"),  # nothing to be held against
+        ]
+    )
+    known = stacks("single", "md-raid5")
+    found = stats.stack_ratios(rows, known)
+    assert len(found) == 1 and found.iloc[0][["lab", "label", "stack", "reference", "n"]].tolist() == [
+        "exact",
+        "a",
+        "md-raid5",
+        "single",
+        3,
+    ]
+    expected = stats.ratio([20, 210, 2200], [10, 100, 1000])
+    assert {key: found.iloc[0][key] for key in expected} == pytest.approx(expected)
+
+
+def test_typical_cost_of_a_stack_over_operations():
+    rows = pd.concat(
+        [
+            frame({"a": [10, 10, 10]}, phase="p"),
+            frame({"a": [10, 10, 10]}, phase="q"),
+            frame({"a": [20, 20, 20]}, phase="p", stack="md-raid5"),
+            frame({"a": [80, 80, 80]}, phase="q", stack="md-raid5"),
+            frame({"a": [90, None, 90]}, phase="r"),  # on one of the two only
+        ]
+    )
+    found = stats.stack_typical(rows, stacks("single", "md-raid5"))
+    assert len(found) == 1 and found.iloc[0]["operations"] == 2
+    assert found.iloc[0]["ratio"] == pytest.approx(4) and found.iloc[0]["kind"] == "no spread"
+
+
+def test_a_rebuild_is_no_operation_of_its_stack():
+    rows = pd.concat(
+        [
+            frame({"a": [10, 11, 12]}).assign(operation="create", rebuilding=[True, False, False]),
+            frame({"a": [10, 11, 12]}, phase="late").assign(operation="stat", rebuilding=False),
+            frame({"a": [5, 6, 7]}, phase="rebuild").assign(operation="rebuild", rebuilding=False),
+        ]
+    )
+    assert set(stats.statistics(rows)["phase"]) == {"p", "late"}
+    found = stats.rebuilds(rows).iloc[0]
+    assert (found["n"], found["mean_ns"], found["during"], found["phases"]) == (3, 6, 1, 2)
+    assert stats.rebuilds(frame({"a": [1]})).empty
+
+
+def two_labs(exact: dict, host: dict) -> pd.DataFrame:
+    return pd.concat([frame(exact), frame(host, lab="host")])
+
+
+def test_labs_are_compared_by_ratios_within_a_round():
+    found = stats.clock_ratios(two_labs({"a": [10, 100]}, {"a": [5, 60]})).iloc[0]
+    assert (found["a"], found["b"], found["n"]) == ("exact", "host", 2)
+    assert found["ratio"] == pytest.approx(math.sqrt(0.5 * 0.6))
+    assert stats.clock_ratios(frame({"a": [1, 2]})).empty
+
+
+def test_agreement_of_orders_by_hand():
+    exact = {"a": [10, 10, 11], "b": [20, 21, 20], "c": [30, 31, 30], "d": [40, 41, 40]}
+    host = {"a": [1, 1.1, 1], "c": [2, 2.1, 2], "b": [3, 3.1, 3], "d": [4, 1, 16]}
+    rows = two_labs(exact, host)
+    found = stats.orders(stats.statistics(rows), stats.pairwise(rows)).iloc[0]
+    # b and c are the other way round: five of six pairs have the same order.
+    assert (found["labels"], found["pairs"], found["tau"]) == (4, 6, pytest.approx(4 / 6))
+    assert found["p"] == pytest.approx(reference.kendalltau([1, 2, 3, 4], [1, 3, 2, 4], method="exact").pvalue)
+    # The host does not tell d from anything, so three pairs are told apart by both labs, two of them alike.
+    assert (found["told"], found["same"]) == (3, 2)
+    assert stats.orders(*judged(two_labs({"a": [1], "b": [2]}, {"a": [1], "b": [2]}))[:2]).empty
+
+
+def test_agreement_is_pooled_over_operations():
+    keys = {"a": "exact", "b": "host", "stack": "single", "profile": "ram", "labels": 5, "pairs": 10}
+    table = pd.DataFrame([keys | {"tau": tau, "told": 8, "same": 6} for tau in (1.0, 0.8, 0.6, 0.8)])
+    found = stats.agreement(table).iloc[0]
+    assert (found["tau"], found["operations"], found["told"], found["same"]) == (pytest.approx(0.8), 4, 32, 24)
+    assert 0.6 <= found["low"] < 0.8 < found["high"] <= 1
+    assert math.isnan(stats.agreement(table.iloc[:1]).iloc[0]["low"])

@@ -128,20 +128,34 @@ def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
     own = tmp_path / "own"
     own.mkdir()
     ext4 = (ROOT / "workflow/filesystems/ext4.yaml").read_text()
-    (own / "ext2.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
+    (own / "second.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
     (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
     edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
     study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
-    study.update(filesystems=["ext4", "ext2", "broken"], workloads=["metadata"], rounds=2, title="Small")
+    study.update(filesystems=["ext4", "second", "broken"], workloads=["metadata"], rounds=2, title="Small")
     (tmp_path / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
     log = run(tmp_path, env, "--config", "study=small", f"extra_filesystem_dirs=['{own}']")
-    assert log.count("ext2+default metadata") == 2
+    assert log.count("second+default metadata") == 2
     html = (tmp_path / "checkout/report/small/index.html").read_text()
     assert "Second Extended" in html
     assert "Broken on purpose" in html
     assert "make: sh exited with 4: no such luck" in html
     assert "2 of 2" in html
     assert "0 of 2" in html
+
+
+def test_study_of_arrays(guest, tmp_path, edit_yaml):
+    """Healthy, degraded and rebuilding arrays up to the report; a file system that cannot be had is a row."""
+    env = prepare(tmp_path)
+    change = {"filesystems": ["ext4"], "stacks": ["md-raid5", "md-raid5-degraded", "md-raid5-rebuilding"], "rounds": 2}
+    change["cells"] = [{}, {"stacks": ["single"], "filesystems": ["ext4", "bcachefs"]}]
+    edit_yaml(tmp_path / "checkout/config/studies/degraded.yaml", lambda study: study.update(change))
+    log = run(tmp_path, env, "--config", "study=degraded")
+    assert log.count(": ok in") == 8 and log.count(": skipped in") == 2
+    html = (tmp_path / "checkout/report/degraded/index.html").read_text()
+    lost = "RAID 5 by MD without one of its disks, 6 disks"
+    for words in (lost, "rebuild", "assumed clean", "in no current release"):
+        assert words in html
 
 
 def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):

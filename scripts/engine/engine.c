@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
+#include <ftw.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -34,6 +36,12 @@ static bool timed_out;
 static struct tree tree;
 static int devices;
 static char device[DEVICES][64];
+struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight; };
+static struct { /* a rebuild that goes on while phases run */
+    char path[PATH_BYTES];
+    uint64_t since;
+    struct counters before;
+} watched;
 
 static __attribute__((format(printf, 1, 2))) void failed(const char *format, ...) {
     va_list a;
@@ -148,7 +156,7 @@ static void run(char **argv, char **env, int envs, const char *cwd, uint64_t lim
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         setpgid(0, 0);
-        int null = open("/dev/null", O_RDONLY);
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
         if (*cwd && chdir(cwd)) {
             dprintf(2, "cannot enter %s: %s", cwd, strerror(errno));
@@ -213,6 +221,17 @@ static void run_step(const struct step *s, struct result *r) {
     else if (r->exit) failed("%s: %s exited with %d: %s", stage, argv[0], r->exit, *last ? last : "no output");
 }
 
+/* What a command printed must match every regular expression that the step gives: what is there is what was asked for. */
+static void match_step(const struct step *s, const struct result *r) {
+    for (int i = 0; i < s->fields && !*reason; i++) {
+        regex_t re;
+        if (strcmp(s->key[i], "match")) continue;
+        if (regcomp(&re, s->value[i], REG_EXTENDED | REG_NEWLINE | REG_NOSUB)) return failed("job: '%s' is not a regular expression", s->value[i]);
+        if (regexec(&re, r->tail, 0, NULL, 0)) failed("%s: the output of %s does not match '%s'", need(s, "stage"), get(s, "arg", ""), s->value[i]);
+        regfree(&re);
+    }
+}
+
 static void json_argv(const struct step *s) {
     const char *comma = "";
     printf(",\"argv\":[");
@@ -245,6 +264,7 @@ static void step_exec(const struct step *s) {
     const char *path = get(s, "if_mounted", NULL);
     if (path && !is_mounted(path)) return;
     run_step(s, &r);
+    match_step(s, &r);
     printf("{\"event\":\"command\"");
     json_key("stage", need(s, "stage"));
     json_argv(s);
@@ -290,6 +310,21 @@ static void step_drop(void) {
     if (fd >= 0) close(fd);
 }
 
+/* Where the caches cannot be dropped: the pages of every file below a folder leave memory; names and inodes may stay. */
+static int evict(const char *path, const struct stat *st, int kind, struct FTW *at) {
+    (void)at;
+    int fd = kind == FTW_F && S_ISREG(st->st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd >= 0) {
+        fdatasync(fd); /* only clean pages can go */
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
+    }
+    return 0;
+}
+static void step_evict(const struct step *s) {
+    if (nftw(need(s, "root"), evict, 64, FTW_PHYS)) failed("cannot walk %s: %s", need(s, "root"), strerror(errno));
+}
+
 /* Keeps a tool and its libraries in memory, so that a cold phase reads the test file system and not the tool from its image. */
 static void pin(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -324,11 +359,16 @@ static void step_pin(const struct step *s) {
 
 /* What the kernel says is mounted, not what was asked for. */
 static void step_mounted(const struct step *s) {
-    const char *path = need(s, "path"), *type = need(s, "type");
+    const char *path = need(s, "path"), *type = get(s, "type", NULL);
+    bool within = get(s, "within", NULL); /* the mount that holds the path, instead of the one on it */
+    size_t best = 0;
     char *text = slurp("/proc/self/mountinfo", NULL), *lines = text, found[PATH_BYTES * 4] = "";
     for (char *line; lines && (line = strsep(&lines, "\n"));) { /* the last mount on a path is the one on top */
         char at[PATH_BYTES];
-        if (sscanf(line, "%*s %*s %*s %*s %1023s", at) == 1 && !strcmp(at, path)) snprintf(found, sizeof found, "%s", line);
+        if (sscanf(line, "%*s %*s %*s %*s %1023s", at) != 1) continue;
+        size_t n = strlen(at);
+        bool holds = within && n >= best && !strncmp(at, path, n) && (n == 1 || !path[n] || path[n] == '/');
+        if (!strcmp(at, path) || holds) snprintf(found, sizeof found, "%s", line), best = n;
     }
     free(text);
     char at_options[PATH_BYTES] = "", kind[64] = "", source[PATH_BYTES] = "", options[PATH_BYTES] = "";
@@ -347,7 +387,7 @@ static void step_mounted(const struct step *s) {
     json_number("total_bytes", (uint64_t)v.f_blocks * v.f_frsize);
     json_number("free_bytes", (uint64_t)v.f_bfree * v.f_frsize);
     printf("}\n");
-    if (strcmp(kind, type)) failed("%s is a %s file system, not %s", path, kind, type);
+    if (type && strcmp(kind, type)) failed("%s is a %s file system, not %s", path, kind, type);
     char all[2 * PATH_BYTES + 4];
     snprintf(all, sizeof all, ",%s,%s,", at_options, options);
     for (int i = 0; i < s->fields; i++) {
@@ -359,8 +399,6 @@ static void step_mounted(const struct step *s) {
 }
 
 /* ---- devices -------------------------------------------------------------------------------------------------------- */
-struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight; };
-
 static struct counters sample(void) {
     struct counters sum = {0};
     for (int i = 0; i < devices; i++) {
@@ -379,8 +417,44 @@ static struct counters sample(void) {
 
 static void step_devices(const struct step *s) {
     devices = 0;
-    for (int i = 0; i < s->fields && devices < DEVICES; i++)
-        if (!strcmp(s->key[i], "name")) snprintf(device[devices++], sizeof device[0], "%s", s->value[i]);
+    for (int i = 0; i < s->fields && devices < DEVICES; i++) {
+        char real[PATH_BYTES * 4]; /* PATH_MAX */
+        if (strcmp(s->key[i], "path")) continue;
+        if (!realpath(s->value[i], real)) return failed("there is no device %s: %s", s->value[i], strerror(errno));
+        snprintf(device[devices++], sizeof device[0], "%.63s", strrchr(real, '/') + 1);
+    }
+}
+
+/* ---- rebuilds --------------------------------------------------------------------------------------------------------- */
+static bool is_idle(const char *path) {
+    char *text = slurp(path, NULL);
+    bool idle = text && !strncmp(text, "idle", 4);
+    if (!text) failed("cannot read %s: %s", path, strerror(errno));
+    free(text);
+    return idle || *reason;
+}
+static void wait_idle(const char *path, uint64_t limit_s) {
+    uint64_t start = now_ns();
+    while (!is_idle(path)) {
+        if (now_ns() - start > limit_s * 1000000000u) {
+            timed_out = true;
+            return failed("%s did not become idle within %llu s", path, (unsigned long long)limit_s);
+        }
+        usleep(10000);
+    }
+}
+static void step_await(const struct step *s) {
+    uint64_t start = now_ns();
+    wait_idle(need(s, "path"), number(s, "limit_s"));
+    printf("{\"event\":\"awaited\"");
+    json_key("path", need(s, "path"));
+    json_number("wall_ns", now_ns() - start);
+    printf("}\n");
+}
+static void step_watch(const struct step *s) {
+    snprintf(watched.path, sizeof watched.path, "%s", need(s, "path"));
+    watched.before = sample();
+    watched.since = now_ns();
 }
 
 /* Waits until the devices have been idle for a second, so that one phase's leftovers are not charged to the next. */
@@ -420,11 +494,17 @@ static void step_tree(const struct step *s) {
     tree_pool(tree.seed);
 }
 
-static uint64_t sync_path(const char *path) {
+/* Everything written is on the device afterwards: of a folder its whole file system, of a block device what is cached of it. */
+static uint64_t sync_all(const struct step *s) {
     uint64_t start = now_ns();
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || syncfs(fd)) failed("cannot sync %s: %s", path, strerror(errno));
-    if (fd >= 0) close(fd);
+    for (int i = 0; i < s->fields; i++) {
+        if (strcmp(s->key[i], "sync")) continue;
+        struct stat st;
+        int fd = open(s->value[i], O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) || (S_ISBLK(st.st_mode) ? fsync(fd) : syncfs(fd)))
+            failed("cannot sync %s: %s", s->value[i], strerror(errno));
+        if (fd >= 0) close(fd);
+    }
     return now_ns() - start;
 }
 
@@ -451,9 +531,9 @@ static void json_histogram(const struct histogram *h) {
 static void step_phase(const struct step *s) {
     static struct histogram h;
     const char *name = need(s, "name"), *kind = need(s, "operation");
-    bool exec = !strcmp(kind, "exec");
-    const struct operation *op = exec ? NULL : operation_find(kind);
-    if (!exec && !op) return failed("job: phase %s: the engine has no operation %s", name, kind);
+    bool exec = !strcmp(kind, "exec"), rebuild = !strcmp(kind, "rebuild"), measured = !get(s, "unmeasured", NULL);
+    const struct operation *op = exec || rebuild ? NULL : operation_find(kind);
+    if (!exec && !rebuild && !op) return failed("job: phase %s: the engine has no operation %s", name, kind);
     memset(&h, 0, sizeof h);
     h.min = UINT64_MAX;
     struct outcome o = {0};
@@ -463,17 +543,23 @@ static void step_phase(const struct step *s) {
     getrusage(RUSAGE_SELF, &u0);
     uint64_t start = now_ns();
     if (exec) run_step(s, &r);
-    else operation_run(op, &tree, !strcmp(get(s, "order", "tree"), "random"), &h, &o);
+    else if (rebuild) {
+        wait_idle(watched.path, number(s, "limit_s"));
+        start = watched.since; /* the rebuild began when the spare was added, before the phases */
+        before = watched.before;
+        o.items = 1;
+    } else operation_run(op, &tree, !strcmp(get(s, "order", "tree"), "random"), &h, &o);
     uint64_t worked = now_ns() - start;
-    uint64_t synced = sync_path(need(s, "sync"));
+    uint64_t synced = sync_all(s);
     uint64_t wall = now_ns() - start;
+    bool rebuilding = *watched.path && !rebuild && !is_idle(watched.path);
     getrusage(RUSAGE_SELF, &u1);
     struct counters after = sample();
     if (o.error == ENOSPC) failed("%s: no space left on the device after %llu items", name, (unsigned long long)o.items);
     else if (o.error) failed("%s: %s: %s", name, o.where, strerror(o.error));
-    bool settled;
-    uint64_t waited = settle(&settled);
-    printf("{\"event\":\"phase\"");
+    bool settled = false;
+    uint64_t waited = *watched.path && !rebuild ? 0 : settle(&settled); /* a rebuild keeps the devices busy */
+    printf("{\"event\":\"%s\"", measured ? "phase" : "preparation");
     json_key("name", name);
     json_key("cache", need(s, "cache"));
     json_key("operation", kind);
@@ -482,9 +568,10 @@ static void step_phase(const struct step *s) {
     json_number("user_ns", exec ? r.user : microseconds(u1.ru_utime) - microseconds(u0.ru_utime));
     json_number("system_ns", exec ? r.system : microseconds(u1.ru_stime) - microseconds(u0.ru_stime));
     json_number("sync_ns", synced);
-    json_number("driver_ns", wall - synced - (exec ? r.wall : h.sum < worked ? h.sum : worked));
+    json_number("driver_ns", wall - synced - (exec ? r.wall : rebuild ? worked : h.sum < worked ? h.sum : worked));
     json_number("settle_ns", waited);
     printf(",\"settled\":%s", settled ? "true" : "false");
+    if (*watched.path && !rebuild) printf(",\"rebuilding\":%s", rebuilding ? "true" : "false");
     json_number("items", exec ? number(s, "items") : o.items);
     json_number("bytes", o.bytes);
     json_result(&r);
@@ -543,6 +630,9 @@ static void step_run(const struct step *s) {
     else if (!strcmp(s->verb, "mkdir")) step_mkdir(s);
     else if (!strcmp(s->verb, "pin")) step_pin(s);
     else if (!strcmp(s->verb, "drop")) step_drop();
+    else if (!strcmp(s->verb, "evict")) step_evict(s);
+    else if (!strcmp(s->verb, "await")) step_await(s);
+    else if (!strcmp(s->verb, "watch")) step_watch(s);
     else if (!strcmp(s->verb, "seed")) step_seed(s);
     else if (!strcmp(s->verb, "clock")) step_clock();
     else failed("job: the engine has no step %s", s->verb);

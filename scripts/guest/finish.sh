@@ -41,3 +41,15 @@ echo reprofs > etc/hostname
 printf '127.0.0.1 localhost reprofs\n' > etc/hosts
 : > etc/fstab
 rm -f etc/resolv.conf
+
+# Without udev nobody else makes device nodes or answers lvm's questions about them.
+cat > etc/lvm/lvmlocal.conf << 'END'
+activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 }
+backup { backup=0 archive=0 }
+devices { use_devicesfile=0 obtain_device_list_from_udev=0 external_device_info_source="none" types=["nullb", 16] }
+global { event_activation=0 use_lvmpolld=0 }
+END
+# What the NFS server's install script would have made, and the user that rpcbind becomes.
+mkdir -p var/lib/nfs/rpc_pipefs var/lib/nfs/v4recovery var/lib/nfs/sm var/lib/nfs/sm.bak
+touch var/lib/nfs/etab var/lib/nfs/rmtab var/lib/nfs/state
+echo '_rpc:x:100:65534::/run/rpcbind:/usr/sbin/nologin' >> etc/passwd

@@ -125,6 +125,7 @@ class Catalog:
     """All descriptors of a checkout, plus file systems from further folders. Files named _* are ignored."""
 
     extra_filesystem_dirs: list[str] = field(default_factory=list)
+    _known: dict[tuple[str, str], dict] = field(default_factory=dict, repr=False)  # what was read, by (kind, name)
 
     def paths(self, kind: str) -> dict[str, Path]:
         """name -> file of every descriptor of a kind. Raises UserError when two files have one name."""
@@ -146,11 +147,13 @@ class Catalog:
         return found
 
     def get(self, kind: str, name: str) -> dict:
-        """One descriptor by name. Raises UserError when it does not exist or does not fit its schema."""
+        """One descriptor by name, not to be changed. Raises UserError when there is none or it does not fit."""
+        if (kind, name) in self._known:
+            return self._known[kind, name]
         paths = self.paths(kind)
         if name not in paths:
             raise unknown({"device": "device profile", "filesystem": "file system"}.get(kind, kind), name, paths)
-        return read_yaml(paths[name], kind)
+        return self._known.setdefault((kind, name), read_yaml(paths[name], kind))
 
     def variant(self, spec: str) -> tuple[str, str]:
         """("btrfs", "zstd") for "btrfs+zstd"; the bare name stands for the first variant of its file."""

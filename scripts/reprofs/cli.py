@@ -63,10 +63,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
 
-    sub = command(
-        "guest", _guest, "Build the engine and the guest image, or find them in the cache; write the manifest."
+    sub = command("guest", _guest, "Build the engine and a guest image, or find them in the cache; write the manifest.")
+    sub.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="its name is the guest's: data/guest/base.json"
     )
-    sub.add_argument("--output", type=Path, required=True, metavar="FILE")
 
     sub = command(
         "trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial."
@@ -79,6 +79,13 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--order", type=int, help="place in the randomised order of a study")
     sub.add_argument("--time-limit", type=float, default=1800.0, metavar="SECONDS", help="of the host (default 1800)")
     catalog_options(sub)
+
+    sub = command(
+        "doctor", _doctor, "Show which labs, file systems and stacks work on this machine, and what the others need."
+    )
+    catalog_options(sub)
+
+    command("cleanup", _cleanup, "Remove what killed trials left behind (devices, processes, folders), and no more.")
 
     sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
     sub.add_argument("plan", type=Path)
@@ -110,7 +117,7 @@ def _list(arguments) -> None:
             data = catalog.get(kind, name)
             print(f"  {name:14}{data['title']}")
             for variant, options in data.get("variants", {}).items():
-                print(f"    +{variant:13}{options['title']}")
+                print(f"    +{variant:15}{options['title']}")
 
 
 def _plan(arguments) -> None:
@@ -129,7 +136,9 @@ def _guest(arguments) -> None:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    guest.build(files.cache_folder(), arguments.output, engine.build(files.cache_folder()), say)
+    name, cache = arguments.output.stem, files.cache_folder()
+    guest.read_spec(name=name)  # an unknown one is said before the engine is compiled
+    guest.build(cache, arguments.output, engine.build(cache), say, name=name)
 
 
 def _trial(arguments) -> None:
@@ -144,6 +153,24 @@ def _trial(arguments) -> None:
     started = time.monotonic()
     record = trial.run_trial(cell, _catalog(arguments), arguments.output, arguments.time_limit)
     print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+
+
+def _doctor(arguments) -> None:
+    from reprofs import doctor
+
+    text, works = doctor.examine(_catalog(arguments))
+    print(text)
+    sys.exit(0 if works else 1)
+
+
+def _cleanup(arguments) -> None:
+    from reprofs import cleanup
+
+    lines = cleanup.sweep()
+    for line in lines:
+        print(f"removed {line}")
+    if not lines:
+        print(f"nothing was left behind{' by this user' if os.geteuid() else ''}")
 
 
 def _dataset(arguments) -> None:

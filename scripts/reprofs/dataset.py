@@ -8,7 +8,9 @@ hosts and the lab, and therefore differs from run to run. `load` reads the folde
 import csv
 import hashlib
 import io
+import itertools
 import json
+import re
 import shlex
 import shutil
 from collections import Counter
@@ -21,6 +23,7 @@ import pyarrow.parquet as pq
 import yaml
 from jsonschema import Draft202012Validator
 
+from . import stats
 from .errors import UserError
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
@@ -52,6 +55,13 @@ reason               | string |       | Why the trial has no complete result; em
 clock_name           | string |       | What the lab's clock counts
 clock_read_ns        | int64  | ns    | Cost of one reading of the clock
 devices              | string |       | Block devices with size, completion time and bandwidth
+stack_disks          | int64  |       | Disks of the stack
+stack_state          | string |       | State of the stack during the measured phases: healthy, degraded or rebuilding
+stack_initial_sync   | string |       | Whether redundancy was complete before mkfs, and how that is known
+stack_fault          | string |       | Commands that put the fault into the stack, as executed
+stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases
+prepared_items       | int64  |       | Things made before the measured phases; they enter no statistic
+prepared_bytes       | int64  | bytes | Content written with them
 make_command         | string |       | Command that made the file system, as executed
 mount_command        | string |       | Command that mounted it, as executed
 mounted_type         | string |       | Type of the mounted file system, read back from the kernel
@@ -66,6 +76,16 @@ verified_files       | int64  |       | Files whose content was compared after i
 verified_bytes       | int64  | bytes | Size of those files
 verified_mismatches  | int64  |       | Files that differed
 verified_digest      | string |       | Digests of names and contents, one a verification
+settled              | bool   |       | Real clocks: whether the host was quiet before the trial
+settling_s           | double | s     | Real clocks: how long that was waited for
+settling_reason      | string |       | Real clocks: why the host was not quiet
+load_before          | double |       | Real clocks: load of the host over one minute, before the trial
+load_after           | double |       | The same after the trial
+steal_share          | double |       | Real clocks: share of processor time the hypervisor gave to others
+frequency_low_mhz    | double | MHz   | Real clocks: lowest processor frequency seen before and after the trial
+frequency_high_mhz   | double | MHz   | Highest processor frequency seen before and after the trial
+governor             | string |       | Real clocks: what governs the processor frequency
+temperature_c        | double | °C    | Real clocks: highest temperature seen before and after the trial
 """,
     "phases": _IDENTITY
     + """
@@ -84,6 +104,7 @@ items                | int64   |       | Things done: files, directories or comm
 bytes                | int64   | bytes | Content read or written by the operations
 wall_ns_per_item     | double  | ns    | wall_ns / items; empty when there are no items
 exit                 | int64   |       | Exit code of the phase
+rebuilding           | bool    |       | Whether the array was rebuilding still at its end; empty without a rebuild
 device_reads         | int64   |       | Read requests completed by the block devices; empty without a device
 device_read_bytes    | int64   | bytes | Bytes read from the block devices
 device_writes        | int64   |       | Write requests completed by the block devices
@@ -109,6 +130,19 @@ upper_ns     | int64  | ns | Upper bound of the bucket, not included
 count        | int64  |    | Operations whose latency is in the bucket
 """,
 }
+# Condition of a real clock -> the columns of trials that its range is taken over.
+_RANGES = {
+    "load_1min": ["load_before", "load_after"],
+    "steal_share": ["steal_share"],
+    "frequency_mhz": ["frequency_low_mhz", "frequency_high_mhz"],
+    "temperature_c": ["temperature_c"],
+    "settling_s": ["settling_s"],
+}
+# Of /proc/mdstat, mdadm --detail, lvs, btrfs filesystem usage and show, zpool status.
+_KEY_LINE = re.compile(
+    r" : active |\[\d+/\d+\]|Raid Level|State :|Raid Devices|Failed Devices|^(Data|Metadata),|Total devices"
+    r"|^ *(state:|raidz|mirror)|stripe|linear"
+)
 _SORT = {"trials": ["trial"], "phases": ["trial", "position"], "latency": ["trial", "phase", "cache", "lower_ns"]}
 
 
@@ -172,7 +206,8 @@ def bucket_bounds(index: int) -> tuple[int, int]:
 def summarise_environments(records: dict[str, dict]) -> dict:
     """Environments of all records in one: for each key its distinct values, each with the number of records.
 
-    What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum.
+    What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum. Of the
+    conditions of real clocks there is the range over the trials, lab by lab, and how many trials began unsettled.
     """
     environments = [record["environment"] for _, record in sorted(records.items())]
     started = sorted(e["started"] for e in environments if e.get("started"))
@@ -186,8 +221,26 @@ def summarise_environments(records: dict[str, dict]) -> dict:
         "first_started": started[0] if started else None,
         "last_started": started[-1] if started else None,
         "host_seconds_sum": round(sum(seconds), 3),
+        "conditions": _ranges([record for _, record in sorted(records.items())]),
         "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
     }
+
+
+def _ranges(records: list[dict]) -> dict:
+    """Lab -> trials, unsettled (those that did not settle), and [lowest, highest] of each condition that was told."""
+    found: dict[str, dict] = {}
+    for record in records:
+        row = _conditions(record)
+        if row["settled"] is None:
+            continue
+        lab = found.setdefault(record["trial"]["lab"], {"trials": 0, "unsettled": 0})
+        lab["trials"] += 1
+        lab["unsettled"] += not row["settled"]
+        for name, keys in _RANGES.items():
+            values = [row[key] for key in keys if row[key] is not None]
+            if values:
+                lab[name] = [min([*values, *lab.get(name, [])]), max([*values, *lab.get(name, [])])]
+    return found
 
 
 @dataclass(frozen=True)
@@ -205,6 +258,20 @@ class Study:
         """Labels with that role in the order of their names, whether their trials completed or not."""
         return sorted(self.trials.loc[self.trials["role"] == role, "label"].unique())
 
+    def stacks(self) -> dict[str, dict]:
+        """Stack -> title, disks, family, state, layers: of every stack planned, in the order of the study's file."""
+        planned = self.plan.get("stacks", {})
+        places = [self.plan["study"], *self.plan["study"].get("cells", [])]
+        asked = list(dict.fromkeys(spec for place in places for spec in place.get("stacks", [])))
+        entries = {}
+        for name in sorted(set(self.trials["stack"])):
+            entry = {"title": name, "disks": 1, "family": name, "state": "healthy", "layers": [name]}
+            entries[name] = entry | planned.get(name, {})
+        # The plan writes md-raid6@6 as md-raid6, where six is the default.
+        place = {name: number for number, name in enumerate(asked)}
+        place |= {n: place[s] for n, e in entries.items() if (s := f"{e['family']}@{e['disks']}") in place}
+        return dict(sorted(entries.items(), key=lambda pair: place.get(pair[0], len(place))))
+
     def title(self, workload: str, phase: str, cache: str) -> str:
         """Words for a phase; with its cache state where that is cold or the workload has the phase in both states."""
         phases = self.plan["workloads"].get(workload, {}).get("phases", [])
@@ -216,13 +283,44 @@ class Study:
 
 @dataclass(frozen=True)
 class Results:
-    """What notebook 02 computes and the later ones read; see the functions of `stats` for the columns."""
+    """What notebook 02 computes and the later ones read; see the functions of `stats` for the columns.
+
+    `stacks` and `typical` compare stacks, `rebuilds` are times to rebuild; `clocks`, `orders` and `agreement` compare
+    labs.
+    """
 
     statistics: pd.DataFrame
     pairwise: pd.DataFrame
     winners: pd.DataFrame
     ranks: pd.DataFrame
     nemenyi: pd.DataFrame
+    stacks: pd.DataFrame
+    typical: pd.DataFrame
+    rebuilds: pd.DataFrame
+    clocks: pd.DataFrame
+    orders: pd.DataFrame
+    agreement: pd.DataFrame
+
+
+def results(study: Study) -> Results:
+    """All statistics of a study."""
+    phases, stacks = study.phases, study.stacks()
+    cells, pairs = stats.statistics(phases), stats.pairwise(phases)
+    ranks, nemenyi = stats.ranks(cells)
+    orders = stats.orders(cells, pairs)
+    return Results(
+        statistics=cells,
+        pairwise=pairs,
+        winners=stats.winners(cells, pairs),
+        ranks=ranks,
+        nemenyi=nemenyi,
+        stacks=stats.stack_ratios(phases, stacks),
+        typical=stats.stack_typical(phases, stacks),
+        rebuilds=stats.rebuilds(phases),
+        clocks=stats.clock_ratios(phases),
+        orders=orders,
+        agreement=stats.agreement(orders),
+    )
 
 
 def save_results(results: Results, folder: str | Path) -> None:
@@ -327,11 +425,17 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
     checks = measurement.get("verification", [])
     clock = measurement.get("clock", {})
     argv = {command["stage"]: shlex.join(command["argv"]) for command in reversed(commands)}
+    stack, prepared = measurement.get("stack", {}), measurement.get("preparation", [])
+    faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
     return identity | {
         "reason": record["reason"] if record else "There is no record: the trial has not run.",
         "clock_name": clock.get("name"),
         "clock_read_ns": clock.get("read_ns"),
-        "devices": "; ".join(_device(device) for device in measurement.get("devices", [])),
+        "devices": _devices(measurement.get("devices", [])),
+        **{f"stack_{key}": stack.get(key) for key in ("disks", "state", "initial_sync")},
+        "stack_fault": "; ".join(faults) or None,
+        "stack_readback": _readback(commands),
+        **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
         "make_command": argv.get("make"),
         "mount_command": argv.get("mount"),
         "mounted_type": mounted.get("type"),
@@ -342,16 +446,70 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
         "phases": len(_phases(record)),
         **{f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")},
         "verified_digest": " ".join(check.get("digest", "") for check in checks),
+        **_conditions(record),
     }
 
 
-def _device(device: dict) -> str:
-    parts = [f"{device['name']}: {device['size_bytes'] / 2**20:g} MiB"]
-    if "completion_ns" in device:
-        parts.append(f"{device['completion_ns'] / 1000:g} µs a request")
-    if "bandwidth_mb_s" in device:
-        parts.append(f"{device['bandwidth_mb_s']:g} MB/s" if device["bandwidth_mb_s"] else "unlimited bandwidth")
-    return ", ".join(parts)
+def _readback(commands: list[dict]) -> str | None:
+    """Key lines of the commands that read the stack back, as it was when the measured phases began."""
+    faults = [number for number, command in enumerate(commands) if command["stage"] == "fault"]
+    later = itertools.dropwhile(lambda command: command["stage"] != "readback", commands[faults[-1] if faults else 0 :])
+    # Only what was read in one go: at the end of the trial it is read again, when a rebuilt array is whole.
+    found: dict[tuple, str] = {}
+    for command in itertools.takewhile(lambda command: command["stage"] == "readback", later):
+        found.setdefault(tuple(command["argv"]), command["output"])
+    lines = [line for output in found.values() for line in _key_lines(output)]
+    return "\n".join(dict.fromkeys(lines)) or None
+
+
+def _key_lines(output: str) -> list[str]:
+    """Lines of an output that name the level, the state or the number of devices; a short output as it is."""
+    # The members of an MD array are many, and their number and state are in the next line: [6/6] [UUUUUU].
+    lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
+    lines = [line for line in lines if line]
+    return [line for line in lines if len(lines) <= 2 or _KEY_LINE.search(line)][:8]
+
+
+def _conditions(record: dict | None) -> dict:
+    """Columns that say how quiet the host was; None where the record or the machine does not tell."""
+    environment = record["environment"] if record else {}
+    settling, conditions = environment.get("settling", {}), environment.get("conditions", {})
+    before, after = conditions.get("before") or {}, conditions.get("after") or {}
+    frequencies = [f for part in (before, after) for f in part.get("frequency_mhz") or []]
+    temperatures = [t for part in (before, after) for t in _several(part.get("temperature_c"))]
+    return {
+        "settled": settling.get("settled"),
+        "settling_s": settling.get("waited_s"),
+        "settling_reason": settling.get("reason") or None,
+        "load_before": before.get("load_1min"),
+        "load_after": after.get("load_1min"),
+        "steal_share": after.get("steal_share"),
+        "frequency_low_mhz": min(frequencies, default=None),
+        "frequency_high_mhz": max(frequencies, default=None),
+        "governor": after.get("governor") or before.get("governor") or None,
+        "temperature_c": max(temperatures, default=None),
+    }
+
+
+def _several(value) -> list:
+    """A list of a value, of several, or of none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _devices(devices: list[dict]) -> str:
+    """`nullb0: 1024 MiB, 80 µs a request, 500 MB/s`; devices that are alike are named by the first and the last."""
+    alike: dict[str, list[str]] = {}
+    for device in devices:
+        parts = [f"{device['size_bytes'] / 2**20:g} MiB"]
+        if device.get("completion_ns"):
+            parts.append(f"{device['completion_ns'] / 1000:g} µs a request")
+        if "bandwidth_mb_s" in device:
+            parts.append(f"{device['bandwidth_mb_s']:g} MB/s" if device["bandwidth_mb_s"] else "unlimited bandwidth")
+        alike.setdefault(", ".join(parts), []).append(device["name"])
+    return "; ".join(
+        f"{names[0]}: {text}" if len(names) == 1 else f"{names[0]} to {names[-1]}: each {text}"
+        for text, names in alike.items()
+    )
 
 
 def _phase_row(identity: dict, position: int, phase: dict) -> dict:
@@ -359,6 +517,7 @@ def _phase_row(identity: dict, position: int, phase: dict) -> dict:
     timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
     counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns")
     return identity | {
+        "rebuilding": phase.get("rebuilding"),
         "position": position,
         "phase": phase["name"],
         "cache": phase["cache"],
@@ -391,7 +550,7 @@ def _table(name: str, rows: list[dict]) -> pa.Table:
 def _flatten(value, prefix: str = ""):
     """Dotted key and text of every leaf of an environment, without what differs in every trial."""
     for key, item in value.items():
-        if prefix + key in ("job", "job_sha256", "started", "host_seconds", "host.load_1min"):
+        if prefix + key in ("job", "job_sha256", "started", "host_seconds", "host.load_1min", "settling", "conditions"):
             continue
         if isinstance(item, dict):
             yield from _flatten(item, f"{prefix}{key}.")

@@ -5,6 +5,7 @@ figure looks the same on a machine without the font. Colours are Okabe and Ito's
 """
 
 import io
+import itertools
 import math
 import re
 import textwrap
@@ -108,6 +109,141 @@ def _heat_rows(axes, rows: list[tuple], titles: dict) -> list[tuple]:
     return places
 
 
+def grid(table: pd.DataFrame, rows: list[str], titles: dict):
+    """A value for each row and operation, operations from left to right: for many stacks or many file systems.
+
+    `table` has the columns row, value, shown and those of an operation, of one workload; `rows` are named from the top.
+    The darker a cell, the longer it took, on a logarithmic scale; where `shown` is false it has no colour.
+    """
+    found = operations(table)
+    values = table.set_index(["row", *stats.OPERATION])[["value", "shown"]].to_dict("index")
+    known = table.loc[table["shown"], "value"].dropna()
+    # At least from 1 to 2, so that small differences stay pale.
+    norm = LogNorm(min([1.0, *known]), max([2.0, *known]))
+    colours = matplotlib.colormaps["cividis_r"]
+    with matplotlib.rc_context(STYLE):
+        figure = plt.figure(figsize=(WIDTH, 1.5 + 0.205 * len(rows)))
+        # Inches: the names at the left, the titles of the operations above, every row of one height.
+        left, height = 0.2 + 0.07 * max(map(len, rows)), figure.get_size_inches()[1]
+        axes = figure.add_axes((left / WIDTH, 0, 1 - left / WIDTH, 1 - 1.5 / height))
+        for y, name in enumerate(rows):
+            axes.text(-0.6, y, name, ha="right", va="center")
+            for x, operation in enumerate(found):
+                cell = values.get((name, *operation), {"value": math.nan, "shown": False})
+                _heat_cell(axes, x, y, cell["value"], colours(norm(cell["value"])) if cell["shown"] else None)
+        for x, (workload, _, phase, cache) in enumerate(found):
+            title = textwrap.fill(titles.get((workload, phase, cache), f"{phase}, {cache}"), 20, max_lines=3)
+            axes.text(x, -0.62, title, ha="center", va="bottom", rotation=90, linespacing=0.95)
+        axes.set_xlim(-0.5, max(len(found), 6) - 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.axis("off")
+    return figure
+
+
+# Told apart by shape and dash, so that they are in grey as well.
+LINES = [
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    ("#009e73", "^", "-."),
+    ("#cc79a7", "D", ":"),
+    (INK, "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#b8860b", "P", (0, (1, 1))),
+    (GREY, "X", (0, (8, 2))),
+    ("#56b4e9", "<", (0, (3, 1, 1, 1))),
+]
+
+
+def disks(table: pd.DataFrame, families: dict[str, list[str]], counts: dict[str, int], titles: dict):
+    """Time against the number of disks: one panel an operation, one line a family of stacks, bars are intervals.
+
+    `table` is stats.statistics of one lab, profile, workload and file system; `families` maps a family to its stacks;
+    `counts` a stack to its number of disks. A family of one stack is a lone mark; `single` is a broken line as well.
+    """
+    found = operations(table)
+    cells = table.set_index(["stack", *stats.OPERATION])
+    numbers = sorted({counts[name] for names in families.values() for name in names})
+    columns = min(3, len(found))
+    lines = math.ceil(len(found) / columns)
+    with matplotlib.rc_context(STYLE):
+        legend = 0.17 * math.ceil(len(families) / 4)
+        figure, panels = _grid(lines, columns, len(found), 0.25 + legend + 1.3 * lines)
+        for axes, operation in zip(panels, found, strict=False):
+            here = cells[(cells.index.droplevel(0) == operation)].droplevel(stats.OPERATION)
+            _disks_panel(axes, here, families, counts)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(numbers, [str(number) for number in numbers])
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xlim(numbers[0] / 1.35, numbers[-1] * 1.35)
+            _title(axes, operation, titles)
+        figure.supxlabel("disks", fontsize=8)
+        _legend(figure, dict(zip(families, itertools.cycle(LINES))))
+    return figure
+
+
+def _disks_panel(axes, cells: pd.DataFrame, families: dict, counts: dict) -> None:
+    name, scale = words.unit_of(cells["median_ns"].median())
+    for (family, stacks), (colour, marker, dash) in zip(families.items(), itertools.cycle(LINES), strict=False):
+        own = cells.loc[[stack for stack in stacks if stack in cells.index]]
+        if own.empty:
+            continue
+        x = [counts[stack] for stack in own.index]
+        centre = np.where(own["n"] >= stats.ENOUGH, own["median_ns"], own["mean_ns"]).astype(float) / scale
+        bounds = own[["low_ns", "high_ns"]].to_numpy(float).T / scale
+        reach = np.nan_to_num(np.abs(bounds - centre))  # one round has no interval
+        style = {"color": colour, "marker": marker, "ls": dash, "ms": 3.6, "lw": 1.1, "elinewidth": 0.8, "capsize": 1.5}
+        axes.errorbar(x, centre, yerr=reach, **style)
+        if family == "single":
+            axes.axhline(centre[0], color=colour, lw=0.8, ls=dash, zorder=1)
+    axes.set_ylabel(name, labelpad=1)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.grid(axis="y", color=GREY, alpha=0.3, lw=0.5)
+    axes.set_axisbelow(True)
+
+
+def agreement(table: pd.DataFrame, labs: tuple[str, str], titles: dict):
+    """Relative cost in two labs: one panel an operation, one mark a file system, the identity as a broken line.
+
+    `table` has the columns label, x, y and those of an operation: the cost in the first and in the second lab relative
+    to the geometric mean of the file systems, without unit.
+    """
+    found = operations(table)
+    low, high = table[["x", "y"]].min(axis=None) / 1.3, table[["x", "y"]].max(axis=None) * 1.3
+    marks = dict(zip(sorted(table["label"].unique()), itertools.cycle(LINES)))
+    columns = min(3, len(found))
+    lines = math.ceil(len(found) / columns)
+    with matplotlib.rc_context(STYLE):
+        side = min((WIDTH - 0.3) / columns, 3.5)
+        figure, panels = _grid(lines, columns, len(found), 0.55 + side * lines, sharex=True, sharey=True)
+        for axes, operation in zip(panels, found, strict=False):
+            axes.plot([low, high], [low, high], color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
+            for point in table[(table[stats.OPERATION] == list(operation)).all(axis=1)].itertuples():
+                colour, marker, _ = marks[point.label]
+                axes.plot(point.x, point.y, ls="", marker=marker, ms=5, mfc="none", mec=colour, mew=1.3, zorder=3)
+            axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=7))
+                axis.set_minor_locator(NullLocator())
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            axes.tick_params(labelbottom=True, labelleft=True)
+            _title(axes, operation, titles)
+        figure.supxlabel(f"relative cost, lab {labs[0]}", fontsize=8)
+        figure.supylabel(f"relative cost, lab {labs[1]}", fontsize=8)
+        _legend(
+            figure, {label: (colour, marker, "") for label, (colour, marker, _) in marks.items()}, mfc="none", mew=1.3
+        )
+    return figure
+
+
+def _legend(figure, entries: dict[str, tuple], **style) -> None:
+    """Names of lines or marks above the panels."""
+    handles = [
+        plt.Line2D([], [], color=colour, marker=marker, ls=dash, ms=4.5, lw=1.2, label=name, **style)
+        for name, (colour, marker, dash) in entries.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8, handlelength=3.2)
+
+
 def _heat_cell(axes, x: float, y: float, value: float, colour) -> None:
     if math.isnan(value):
         axes.text(x, y, words.DASH, ha="center", va="center", color=GREY)
@@ -128,8 +264,8 @@ def intervals(table: pd.DataFrame, phases: pd.DataFrame, order: list[str], title
     """
     contenders = [label for label in order if label in set(table.loc[table["role"] != "ceiling", "label"])]
     with matplotlib.rc_context(STYLE):
-        figure, panels = _panels(_operations(table), len(contenders))
-        for axes, operation in zip(panels, _operations(table), strict=False):
+        figure, panels = _panels(operations(table), len(contenders))
+        for axes, operation in zip(panels, operations(table), strict=False):
             here = table[(table[stats.OPERATION] == list(operation)).all(axis=1)]
             rounds = phases[(phases[stats.OPERATION] == list(operation)).all(axis=1)]
             _interval_panel(axes, here, rounds, contenders)
@@ -169,8 +305,8 @@ def latencies(latency: pd.DataFrame, order: list[str], titles: dict):
     quantiles = stats.latency_quantiles(latency, (0.5, 0.99))
     labels = [label for label in order if label in set(latency["label"])]
     with matplotlib.rc_context(STYLE):
-        figure, panels = _panels(_operations(latency), len(labels))
-        for axes, operation in zip(panels, _operations(latency), strict=False):
+        figure, panels = _panels(operations(latency), len(labels))
+        for axes, operation in zip(panels, operations(latency), strict=False):
             here = latency[(latency[stats.OPERATION] == list(operation)).all(axis=1)]
             marks = quantiles[(quantiles[stats.OPERATION] == list(operation)).all(axis=1)].set_index("label")
             _latency_panel(axes, here, marks, labels)
@@ -227,29 +363,46 @@ def ranks(table: pd.DataFrame, pairs: pd.DataFrame):
     return figure
 
 
-def _operations(table: pd.DataFrame) -> list[tuple]:
+def operations(table: pd.DataFrame) -> list[tuple]:
     """The operations of a frame in the order of their phases."""
     keyed = table.assign(position=table.get("position", 0))
     keyed = keyed.sort_values(["workload", "scale", "position"], kind="stable").drop_duplicates(stats.OPERATION)
     return [tuple(row) for row in keyed[stats.OPERATION].itertuples(index=False)]
 
 
+HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
+
+
+def _panel_height(rows: int) -> float:
+    return 0.62 + 0.155 * max(rows, 1)
+
+
+def _columns(count: int, rows: int) -> int:
+    """Panels beside each other: two, or three if there are many or they are high."""
+    narrow = count <= 6 and math.ceil(count / 2) * _panel_height(rows) <= HIGHEST
+    return min(2 if narrow else 3, max(1, count))
+
+
+def panels_on_a_page(count: int, rows: int) -> int:
+    """How many of `count` panels with so many rows fit into one figure."""
+    return _columns(count, rows) * max(1, int(HIGHEST / _panel_height(rows)))
+
+
 def _panels(operations: list, rows: int):
-    """A grid of panels with the same labels at the left, two wide, or three if there are many."""
-    columns = min(2 if len(operations) <= 6 else 3, max(1, len(operations)))
+    """A grid of panels with the same labels at the left."""
+    columns = _columns(len(operations), rows)
     lines = math.ceil(len(operations) / columns)
-    figure, grid = plt.subplots(
-        lines,
-        columns,
-        figsize=(WIDTH, lines * (0.62 + 0.155 * max(rows, 1))),
-        squeeze=False,
-        sharey=True,
-        layout="constrained",
-    )
+    return _grid(lines, columns, len(operations), lines * _panel_height(rows), sharey=True)
+
+
+def _grid(lines: int, columns: int, count: int, height: float, **options):
+    """A figure of that height in inches with `count` panels."""
+    size = (WIDTH, height)
+    figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **options)
     panels = list(grid.flat)
-    for axes in panels[len(operations) :]:
+    for axes in panels[count:]:
         axes.remove()
-    return figure, panels[: len(operations)]
+    return figure, panels[:count]
 
 
 def _title(axes, operation: tuple, titles: dict) -> None:
@@ -275,7 +428,9 @@ def _value_axis(axes, unit: str) -> None:
     if data.x0 > 0 and data.x1 / data.x0 >= 8:
         axes.set_xscale("log")
         decades = math.log10(data.x1 / data.x0)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12))
+        axes.xaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12 if decades < 3.5 else 4)
+        )
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:

@@ -1,7 +1,8 @@
-"""The Linux guest of the exact lab: Debian packages -> root image, kernel, initrd, and a manifest of their digests.
+"""The Linux guests of the labs: Debian packages -> root image, kernel, initrd, and a manifest of their digests.
 
-The root image depends on envs/guest.yaml alone and is kept in a cache; the initrd holds what changes often (the init,
-the load engine), so that an edit of the engine costs milliseconds, not a new image.
+A root image depends on envs/guest.yaml alone and is kept in a cache; the initrd holds what changes often (the init,
+the load engine), so that an edit of the engine costs milliseconds, not a new image. Kernel modules that Debian has as
+source only are compiled once for each version of theirs and of the kernel, and kept in the cache too.
 """
 
 import contextlib
@@ -30,10 +31,11 @@ from reprofs.labs.exact import PMEM_BYTES
 
 HERE = Path(__file__).resolve()
 SPEC = HERE.parents[2] / "envs" / "guest.yaml"
-INIT = HERE.parents[1] / "guest" / "init"
-FINISH = HERE.parents[1] / "guest" / "finish.sh"
+SCRIPTS = HERE.parents[1] / "guest"
+INIT = SCRIPTS / "init"
+FINISH = SCRIPTS / "finish.sh"
 
-BUILDER = 1  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
+BUILDER = 2  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 BOOT_MODULES = (
@@ -43,6 +45,9 @@ BOOT_MODULES = (
     "erofs",
     "overlay",
 )  # erofs asks for crc32c but does not depend on it
+# What compiles modules, besides their source and the kernel's headers.
+COMPILER = "base-files,base-passwd,bash,binutils,coreutils,dash,diffutils,findutils,gcc,grep,gzip,kmod,libc-bin,"
+COMPILER += "libc6-dev,make,mawk,perl-base,sed,tar"
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
 
@@ -55,25 +60,27 @@ def build(
     engine: Path,
     progress: Progress,
     *,
+    name: str = "base",
     spec: Path = SPEC,
     mirrors: list[str] | None = None,
 ) -> dict:
-    """Build the guest, or find it in the cache, and write its manifest.
+    """Build a guest, or find it in the cache, and write its manifest.
 
     cache: folder that keeps images (created); manifest: JSON file to write; engine: the static load engine that the
-    initrd carries; progress: called with one line of text now and then; spec: the guest description; mirrors: lines of
-    an apt sources list, by default from the apt configuration of this machine.
+    initrd carries; progress: called with one line of text now and then; name: base, or a guest of the description;
+    spec: the description; mirrors: lines of an apt sources list, by default from the apt configuration of this machine.
 
     Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz, initrd and gate (each file,
-    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}.
+    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}, and when modules
+    were compiled, modules {file: sha256} and compiled_with {package: version}.
     Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
     """
-    guest = read_spec(spec)
+    guest = read_spec(spec, name)
     if not engine.is_file():
         raise UserError(f"the load engine {engine} does not exist; build it first")
     with _writable(cache):
-        for name in ("root", "initrd"):
-            (cache / name).mkdir(parents=True, exist_ok=True)
+        for folder in ("root", "initrd", "modules"):
+            (cache / folder).mkdir(parents=True, exist_ok=True)
         root = _root(cache, guest, mirrors, progress)
         folder = f"root/{root['recipe']}"
         initrd = (cache / folder / root["base"]).read_bytes() + cpio(
@@ -95,54 +102,85 @@ def build(
         "engine_sha256": sha256(engine),
         "lock_sha256": root["lock_sha256"],
         "packages": root["packages"],
+        **{key: root[key] for key in ("modules", "compiled_with") if key in root},
     }
     write_bytes(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
     manifest.touch()  # also when nothing changed: it is newer than what it was made from
     return found
 
 
-def read_spec(path: Path = SPEC) -> dict:
-    """The guest description (suite, variant, memory_mib, packages), checked. Raises UserError naming file and key."""
+def read_spec(path: Path = SPEC, name: str = "base") -> dict:
+    """The description of the guest `name`, checked: the one in envs/guest.yaml, and what its section under guests adds.
+
+    Keys: name, suite, variant, memory_mib, packages, component, modules, modprobe (the last three may be empty).
+    Raises UserError naming file and key.
+    """
     try:
         guest = yaml.safe_load(path.read_text())
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list}
-    if not isinstance(guest, dict):
-        raise UserError(f"{path} must be a mapping with the keys {', '.join(kinds)}")
-    for key in guest.keys() - kinds.keys():
-        raise UserError(f"{path} has the unknown key {key!r}; known keys are {', '.join(kinds)}")
-    for key, kind in kinds.items():
-        if type(guest.get(key)) is not kind:
-            raise UserError(f"{path} must give {key} as {kind.__name__}, not {guest.get(key)!r}")
-    for name in guest["packages"]:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", str(name)):
-            raise UserError(f"{path} lists {name!r} under packages, which is not the name of a Debian package")
+    kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list, "guests": dict}
+    _check_keys(guest, kinds, f"{path}", kinds.keys() - {"guests"})
     if guest["memory_mib"] < 512:
         raise UserError(f"{path} gives memory_mib {guest['memory_mib']}, but the guest needs at least 512")
-    return guest
+    known = {"base": {"packages": []}, **guest.pop("guests", {})}
+    for other, section in known.items():
+        kinds = {"component": str, "packages": list, "modules": str, "modprobe": list}
+        _check_keys(section, kinds, f"{path} under guests.{other}", {"packages"})
+    if name not in known:
+        raise UserError(f"there is no guest {name!r}; the guests of {path} are {', '.join(known)}")
+    more = known[name]
+    packages = more["packages"] + guest["packages"]
+    for package in [*packages, *([more["modules"]] if "modules" in more else [])]:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", str(package)):
+            raise UserError(f"{path} lists {package!r} under packages, which is not the name of a Debian package")
+    return {"component": "", "modules": "", "modprobe": [], **guest, **more, "packages": packages, "name": name}
 
 
-def apt_mirrors(suite: str) -> list[str]:
-    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError without one."""
-    fields = "$(CREATED_BY)|$(COMPONENT)|$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
-    listing = _output(["apt-get", "indextargets", "--format", fields])
+def _check_keys(found: object, kinds: dict[str, type], place: str, needed: set[str]) -> None:
+    if not isinstance(found, dict):
+        raise UserError(f"{place} must be a mapping with the keys {', '.join(kinds)}")
+    for key in found.keys() - kinds.keys():
+        raise UserError(f"{place} has the unknown key {key!r}; known keys are {', '.join(kinds)}")
+    for key, kind in kinds.items():
+        if (key in found or key in needed) and type(found.get(key)) is not kind:
+            raise UserError(f"{place} must give {key} as {kind.__name__}, not {found.get(key)!r}")
+
+
+def apt_mirrors(suite: str, component: str = "") -> list[str]:
+    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError without one.
+
+    component: one more than main, or nothing.
+    """
+    listing = _apt_targets()
+    if not listing:  # as after a clean-up of /var/lib/apt/lists: apt knows its sources but none of their indexes
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "lists/partial").mkdir(parents=True)
+            state = [f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}"]
+            _output(["apt-get", "update", *state])
+            listing = _apt_targets(*state)
     lines = []
-    for line in listing.splitlines():
-        created_by, component, origin, release, uri = line.split("|")
-        # Without fetched lists apt does not know the origin and repeats the field's name.
-        if created_by != "Packages" or component != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
+    for line in listing:
+        created_by, part, origin, release, uri = line.split("|")
+        if created_by != "Packages" or part != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
             continue
         target = f"{suite}-security" if release.endswith("-security") else suite
-        lines.append(f"deb {uri} {target} main")
+        lines.append(f"deb {uri} {target} main {component}".rstrip())
     if not any(line.split()[2] == suite for line in lines):
         raise UserError(
-            "the apt configuration of this machine names no Debian mirror to take the guest's packages from; "
+            "the apt configuration of this machine names no Debian mirror to take the guest's packages from "
+            f"(apt-get indextargets gives {len(listing)} indexes); "
             "add one to /etc/apt/sources.list.d and run apt-get update"
         )
     return sorted(set(lines))
+
+
+def _apt_targets(*options: str) -> list[str]:
+    """One line for each index that apt has fetched: creator, component, origin, release, mirror."""
+    fields = "$(CREATED_BY)|$(COMPONENT)|$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
+    return _output(["apt-get", *options, "indextargets", "--format", fields]).splitlines()
 
 
 def apt_options() -> list[str]:
@@ -218,68 +256,77 @@ def locked(path: Path) -> Iterator[None]:
 
 def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progress) -> dict:
     """Description of the root image for this guest, built if the cache does not have it."""
-    ingredients = [
-        BUILDER,
-        EPOCH,
-        UUID,
-        BOOT_MODULES,
-        FINISH.read_text(),
-        *(guest[key] for key in ("suite", "variant")),
-    ]
-    ingredients.append(sorted(guest["packages"]))
-    recipe = hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:32]
-    home = cache / "root" / recipe
-    with locked(cache / "root" / f"{recipe}.lock"):
-        if not _complete(home):
-            for tool, package in (
-                ("mmdebstrap", "mmdebstrap"),
-                ("mkfs.erofs", "erofs-utils"),
-                ("tar", "tar"),
-                ("unshare", "util-linux"),
-                ("apt-get", "apt"),
-            ):
-                if shutil.which(tool) is None:
-                    raise UserError(
-                        f"{tool} is missing, which builds the guest image; install the Debian package {package}"
-                    )
-            _check_space(cache)
-            partial = cache / "root" / f"{recipe}.partial"
-            shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed: we hold the lock
-            shutil.rmtree(home, ignore_errors=True)
-            partial.mkdir()
-            try:
-                _build_root(partial, guest, recipe, mirrors or apt_mirrors(guest["suite"]), progress)
-                partial.rename(home)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-    return json.loads((home / "root.json").read_text())
-
-
-def _complete(home: Path) -> bool:
-    """Whether a cached root is whole: its description is written last, and no file was cut since."""
-    try:
-        root = json.loads((home / "root.json").read_text())
-        return all((home / name).stat().st_size == size for name, size in root["sizes"].items())
-    except (OSError, ValueError, KeyError):
-        return False
-
-
-def _build_root(home: Path, guest: dict, recipe: str, mirrors: list[str], progress: Progress) -> None:
-    """Fill the folder `home` with root image, kernel, base initrd, lock and their description."""
+    ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, FINISH.read_text()]
+    ingredients += [guest["suite"], guest["variant"], sorted(guest["packages"])]
+    if guest["modules"]:
+        ingredients += [guest["modules"], guest["modprobe"], _compile_script(guest), COMPILER]
+    recipe = _digest(ingredients)
     started = time.monotonic()
 
     def say(text: str) -> None:
         progress(f"guest image, {time.monotonic() - started:.0f} s: {text}")
 
+    def make(home: Path) -> dict:
+        _check_tools()
+        _check_space(cache)
+        lines = mirrors or apt_mirrors(guest["suite"], guest["component"])
+        return {"recipe": recipe, **_build_root(home, cache, guest, lines, say)}
+
+    return _cached(cache / "root" / recipe, make)
+
+
+def _cached(home: Path, make: Callable[[Path], dict]) -> dict:
+    """Description of the folder `home`; unless it is whole, `make` fills a new one and returns its description.
+
+    The description has at least sizes {file: bytes}.
+    """
+    note = f"{home.parent.name}.json"
+    with locked(home.with_name(f"{home.name}.lock")):
+        if not _complete(home, note):
+            partial = home.with_name(f"{home.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed: we hold the lock
+            shutil.rmtree(home, ignore_errors=True)
+            partial.mkdir()
+            try:
+                description = make(partial)
+                sizes = {path.name: path.stat().st_size for path in sorted(partial.iterdir())}
+                write_bytes(partial / note, json.dumps({**description, "sizes": sizes}, indent=1).encode())
+                partial.rename(home)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return json.loads((home / note).read_text())
+
+
+def _complete(home: Path, note: str) -> bool:
+    """Whether a cached folder is whole: its description is written last, and no file was cut since."""
+    try:
+        sizes = json.loads((home / note).read_text())["sizes"]
+        return all((home / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _check_tools() -> None:
+    tools = {"mmdebstrap": "mmdebstrap", "mkfs.erofs": "erofs-utils", "tar": "tar", "unshare": "util-linux"}
+    for tool, package in {**tools, "apt-get": "apt"}.items():
+        if shutil.which(tool) is None:
+            raise UserError(f"{tool} is missing, which builds the guest image; install the Debian package {package}")
+
+
+def _build_root(home: Path, cache: Path, guest: dict, mirrors: list[str], say: Progress) -> dict:
+    """Fill the folder `home` with root image, kernel, base initrd and lock; return their description."""
     tree = home / "tree"
     tree.mkdir()
     say(f"{len(guest['packages'])} packages of Debian {guest['suite']} and what they need")
-    _unpack(tree, guest, mirrors, say)
-
-    say("making the root image")
+    _unpack(tree, guest, guest["packages"], FINISH.read_text(), mirrors, say)
     lock = (tree / "packages.lock").read_bytes()
     (tree / "packages.lock").unlink()
+    (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's: from another one come the same bytes
+    packages = _packages(lock)
     (release,) = (path.name for path in (tree / "usr/lib/modules").iterdir())
+    compiled = _add_modules(tree, cache, guest, packages, release, mirrors, say) if guest["modules"] else {}
+
+    say("making the root image")
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
     files = {"vmlinuz": _store(home, vmlinuz.read_bytes(), ""), "lock": _store(home, lock, ".lock")}
     files["base"] = _store(home, _base_initrd(tree, release), ".cpio")
@@ -290,17 +337,56 @@ def _build_root(home: Path, guest: dict, recipe: str, mirrors: list[str], progre
     files["root"] = f"{digest}.erofs"
     (home / "root.partial").rename(home / files["root"])
     shutil.rmtree(tree)
-    root = {
-        **files,
-        "recipe": recipe,
-        "kernel": release,
-        "root_sha256": digest,
-        "lock_sha256": hashlib.sha256(lock).hexdigest(),
-        "packages": dict(line.split("=", 1) for line in lock.decode().splitlines()),
-        "sizes": {name: (home / name).stat().st_size for name in files.values()},
-    }
-    write_bytes(home / "root.json", json.dumps(root, indent=1).encode())
     say("done")
+    lock_digest = hashlib.sha256(lock).hexdigest()
+    found = {"kernel": release, "root_sha256": digest, "lock_sha256": lock_digest, "packages": packages}
+    return {**files, **found, **compiled}
+
+
+def _packages(lock: bytes) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in lock.decode().splitlines())
+
+
+def _compile_script(guest: dict) -> str:
+    return (SCRIPTS / f"{guest['name']}.sh").read_text()
+
+
+def _add_modules(
+    tree: Path, cache: Path, guest: dict, packages: dict[str, str], release: str, mirrors: list[str], say: Progress
+) -> dict:
+    """Put compiled kernel modules into an unpacked tree, from the cache if it has them.
+
+    packages: what is in the tree; release: of its kernel. Returns modules {file: sha256} and compiled_with {package:
+    version}.
+    """
+    # The first package of the guest's section has the modules' tools: from the same source, in the same version.
+    source = f"{guest['modules']}={packages[guest['packages'][0]]}"
+    headers = f"linux-headers-{release}={packages[f'linux-image-{release}']}"
+
+    def make(home: Path) -> dict:
+        say(f"{guest['modules']} must be compiled for kernel {release}, which is done once and takes minutes")
+        _unpack(home, guest, [COMPILER, source, headers], _compile_script(guest), mirrors, say, folder="modules")
+        lock = (home / "packages.lock").read_bytes()
+        (home / "packages.lock").unlink()
+        modules = {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}
+        return {"modules": modules, "compiled_with": _packages(lock)}
+
+    key = _digest([_compile_script(guest), COMPILER, source, headers])
+    found = _cached(cache / "modules" / key, make)
+    target = tree / "usr/lib/modules" / release / "updates"
+    target.mkdir(exist_ok=True)
+    for name in found["modules"]:
+        shutil.copy(cache / "modules" / key / name, target)
+    (tree / "etc/modprobe.d").mkdir(exist_ok=True)
+    (tree / f"etc/modprobe.d/{guest['name']}.conf").write_text("".join(f"{line}\n" for line in guest["modprobe"]))
+    # The tree's own depmod by its own loader: whoever builds may be neither root nor have one.
+    command = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--argv0", "depmod", "--library-path"]
+    _output([*map(str, [*command, tree / "usr/lib/x86_64-linux-gnu", tree / "usr/bin/kmod", "-b", tree]), release])
+    return {key: found[key] for key in ("modules", "compiled_with")}
+
+
+def _digest(ingredients: list[object]) -> str:
+    return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:32]
 
 
 def _store(home: Path, content: bytes, suffix: str) -> str:
@@ -324,39 +410,53 @@ def _base_initrd(tree: Path, release: str) -> bytes:
     return cpio(entries)
 
 
-def _unpack(tree: Path, guest: dict, mirrors: list[str], say: Progress) -> None:
-    """Unpack the guest's packages into the empty folder `tree`, owned by the caller and without device files."""
+def _unpack(
+    target: Path,
+    guest: dict,
+    packages: list[str],
+    hook: str,
+    mirrors: list[str],
+    say: Progress,
+    *,
+    folder: str = "",
+) -> None:
+    """Unpack packages into the empty folder `target`, owned by the caller and without device files.
+
+    hook: the text of a shell script that is run on the unpacked tree first; folder: take only this one of the tree.
+    """
     # As root mmdebstrap mounts the machine's own /dev/shm, /sys and more in the tree. In namespaces of its own those
     # mounts and all its processes end with it, also when it is killed: nothing is removed through a forgotten mount.
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"] if os.geteuid() == 0 else []
-    command = [
-        *apart,
-        "mmdebstrap",
-        "--mode=auto",
-        "--format=tar",
-        "--architectures=amd64",
-        f"--variant={guest['variant']}",
-    ]
-    command += [f"--include={','.join(guest['packages'])}", '--aptopt=APT::Install-Recommends "false"']
+    command = [*apart, "mmdebstrap", "--mode=auto", "--format=tar", "--architectures=amd64"]
+    command += [f"--variant={guest['variant']}", f"--include={','.join(packages)}"]
+    command += ['--aptopt=APT::Install-Recommends "false"']
     # As text, because the root of a user namespace may not be able to read the project's folder.
-    command += [*(f"--aptopt={option.rstrip(';')}" for option in apt_options()), f"--extract-hook={FINISH.read_text()}"]
+    command += [*(f"--aptopt={option.rstrip(';')}" for option in apt_options()), f"--extract-hook={hook}"]
     command += [guest["suite"], "-", *mirrors]
-    unpack = [
-        "tar",
-        "--extract",
-        "--preserve-permissions",
-        "--no-same-owner",
-        "--exclude=./dev/*",
-        f"--directory={tree}",
-    ]
+    unpack = ["tar", "--extract", "--preserve-permissions", "--no-same-owner", "--exclude=./dev/*"]
+    unpack += [f"--directory={target}", *(["--strip-components=2", f"./{folder}"] if folder else [])]
     with workplace() as place:
         place.chmod(0o755)  # the root of a user namespace is another user
+        _sweep(place.parent)
         _pipe(command, unpack, place, mirrors, say)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what killed builds without root left in `base`: other users' files, which only a namespace may remove.
+
+    `workplace` has removed what this user may, and the owner's mark with it.
+    """
+    for left in base.glob("reprofs-work-*") if os.geteuid() else ():
+        if not (left / "owner").exists():
+            for inside in (["mmdebstrap", "--unshare-helper"], []):
+                command = [*inside, "rm", "-rf", "--one-file-system", "--", str(left)]
+                subprocess.run(command, capture_output=True, preexec_fn=end_with_parent)
 
 
 def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str], say: Progress) -> None:
     """Run mmdebstrap (command) into tar (unpack). place: where mmdebstrap works."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8", "TMPDIR": str(place)}
+    environment["REPROFS_PLACE"] = str(place)  # by which reprofs.cleanup knows processes that outlive a kill
     with (
         subprocess.Popen(
             command,
@@ -375,11 +475,14 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
         debs.stdout.close()  # tar's now: when tar ends early, mmdebstrap must notice
         lines: list[str] = []
         heard = [time.monotonic(), "starting"]
+        compiled = 0
 
         def listen() -> None:
+            nonlocal compiled
             for line in debs.stderr:
                 lines.append(line.rstrip())
-                if re.match(r"I: (running apt|downloading|extracting|cleaning|creating)", line):
+                compiled += line.startswith("  CC ")
+                if re.match(r"I: (running (apt|co|the co)|downloading|extracting|cleaning|creating)", line):
                     heard[:] = time.monotonic(), line[3:].rstrip()
                     say(heard[1])
 
@@ -389,7 +492,7 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
             listener.join(1)
             if time.monotonic() - heard[0] > HEARTBEAT_S:
                 heard[0] = time.monotonic()
-                say(f"still {heard[1]}")
+                say(f"still {heard[1]}" + (f", {compiled} files are compiled" if compiled else ""))
         trouble = tar.stderr.read()
         codes = debs.wait(), tar.wait()
     if codes[1] and codes[0] in (0, -13):
@@ -400,16 +503,29 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
 
 def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
     """What mmdebstrap's complaints mean for the user."""
-    text = "\n".join(lines)
+    text = re.split(r"(?:E: setup failed: )?E: command failed: #!", "\n".join(lines))[
+        0
+    ]  # there follows the hook's text
     places = " and ".join(sorted({line.split()[1] for line in mirrors}))
-    if "Unable to locate package" in text or "has no installation candidate" in text:
-        names = re.findall(r"(?:locate package|Package '?)\s*([a-z0-9+.-]+)", text)
-        return UserError(
-            f"the mirror {places} has no package {', '.join(dict.fromkeys(names))}; correct packages in envs/guest.yaml"
-        )
     if "No space left on device" in text:
         return UserError(
             f"no disk space left in {tempfile.gettempdir()} while building the guest image; free some or set TMPDIR"
+        )
+    compiling = text.partition("\nI: running configure")[2]
+    wrong = re.search(r"^(.*\berror:)[\s*]*(.*)|^make.*\*\*\* \[(.*)", compiling, re.MULTILINE)
+    if wrong:
+        return UserError(
+            f"the guest's kernel modules could not be compiled: {' '.join(filter(None, wrong.groups()))}; "
+            "choose a suite in envs/guest.yaml whose kernel and modules fit each other"
+        )
+    if re.search(r"Version '.*' for '.*' was not found", text):
+        return UserError(f"the mirror {places} has newer packages since this build began; build the guest again")
+    if "Unable to locate package" in text or "has no installation candidate" in text:
+        names = re.findall(r"(?:locate package|Package '?)\s*([a-z0-9+.-]+)", text)
+        components = " ".join(dict.fromkeys(word for line in mirrors for word in line.split()[3:]))
+        return UserError(
+            f"the mirror {places} ({components}) has no package {', '.join(dict.fromkeys(names))}; "
+            "correct packages in envs/guest.yaml"
         )
     if "does not have a Release file" in text or re.search(r"apt-get.*update.*failed", text):
         fetch = re.findall(r"Failed to fetch \S+\s+(.*)", text) or re.findall(
@@ -423,7 +539,10 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         return UserError(
             "without root mmdebstrap needs user namespaces; install the Debian package uidmap, or build as root"
         )
-    return UserError(f"mmdebstrap could not build the guest image: {_last_line(text)}")
+    # Its last line says only that it failed; what failed stands before.
+    causes = [line for line in lines if re.match(r"(E|tar|sh|make.*\*\*\*|dpkg-deb|chroot): ", line)]
+    causes = [line.strip() for line in causes if "mmdebstrap failed to run" not in line] or [_last_line(text)]
+    return UserError(f"mmdebstrap could not build the guest image: {'; '.join(causes[-3:])}")
 
 
 def _check_space(cache: Path) -> None:

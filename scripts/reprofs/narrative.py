@@ -16,6 +16,18 @@ CLOCKS = {
         " There are no processor caches, no other processors and no contention for locks, so a real machine may rank"
         " file systems differently."
     ),
+    "vm": (
+        "In the lab vm time is the real time of a virtual machine. Emulation or virtualisation of the processor and"
+        " whatever else ran on the host are part of it."
+    ),
+    "host": (
+        "In the lab host time is the real time of this machine's own kernel. Whatever else ran on it is part of the"
+        " times."
+    ),
+    "mount": (
+        "In the lab mount time is the real time of a directory that was there before. Its state, its devices, and"
+        " whoever else used it are part of the times; caches cannot be proved cold."
+    ),
 }
 
 
@@ -25,21 +37,112 @@ def question(study: Study) -> Prose:
 
 
 def answer(study: Study, results: Results) -> Prose:
-    """The answer first: for every setting the ranking, the wins and what they are worth."""
-    chosen = tables.settings(results.ranks)
+    """The answer first: for every main setting the ranking and the wins, then what stacks and labs change."""
+    ranked = tables.settings(results.ranks)
+    chosen = [setting for setting in tables.main_settings(study) if setting in ranked]
     paragraphs = [] if chosen else ["No contender completed a trial, so there is no answer."]
     for setting in chosen:
-        head = f"**{first_upper(tables.setting_name(setting))}.** " if len(chosen) > 1 else ""
+        place = tables.differing(study, setting)
+        head = f"**{first_upper(place)}.** " if place else ""
         paragraphs.append(head + _ranking(results, setting))
-        paragraphs.append(_wins(results, setting))
-    bad = int((study.trials["status"] != "ok").sum())
-    if bad:
+        paragraphs.append(_wins(study, results, setting))
+    paragraphs += [_stacks(study, results, place) for place in tables.places(study)]
+    paragraphs += [_rebuilds(results, lab) for lab in sorted(set(results.rebuilds["lab"]))]
+    paragraphs.append(agreement(study, results).text)
+    bad = study.trials[study.trials["status"] != "ok"]
+    if len(bad):
+        skipped = int((bad["status"] == "skipped").sum())
+        why = f", {skipped:,} of them because the lab cannot run {verb(skipped, 'it', 'them')}" if skipped else ""
         paragraphs.append(
-            f"Of {count(len(study.trials), 'trial')} {bad:,} {verb(bad, 'has', 'have')} no complete result; "
-            f"{verb(bad, 'it is', 'they are')} listed in []({_anchor('failures')})."
+            f"Of {count(len(study.trials), 'trial')} {len(bad):,} {verb(len(bad), 'has', 'have')} no complete"
+            f" result{why}; {verb(len(bad), 'it is', 'they are')} listed in []({_anchor('failures')})."
         )
     clocks = [CLOCKS[lab] for lab in sorted({setting[0] for setting in chosen}) if lab in CLOCKS]
     return Prose(*paragraphs, *clocks)
+
+
+def _stacks(study: Study, results: Results, place: tuple) -> str:
+    """What the stacks change at one place: the range of typical costs, and what a fault costs."""
+    lab, profile, workload, _ = place
+    chosen = tables.select(results.typical, tables.PLACE, place).query("role != 'ceiling'")
+    if chosen.empty:
+        return ""
+    lines = []
+    plain = chosen[chosen["relation"] == "base"]
+    for label, group in list(plain.groupby("label"))[:5]:
+        ordered = group.sort_values(["ratio", "stack"])
+        low, high = ordered.iloc[0], ordered.iloc[-1]
+        other = f" to {_times(high)} on {high['stack']}" if len(ordered) > 1 else ""
+        lines.append(f"{label}: {_times(low)} on {low['stack']}{other}, each relative to {low['reference']}.")
+    more = plain["label"].nunique() - len(lines)
+    if more > 0:
+        lines.append(f"{opening(more, 'more file system')}: see []({_anchor('stacks', *place, 0)}).")
+    # Where every stack is beside a common one, the cost of a fault has its table further down.
+    for (stack, reference), group in [] if len(plain) else chosen.groupby(["stack", "reference"], sort=False):
+        costs = listing(f"{row['label']} {_times(row)}" for _, row in group.sort_values("label").iterrows())
+        lines.append(f"{stack} relative to {reference}: {costs}.")
+    head = (
+        f"**Stacks, {workload}{_elsewhere(study, lab, profile)}.** Time relative to the same file system on another"
+        f" stack, geometric mean over all operations with its 95 % interval:"
+    )
+    return f"{head}\n\n" + "\n".join(f"* {line}" for line in lines)
+
+
+def _elsewhere(study: Study, lab: str, profile: str) -> str:
+    """The lab and the profile, where there are several."""
+    parts = [f"lab {lab}"] if study.trials["lab"].nunique() > 1 else []
+    parts += [f"device profile {profile}"] if study.trials["profile"].nunique() > 1 else []
+    return "".join(f", {part}" for part in parts)
+
+
+def _times(row) -> str:
+    bounds = span(row["low"], row["high"], significant=3)
+    return digits(row["ratio"], 3) + (f" ({bounds})" if bounds != words.DASH else "")
+
+
+def _rebuilds(results: Results, lab: str) -> str:
+    ordered = results.rebuilds[results.rebuilds["lab"] == lab].sort_values(["mean_ns", "label"])
+    first, last = ordered.iloc[0], ordered.iloc[-1]
+    text = (
+        f"**Rebuild, lab {lab}.** While the workload ran, the array was whole again after {time(first['mean_ns'], 3)}"
+    )
+    where = lambda row: f"{row['label']}, {row['stack']}"  # noqa: E731
+    if len(ordered) == 1:
+        return f"{text} ({where(first)})."
+    return f"{text} ({where(first)}) to {time(last['mean_ns'], 3)} ({where(last)})."
+
+
+def agreement(study: Study, results: Results) -> Prose:
+    """How far the order of file systems in one lab can be trusted in another: a sentence or two for two labs."""
+    parts = []
+    for row in results.agreement.itertuples():
+        place = tables.differing(study, ("", row.stack, row.profile)).removeprefix("lab , ").removeprefix("lab ")
+        where = f", {place}" if place else ""
+        told = (
+            f"of {count(row.told, 'pair')} of file systems that both labs tell apart, {row.same:,}"
+            f" ({percent(row.same / row.told)}) have the same order in both"
+            if row.told
+            else "no pair of file systems is told apart by both labs"
+        )
+        interval = f" (95 % interval {span(row.low, row.high, significant=2)})" if not pd.isna(row.low) else ""
+        parts.append(
+            f"**Agreement of {row.a} and {row.b}{where}.** Over {count(row.operations, 'operation')}, {told}; Kendall's"
+            f" τ-b between the orders is {digits(row.tau, 2)} on average{interval}."
+            f" So in the lab {row.b} the order of the lab {row.a} holds {_trust(row)}."
+        )
+    return Prose(*parts)
+
+
+def _trust(row) -> str:
+    """A word for a share of pairs with the same order, never better than its data."""
+    if not row.told:
+        return "for nothing that could be tested"
+    share = row.same / row.told
+    if share >= 0.95:
+        return "for nearly every pair that differs measurably"
+    if share >= 0.8:
+        return "for most pairs that differ measurably, not for each"
+    return "for many pairs only; take it as a hint" if share > 0.5 else "no better than by chance"
 
 
 def _ranking(results: Results, setting: tuple) -> str:
@@ -74,8 +177,10 @@ def _ranking(results: Results, setting: tuple) -> str:
     )
 
 
-def _wins(results: Results, setting: tuple) -> str:
+def _wins(study: Study, results: Results, setting: tuple) -> str:
     chosen = tables.select(results.winners, stats.SETTING, setting)
+    if not tables.compared(study, setting):
+        return ""
     won = chosen.loc[chosen["verdict"] == "winner", "best"].value_counts()
     won = sorted(won.items(), key=lambda pair: (-pair[1], pair[0]))
     parts = []
@@ -175,16 +280,36 @@ def _centre(cell: pd.Series) -> str:
     return f"a mean of {time(cell['mean_ns'])} (95 % interval {bounds} {unit}, n = {cell['n']})"
 
 
+def left_out(study: Study, results: Results) -> Prose:
+    """Which settings an appendix shows in full, when there are others."""
+    main = tables.main_settings(study) + tables.further_settings(study)
+    others = [setting for setting in tables.settings(results.statistics) if setting not in main]
+    if not others:
+        return Prose("")
+    return Prose(
+        f"Cells, ranks and comparisons of file systems are shown of"
+        f" {listing(f'({tables.setting_name(s)})' for s in main)}. The same of {count(len(others), 'other setting')}"
+        f" is in the files only; what the stacks change is in the tables of ratios."
+    )
+
+
 def design(study: Study) -> Prose:
     """What was run: cells, rounds, seeds, devices, caches, sync, all as recorded."""
     trials, phases = study.trials, study.phases
     rounds, seeds = sorted(trials["round"].unique()), sorted(trials["seed"].unique())
     cells = len(trials[[*stats.SETTING, "label", "workload", "scale"]].drop_duplicates())
-    where = listing(f"{tables.setting_name(setting)}" for setting in tables.settings(trials))
+    found = tables.settings(trials)
+    several = (("lab", "lab", "labs"), ("stack", "stack", "stacks"), ("profile", "device profile", "device profiles"))
+    where = (
+        listing(count(trials[key].nunique(), one, many) for key, one, many in several)
+        if len(found) > 3
+        else listing(f"{tables.setting_name(setting)}" for setting in found)
+    )
+    pairs = "file system by workload" + (" by setting" if len(found) > 1 else "")
     seed_text = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]} ({len(seeds)} different)"
     order = study.plan["study"].get("seed")
     parts = [
-        f"The study ran {count(cells, 'cell')} (file system by workload) in {count(len(rounds), 'round')},"
+        f"The study ran {count(cells, 'cell')} ({pairs}) in {count(len(rounds), 'round')},"
         f" {count(len(trials), 'trial')} in all: {where}. Each round is a complete block of all cells in random order"
         + (f" (seed {order} of the study)" if order is not None else "")
         + f"; the rounds used {seed_text} for names, sizes, order and hash functions. Every trial made a new file"
@@ -194,7 +319,14 @@ def design(study: Study) -> Prose:
         parts[0] += f" Why so many rounds: {study.plan['study']['stop'].rstrip('.')}."
     parts.append(_described(study))
     devices = sorted(set(trials["devices"].dropna()) - {""})
-    if devices:
+    if stacked(study):
+        parts.append(
+            f"What the stacks were is in []({_anchor('stacks')}). Before a fault, and before the measured phases of"
+            f" such trials, the tree was written; that preparation is in the records and enters no statistic."
+            if (trials["stack_state"].dropna() != "healthy").any()
+            else f"What the stacks were is in []({_anchor('stacks')})."
+        )
+    elif devices:
         parts.append(f"Block devices, as found by the trials: {listing([code(d) for d in devices], 'or')}.")
     methods = sorted(set(stats.measured(phases)["cold_method"].dropna()) - {""})
     if methods:
@@ -205,14 +337,16 @@ def design(study: Study) -> Prose:
             " directly."
         )
     parts.append(_sync(study))
-    clocks = (
-        trials[["lab", "clock_name", "clock_read_ns"]].dropna().drop_duplicates().sort_values(["lab", "clock_name"])
-    )
-    parts += [
-        f"The clock of the lab {c.lab} counts {c.clock_name}; one reading costs {c.clock_read_ns:,} ns."
-        for c in clocks.itertuples()
-    ]
+    counts = {"instructions": "counts instructions", "wall": "is the real time of the host"}
+    for (lab, clock), group in trials.dropna(subset=["clock_name"]).groupby(["lab", "clock_name"]):
+        cost = _reach([group["clock_read_ns"].min(), group["clock_read_ns"].max()], "{:,}".format)
+        parts.append(f"The clock of the lab {lab} {counts.get(clock, f'counts {clock}')}; one reading costs {cost} ns.")
     return Prose(*parts)
+
+
+def stacked(study: Study) -> bool:
+    """Whether there is a stack that is more than a single device, so that the table of stacks is worth showing."""
+    return set(study.trials["stack"]) != {"single"}
 
 
 def _described(study: Study) -> str:
@@ -223,7 +357,8 @@ def _described(study: Study) -> str:
         source = f" Source: {entry['source'].rstrip('.')}." if entry.get("source") else ""
         about = f" {entry['description'].rstrip('.')}." if entry.get("description") else ""
         lines.append(f"* Workload {code(name)}: {entry.get('title', name).rstrip('.')}.{about}{source}")
-    for kind, column, plan in (("Device profile", "profile", "devices"), ("Stack", "stack", "stacks")):
+    kinds = [("Device profile", "profile", "devices")]
+    for kind, column, plan in kinds if stacked(study) else [*kinds, ("Stack", "stack", "stacks")]:
         for name in sorted(study.trials[column].unique()):
             lines.append(
                 f"* {kind} {code(name)}: {study.plan.get(plan, {}).get(name, {}).get('title', name).rstrip('.')}."
@@ -275,7 +410,7 @@ def methods(study: Study, results: Results) -> Prose:
             " a tie."
         )
         parts.append(_mann_whitney(pairs))
-    return Prose(" ".join(parts), _friedman(results), _drift(study))
+    return Prose(" ".join(parts), _friedman(study, results), _stack_methods(results), _drift(study))
 
 
 def _mann_whitney(pairs: pd.DataFrame) -> str:
@@ -295,8 +430,27 @@ def _mann_whitney(pairs: pd.DataFrame) -> str:
     return f"{text} So it can reject at 5 %."
 
 
-def _friedman(results: Results) -> str:
+def _stack_methods(results: Results) -> str:
+    text = ""
+    if len(results.stacks):
+        text = (
+            "A stack is compared with its reference by the ratio of times of the same file system in the same rounds;"
+            " intervals of single operations are not corrected for their number, so about one in twenty that shows a"
+            " difference may do so by chance."
+        )
+    if len(results.agreement):
+        text += (
+            " Labs are compared by orders and ratios only. Kendall's τ-b of an operation has an exact p; its mean over"
+            " operations has a percentile interval by a bootstrap over operations. Ceilings take part there, because"
+            " they ran in both labs."
+        )
+    return text.strip()
+
+
+def _friedman(study: Study, results: Results) -> str:
     tested = results.ranks.dropna(subset="p").drop_duplicates(stats.SETTING)
+    main = pd.DataFrame(tables.main_settings(study), columns=stats.SETTING)
+    tested = tested.merge(main, on=stats.SETTING)
     several = len(tested) > 1
     parts = []
     for row in tested.itertuples():
@@ -360,26 +514,40 @@ def threats(study: Study, results: Results) -> Prose:
     """Threats to validity, each from something in the records."""
     ok, phases = study.trials[study.trials["status"] == "ok"], stats.measured(study.phases)
     lines = [CLOCKS[lab] for lab in sorted(set(study.trials["lab"])) if lab in CLOCKS]
+    lines += _real_clocks(study)
     if ok["devices"].str.contains("µs").any():
         lines.append(
             "The devices are models with a fixed completion time and bandwidth: no seeks, no wear, no cache of their"
             " own."
         )
+    lines += _stack_threats(study)
     rounds = ok.groupby([*stats.SETTING, "label", "workload", "scale"]).size()
     if len(rounds) and rounds.min() < stats.ENOUGH:
         lines.append(
             f"The cell with the fewest completed rounds has {count(int(rounds.min()), 'round')}. Intervals from fewer"
             f" than {stats.ENOUGH} rest on the assumption of normal values, which so few cannot check."
         )
-    lines.append(tables.spread_note(study) + " It covers the seeds used, not other kinds of files or directory trees.")
-    lines.append("Every file system was new. Ageing, fragmentation and full devices are not measured.")
-    lines += [_cold_threat(phases), _driver_threat(study, phases), _commands_threat(phases)]
+    lines.append(
+        tables.spread_note(set(study.trials["lab"]))
+        + " It covers the seeds used, not other kinds of files or directory trees."
+    )
+    new = set(study.trials["lab"]) - {"mount"}
+    if new:
+        lines.append("Every file system was new. Ageing, fragmentation and full devices are not measured.")
+    lines += [_cold_threat(phases), *_driver_threats(study, phases), _commands_threat(phases)]
     lines.append(_ceiling_threat(study, results))
-    bad = study.trials[study.trials["status"] != "ok"]
+    bad = study.trials[(study.trials["status"] != "ok") & (study.trials["status"] != "skipped")]
     if len(bad):
         lines.append(
             f"Results are missing for {listing(sorted(bad['label'].unique()))} ([]({_anchor('failures')})); ratios use"
             " the rounds that both have."
+        )
+    skipped = study.trials[study.trials["status"] == "skipped"]
+    if len(skipped):
+        lines.append(
+            f"{opening(len(skipped), 'trial')} ({listing(sorted(skipped['label'].unique()))})"
+            f" {verb(len(skipped), 'was', 'were')} skipped, because the lab cannot run"
+            f" {verb(len(skipped), 'it', 'them')}: what is not there cannot win or lose ([]({_anchor('failures')}))."
         )
     if results.ranks["p"].notna().any():
         lines.append(
@@ -392,25 +560,90 @@ def threats(study: Study, results: Results) -> Prose:
     return Prose("\n".join(f"* {line}" for line in lines if line))
 
 
+def _real_clocks(study: Study) -> list[str]:
+    """What disturbs real clocks, lab by lab, with what was seen of it."""
+    lines = []
+    for lab, found in sorted(study.environment.get("conditions", {}).items()):
+        seen = []
+        if "load_1min" in found:
+            seen.append(f"the load of the host was {_reach(found['load_1min'], '{:.2f}'.format)}")
+        if "steal_share" in found:
+            seen.append(f"others took {_reach(found['steal_share'], percent)} of the processor time")
+        if "frequency_mhz" in found:
+            seen.append(f"the processor's frequency was {_reach(found['frequency_mhz'], '{:,.0f}'.format)} MHz")
+        else:
+            seen.append("the machine does not tell its processor's frequency")
+        if "temperature_c" in found:
+            seen.append(f"its temperature up to {found['temperature_c'][1]:.0f} °C")
+        lines.append(f"Over {count(found['trials'], 'trial')} of the lab {lab}, {listing(seen)}.")
+        if found["unsettled"]:
+            reasons = sorted(study.trials.loc[study.trials["lab"] == lab, "settling_reason"].dropna().unique())
+            why = f" (for example: {reasons[-1].rstrip('.')})" if reasons else ""
+            lines.append(
+                f"{opening(found['unsettled'], 'trial')} of the lab {lab} began before the host was quiet{why}."
+            )
+    real = sorted(set(study.trials["lab"]) - {"exact"})
+    hosts = study.environment["values"].get("host.cpu", {})
+    if real and len(hosts) == 1:
+        lines.append(
+            f"The times of {listing(f'the lab {lab}' for lab in real)} are from one machine ({next(iter(hosts))}):"
+            " nothing is known of others."
+        )
+    return lines
+
+
+def _reach(bounds: list, show) -> str:
+    low, high = bounds
+    return show(low) if show(low) == show(high) else f"{show(low)} to {show(high)}"
+
+
+def _stack_threats(study: Study) -> list[str]:
+    known = study.trials[study.trials["stack_state"].notna()]
+    assumed = sorted(set(known.loc[known["stack_initial_sync"].str.startswith("assumed").fillna(False), "stack"]))
+    lines = []
+    if assumed:
+        lines.append(
+            f"The redundancy of {listing(assumed) if len(assumed) <= 6 else count(len(assumed), 'stack')} was assumed"
+            f" to be complete, not written: the disks read as zeros, for which parity is right from the start."
+            f" Writing it for the first time is therefore not measured."
+        )
+    over = study.phases[(study.phases["status"] == "ok") & (study.phases["operation"] != "rebuild")]
+    over = over[(over["rebuilding"] == False).fillna(False)]  # noqa: E712 (nullable)
+    if len(over):
+        names = listing(sorted(set(over["stack"])))
+        lines.append(
+            f"In {count(len(over), 'phase')} on {names} the rebuild was over when the phase ended, so it disturbed that"
+            " phase only in part or not at all."
+        )
+    return lines
+
+
 def _cold_threat(phases: pd.DataFrame) -> str:
     failed = phases[(phases["cache"] == "cold") & (phases["cold_proved"] == False)]  # noqa: E712 (nullable)
     if failed.empty:
         return ""
-    names = listing(sorted(set(failed["label"] + " " + failed["phase"])))
+    names = sorted(set(failed["label"] + " " + failed["phase"]))
+    names = listing(names if len(names) <= 8 else [*names[:8], count(len(names) - 8, "other")])
     return f"Cold caches are asked for but not proved in {count(len(failed), 'phase')}: {names}."
 
 
-def _driver_threat(study: Study, phases: pd.DataFrame) -> str:
-    share = phases["driver_ns"].astype(float) / phases["wall_ns"].astype(float)
-    high = phases[share > 0.1]
-    if high.empty:
-        return f"The driver's own work is at most {percent(share.max())} of the time of a phase." if len(phases) else ""
-    keys = sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
-    names = dict.fromkeys(study.title(*key) for key in keys)
-    return (
-        f"The driver's own work is more than 10 % of the time in {listing(names)} (at most {percent(share.max())}),"
-        " which narrows the ratios there."
-    )
+def _driver_threats(study: Study, phases: pd.DataFrame) -> list[str]:
+    """Where the driver's own work narrows ratios, lab by lab."""
+    lines = []
+    for lab, own in phases.groupby("lab"):
+        where = f" in the lab {lab}" if study.trials["lab"].nunique() > 1 else ""
+        share = own["driver_ns"].astype(float) / own["wall_ns"].astype(float)
+        high = own[share > 0.1]
+        if high.empty:
+            lines.append(f"The driver's own work is at most {percent(share.max())} of the time of a phase{where}.")
+            continue
+        keys = sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
+        names = dict.fromkeys(study.title(*key) for key in keys)
+        lines.append(
+            f"The driver's own work is more than 10 % of the time in {listing(names)} (at most"
+            f" {percent(share.max())}){where}, which narrows the ratios there."
+        )
+    return lines
 
 
 def _ceiling_threat(study: Study, results: Results) -> str:
@@ -422,7 +655,7 @@ def _ceiling_threat(study: Study, results: Results) -> str:
     slower = (bound / best)[lambda ratio: ratio > 1]
     if slower.empty:
         return ""
-    places = [study.title(key[3], key[5], key[6]) for key in slower.index]
+    places = [study.title(key[3], key[5], key[6]) + _elsewhere(study, key[0], key[2]) for key in slower.index]
     ceiling = listing(study.labels("ceiling"))
     return f"The ceiling, {ceiling}, bounds nothing in {listing(dict.fromkeys(places))}: a contender is faster there."
 

@@ -7,9 +7,11 @@ import json
 import random
 from pathlib import Path
 
-from reprofs import labs
-from reprofs.catalog import Catalog, project_root, read_yaml, validate
+from reprofs.catalog import FOLDERS, Catalog, project_root, read_yaml, validate
+from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.stacks import resolve
+from reprofs.trial import check_cell
 
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
 
@@ -38,20 +40,15 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     Raises UserError for an unknown name or a descriptor that does not fit its schema.
     """
     study = {"name": name, **catalog.get("study", name)}
-    pairs = [catalog.variant(spec) for spec in study["filesystems"]]
-    filesystems = {fs: catalog.get("filesystem", fs) for fs, _ in pairs}
-    workloads = {w: catalog.get("workload", w) for w in study["workloads"]}
-    devices = {d: catalog.get("device", d) for d in study["profiles"]}
-    stacks = {s: catalog.get("stack", s) for s in study["stacks"]}
-    for lab in study["labs"]:
-        labs.get_lab(lab)
+    cells = _cells(study, catalog)
 
-    cells = [
-        dict(zip(CELL, (lab, stack, profile, fs, variant, workload, study["scale"]), strict=True))
-        for lab, stack, profile, (fs, variant), workload in itertools.product(
-            study["labs"], study["stacks"], study["profiles"], pairs, study["workloads"]
-        )
-    ]
+    def used(kind: str) -> list[str]:
+        return list(dict.fromkeys(cell[kind] for cell in cells))
+
+    filesystems = {fs: catalog.get("filesystem", fs) for fs in used("filesystem")}
+    workloads = {w: catalog.get("workload", w) for w in used("workload")}
+    devices = {d: catalog.get("device", d) for d in used("profile")}
+    stacks = {s: resolve(s, catalog) for s in used("stack")}
     trials = []
     for number in range(1, study["rounds"] + 1):
         block = list(cells)
@@ -78,8 +75,37 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             for w, d in workloads.items()
         },
         "devices": devices,
-        "stacks": stacks,
+        "stacks": {
+            name: {
+                "title": stack.title,
+                "family": stack.family,
+                "disks": stack.disks,
+                "filesystem": stack.filesystem,
+                "state": stack.state,
+                "layers": [layer.name for layer in stack.layers],
+            }
+            for name, stack in stacks.items()
+        },
     }
+
+
+def _cells(study: dict, catalog: Catalog) -> list[dict]:
+    """Every cell of the study once. Raises UserError for a missing axis and for a cell that cannot be put together."""
+    axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
+    cells: dict[tuple, dict] = {}
+    for number, cross in enumerate(study.get("cells", [{}]), 1):
+        values = [cross.get(axis, study.get(axis)) for axis in axes]
+        for axis, value in zip(axes, values, strict=True):
+            if value is None:
+                place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
+                raise UserError(f"{FOLDERS['study']}/{study['name']}.yaml: key '{axis}' is missing at {place}: add it.")
+        for lab, stack, profile, spec, workload in itertools.product(*values):
+            words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
+            cell = dict(zip(CELL, words, strict=True))
+            catalog.get("device", profile)
+            check_cell(cell, catalog)
+            cells[words] = cell
+    return list(cells.values())
 
 
 def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
@@ -97,11 +123,11 @@ def table(plan: dict) -> str:
         f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
         "",
         f"{'order':>5}  {'round':>5}  {'seed':>9}  "
-        f"{'lab':8}{'stack':14}{'device':8}{'file system':20}{'workload':14}scale",
+        f"{'lab':8}{'stack':24}{'device':8}{'file system':20}{'workload':14}scale",
     ]
     for t in plan["trials"]:
         lines.append(
-            f"{t['order']:5}  {t['round']:5}  {t['seed']:9}  {t['lab']:8}{t['stack']:14}{t['profile']:8}"
+            f"{t['order']:5}  {t['round']:5}  {t['seed']:9}  {t['lab']:8}{t['stack']:24}{t['profile']:8}"
             f"{t['filesystem'] + '+' + t['variant']:20}{t['workload']:14}{t['scale']}"
         )
     return "\n".join(lines)

@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 
-def start(jobs: dict[Path, str], guest: Path) -> None:
+def start(jobs: dict[Path, tuple[str, str | None]]) -> None:
     """Called once by the workflow before any trial; its children inherit what is kept in the environment.
 
-    jobs: record -> SHA-256 of the job it must come from; guest: the manifest. A record of both is done.
+    jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record of both
+    is done.
     """
-    todo = sum(not _done(record, job, guest) for record, job in jobs.items())
+    todo = sum(not _done(record, job, guest) for record, (job, guest) in jobs.items())
     os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo}")
 
 
@@ -22,10 +23,10 @@ def in_workflow() -> bool:
     return "REPROFS_PROGRESS" in os.environ
 
 
-def _done(record: Path, job: str, guest: Path) -> bool:
+def _done(record: Path, job: str, guest: str | None) -> bool:
     try:
         environment = json.loads(record.read_text())["environment"]
-        initrd = json.loads(guest.read_text())["initrd"]["sha256"]
+        initrd = json.loads(Path(guest).read_text())["initrd"]["sha256"] if guest else None
     except (OSError, ValueError, KeyError):
         return False
     return environment["job_sha256"] == job and environment["lab"].get("initrd_sha256") == initrd
@@ -41,7 +42,8 @@ def clock(seconds: float) -> str:
 def line(record: dict, output: Path, seconds: float) -> str:
     """One line about a record just written to `output`; in a workflow also where the whole run stands."""
     trial = record["trial"]
-    what = f"{trial['filesystem']}+{trial['variant']} {trial['workload']} round {trial['round']}"
+    place = "".join(f"{trial[key]} " for key, usual in (("lab", "exact"), ("stack", "single")) if trial[key] != usual)
+    what = f"{place}{trial['filesystem']}+{trial['variant']} {trial['workload']} round {trial['round']}"
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
     if not in_workflow():
         return f"trial {what}: {ending}"

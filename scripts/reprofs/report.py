@@ -15,6 +15,7 @@ from .errors import UserError
 PARTS = Path(__file__).parents[2] / "report"
 BODY = "05-report.ipynb"
 APPENDICES = {"A": "01-quality.ipynb", "B": "02-statistics.ipynb"}
+AGREEMENT = {"C": "06-agreement.ipynb"}  # of studies with several labs
 
 
 def metadata(study: dataset.Study) -> dict[str, str]:
@@ -42,11 +43,13 @@ def render(executed: Path, output: Path, study: Path) -> None:
     missing.
     """
     executed, output = Path(executed), Path(output)
-    about = metadata(dataset.load(Path(study).parent))
+    tables = dataset.load(Path(study).parent)
+    about = metadata(tables)
+    parts = {"": BODY, **APPENDICES, **(AGREEMENT if tables.trials["lab"].nunique() > 1 else {})}
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "notebooks"
         work.mkdir()
-        merged = _merge(executed)
+        merged = _merge(executed, parts)
         nbformat.write(merged, work / "merged.ipynb")
         if (executed.parent / "figures").is_dir():
             shutil.copytree(executed.parent / "figures", work.parent / "figures")
@@ -63,10 +66,10 @@ def render(executed: Path, output: Path, study: Path) -> None:
         _replace(output / "report.pdf", pdf)
 
 
-def _merge(executed: Path) -> nbformat.NotebookNode:
-    """The body and its appendices as one notebook; cells of an appendix carry its letter for the filter."""
+def _merge(executed: Path, parts: dict[str, str]) -> nbformat.NotebookNode:
+    """The body and its appendices (letter -> file) as one notebook; cells of an appendix carry its letter."""
     merged = None
-    for letter, name in {"": BODY, **APPENDICES}.items():
+    for letter, name in parts.items():
         path = executed / name
         if not path.is_file():
             raise UserError(

@@ -2,6 +2,7 @@
 
 A cell is one file system (label) in one operation (workload, scale, phase, cache) in one setting (lab, stack,
 profile). Its observations are the rounds, one each. Settings never meet: a lab's clock is comparable only to itself.
+Stacks are compared by ratios within a lab; labs by ratios and orders, never by times.
 """
 
 import math
@@ -11,7 +12,6 @@ import numpy as np
 import pandas as pd
 import scikit_posthocs
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 SETTING = ["lab", "stack", "profile"]
 OPERATION = ["workload", "scale", "phase", "cache"]
@@ -22,8 +22,9 @@ BOOTSTRAP_SEED = 20260101
 
 
 def measured(phases: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count: phases of trials that completed."""
-    return phases[phases["status"] == "ok"]
+    """The rows that count: phases of trials that completed; not the end of a rebuild, which no other stack has."""
+    operation = phases["operation"] if "operation" in phases else pd.Series("", index=phases.index)
+    return phases[(phases["status"] == "ok") & (operation != "rebuild")]
 
 
 def interval(values) -> dict:
@@ -166,6 +167,15 @@ def smallest_p(n: int, m: int) -> float:
     return min(1.0, 2 / math.comb(n + m, n))
 
 
+def holm(p) -> np.ndarray:
+    """Holm's correction of a family of p values. (The one of statsmodels collects garbage at every call: 0.2 s.)"""
+    p = np.asarray(p, dtype=float)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1) if len(p) else []
+    return adjusted
+
+
 def rounds_to_reject(pairs: int, alpha: float = 0.05) -> int:
     """Rounds from which on a Mann-Whitney test can reject after Holm's correction for `pairs` tests."""
     return next(n for n in range(1, 1000) if smallest_p(n, n) * max(pairs, 1) < alpha)
@@ -191,8 +201,7 @@ def pairwise(phases: pd.DataFrame) -> pd.DataFrame:
         ]
         tested = [row for row in group if row["contenders"]]
         if tested:
-            adjusted = multipletests([row["p"] for row in tested], method="holm")[1]
-            for row, value in zip(tested, adjusted, strict=True):
+            for row, value in zip(tested, holm([row["p"] for row in tested]), strict=True):
                 row["p_holm"] = value
         rows += [dict(zip(keys, key, strict=True)) | row for row in group]
     columns = [
@@ -333,7 +342,7 @@ def drift(phases: pd.DataFrame) -> pd.DataFrame:
             found = stats.spearmanr(cell["order"].astype(float), cell["wall_ns"].astype(float))
             rows.append(dict(zip(keys, key, strict=True)) | {"n": len(cell), "rho": found.statistic, "p": found.pvalue})
     frame = pd.DataFrame(rows, columns=[*keys, "n", "rho", "p"])
-    return frame.assign(p_holm=multipletests(frame["p"], method="holm")[1] if len(frame) else [])
+    return frame.assign(p_holm=holm(frame["p"]))
 
 
 def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) -> pd.DataFrame:
@@ -347,6 +356,222 @@ def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) ->
         values = {f"q{q:g}": float(middle[int(np.searchsorted(share, q - 1e-12))]) for q in quantiles}
         rows.append(dict(zip(keys, key, strict=True)) | {"count": int(merged["count"].sum())} | values)
     return pd.DataFrame(rows, columns=[*keys, "count", *(f"q{q:g}" for q in quantiles)])
+
+
+def counterpart(stack: str, stacks: dict[str, dict], available: list[str]) -> str | None:
+    """The healthy stack that a degraded or rebuilding one is to be held against, or None.
+
+    The same layers but for the fault (md-raid5-degraded and md-raid5), with the nearest number of disks; a rebuilding
+    stack holds one disk as a spare. `stacks` maps a name to its state, layers and disks.
+    """
+    entry = stacks[stack]
+    if entry["state"] == "healthy":
+        return None
+    active = entry["disks"] - (entry["state"] == "rebuilding")
+    found = []
+    for name in available:
+        layers = stacks[name]["layers"]
+        if stacks[name]["state"] == "healthy" and len(layers) == len(entry["layers"]):
+            layered = zip(entry["layers"], layers, strict=True)
+            same = all(own == other or own.startswith(f"{other}-") for own, other in layered)
+            found += [(abs(stacks[name]["disks"] - active), name)] if same else []
+    return min(found)[1] if found else None
+
+
+def base(stacks: dict[str, dict], available: list[str]) -> str:
+    """The stack that others are held against: `single`, or the first healthy one, or the first."""
+    healthy = [name for name in available if stacks[name]["state"] == "healthy"]
+    return "single" if "single" in available else (healthy or available)[0]
+
+
+def references(stacks: dict[str, dict], available: list[str]) -> list[tuple[str, str, str]]:
+    """(stack, its reference, relation) for stacks of one file system that have results, in the order of `stacks`.
+
+    relation is `healthy` for a degraded or rebuilding stack beside its healthy counterpart, `base` for a stack beside
+    `base`. Where that is not `single`, stacks with faults and their counterparts are among themselves.
+    """
+    available = [name for name in stacks if name in available]
+    first = base(stacks, available)
+    beside = {name: counterpart(name, stacks, available) for name in available}
+    rows = [(name, other, "healthy") for name, other in beside.items() if other]
+    for name in available:
+        apart = bool(beside[name]) or name in beside.values()
+        if name != first and (first == "single" or not apart):
+            rows.append((name, first, "base"))
+    return rows
+
+
+STACK_KEYS = ["lab", "profile", "workload", "scale", "label"]
+
+
+def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
+    """Time on a stack over time of the same file system on its reference: one row a stack, operation and relation.
+
+    Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
+    `references`), phase, cache, position, n, ratio, low, high, kind.
+    """
+    rows = []
+    for key, group, pairs in _comparable(phases, stacks):
+        for (phase, cache), cells in group.groupby(["phase", "cache"], sort=True):
+            wide = cells.pivot(index="round", columns="stack", values="wall_ns").astype(float)
+            for stack, reference, relation in pairs:
+                both = wide.reindex(columns=[stack, reference]).dropna()
+                both = both[(both > 0).all(axis=1)]
+                if len(both):
+                    row = dict(zip(STACK_KEYS, key, strict=True)) | {"role": cells["role"].iloc[0]}
+                    row |= {"stack": stack, "reference": reference, "relation": relation, "phase": phase}
+                    row |= {"cache": cache, "position": int(group.loc[cells.index, "position"].max()), "n": len(both)}
+                    rows.append(row | ratio(both[stack], both[reference]))
+    names = [
+        "role",
+        "stack",
+        "reference",
+        "relation",
+        "phase",
+        "cache",
+        "position",
+        "n",
+        "ratio",
+        "low",
+        "high",
+        "kind",
+    ]
+    return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
+
+
+def stack_typical(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
+    """As `stack_ratios`, over all operations: the geometric mean of their ratios, with its interval over rounds.
+
+    Column `operations` counts those that both stacks completed in every round that both have.
+    """
+    rows = []
+    for key, group, pairs in _comparable(phases, stacks):
+        wide = group.pivot(index="round", columns=["stack", "phase", "cache"], values="wall_ns").astype(float)
+        logs = np.log(wide.where(wide > 0))
+        for stack, reference, relation in pairs:
+            own, other = logs[stack].dropna(how="all"), logs[reference].dropna(how="all")
+            difference = (own - other).dropna(how="all").dropna(axis=1)
+            if difference.size:
+                row = dict(zip(STACK_KEYS, key, strict=True)) | {"role": group["role"].iloc[0]}
+                row |= {"stack": stack, "reference": reference, "relation": relation}
+                row |= {"operations": difference.shape[1], "n": len(difference)}
+                mean = np.exp(difference.mean(axis=1))
+                rows.append(row | ratio(mean, np.ones(len(mean))))
+    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high", "kind"]
+    return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
+
+
+def _comparable(phases: pd.DataFrame, stacks: dict[str, dict]):
+    """Key, completed phases and references of every file system that has results on two stacks or more."""
+    for key, group in measured(phases).groupby(STACK_KEYS, sort=True):
+        pairs = references(stacks, list(set(group["stack"])))
+        if pairs:
+            yield key, group, pairs
+
+
+def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:
+    """Times to rebuild, from the spare's addition to an idle array: one row a setting, workload and file system.
+
+    Columns as of `statistics`, and `during`: phases of which at least one round ended while the array was rebuilding,
+    of `phases`.
+    """
+    done = phases[phases["status"] == "ok"]
+    if "rebuilding" not in done:
+        done = done.assign(operation="", rebuilding=None)
+    rows = []
+    keys = [*SETTING, "workload", "scale", "label"]
+    for key, group in done.groupby(keys, sort=True):
+        times = group.loc[group["operation"] == "rebuild", "wall_ns"].to_numpy(dtype=float)
+        if len(times):
+            bounds = interval(times)
+            others = group[group["operation"] != "rebuild"].groupby(["phase", "cache"])["rebuilding"]
+            during = others.agg(lambda column: bool((column == True).any()))  # noqa: E712 (nullable)
+            rows.append(
+                dict(zip(keys, key, strict=True))
+                | {"n": len(times), "mean_ns": times.mean(), "median_ns": float(np.median(times))}
+                | {"low_ns": bounds["low"], "high_ns": bounds["high"], "interval": bounds["kind"]}
+                | {"coverage": bounds["coverage"], "min_ns": times.min(), "max_ns": times.max()}
+                | {"during": int(during.sum()), "phases": len(during)}
+            )
+    columns = ["n", "mean_ns", "median_ns", "low_ns", "high_ns", "interval", "coverage", "min_ns", "max_ns", "during"]
+    return pd.DataFrame(rows, columns=[*keys, *columns, "phases"])
+
+
+CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
+
+
+def _lab_pairs(labs) -> list[tuple[str, str]]:
+    """Every two labs, the exact one first."""
+    names = sorted(set(labs), key=lambda lab: (lab != "exact", lab))
+    return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+
+
+def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
+    """Time by lab b's clock over time by lab a's of the same file system and operation; ceilings take part.
+
+    Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
+    phase, cache, position, label, n, ratio, low, high, kind.
+    """
+    rows = []
+    keys = [*CLOCK_KEYS, "phase", "cache", "label"]
+    for key, cells in measured(phases).groupby(keys, sort=True):
+        wide = cells.pivot(index="round", columns="lab", values="wall_ns").astype(float)
+        for a, b in _lab_pairs(wide.columns):
+            both = wide[[a, b]].dropna()
+            both = both[(both > 0).all(axis=1)]
+            if len(both):
+                row = dict(zip(keys, key, strict=True)) | {"a": a, "b": b, "position": int(cells["position"].min())}
+                rows.append(row | {"n": len(both)} | ratio(both[b], both[a]))
+    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "kind"])
+
+
+def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
+
+    By geometric means; ceilings take part, for they have times in both labs. Kendall's tau-b with its exact p (where
+    no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval excludes 1 in
+    both labs, `same` those of them with the same order in both. Operations with fewer than three file systems are left
+    out.
+    """
+    rows = []
+    keys = [*CLOCK_KEYS, "phase", "cache"]
+    for key, cells in table.groupby(keys, sort=True):
+        wide = cells.pivot(index="label", columns="lab", values="geometric_mean_ns")
+        known = pairs[(pairs[keys] == list(key)).all(axis=1)]
+        told = known.assign(sign=np.where(known["low"] > 1, 1, np.where(known["high"] < 1, -1, 0)))
+        told = told.pivot(index=["a", "b"], columns="lab", values="sign")
+        for a, b in _lab_pairs(wide.columns):
+            both = wide[[a, b]].dropna()
+            if len(both) < 3:
+                continue
+            found = stats.kendalltau(both[a], both[b])
+            signs = told[[a, b]].dropna().query(f"`{a}` != 0 and `{b}` != 0")
+            rows.append(
+                dict(zip(keys, key, strict=True))
+                | {"a": a, "b": b, "position": int(cells["position"].min()), "labels": len(both)}
+                | {"tau": found.statistic, "p": found.pvalue, "pairs": math.comb(len(both), 2)}
+                | {"told": len(signs), "same": int((signs[a] == signs[b]).sum())}
+            )
+    columns = ["a", "b", *keys, "position", "labels", "tau", "p", "pairs", "told", "same"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """`orders` pooled over operations, a row for two labs, a stack and a profile.
+
+    tau is the mean of the operations' tau-b; low, high its 95 % percentile interval by a bootstrap over operations.
+    """
+    rows = []
+    keys = ["a", "b", "stack", "profile"]
+    for key, group in table.groupby(keys, sort=True):
+        tau = group["tau"].to_numpy(dtype=float)
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        drawn = rng.choice(tau, (9999, len(tau))).mean(axis=1)
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(tau) > 1 else (math.nan, math.nan)
+        counts = {name: int(group[name].sum()) for name in ("pairs", "told", "same")}
+        row = dict(zip(keys, key, strict=True)) | {"operations": len(group), "labels": int(group["labels"].max())}
+        rows.append(row | {"tau": tau.mean(), "low": low, "high": high} | counts)
+    return pd.DataFrame(rows, columns=[*keys, "operations", "labels", "tau", "low", "high", "pairs", "told", "same"])
 
 
 def _student(values: np.ndarray, level: float) -> tuple[float, float]:

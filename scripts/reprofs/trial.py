@@ -14,19 +14,21 @@ import json
 import math
 import os
 import platform
-import shlex
 import subprocess
 from pathlib import Path
 
-from reprofs import labs
+from reprofs import conditions, labs
 from reprofs.catalog import Catalog, project_root, unknown
 from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.stacks import commands, expand, fill, resolve
 
 PROTOCOL = 1  # raise when a change of the rules makes new numbers incomparable with old ones
 MOUNTPOINT = "/run/reprofs/mnt"
+BASE = "/run/reprofs/base"  # for file systems that lie over another: overlay, a network server
 WORK = f"{MOUNTPOINT}/trial"
 SETUP_LIMIT_S = 600
+RESYNC_LIMIT_S = 86400  # of the lab's clock
 COLD_METHOD = "unmounted, caches dropped, mounted again"
 PROVED_SHARE = 0.1  # of the content read in a cold phase, from the device; compression may make it less than all
 
@@ -49,73 +51,88 @@ class Job:
         return "\n".join(self.lines) + "\n"
 
 
-def expand(command: str, values: dict[str, str], where: str) -> list[str]:
-    """`command` as a list of words, with {placeholders} filled in; a value of several words becomes several words.
-
-    Raises UserError naming `where` for an unknown placeholder or unbalanced quotes.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UserError(f"{where}: '{command}' cannot be split into words: {error}.") from None
-    result: list[str] = []
-    for word in words:
-        if word.startswith("{") and word.endswith("}") and word[1:-1] in values:
-            result += shlex.split(values[word[1:-1]])
-            continue
-        try:
-            result.append(word.format_map(values))
-        except (KeyError, ValueError, IndexError):
-            known = ", ".join("{" + name + "}" for name in values)
-            raise UserError(f"{where}: '{word}' has an unknown placeholder; known: {known}.") from None
-    return result
+def check_cell(trial: dict, catalog: Catalog) -> None:
+    """Raises UserError when the parts of a cell exist but cannot be put together."""
+    filesystem = catalog.get("filesystem", trial["filesystem"])
+    workload = catalog.get("workload", trial["workload"])
+    stack, lab = resolve(trial["stack"], catalog), labs.get_lab(trial["lab"])
+    name = f"file system {trial['filesystem']}"
+    if trial["variant"] not in filesystem["variants"]:
+        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
+    if trial["scale"] not in workload["scales"]:
+        raise unknown("scale", trial["scale"], workload["scales"])
+    if stack.filesystem and stack.filesystem != trial["filesystem"]:
+        raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
+    if stack.state != "healthy" and not workload["populate"]:
+        raise UserError(
+            f"stack {stack.name} has a fault after the population, and workload {trial['workload']} has none: choose a "
+            "workload with the key populate, such as populated."
+        )
+    if trial["lab"] not in filesystem.get("labs", [trial["lab"]]):
+        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {trial['lab']}.")
+    if lab.provisions and "path" in filesystem:
+        raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
+    if not lab.provisions and "path" not in filesystem:
+        raise UserError(
+            f"the lab {trial['lab']} makes nothing: {name} needs a key path, as workflow/filesystems/here.yaml has."
+        )
+    if stack.name != "single" and not (lab.provisions and filesystem["device"]):
+        raise UserError(
+            f"{name} has no block devices in lab {trial['lab']}: its stack can only be single, not {stack.name}."
+        )
 
 
 def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     """The job of a trial (text for the engine), and the block devices it asks for (as for measurement.devices).
 
-    Raises UserError for an unknown name or a bad descriptor.
+    Raises UserError for an unknown name, a bad descriptor, or parts that cannot be put together.
     """
+    check_cell(trial, catalog)
     filesystem = catalog.get("filesystem", trial["filesystem"])
-    if trial["variant"] not in filesystem["variants"]:
-        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
     variant = filesystem["variants"][trial["variant"]]
-    stack = catalog.get("stack", trial["stack"])
-    profile = catalog.get("device", trial["profile"])
     workload = catalog.get("workload", trial["workload"])
-    if trial["scale"] not in workload["scales"]:
-        raise unknown("scale", trial["scale"], workload["scales"])
     scale = workload["scales"][trial["scale"]]
     lab = labs.get_lab(trial["lab"])
     where = f"file system {trial['filesystem']}"
+    stack, size, paths, plan = _devices(trial, catalog)
+    profile = catalog.get("device", trial["profile"])
 
     job = Job()
-    job.step("seed", ("value", trial["seed"]))
+    if lab.seeds:
+        job.step("seed", ("value", trial["seed"]))
     job.step("clock")
-    names: list[str] = []
-    values = {"mountpoint": MOUNTPOINT, "make": variant["make"], "mount": variant["mount"]}
-    if filesystem["device"]:
-        names = [lab.device_name(i) for i in range(stack["disks"])]
-        job.lines += lab.device_steps(profile, stack["disks"], scale["device_mib"])
-        disks = {f"disk{i}": f"/dev/{name}" for i, name in enumerate(names)}
-        for module in stack["modules"]:
+    if plan:
+        job.lines += lab.device_steps(profile, stack.disks, size)
+        for module in plan.modules:
             job.command("module", ["modprobe", module])
-        for command in stack["build"]:
-            job.command("stack", expand(command, disks, f"stack {trial['stack']}"))
-        values["device"] = stack["device"].format_map(disks)
-    job.step("devices", *(("name", name) for name in names))
+        for words in plan.build:
+            job.command("stack", words)
+        for path in plan.resync:
+            job.step("await", ("path", path), ("limit_s", RESYNC_LIMIT_S))
+    job.step("devices", *(("path", path) for path in paths))
+    values = {
+        "mountpoint": MOUNTPOINT,
+        "base": BASE,
+        "make": variant["make"],
+        "mount": variant["mount"],
+        "layout": plan.layout if plan else "",
+        **({"device": plan.devices[0], "devices": " ".join(plan.devices)} if plan else {}),
+    }
+    syncs = [("sync", path) for path in (MOUNTPOINT, *(fill(path, values, where) for path in filesystem["sync"]))]
     if filesystem.get("module"):
         job.command("module", ["modprobe", filesystem["module"]])
+    for directory in ("/run/reprofs", BASE, MOUNTPOINT) if lab.provisions else ():
+        job.step("mkdir", ("path", directory))
     for command in filesystem["make"]:
         job.command("make", expand(command, values, where))
-    for directory in ("/run/reprofs", MOUNTPOINT):
-        job.step("mkdir", ("path", directory))
 
     def mount() -> None:
         for command in filesystem["mount"]:
             job.command("mount", expand(command, values, where))
-        expect = (("expect", option) for option in variant["expect"])
-        job.step("mounted", ("path", MOUNTPOINT), ("type", filesystem["type"]), *expect)
+        kind = variant.get("type", filesystem.get("type"))
+        options = [("type", kind)] if kind else []
+        options += [] if lab.provisions else [("within", 1)]
+        job.step("mounted", ("path", MOUNTPOINT), *options, *(("expect", option) for option in variant["expect"]))
 
     def unmount() -> None:
         for command in filesystem["unmount"]:
@@ -123,25 +140,51 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
 
     def cold() -> None:
         """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
+        if not lab.provisions:
+            job.step("evict", ("root", WORK))
+            return
         if filesystem["device"]:
             unmount()
         job.step("drop")
+        for words in plan.cold if plan else []:
+            job.command("cold", words)
         if filesystem["device"]:
             mount()
 
+    def readback(checks: list) -> None:
+        for words, expected in checks:
+            job.command("readback", words, *(("match", expression) for expression in expected))
+
+    def verify(name: str, folder: str) -> None:
+        """What was written must come back from the device."""
+        cold()
+        job.step("verify", ("name", name), ("root", f"{WORK}/{folder}"))
+
     mount()
+    readback(plan.readback if plan else [])
     for command in filesystem["inspect"]:
         job.command("inspect", expand(command, values, where))
     job.step("mkdir", ("path", WORK))
     tree = {key: scale[key] for key in ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")}
     job.step("tree", ("root", f"{WORK}/tree"), ("seed", trial["seed"]), *tree.items())
-    for tool in workload["tools"]:
+    for tool in workload["tools"] if lab.provisions else []:
         job.step("pin", ("tool", tool))
     job.step("settle")
+    for operation in workload["populate"]:
+        common = [("name", operation), ("cache", "warm"), *syncs, ("unmeasured", 1)]
+        job.step("phase", *common, ("operation", operation), ("order", "tree"))
+    if "create" in workload["populate"]:
+        verify("populate: tree", "tree")
+    if plan and plan.fault:
+        for words in plan.fault:
+            job.command("fault", words)
+        if plan.rebuild:
+            job.step("watch", ("path", plan.rebuild))
+        readback(plan.faulted)
     for phase in workload["phases"]:
         if phase["cache"] == "cold":
             cold()
-        common = [("name", phase["name"]), ("cache", phase["cache"]), ("sync", MOUNTPOINT)]
+        common = [("name", phase["name"]), ("cache", phase["cache"]), *syncs]
         if "run" in phase:
             words = expand(phase["run"], {}, f"workload {trial['workload']}")
             items = scale["files"] if phase["items"] == "files" else 1
@@ -151,37 +194,59 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         else:
             job.step("phase", *common, ("operation", phase["operation"]), ("order", phase["order"]))
         copy = "tree" if phase.get("operation") in ("create", "rename") else phase.get("copies_to")
-        if copy:  # what was written must come back from the device
-            cold()
-            job.step("verify", ("name", f"{phase['name']}: {copy}"), ("root", f"{WORK}/{copy}"))
+        if copy:
+            verify(f"{phase['name']}: {copy}", copy)
+    if plan and plan.rebuild:
+        common = [("name", "rebuild"), ("cache", "warm"), *syncs, ("operation", "rebuild")]
+        job.step("phase", *common, ("limit_s", RESYNC_LIMIT_S))
+    if plan:  # what the phases ran on is still what was asked for; a rebuilt array is whole again
+        readback(plan.readback if plan.rebuild or not plan.fault else plan.faulted)
     unmount()
     for command in filesystem["check"]:
         job.command("check", expand(command, values, where))
     job.lines.append("teardown")
     for command in filesystem["unmount"]:
-        job.command("teardown", expand(command, values, where), ("if_mounted", MOUNTPOINT))
-    for command in stack["teardown"] if filesystem["device"] else []:
-        job.command("teardown", expand(command, disks, f"stack {trial['stack']}"))
+        words = expand(command, values, where)
+        job.command("teardown", words, ("if_mounted", words[-1] if words[0] == "umount" else MOUNTPOINT))
+    for words in plan.teardown if plan else []:
+        job.command("teardown", words)
     devices = [
         {
-            "name": name,
-            "size_bytes": scale["device_mib"] << 20,
+            "name": Path(path).name,
+            "size_bytes": size << 20,
             "completion_ns": profile["completion_ns"],
             "bandwidth_mb_s": profile["bandwidth_mb_s"],
         }
-        for name in names
+        for path in paths
     ]
     return job.text(), devices
+
+
+def _devices(trial: dict, catalog: Catalog):
+    """Stack, MiB of a disk, paths of the disks, commands of the stack (None: the file system needs no device)."""
+    filesystem, lab = catalog.get("filesystem", trial["filesystem"]), labs.get_lab(trial["lab"])
+    stack, profile = resolve(trial["stack"], catalog), catalog.get("device", trial["profile"])
+    scale = catalog.get("workload", trial["workload"])["scales"][trial["scale"]]
+    size = stack.disk_mib(scale["device_mib"])
+    if not (filesystem["device"] and lab.provisions):
+        return stack, size, [], None
+    paths = [lab.device_path(i) for i in range(stack.disks)]
+    return stack, size, paths, commands(stack, paths, lab.disks_zeroed(profile), MOUNTPOINT)
 
 
 def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     """Why the lab cannot run this trial at all (a sentence for the reader), or nothing."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
     workload = catalog.get("workload", trial["workload"])
-    stack = catalog.get("stack", trial["stack"])
-    for package in filesystem["packages"] + workload["packages"] + stack["packages"]:
-        if package not in lab.packages:
-            return f"The guest has no package {package}: add it to envs/guest.yaml."
+    if "unavailable" in filesystem:
+        return filesystem["unavailable"]
+    plan = _devices(trial, catalog)[3]
+    profile = catalog.get("device", trial["profile"])
+    needs = filesystem["packages"] + workload["packages"] + (plan.packages if plan else [])
+    modules = ([filesystem["module"]] if "module" in filesystem else []) + (plan.modules if plan else [])
+    reason = lab.obstacle(list(dict.fromkeys(needs)), _tools(filesystem, workload, plan), modules, profile)
+    if reason or not hasattr(lab, "data_bytes"):
+        return reason
     scale = workload["scales"][trial["scale"]]
     content = scale["files"] * min(scale["size_median"] * math.exp(scale["size_sigma"] ** 2 / 2), scale["size_max"])
     if content > lab.data_bytes:
@@ -193,10 +258,25 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     return ""
 
 
-def measurement(events: list[dict], devices: list[dict], clock: str) -> dict:
-    """The events of the engine as the `measurement` of a record (see workflow/schemas/record.schema.yaml)."""
+def _tools(filesystem: dict, workload: dict, plan) -> list[str]:
+    """The programs a trial runs: the first word of each of its commands."""
+    templates = [line for key in ("make", "mount", "inspect", "unmount", "check") for line in filesystem[key]]
+    templates += [phase["run"] for phase in workload["phases"] if "run" in phase]
+    tools = [template.split()[0] for template in templates] + workload["tools"]
+    if plan:
+        tools += [words[0] for words in (*plan.build, *plan.cold, *plan.fault, *plan.teardown)]
+        tools += [words[0] for words, _ in (*plan.readback, *plan.faulted)]
+    return sorted(set(tools))
+
+
+def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool = True) -> dict:
+    """The events of the engine as the `measurement` of a record (see workflow/schemas/record.schema.yaml).
+
+    clean: whether a cold phase began without anything of the file system in memory, as far as the lab can do that.
+    """
     result: dict = {"devices": devices, "commands": [], "phases": [], "verification": []}
     lists = {"command": "commands", "phase": "phases", "verification": "verification"}
+    lists |= {"preparation": "preparation", "awaited": "awaited"}
     for event in events:
         kind = event.pop("event")
         if kind == "clock":
@@ -207,15 +287,21 @@ def measurement(events: list[dict], devices: list[dict], clock: str) -> dict:
             options = [o for key in ("mount_options", "super_options") for o in event.pop(key).split(",")]
             result["mounted"] = {**event, "options": list(dict.fromkeys(options))}
         elif kind in lists:
-            result[lists[kind]].append(event)
-    for phase in result["phases"]:
-        phase["cold"] = _cold(phase) if phase["cache"] == "cold" else None
+            result.setdefault(lists[kind], []).append(event)
+    for phase in (*result["phases"], *result.get("preparation", [])):
+        phase["cold"] = _cold(phase, clean) if phase["cache"] == "cold" else None
     return result
 
 
-def _cold(phase: dict) -> dict:
+def _cold(phase: dict, clean: bool) -> dict:
+    if not clean:
+        why = "without root only the pages of the files leave memory, names and inodes may stay"
+        return {"method": "pages of the files dropped (posix_fadvise)", "read_bytes": 0, "proved": None, "why": why}
     if phase["device"] is None:
         return {"method": "caches dropped", "read_bytes": 0, "proved": None, "why": "no device: nothing can be cold"}
+    if "rebuilding" in phase:
+        why = "the reads of the rebuild cannot be told from those of the phase"
+        return {"method": COLD_METHOD, "read_bytes": phase["device"]["read_bytes"], "proved": None, "why": why}
     read, content = phase["device"]["read_bytes"], phase["bytes"] if phase["operation"] == "read" else 0
     share = f"{read} bytes came from the device" + (f" for {content} bytes of content" if content else "")
     return {"method": COLD_METHOD, "read_bytes": read, "proved": read > PROVED_SHARE * content, "why": share}
@@ -247,7 +333,7 @@ def status(ending: str, events: list[dict], console: str, limit_s: float) -> tup
             f"The guest's kernel panicked after {last}: {lines[-1].strip() if lines else 'see the console log'}",
         )
     if ending != "finished" or not any(event["event"] == "end" for event in events):
-        return "failed", f"The guest ended before the job did; the last thing heard was: {last}."
+        return "failed", f"The lab ended before the job did; the last thing heard was: {last}."
     return "ok", ""
 
 
@@ -259,7 +345,8 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     before that: an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written.
     """
     job, devices = render_job(trial, catalog)
-    lab = labs.get_lab(trial["lab"]).open()
+    filesystem, profile = catalog.get("filesystem", trial["filesystem"]), catalog.get("device", trial["profile"])
+    lab = labs.get_lab(trial["lab"]).open(guest=filesystem["guest"], path=filesystem.get("path", ""))
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     environment = {
         "reprofs": importlib.metadata.version("reprofs"),
@@ -270,16 +357,28 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         "job": job,
         "host": host(),
     }
+    stack, size, paths, _ = _devices(trial, catalog)
+    state, measured, console = "skipped", {}, ""
+    environment.update(host_seconds=0.0, lab=lab.environment("not started"))
     reason = obstacle(trial, catalog, lab)
-    if reason:
-        state, measured, console = "skipped", {}, ""
-        environment.update(host_seconds=0.0, lab=lab.environment("not started"))
-    else:
-        outcome = lab.run(job, time_limit_s)
+    if not reason:
+        try:
+            with conditions.watched(lab) as noted:
+                outcome = lab.run(job, time_limit_s, labs.Disks(profile, len(paths), size))
+        except labs.Obstacle as found:
+            reason = str(found)
+    if not reason:
         events, console = parse_events(outcome.output), outcome.console
         state, reason = status(outcome.ending, events, console, time_limit_s)
-        measured = measurement(events, devices, lab.clock)
-        environment.update(host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
+        measured = measurement(events, devices, lab.clock, lab.provisions)
+        if paths:
+            measured["stack"] = {
+                "name": stack.name,
+                "disks": stack.disks,
+                "initial_sync": stack.initial_sync(lab.disks_zeroed(profile)),
+                "state": stack.state,
+            }
+        environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
     record = {
         "schema": 1,
         "status": state,

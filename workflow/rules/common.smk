@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from reprofs import cli, progress
+from reprofs import cli, labs, progress
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.plan import read_config, write_plan
@@ -17,6 +17,7 @@ try:
     CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
     PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
+    LABS = {lab: labs.get_lab(lab) for lab in {t["lab"] for t in PLAN["trials"]}}
     JOBS = {
         name: hashlib.sha256(render_job(trial, CATALOG)[0].encode()).hexdigest()
         for name, trial in TRIALS.items()
@@ -26,14 +27,41 @@ except UserError as error:
     sys.exit(2)
 
 RECORDS = [f"data/raw/{STUDY}/{name}.json" for name in TRIALS]
+
+
+def guest_of(name):
+    """The manifest of the guest that a trial runs in; None in a lab without one."""
+    trial = TRIALS[name]
+    if not LABS[trial["lab"]].in_guest:
+        return None
+    return f"data/guest/{CATALOG.get('filesystem', trial['filesystem'])['guest']}.json"
+
+
+def is_alone(name):
+    """Whether a trial has a real clock, so that nothing else may run beside it."""
+    return LABS[TRIALS[name]["lab"]].exclusive
+
+
 progress.start(
-    dict(zip(map(Path, RECORDS), JOBS.values())), Path("data/guest/manifest.json")
+    {
+        Path(record): (JOBS[name], guest_of(name))
+        for record, name in zip(RECORDS, TRIALS)
+    }
 )
 
 
 wildcard_constraints:
     study=STUDY,
     trial="|".join(map(re.escape, TRIALS)),
+
+
+onstart:
+    if any(map(is_alone, TRIALS)) and "bench_slot" not in workflow.global_resources:
+        cli.fail(
+            "this study has trials with a real clock, which must run one at a time: use the profile profiles/default, "
+            "or add --resources bench_slot=1"
+        )
+        sys.exit(2)
 
 
 def trial_options(name):

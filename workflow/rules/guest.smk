@@ -1,12 +1,12 @@
-# The guest of the exact lab: engine, root image, kernel, initrd. Kept in a cache; here is only the manifest.
+# A guest of the labs: engine, root image, kernel, initrd. Kept in a cache; here is only the manifest.
 rule guest:
     input:
         "envs/guest.yaml",
         files("scripts/guest/*", "scripts/engine/*.[ch]"),
     output:
-        "data/guest/manifest.json",
+        "data/guest/{guest}.json",
     log:
-        "logs/guest.log",
+        "logs/guest-{guest}.log",
     conda:
         "../../envs/python.yaml"
     shell:

@@ -60,6 +60,26 @@ rule figures:
         "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
 
 
+rule agreement:
+    input:
+        notebook="notebooks/06-agreement.ipynb",
+        tables="data/tables/{study}",
+        results="data/results/{study}",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/06-agreement.ipynb",
+    log:
+        "logs/{study}/06-agreement.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+
+
 rule narrative:
     input:
         notebook="notebooks/05-report.ipynb",

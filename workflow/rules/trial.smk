@@ -1,7 +1,7 @@
 # One trial, one raw record. A change of the job (descriptors, seed, rules of the trial) runs the trial again, nothing else does.
 rule trial:
     input:
-        "data/guest/manifest.json",
+        lambda wildcards: guest_of(wildcards.trial) or [],
     output:
         "data/raw/{study}/{trial}.json",
     log:
@@ -9,7 +9,11 @@ rule trial:
     priority: lambda wildcards: len(TRIALS) - TRIALS[wildcards.trial]["order"]
     conda:
         "../../envs/python.yaml"
-    threads: 1
+    # A trial with a real clock has the whole host: nothing else of this run beside it, and (by the limit on bench_slot) no
+    # other such trial where a fork gives it fewer threads. The command itself waits for those of other runs.
+    threads: lambda wildcards: (workflow.cores or 1) if is_alone(wildcards.trial) else 1
+    resources:
+        bench_slot=lambda wildcards: int(is_alone(wildcards.trial)),
     params:
         job=lambda wildcards: JOBS[wildcards.trial],
         protocol=PROTOCOL,

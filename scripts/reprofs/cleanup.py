@@ -1,0 +1,322 @@
+"""Removes what killed trials left behind, and nothing else: it is found by who made it, never by its name alone.
+
+Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (labs.workplace). A folder
+that nobody holds was abandoned. It owns its loop devices (their backing files lie in it: device and inode are
+compared), the arrays, volumes and pools that consist of these alone, what is mounted from them, the processes that
+were started with its name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from reprofs.errors import UserError
+from reprofs.files import cache_folder
+
+SYS = Path("/sys")
+MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
+NEW_SECONDS = 60  # a trial needs far less from making its folder to locking it
+LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05  # linux/loop.h
+LOOP_INFO64 = "5Q4I64s64s32s2Q"
+
+
+def bases() -> list[Path]:
+    """Folders in which trials make their own ones: the temporary one, one in memory, one for large files."""
+    return list(dict.fromkeys([Path(tempfile.gettempdir()), MEMORY, cache_folder() / "work"]))
+
+
+def sweep() -> list[str]:
+    """Removes all that abandoned folders own, and the folders. Returns what was removed, a line each."""
+    said = []
+    for place in _places():
+        with _taken(place) as taken:
+            if taken:
+                said += release(place)
+                if remove(place):
+                    said.append(f"folder {place}")
+    for name, (file, _) in _loops().items():  # the folder went, its loop device did not
+        if file.endswith(" (deleted)") and _is_place(Path(file).parent) and not Path(file).parent.exists():
+            said += _release_devices({name}, set())
+    return said
+
+
+def release(place: Path) -> list[str]:
+    """Ends and removes what the folder owns, but not the folder. Returns what was removed, a line each."""
+    said = [f"process {pid} ({command})" for pid, command in _end_processes(place)]
+    loops = {name for name, (_, identity) in _loops().items() if identity in _files(place)}
+    disks, notes = set(), _notes(place)
+    for device in (note["device"] for note in notes if "device" in note):
+        if same_disk(device) and _is_listed(device):
+            disks.add(Path(device["path"]).name)
+        else:
+            said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
+    said += _release_devices(loops, disks)
+    for folder in (Path(note["folder"]) for note in notes if "folder" in note):
+        # The folder bears this place's random name, so it can be nobody else's.
+        if folder.name == place.name and folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+            said.append(f"folder {folder}")
+    return said
+
+
+def note(place: Path, **what: object) -> None:
+    """Writes down, before it is made, something outside the folder that it will own: folder=path or device=identity."""
+    with (place / "notes").open("a") as file:
+        file.write(json.dumps(what) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove(folder: Path) -> bool:
+    """Removes a folder, unless something is mounted in it: that belongs to somebody else. Its lock goes last."""
+    if not folder.is_dir() or any(point.is_relative_to(folder) for _, _, point in mounts()):
+        return False
+    for path in folder.iterdir():
+        if path.name != "owner":
+            with contextlib.suppress(OSError):
+                path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[tuple[str, str, Path]]:
+    """(major:minor, source, mount point) of every mount, in the order they were made."""
+    found = []
+    for line in table.read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        number, point, source = fields.split()[2], fields.split()[4], rest.split()[1]
+        found.append((number, *(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), word) for word in (source, point))))
+    return [(number, source, Path(point)) for number, source, point in found]
+
+
+def same_disk(device: dict) -> bool:
+    """Whether a path still is the disk it was. device: path, rdev, diskseq, size_bytes, boot (see guard.check)."""
+    try:
+        state = os.lstat(device["path"])
+        folder = SYS / "dev/block" / f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
+        size, sequence = int((folder / "size").read_text()) * 512, read(folder / "diskseq")
+    except (OSError, ValueError):
+        return False
+    now = (state.st_rdev, sequence, size, boot())
+    return now == tuple(device[key] for key in ("rdev", "diskseq", "size_bytes", "boot"))
+
+
+def _is_listed(device: dict) -> bool:
+    """Whether a disk still is one that trials may overwrite."""
+    from reprofs import guard  # it needs this module
+
+    try:
+        return any((e["path"], e["serial"]) == (device["path"], device["serial"]) for e in guard.allowed())
+    except UserError:
+        return False
+
+
+def boot() -> str:
+    """What tells this start of the kernel from all others."""
+    return read(Path("/proc/sys/kernel/random/boot_id")) or ""
+
+
+def read(path: Path) -> str | None:
+    """The text of a small file without its last line feed; None when there is none."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _places() -> Iterator[Path]:
+    found = [path for base in bases() for path in (*base.glob("reprofs-work-*"), *base.glob("reprofs-new-*"))]
+    found += [Path(file).parent for file, _ in _loops().values()]
+    yield from (path for path in dict.fromkeys(found) if _is_place(path))
+
+
+def _is_place(path: Path) -> bool:
+    return path.name.startswith(("reprofs-work-", "reprofs-new-"))
+
+
+@contextlib.contextmanager
+def _taken(place: Path) -> Iterator[bool]:
+    """Whether the folder is ours and nobody's any more; it is locked meanwhile."""
+    try:
+        state = place.lstat()
+        fresh = place.name.startswith("reprofs-new-") and time.time() - state.st_mtime < NEW_SECONDS
+        if place.is_symlink() or state.st_uid != os.geteuid() or fresh:
+            raise PermissionError
+        owner = (place / "owner").open("a" if place.name.startswith("reprofs-new-") else "r+")
+    except OSError:
+        yield False
+        return
+    with owner:
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = os.fstat(owner.fileno()).st_nlink > 0
+        except OSError:
+            taken = False
+        yield taken
+
+
+def _notes(place: Path) -> list[dict]:
+    """What the notes of a folder list; a line that was cut short was followed by nothing."""
+    notes = []
+    for line in (read(place / "notes") or "").splitlines():
+        with contextlib.suppress(ValueError):
+            notes.append(json.loads(line))
+    return notes
+
+
+def _end_processes(place: Path) -> list[tuple[int, str]]:
+    """Ends the processes that were started for a folder."""
+    mark, ended = f"REPROFS_PLACE={place}".encode(), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            continue
+        with contextlib.suppress(OSError):
+            if pid != os.getpid() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                command = read(folder / "comm") or "?"
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                ended.append((pid, command))
+        os.close(handle)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(_lives(pid) for pid, _ in ended):
+        time.sleep(0.05)
+    return ended
+
+
+def _lives(pid: int) -> bool:
+    text = read(Path(f"/proc/{pid}/stat"))
+    return bool(text) and text.rpartition(")")[2].split()[0] != "Z"
+
+
+def _files(place: Path) -> set[tuple[int, int]]:
+    """(device, inode) of the files in a folder."""
+    return {(state.st_dev, state.st_ino) for state in (path.lstat() for path in place.iterdir())}
+
+
+def _loops() -> dict[str, tuple[str, tuple[int, int]]]:
+    """name -> (backing file, its device and inode) of every loop device in use."""
+    found = {}
+    for folder in SYS.glob("block/loop*/loop"):
+        name, file = folder.parent.name, read(folder / "backing_file")
+        with contextlib.suppress(OSError), Path(f"/dev/{name}").open("rb") as device:
+            info = fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(struct.calcsize(LOOP_INFO64)))
+            number, inode = struct.unpack(LOOP_INFO64, info)[:2]
+            found[name] = (file or "", (number, inode))
+    return found
+
+
+def _above(devices: set[str]) -> list[str]:
+    """What consists of these block devices and nothing else, the highest first."""
+    found: list[str] = []
+    while True:
+        mine = devices | set(found)
+        held = {path.name for name in mine for path in (*_of(name, "holders/*"), *_of(name, f"{name}*/holders/*"))}
+        new = [name for name in held - mine if {_disk(path.name) for path in _of(name, "slaves/*")} <= mine]
+        if not new:
+            return found
+        found = new + found
+
+
+def _of(name: str, pattern: str) -> Iterator[Path]:
+    return (SYS / "class/block" / name).glob(pattern)
+
+
+def _disk(name: str) -> str:
+    """The whole disk of a partition; a disk itself."""
+    folder = (SYS / "class/block" / name).resolve()
+    return folder.parent.name if (folder / "partition").exists() else folder.name
+
+
+def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
+    """Takes down what is built on these loop devices and real disks, frees the first and wipes the second."""
+    said = []
+    if not loops | disks:
+        return said
+    above = _above(loops | disks)
+    mine = [*above, *loops, *disks]
+    numbers = {read(SYS / "class/block" / name / "dev"): name for name in mine}
+    for number, source, point in reversed(mounts()):
+        name = numbers.get(number) or next((name for name in mine if os.path.realpath(source) == f"/dev/{name}"), None)
+        if name in disks:  # a trial mounts where nobody else sees it: this is the user's
+            said.append(f"nothing of /dev/{name}, which is mounted on {point}")
+            disks = disks - {name}
+        elif name and (_run("umount", point) or _run("umount", "--lazy", point)):
+            said.append(f"mount {point}")
+    for pool in _pools(loops | disks):
+        if _run("zpool", "destroy", "-f", pool):
+            said.append(f"pool {pool}")
+    for name in above:
+        said += _stop(name)
+    for name in loops:
+        with contextlib.suppress(OSError), Path(f"/dev/{name}").open("rb") as device:
+            fcntl.ioctl(device, LOOP_CLR_FD)
+            said.append(f"loop device /dev/{name}")
+    for name in disks:
+        parts = [f"/dev/{path.parent.name}" for path in _of(name, "*/partition")]
+        if _run("wipefs", "--all", "--quiet", *parts, f"/dev/{name}"):
+            said.append(f"contents of the disk /dev/{name}")
+    deadline = time.monotonic() + 5  # a loop device goes when its last user has gone
+    while time.monotonic() < deadline and any((SYS / "block" / name / "loop").exists() for name in loops):
+        time.sleep(0.02)
+    return said
+
+
+def _stop(name: str) -> list[str]:
+    """Stops an array or a mapped volume."""
+    if name.startswith("md"):
+        return [f"md array /dev/{name}"] if _run("mdadm", "--stop", f"/dev/{name}") else []
+    mapped = read(SYS / "class/block" / name / "dm/name")
+    if not mapped:
+        return []
+    number = read(SYS / "class/block" / name / "dev")
+    links = [path for path in Path("/dev").glob("*/*") if path.is_symlink() and _number(path) == number]
+    if not _run("dmsetup", "remove", "--retry", mapped):
+        return []
+    for link in links:  # without udev nobody else removes these
+        with contextlib.suppress(OSError):
+            link.unlink()
+            link.parent.rmdir()
+    return [f"volume {mapped}"]
+
+
+def _number(path: Path) -> str:
+    """major:minor of the device that a path leads to."""
+    try:
+        number = path.stat().st_rdev
+    except OSError:
+        return ""
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _pools(devices: set[str]) -> list[str]:
+    """ZFS pools that consist of these devices and nothing else."""
+    if not shutil.which("zpool"):
+        return []
+    text = subprocess.run(["zpool", "status", "-PL"], capture_output=True, text=True).stdout
+    pools = []
+    for name, body in re.findall(r"pool: (\S+)\n(.*?)(?=\n *pool: |\Z)", text, re.DOTALL):
+        parts = {_disk(Path(path).name) for path in re.findall(r"^\s+(/dev/\S+)", body, re.MULTILINE)}
+        if parts and parts <= devices:
+            pools.append(name)
+    return pools
+
+
+def _run(*command: object) -> bool:
+    try:
+        return subprocess.run([*map(str, command)], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False

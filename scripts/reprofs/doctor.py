@@ -1,0 +1,144 @@
+"""What works on this machine: labs, the file systems and stacks that each can run, and what to do for the others.
+
+Nothing is run: the labs are asked what they would refuse. So a `yes` says that nothing known is in the way.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import textwrap
+from dataclasses import dataclass, field
+
+from reprofs import labs, trial
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.stacks import resolve
+
+WIDTH = 120
+COLUMN = 22
+APART = "-"  # this file system or stack is not made for that lab
+
+
+@dataclass
+class Findings:
+    """Answers and the sentences below them: a sentence has one number however often it is given."""
+
+    works: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def answer(self, reason: str) -> str:
+        """`yes` without a reason, otherwise what is missing (a word that fits) and the number of the sentence."""
+        if not reason:
+            return "yes"
+        sentence = reason[:1].upper() + reason[1:].rstrip(".") + "."
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+        missing = re.search(r"\b(?:has no (?:command|package|module)|is no) ([\w.+-]*\w)", sentence)
+        short = f"no {missing[1]}" if missing and len(missing[1]) < COLUMN - 9 else "no"
+        return f"{short} [{self.notes.index(sentence) + 1}]"
+
+
+class Lab:
+    """A lab of this machine as the tables see it: opened once for each guest, or the reason why it cannot be."""
+
+    def __init__(self, name: str, profiles: dict[str, dict]):
+        self.name, self.kind = name, labs.get_lab(name)
+        self._opened: dict[tuple[str, str], tuple] = {}
+        opened, self.reason = self.open()
+        refused = {profile: opened.obstacle([], [], [], data) for profile, data in profiles.items()} if opened else {}
+        # A lab takes some profiles and not others; what is in the way with every one is in the way of the lab.
+        self.profile = next((profile for profile, reason in refused.items() if not reason), next(iter(profiles), ""))
+        if opened and all(refused.values()):
+            self.reason = next(iter(refused.values()), "there is no device profile in workflow/devices: add one")
+
+    def open(self, guest: str = "base", path: str = ".") -> tuple:
+        """(lab or None, why it cannot be opened or nothing)."""
+        if (guest, path) not in self._opened:
+            try:
+                self._opened[guest, path] = (self.kind.open(guest=guest, path=path), "")
+            except UserError as error:
+                self._opened[guest, path] = (None, str(error))
+        return self._opened[guest, path]
+
+
+def names() -> list[str]:
+    """The labs that there are, the exact one first."""
+    found = [module.name for module in pkgutil.iter_modules(labs.__path__)]
+    return sorted(found, key=lambda name: (name != "exact", name))
+
+
+def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, bool]:
+    """The report as text, no line longer than 120 characters, and whether any lab works.
+
+    Raises UserError for a descriptor that does not fit its schema.
+    """
+    profiles = {name: catalog.get("device", name) for name in catalog.paths("device")}
+    found, known = Findings(), [Lab(name, profiles) for name in lab_names or names()]
+    lines = ["Labs"]
+    for lab in known:
+        answer = found.answer(lab.reason)
+        found.works |= answer == "yes"
+        clock = {"instructions": "counted instructions", "wall": "real time"}[lab.kind.clock]
+        lines.append(f"  {lab.name:28}{answer:{COLUMN}}{clock}")
+    lines += _table(
+        "File systems", catalog.paths("filesystem"), known, lambda name, lab: _filesystem(name, lab, catalog, found)
+    )
+    lines += _table("Stacks", catalog.paths("stack"), known, lambda name, lab: _stack(name, lab, catalog, found))
+    lines += ["", f"yes: nothing known is in the way.  {APART}: not made for that lab."]
+    for number, note in enumerate(found.notes, 1):
+        head = f"[{number}] "
+        lines += textwrap.wrap(note, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return "\n".join(lines), found.works
+
+
+def _table(title: str, rows, known: list[Lab], cell) -> list[str]:
+    lines = ["", f"{title:30}" + "".join(f"{lab.name:{COLUMN}}" for lab in known)]
+    lines += [f"  {row:28}" + "".join(f"{cell(row, lab):{COLUMN}}" for lab in known) for row in rows]
+    return [line.rstrip() for line in lines]
+
+
+def _filesystem(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
+    filesystem = catalog.get("filesystem", name)
+    if ("path" in filesystem) == lab.kind.provisions or lab.name not in filesystem.get("labs", [lab.name]):
+        return APART
+    return found.answer(_reason(name, "single", lab, catalog))
+
+
+def _stack(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
+    if not lab.kind.provisions:
+        return APART
+    try:
+        own = resolve(name, catalog).filesystem
+    except UserError as error:
+        return found.answer(str(error))
+    candidates = [own] if own else [fs for fs in catalog.paths("filesystem") if _takes_any_stack(fs, lab, catalog)]
+    # Any file system will do: the stack's own obstacle is the one that all of them meet.
+    reasons = [_reason(fs, name, lab, catalog) for fs in candidates]
+    return found.answer("" if "" in reasons else next(iter(reasons), "no file system of this checkout uses devices"))
+
+
+def _takes_any_stack(name: str, lab: Lab, catalog: Catalog) -> bool:
+    filesystem = catalog.get("filesystem", name)
+    usable = filesystem["device"] and "path" not in filesystem and "unavailable" not in filesystem
+    return usable and filesystem["guest"] == "base" and lab.name in filesystem.get("labs", [lab.name])
+
+
+def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
+    """Why the lab would not run this file system on this stack, or nothing."""
+    filesystem = catalog.get("filesystem", name)
+    if lab.reason or "unavailable" in filesystem:
+        return filesystem.get("unavailable", lab.reason)
+    opened, reason = lab.open(filesystem["guest"], filesystem.get("path", "."))
+    if reason:
+        return reason
+    workloads = {workload: catalog.get("workload", workload) for workload in catalog.paths("workload")}
+    # One that a stack with a fault can have too.
+    workload = next((key for key, data in workloads.items() if data["populate"]), next(iter(workloads)))
+    cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem["variants"])), "stack": stack}
+    cell |= {"profile": lab.profile, "workload": workload, "scale": "smoke"}
+    try:
+        trial.check_cell(cell, catalog)
+        return trial.obstacle(cell, catalog, opened)
+    except UserError as error:
+        return str(error)

@@ -1,0 +1,177 @@
+"""The guard of real disks: one is used only when it is on the list (config/devices.yaml), is the disk it is said to be,
+and is empty and idle. Everything is looked at before any command runs; nothing here writes to a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+from reprofs import cleanup
+from reprofs.catalog import project_root, read_yaml
+from reprofs.errors import UserError
+from reprofs.files import cache_folder
+
+LIST = "config/devices.yaml"
+SYS = Path("/sys")
+
+
+def allowed() -> list[dict]:
+    """The entries of config/devices.yaml: path, serial, size_bytes. Raises UserError when the file does not fit."""
+    return read_yaml(project_root() / LIST, "devices")["devices"]
+
+
+def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
+    """The identity of a real disk that may be used: path, serial, size_bytes, rdev, diskseq, boot.
+
+    path: as the list has it; entries: the list; sysfs: where the kernel describes devices.
+    Raises UserError, one sentence, for a disk that is not listed, missing, a symbolic link, not a whole block device,
+    of another serial or size, under the system or this checkout, mounted, held by anything, or not empty.
+    """
+    entry = next((entry for entry in entries if entry["path"] == path), None)
+    if entry is None:
+        raise UserError(f"{path} is not in {LIST}: only disks that are listed there are ever used.")
+    number = _number(path)
+    folder = sysfs / "dev/block" / number
+    if not folder.exists():
+        raise UserError(f"{path} has vanished from the kernel's list of devices: check its connection.")
+    if (folder / "partition").exists():
+        raise UserError(f"{path} is a partition: list a whole disk in {LIST}, empty and for ReproFS alone.")
+    found = serial(folder)
+    if found != entry["serial"]:
+        says = f"has the serial {found}" if found else "tells no serial"
+        raise UserError(f"{path} {says}, but {LIST} says {entry['serial']}: it is another disk, correct the list.")
+    size = int(cleanup.read(folder / "size") or 0) * 512
+    if size != entry["size_bytes"]:
+        raise UserError(f"{path} has {size} bytes, but {LIST} says {entry['size_bytes']}: correct the list.")
+    for name, where in _system().items():
+        if number in _under(name, sysfs):
+            raise UserError(f"{path} holds {where}: it is never used.")
+    whole = _number_and_parts(folder)
+    _refuse_busy(path, whole, folder)
+    _refuse_full(path, folder)
+    return {
+        **entry,
+        "rdev": os.lstat(path).st_rdev,
+        "diskseq": cleanup.read(folder / "diskseq"),
+        "boot": cleanup.boot(),
+    }
+
+
+def check_again(disk: dict, sysfs: Path = SYS) -> None:
+    """Right before a checked disk is used: it still is the same. Raises UserError when it is not."""
+    with contextlib.suppress(UserError):
+        folder = sysfs / "dev/block" / _number(disk["path"])
+        now = (os.lstat(disk["path"]).st_rdev, cleanup.read(folder / "diskseq"), serial(folder))
+        if now == (disk["rdev"], disk["diskseq"], disk["serial"]) and cleanup.same_disk(disk):
+            return
+    raise UserError(f"{disk['path']} has vanished or was replaced after it was checked: nothing was written to it.")
+
+
+def serial(folder: Path) -> str | None:
+    """The serial number of a disk, from its folder in /sys/dev/block; None when it tells none.
+
+    NVMe and MMC: device/serial; virtio: serial; SCSI and ATA: page 0x80 of the vital product data (SPC-5, 7.7.18).
+    """
+    for name in ("device/serial", "serial"):
+        if text := cleanup.read(folder / name):
+            return text
+    with contextlib.suppress(OSError):
+        return (folder / "device/vpd_pg80").read_bytes()[4:].decode("ascii", "replace").strip("\0 ") or None
+    return None
+
+
+def _number(path: str) -> str:
+    """major:minor of a block device. Raises UserError when the path is none."""
+    try:
+        state = os.lstat(path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise UserError(f"{path} is missing: connect the disk, or take it from {LIST}.") from None
+        raise UserError(f"{path} cannot be looked at: {error.strerror}.") from None
+    if stat.S_ISLNK(state.st_mode):
+        raise UserError(f"{path} is a symbolic link, which may point elsewhere tomorrow: list the device itself.")
+    if not stat.S_ISBLK(state.st_mode):
+        raise UserError(f"{path} is not a block device: correct {LIST}.")
+    return f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
+
+
+def _system() -> dict[str, str]:
+    """major:minor -> what a reader knows it by, of the file systems that must never be touched."""
+    places = {"/": "the root file system", "/boot": "/boot", "/boot/efi": "/boot/efi", "/usr": "/usr", "/var": "/var"}
+    places |= {str(project_root()): "this checkout", str(cache_folder()): "the cache", str(Path.home()): "your home"}
+    table = cleanup.mounts()
+    found: dict[str, str] = {}
+    for place, name in places.items():
+        with contextlib.suppress(OSError):
+            number = Path(place).stat().st_dev
+            found.setdefault(f"{os.major(number)}:{os.minor(number)}", name)
+            # A file system over several devices (btrfs) has a number of its own; its source is one of them.
+            above = [(point, source) for _, source, point in table if Path(place).resolve().is_relative_to(point)]
+            source = max(above, key=lambda pair: len(pair[0].parts))[1]
+            with contextlib.suppress(OSError, UserError):
+                found.setdefault(_number(os.path.realpath(source)), name)
+    return found
+
+
+def _under(number: str, sysfs: Path) -> set[str]:
+    """major:minor of a device, the disk it is a part of, and of all that it consists of."""
+    folder = (sysfs / "dev/block" / number).resolve()
+    if not folder.exists():
+        return {number}
+    found = {number}
+    if (folder / "partition").exists():
+        found |= _under(cleanup.read(folder.parent / "dev") or number, sysfs)
+    for below in folder.glob("slaves/*"):
+        found |= _under(cleanup.read(below / "dev") or number, sysfs)
+    return found
+
+
+def _number_and_parts(folder: Path) -> dict[str, str]:
+    """major:minor -> name of a disk, its partitions, and all that is built on them."""
+    folder = folder.resolve()
+    found = {cleanup.read(folder / "dev") or "": folder.name}
+    for below in (*folder.glob("holders/*"), *(path.parent for path in folder.glob("*/partition"))):
+        found |= _number_and_parts(below)
+    return found
+
+
+def _refuse_busy(path: str, whole: dict[str, str], folder: Path) -> None:
+    for number, source, point in cleanup.mounts():
+        device = os.path.realpath(source) if source.startswith("/") else ""
+        name = whole.get(number) or next((n for n in whole.values() if device == f"/dev/{n}"), None)
+        if name:
+            raise UserError(f"{path} is in use: {name} is mounted on {point}; unmount it, or take it from {LIST}.")
+    for line in (cleanup.read(Path("/proc/swaps")) or "").splitlines()[1:]:
+        if os.path.realpath(line.split()[0]) in {f"/dev/{name}" for name in whole.values()}:
+            raise UserError(f"{path} is in use: it holds swap space; end that, or take it from {LIST}.")
+    for below in (*folder.glob("holders/*"), *folder.glob("*/holders/*")):
+        raise UserError(f"{path} is in use: {below.name} is built on it; take it from {LIST}.")
+
+
+def _refuse_full(path: str, folder: Path) -> None:
+    """Holds the disk for itself while its content is looked at."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise UserError(f"{path} is in use: the kernel holds it for somebody; take it from {LIST}.") from None
+        raise UserError(f"{path} cannot be opened: {error.strerror}; check the disk and run as root.") from None
+    try:
+        try:
+            probe = subprocess.run(["blkid", "-p", "-o", "export", path], capture_output=True, text=True)
+        except OSError:
+            raise UserError("blkid is missing, without which no disk is used; install Debian's util-linux.") from None
+        tags = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
+        wipe = f"if nothing on it matters, empty it with `wipefs --all {path}`."
+        if "PTTYPE" in tags or any(folder.glob("*/partition")):
+            raise UserError(f"{path} is not empty: it has a partition table ({tags.get('PTTYPE', 'read')}); {wipe}")
+        if probe.returncode != 2:  # 2: nothing was recognised
+            kind = tags.get("TYPE") or tags.get("USAGE") or probe.stderr.strip() or "several signatures"
+            raise UserError(f"{path} is not empty: it has a signature ({kind}); {wipe}")
+    finally:
+        os.close(handle)

@@ -1,0 +1,270 @@
+"""The host lab: this machine's own kernel and clock, as root, on loop devices or on real disks listed for it.
+
+The engine runs in mount and process namespaces of its own: its mounts are seen nowhere else, and when the trial is
+killed they and all its processes end with it. Loop devices are freed by the kernel once nobody uses them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from reprofs import cleanup, guard
+from reprofs.errors import UserError
+from reprofs.files import cache_folder
+from reprofs.labs import Disks, Obstacle, Outcome, disk_files, workplace
+from reprofs.native import PATH, NativeLab
+
+HOME = Path("/run/reprofs")
+LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
+AUTOCLEAR, DIRECT_IO = 4, 16
+# Its own view of the machine: the disks by number, and what the stack's commands need.
+START = """
+mount -t tmpfs -o mode=755 reprofs /run/reprofs || exit 1
+place=$1 engine=$2
+shift 2
+i=0
+for disk; do
+    ln -s "$disk" /run/reprofs/disk$i
+    i=$((i + 1))
+done
+"$engine" run "$place/job"
+echo "engine ended: $?" >&2
+"""
+# The volume manager sees the trial's devices and no others, so it cannot meet the user's volume groups.
+LVM = """
+devices {{
+    dir="/dev" scan=["/dev", "/run/reprofs"] use_devicesfile=0
+    obtain_device_list_from_udev=0 external_device_info_source="none"
+    global_filter=[{accept} "r|.*|"]
+}}
+activation {{ udev_sync={udev} udev_rules={udev} verify_udev_operations=0 }}
+backup {{ backup=0 archive=0 }}
+global {{ event_activation=0 use_lvmpolld=0 }}
+"""
+
+
+class HostLab(NativeLab):
+    """The host lab. Needs root."""
+
+    name = "host"
+    provisions = True
+    zeroed = True
+
+    def __init__(self, path: str = ""):
+        super().__init__(path)
+        self.disks: list[dict] = []
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """Why this machine cannot run a trial that needs these (one sentence), or nothing."""
+        if os.geteuid() != 0:
+            return "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+        if profile.get("completion_ns") or profile.get("iops") or profile.get("bandwidth_mb_s"):
+            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+        if profile.get("backing") == "device" and not guard.allowed():
+            return f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
+        reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
+        missing = [module for module in modules if not reason and not has_module(module)]
+        return reason or (f"This machine's kernel has no module {missing[0]}: choose the lab vm." if missing else "")
+
+    @classmethod
+    def disks_zeroed(cls, profile: dict) -> bool:
+        """Whether disks of this profile read as zeros before a trial writes to them."""
+        return profile.get("backing", "memory") != "device"
+
+    @staticmethod
+    def device_path(i: int) -> str:
+        """Where device `i` is, counted from 0."""
+        return f"{HOME}/disk{i}"
+
+    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+        """Give the engine this job, with these disks, and wait until it ended, at most `time_limit_s` seconds.
+
+        Raises Obstacle, before anything is written, when the disks cannot be had or a name of the stack is taken.
+        """
+        disks = disks or Disks()
+        backing = disks.profile.get("backing", "memory")
+        with workplace({"memory": cleanup.MEMORY, "file": cache_folder() / "work"}.get(backing)) as place:
+            try:
+                self._refuse_taken_names(job)
+                with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
+                    (place / "job").write_text(_without_present_modules(job))
+                    tools = self._tools(place, job)
+                    outcome = self._run(self._command(place), place, time_limit_s, "as it was", **tools)
+                    outcome.console += said()
+                    return outcome
+            finally:
+                cleanup.release(place)
+
+    def environment(self, start: str) -> dict:
+        """The `lab` part of a raw record."""
+        names = ("backing", "direct_io", "serial", "size_bytes")  # not where a device happens to be today
+        devices = [{name: disk[name] for name in names if name in disk} for disk in self.disks]
+        return {**super().environment(start), "devices": devices}
+
+    def _command(self, place: Path) -> list[str]:
+        HOME.mkdir(exist_ok=True)  # stays, empty: removing it would unmount it in a trial of somebody else
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        return [*apart, "sh", "-c", START, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
+
+    def _tools(self, place: Path, job: str) -> dict[str, str]:
+        """Environment variables for the tools of stacks."""
+        udev = Path("/run/udev/control").exists()
+        accept = "".join(f'"a|^{path}$|", ' for path in [f"{HOME}/disk[0-9]+", *_arrays(job)])
+        (place / "lvm").mkdir()
+        (place / "lvm/lvm.conf").write_text(LVM.format(accept=accept, udev=int(udev)))
+        return {"LVM_SYSTEM_DIR": str(place / "lvm")} | ({} if udev else {"MDADM_NO_UDEV": "1", "DM_DISABLE_UDEV": "1"})
+
+    @staticmethod
+    def _refuse_taken_names(job: str) -> None:
+        """Stacks have fixed names, so that a job is the same in every run; here they must be free. Raises Obstacle."""
+        hint = "which the stack would make, exists: remove or rename it, or choose the lab vm."
+        for path in [*_arrays(job), *sorted(set(re.findall(r"/dev/mapper/[\w.-]+", job)))]:
+            if Path(path).exists() or (cleanup.SYS / "block" / Path(path).name).exists():
+                raise Obstacle(f"{path}, {hint}")
+        for line in job.splitlines():
+            words = [field[4:] for field in line.split("\t") if field.startswith("arg=")]
+            if words[:1] == ["vgcreate"]:
+                mapped = [path.name.partition("-")[0] for path in Path("/dev/mapper").glob("*-*")]
+                names = [word for word in words[1:] if not word.startswith(("-", "/"))]
+                taken = [name for name in names if name in mapped or Path("/dev", name).exists()]
+                if taken:
+                    raise Obstacle(f"The volume group {taken[0]}, {hint}")
+        for pool in set(re.findall(r"\bzpool export ([\w.-]+)", job.replace("\targ=", " "))):
+            if _exists(["zpool", "list", "-H", pool]):
+                raise Obstacle(f"The pool {pool}, {hint}")
+
+    @contextlib.contextmanager
+    def _disks(self, place: Path, backing: str, disks: Disks) -> Iterator[list[dict]]:
+        """The devices of a trial: path and what is known of them. They are held open meanwhile."""
+        with contextlib.ExitStack() as held:
+            found = []
+            if disks.count and backing == "device":
+                found = _real_disks(disks)
+                for disk in found:
+                    with _as_obstacle():
+                        guard.check_again(disk)
+                    cleanup.note(place, device=disk)
+                    held.callback(os.close, os.open(disk["path"], os.O_RDONLY | os.O_CLOEXEC))
+            elif disks.count:
+                for path in disk_files(place, disks):
+                    device, handle = _attach(path, direct=backing == "file")
+                    held.callback(os.close, handle)
+                    direct = cleanup.read(cleanup.SYS / "block" / device.name / "loop/dio") == "1"
+                    found.append({"path": str(device), "backing": backing, "direct_io": direct})
+            yield found
+
+
+@contextlib.contextmanager
+def _kernel_log() -> Iterator[Callable[[], str]]:
+    """Gives a function that returns what the kernel has said since. Source: Documentation/ABI/testing/dev-kmsg."""
+    try:
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # a container may not let its root read it
+        yield lambda: ""
+        return
+
+    def said() -> str:
+        lines = []
+        while True:
+            try:
+                lines.append(os.read(log, 8192).decode(errors="replace").partition(";")[2].splitlines()[0])
+            except BrokenPipeError:  # it said more than it keeps
+                continue
+            except OSError:
+                return "".join(f"kernel: {line}\n" for line in lines)
+
+    try:
+        os.lseek(log, 0, os.SEEK_END)
+        yield said
+    finally:
+        os.close(log)
+
+
+def has_module(name: str) -> bool:
+    """Whether the kernel has a module, built in, loaded or to be loaded."""
+    if _is_present(name):
+        return True
+    builtin = cleanup.read(Path("/lib/modules", os.uname().release, "modules.builtin")) or ""
+    if re.search(rf"/{re.sub('[-_]', '[-_]', name)}\.ko", builtin):
+        return True
+    return _exists(["modprobe", "--dry-run", "--quiet", name])
+
+
+def _is_present(name: str) -> bool:
+    """Whether a module is there without loading it."""
+    known = (cleanup.read(Path("/proc/filesystems")) or "").split()
+    return name in known or (cleanup.SYS / "module" / name.replace("-", "_")).exists()
+
+
+def _without_present_modules(job: str) -> str:
+    """The job without the loading of what the kernel has: a machine may have all of it built in, and no modprobe."""
+    load = re.compile(r"^exec\tstage=module\t(?:.*\t)?arg=modprobe\targ=(\S+)$")
+    lines = (line for line in job.splitlines() if not ((found := load.match(line)) and _is_present(found[1])))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _arrays(job: str) -> list[str]:
+    """The MD arrays that a job names."""
+    return sorted(set(re.findall(r"/dev/md(?:\d+|/[\w.-]+)", job)))
+
+
+def _exists(command: list[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, env={**os.environ, "PATH": PATH}).returncode == 0
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _as_obstacle() -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise Obstacle(str(error)) from None
+
+
+def _real_disks(disks: Disks) -> list[dict]:
+    """The first disks of the list, each checked. Raises Obstacle."""
+    with _as_obstacle():
+        entries = guard.allowed()
+        if len(entries) < disks.count:
+            needed = f"The trial needs {disks.count} of the real disks"
+            raise UserError(f"{needed}, but {guard.LIST} lists {len(entries)}: add more.")
+        found = [guard.check(entry["path"], entries) for entry in entries[: disks.count]]
+        for disk in found:
+            if disk["size_bytes"] < disks.size_mib << 20:
+                raise UserError(f"{disk['path']} is smaller than the {disks.size_mib} MiB that the trial needs.")
+    return [{**disk, "backing": "device"} for disk in found]
+
+
+def _attach(file: Path, direct: bool) -> tuple[Path, int]:
+    """A new loop device over a file, and an open handle: the kernel frees the device when its last user closes it."""
+    flags = AUTOCLEAR | (DIRECT_IO if direct else 0)
+    try:
+        with Path("/dev/loop-control").open("rb") as control, file.open("r+b") as backing:
+            for _ in range(100):
+                device = Path(f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}")
+                handle = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+                info = struct.pack(cleanup.LOOP_INFO64, *[0] * 8, flags, *[bytes(64)] * 2, bytes(32), 0, 0)
+                try:
+                    fcntl.ioctl(handle, LOOP_CONFIGURE, struct.pack("II", backing.fileno(), 0) + info + bytes(64))
+                    return device, handle
+                except OSError as error:
+                    os.close(handle)
+                    if error.errno != errno.EBUSY:  # somebody else was faster
+                        raise
+    except OSError as error:
+        hint = "load the module loop, or choose the lab vm."
+        raise Obstacle(f"This machine gives no loop device: {error.strerror}; {hint}") from None
+    raise Obstacle("This machine gives no free loop device: detach some, or choose the lab vm.")
+
+
+Lab = HostLab

@@ -1,0 +1,71 @@
+"""The mount lab: an existing directory on this machine's clock. Nothing is made or mounted, and it needs no root.
+
+Everything happens in one fresh sub-directory, which is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reprofs import cleanup
+from reprofs.catalog import project_root
+from reprofs.labs import Disks, Obstacle, Outcome, job_text, workplace
+from reprofs.native import NativeLab
+
+MOUNTPOINT = "/run/reprofs/mnt"  # stands for the sub-directory in a job, which so is the same in every run
+
+
+class MountLab(NativeLab):
+    """The mount lab for one directory, given as in a descriptor: absolute, from ~, or from the checkout."""
+
+    name = "mount"
+    provisions = False
+    zeroed = False
+
+    def __init__(self, path: str = ""):
+        super().__init__(path)
+        self.folder = project_root() / Path(path).expanduser()
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """Why a trial that needs these cannot run in this directory (one sentence), or nothing."""
+        if not self.folder.is_dir():
+            return f"The directory {self.path} does not exist: mount it, or correct path in the file system's file."
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            return f"The directory {self.path} cannot be written: ask for the right to, or choose one below it."
+        return super().obstacle(packages, commands, [], profile)
+
+    @classmethod
+    def disks_zeroed(cls, profile: dict) -> bool:
+        """There are no disks."""
+        return False
+
+    @staticmethod
+    def device_path(i: int) -> str:
+        """There are no devices."""
+        raise AssertionError("the mount lab has no devices")
+
+    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+        """Give the engine this job in a fresh sub-directory and wait until it ended, at most `time_limit_s` seconds.
+
+        Raises Obstacle when the sub-directory cannot be made.
+        """
+        with workplace() as place:
+            folder = self.folder.resolve() / place.name
+            cleanup.note(place, folder=str(folder))
+            try:
+                try:
+                    folder.mkdir()
+                except OSError as error:
+                    raise Obstacle(f"The directory {self.path} cannot be written: {error.strerror}.") from None
+                (place / "job").write_text(job.replace(MOUNTPOINT, job_text(folder)))
+                return self._run([str(self.engine), "run", str(place / "job")], place, time_limit_s, "as it was")
+            finally:
+                cleanup.release(place)
+
+    def environment(self, start: str) -> dict:
+        """The `lab` part of a raw record."""
+        return {**super().environment(start), "path": self.path}
+
+
+Lab = MountLab

@@ -1,0 +1,151 @@
+"""The vm lab: the guest of the exact lab on a real clock, with several processors and disks in files. It needs no root.
+
+KVM if a guest really boots with it, else emulation with a thread for every processor: slower, and said in every record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+from reprofs import cleanup
+from reprofs.errors import UserError
+from reprofs.files import cache_folder, write_text
+from reprofs.labs import Disks, Obstacle, Outcome, disk_files, job_line, workplace
+from reprofs.qemu import GuestLab, Machine, MachineError
+
+PROCESSORS = 4  # at most
+PROBE_S = 20  # a guest with KVM is up in two or three
+SLOT_FUNCTIONS = 8  # disks in one slot of the PCI bus, which has about 30
+# The tick counter can be trusted under KVM and under emulation; reading any other clock costs a hundred times more.
+# no_timer_check: on a busy host the kernel may take its emulated timer for broken, and panics.
+APPEND = (
+    "console=ttyS0,115200 quiet loglevel=4 tsc=reliable nowatchdog no_timer_check oops=panic panic=-1 reprofs_lab=vm"
+)
+
+
+class VmLab(GuestLab):
+    """The vm lab for one guest. accelerator: "kvm", "tcg", or "" to find out which works."""
+
+    name = "vm"
+    clock = "wall"
+    clock_text = "the guest's clock, which keeps the host's time"
+    exclusive = True
+
+    def __init__(self, manifest: dict, cache: Path, accelerator: str = ""):
+        super().__init__(manifest, cache)
+        self.accelerator = accelerator
+        self.processors = min(PROCESSORS, len(os.sched_getaffinity(0)))
+        self.disks = Disks()
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """Why this lab cannot run a trial that needs these (one sentence), or nothing."""
+        if profile.get("completion_ns"):
+            return "The vm lab cannot model completion_ns: choose a profile without it, such as file, or the lab exact."
+        if profile.get("backing", "memory") == "device":
+            return "The vm lab keeps its disks in files: choose the profile file, or the lab host for real disks."
+        return super().obstacle(packages, commands, modules, profile)
+
+    @staticmethod
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
+        """Job lines after which the disks are there."""
+        if not disks:
+            return []
+        modules = ("virtio_pci", "virtio_blk")
+        return [job_line("exec", ("stage", "module"), ("arg", "modprobe"), ("arg", module)) for module in modules]
+
+    @staticmethod
+    def device_path(i: int) -> str:
+        """Where device `i` is, counted from 0."""
+        letters = chr(ord("a") + i % 26)
+        return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"
+
+    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+        """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
+
+        The seconds are the host's and count from the start of the guest. Raises UserError when the job is too long,
+        Obstacle when QEMU does not start or there is no room for the disks; everything after that is an Outcome.
+        """
+        text = self._text(job)
+        if not self.accelerator:
+            self.accelerator = "kvm" if self._kvm_works() else "tcg"
+        self.disks = disks or Disks()
+        in_memory = self.disks.count and self.disks.profile.get("backing", "memory") == "memory"
+        with workplace(cleanup.MEMORY if in_memory else cache_folder() / "work") as place:
+            disk_files(place, self.disks)
+            self._write_job(place, text)
+            began = time.monotonic()
+            try:
+                with contextlib.closing(Machine(self._command(place), place)) as machine:
+                    ending = machine.wait_for_end(began + time_limit_s)
+            except MachineError as error:
+                raise Obstacle(f"The guest cannot be started: {error}.") from None
+            return self._outcome(place, ending, "cold boot", began)
+
+    def environment(self, start: str) -> dict:
+        """The `lab` part of a raw record."""
+        return {**super().environment(start), "accelerator": self.accelerator, "processors": self.processors}
+
+    def _options(self) -> list[str]:
+        """What the machine is, without names of files."""
+        return [
+            *("-name", "reprofs"),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+            *("-M", "pc,nvdimm=on", "-cpu", "max", "-smp", str(self.processors)),
+            *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
+            *("-accel", "kvm" if self.accelerator == "kvm" else "tcg,thread=multi", "-rtc", "base=2020-01-01"),
+            *(
+                "-object",
+                f"memory-backend-file,id=root,share=on,readonly=on,mem-path=<root>,size={self.manifest['root']['bytes']}",
+            ),
+            *("-device", "nvdimm,memdev=root,unarmed=on"),
+            *("-device", "pvpanic"),
+            *self._channels(),
+            *self._drives(),
+            *("-kernel", "<vmlinuz>", "-initrd", "<initrd>", "-append", APPEND),
+        ]
+
+    def _drives(self) -> list[str]:
+        """The disks: raw sparse files. One in memory needs the page cache; one in a file must not profit from it."""
+        profile = self.disks.profile
+        cache = "none" if profile.get("backing", "memory") == "file" else "writeback"
+        drive = f"if=none,format=raw,cache={cache},discard=unmap,werror=report,rerror=report"
+        if profile.get("iops"):
+            drive += f",throttling.iops-total={profile['iops']}"
+        if profile.get("bandwidth_mb_s"):
+            drive += f",throttling.bps-total={profile['bandwidth_mb_s'] << 20}"
+        options = []
+        for i in range(self.disks.count):
+            address = f"{2 + i // SLOT_FUNCTIONS:#x}.{i % SLOT_FUNCTIONS}"
+            options += ["-drive", f"{drive},id=disk{i},file=<place>/disk{i}"]
+            options += ["-device", f"virtio-blk-pci,drive=disk{i},serial=disk{i},addr={address},multifunction=on"]
+        return options
+
+    def _kvm_works(self) -> bool:
+        """Whether a guest boots with KVM on this machine: the device may be there and guests hang all the same.
+
+        Tried once for every start of the machine and version of QEMU.
+        """
+        if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+            return False
+        path = self.cache / "kvm.json"
+        key = {"boot": cleanup.boot(), "qemu": self.version}
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError, ValueError):
+                known = json.loads(path.read_text())
+                if {name: known[name] for name in key} == key:
+                    return known["works"]
+            try:
+                ending = VmLab(self.manifest, self.cache, "kvm").run("clock\n", PROBE_S).ending
+            except UserError:
+                ending = "lost"
+            write_text(path, json.dumps({**key, "works": ending == "finished"}))
+            return ending == "finished"
+
+
+Lab = VmLab

@@ -1,0 +1,309 @@
+"""What the labs share that run a trial in a QEMU guest: the guest's files, the QEMU process and its control socket."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from reprofs.catalog import project_root
+from reprofs.errors import UserError
+from reprofs.files import cache_folder
+from reprofs.labs import Outcome, end_with_parent
+
+JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
+BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
+
+
+class MachineError(Exception):
+    """QEMU did not do what it was asked."""
+
+
+class GuestLab:
+    """A lab whose trials run in a guest.
+
+    manifest: as reprofs.guest.build returns it; cache: the folder it was built in. Raises UserError when QEMU or a file
+    of the guest is missing.
+    """
+
+    name = ""
+    clock_text = ""  # what a reader should know of the clock
+    parts: tuple[str, ...] = ("root", "vmlinuz", "initrd")  # files of the guest that it uses
+    in_guest = True
+    provisions = True
+    seeds = True
+    zeroed = True
+
+    def __init__(self, manifest: dict, cache: Path):
+        self.manifest, self.cache = manifest, Path(cache)
+        self.files = {part: self.cache / manifest[part]["file"] for part in self.parts}
+        for part, path in self.files.items():
+            if not path.exists() or path.stat().st_size != manifest[part]["bytes"]:
+                raise UserError(f"the guest's {part} {path} is missing or cut; build the guest again")
+        self.qemu = shutil.which("qemu-system-x86_64")
+        if self.qemu is None:
+            raise UserError(
+                f"qemu-system-x86_64 is missing, which runs the {self.name} lab; "
+                "install the Debian package qemu-system-x86"
+            )
+        self.version = _qemu_version(self.qemu)
+        self.packages = manifest["packages"]
+
+    @classmethod
+    def open(cls, guest: str = "base", path: str = "") -> GuestLab:
+        """The lab of this checkout with the guest of that name. Raises UserError without it."""
+        return cls(read_manifest(guest), cache_folder())
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """Why this lab cannot run a trial that needs these (one sentence), or nothing.
+
+        The guest's commands and modules come from its packages, so only those are asked for.
+        """
+        for package in packages:
+            if package not in self.packages:
+                return f"The guest has no package {package}: add it to envs/guest.yaml."
+        return ""
+
+    @classmethod
+    def disks_zeroed(cls, profile: dict) -> bool:
+        """Whether disks of this profile read as zeros before a trial writes to them."""
+        return cls.zeroed
+
+    def environment(self, start: str) -> dict:
+        """The `lab` part of a raw record: everything that fixes the numbers, by digest."""
+        digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
+        command = [re.sub("<[a-z]+>", lambda found: digests[found[0]], option) for option in self._options()]
+        return {
+            "name": self.name,
+            "clock": self.clock_text,
+            "start": start,
+            "qemu": self.version,
+            "command": ["qemu-system-x86_64", *command],
+            "kernel": self.manifest["kernel"],
+            "image_sha256": self.manifest["root"]["sha256"],
+            "kernel_sha256": self.manifest["vmlinuz"]["sha256"],
+            "initrd_sha256": self.manifest["initrd"]["sha256"],
+            "engine_sha256": self.manifest["engine_sha256"],
+            **({"gate_sha256": self.manifest["gate"]["sha256"]} if "gate" in self.files else {}),
+            "lock_sha256": self.manifest["lock_sha256"],
+            "packages": self.manifest["packages"],
+        }
+
+    def _options(self) -> list[str]:
+        """What the machine is, without names of files."""
+        raise NotImplementedError
+
+    def _command(self, place: Path) -> list[str]:
+        names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
+            "<place>": str(place)
+        }
+        return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
+
+    def _channels(self) -> list[str]:
+        """How a job gets in and what is said gets out."""
+        return [
+            *("-fw_cfg", "name=opt/org.reprofs.size,file=<place>/size"),
+            *("-fw_cfg", "name=opt/org.reprofs.job,file=<place>/job"),
+            *("-serial", "file:<place>/console", "-serial", "file:<place>/output"),
+        ]
+
+    def _text(self, job: str) -> bytes:
+        """The job as it is handed in. Raises UserError when it is too long."""
+        text = job.encode()
+        if len(text) > JOB_BYTES:
+            raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
+        return text
+
+    def _write_job(self, place: Path, text: bytes) -> None:
+        (place / "size").write_bytes(b"%08d\n" % len(text))
+        (place / "job").write_bytes(text.ljust(JOB_BYTES, b"\0"))
+
+    def _outcome(self, place: Path, ending: str, start: str, began: float) -> Outcome:
+        """What is in `place` after the machine has ended."""
+        output = (place / "output").read_bytes()
+        console = (place / "console").read_text(errors="replace").replace("\r\n", "\n")
+        if re.search(rb'^\{"event": ?"end".*\n', output, re.MULTILINE):
+            ending = "finished"
+        elif "Kernel panic" in console:
+            ending = "panic"
+        return Outcome(ending, output, console, self.environment(start), time.monotonic() - began)
+
+
+def read_manifest(guest: str) -> dict:
+    """The manifest of this checkout's guest of that name. Raises UserError when it was not built."""
+    path = project_root() / "data" / "guest" / f"{guest}.json"
+    if not path.exists():
+        raise UserError(f"there is no guest yet ({path} is missing): run `reprofs guest --output {path}` first")
+    return json.loads(path.read_text())
+
+
+class Machine:
+    """One QEMU process and its control socket (QMP: JSON lines).
+
+    place: a private folder for its files; gate: the library that makes the clock of the exact lab exact.
+    """
+
+    def __init__(self, command: list[str], place: Path, gate: Path | None = None, incoming: bool = False):
+        address = str(place / "qmp")
+        command = [
+            *command,
+            "-qmp",
+            f"unix:{address},server=on,wait=off",
+            *(["-incoming", "defer"] if incoming else []),
+        ]
+        self.place = place
+        self.shutdown = ""
+        self.panicked = False
+        self.socket = None
+        self.note = place / "gate.note" if gate else None
+        environment = {**os.environ, "REPROFS_PLACE": str(place)}  # by this the clean-up knows it
+        if gate:  # it leaves a note once it has found the processor's thread
+            environment |= {"LD_PRELOAD": str(gate), "REPROFS_GATE": str(self.note)}
+        with (place / "qemu").open("w") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent, env=environment
+            )
+        try:
+            self._connect(address)
+        except BaseException:
+            self.end()
+            raise
+
+    def _connect(self, address: str) -> None:
+        deadline = time.monotonic() + 60
+        self.socket = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                self.socket.connect(address)
+                break
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise self._error("QEMU did not start") from None
+                time.sleep(0.01)
+        self.received = b""
+        self._receive(deadline)  # the greeting
+        self.call("qmp_capabilities")
+        while self.note and not self.note.exists():
+            if time.monotonic() > deadline:
+                raise UserError(
+                    "the exact lab does not know this version of QEMU: its clock would not be exact (the thread of the "
+                    "processor was not found); use QEMU 7.2 to 10.0"
+                )
+            time.sleep(0.01)
+
+    def call(self, name: str, **arguments: object) -> object:
+        """Carry out a QMP command, return its answer."""
+        try:
+            self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
+        except OSError:
+            raise self._error(f"QEMU is gone at {name}") from None
+        while True:
+            message = self._receive(time.monotonic() + 60)
+            if "error" in message:
+                raise self._error(f"{name}: {message['error']['desc']}")
+            if "return" in message:
+                return message["return"]
+
+    def wait_for_pause(self, deadline: float) -> None:
+        """Until the guest says that it has started."""
+        while not self.panicked:
+            try:
+                self._receive(deadline)
+            except TimeoutError:
+                raise self._error(f"it did not start within {BOOT_LIMIT_S} s") from None
+            if self.shutdown:
+                raise self._error("it ended while starting")
+        self.panicked = False
+
+    def wait_for_end(self, deadline: float) -> str:
+        """Until the machine ended; "lost" (it powered off), "panic" or "timeout"."""
+        while not self.shutdown and not self.panicked:
+            try:
+                self._receive(deadline)
+            except TimeoutError:
+                return "timeout"
+            except MachineError:
+                break  # QEMU itself died: its console says no more
+        return "panic" if self.panicked or self.shutdown == "guest-reset" else "lost"
+
+    def save(self, path: Path) -> None:
+        """Save the paused machine, without what is shared memory, to a file."""
+        self._share()
+        whole, partial = (shlex.quote(str(name)) for name in (path, path.with_suffix(".partial")))
+        # QEMU does not see how cat ends: only what cat wrote in full gets the name.
+        self.call("migrate", uri=f"exec:cat > {partial} && mv {partial} {whole} || rm -f {partial}")
+        self._migrated()
+        while path.with_suffix(".partial").exists():
+            time.sleep(0.01)
+        if not path.exists():
+            raise self._error(f"{path} could not be written")
+
+    def restore(self, path: Path) -> None:
+        """Load what `save` saved; the machine stays paused."""
+        self._share()
+        self.call("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
+        self._migrated()
+
+    def end(self) -> None:
+        """Kill QEMU, if it still runs."""
+        if self.socket:
+            self.socket.close()
+        self.process.kill()
+        self.process.wait()
+
+    close = end
+
+    def _share(self) -> None:
+        self.call("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
+        self.call("migrate-set-parameters", **{"max-bandwidth": 1 << 40})  # the default is that of a slow network
+
+    def _migrated(self) -> None:
+        deadline = time.monotonic() + BOOT_LIMIT_S
+        while (status := self.call("query-migrate").get("status")) != "completed":
+            if status == "failed" or time.monotonic() > deadline:
+                raise self._error(f"QEMU's migration {status}")
+            time.sleep(0.01)
+
+    def _receive(self, deadline: float) -> dict:
+        """The next message; events are noted. Raises TimeoutError at the deadline, MachineError without QEMU."""
+        while b"\n" not in self.received:
+            self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                data = self.socket.recv(65536)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise self._error("QEMU ended")
+            self.received += data
+        line, _, self.received = self.received.partition(b"\n")
+        message = json.loads(line)
+        if message.get("event") == "SHUTDOWN":
+            self.shutdown = message["data"]["reason"]
+        elif message.get("event") == "GUEST_PANICKED":
+            self.panicked = True
+        return message
+
+    def _error(self, text: str) -> MachineError:
+        """An error with the last words of QEMU and of the guest."""
+        words = []
+        for name in ("qemu", "console"):
+            with contextlib.suppress(OSError):
+                words += (self.place / name).read_text(errors="replace").strip().splitlines()[-1:]
+        return MachineError("; ".join([text, *words]))
+
+
+@functools.cache
+def _qemu_version(qemu: str) -> str:
+    text = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"version (\S+)", text)
+    if not found:
+        raise UserError(f"{qemu} does not tell its version; reinstall the Debian package qemu-system-x86")
+    return found[1]

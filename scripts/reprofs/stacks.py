@@ -1,0 +1,209 @@
+"""Stacks of block devices: from `md-raid6+lvm@12` to the commands that build, read back, break and take it down.
+
+A file in workflow/stacks is one layer. A layer gets devices from below (the disks, or what the layer below made) and
+hands devices to the layer above, or to the file system.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, field
+
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+
+_DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2": lambda n: n / 2, "1": lambda n: 1}
+
+
+def expand(command: str, values: dict[str, str], where: str) -> list[str]:
+    """`command` as a list of words, with {placeholders} filled in; a value of several words becomes several words.
+
+    Raises UserError naming `where` for an unknown placeholder or unbalanced quotes.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"{where}: '{command}' cannot be split into words: {error}.") from None
+    result: list[str] = []
+    for word in words:
+        if word.startswith("{") and word.endswith("}") and word[1:-1] in values:
+            result += shlex.split(values[word[1:-1]])
+        else:
+            result.append(fill(word, values, where))
+    return result
+
+
+def fill(text: str, values: dict[str, str], where: str) -> str:
+    """`text` with its {placeholders} filled in. Raises UserError naming `where` for an unknown one."""
+    try:
+        return text.format_map(values)
+    except (KeyError, ValueError, IndexError):
+        known = ", ".join("{" + name + "}" for name in values)
+        raise UserError(f"{where}: '{text}' has an unknown placeholder; known: {known}.") from None
+
+
+@dataclass
+class Layer:
+    """One layer with its placeholders; `count` devices come from below, `devices` go up."""
+
+    name: str
+    descriptor: dict
+    count: int
+    devices: int
+
+    def values(self, below: list[str], assume_clean: bool) -> dict[str, str]:
+        """Placeholder -> text, for `count` devices from below."""
+        half = self.count // 2
+        mirrors = " ".join(f"mirror {a} {b}" for a, b in zip(below[::2], below[1::2], strict=False))
+        return {
+            "disks": " ".join(below),
+            "count": str(self.count),
+            "others": " ".join(below[:-1]),
+            "others_count": str(self.count - 1),
+            "last": below[-1],
+            "first_half": " ".join(below[:half]),
+            "second_half": " ".join(below[half:]),
+            "half_count": str(half),
+            "mirrors": mirrors,
+            "clean": "--assume-clean" if assume_clean else "",
+            **{f"disk{i}": path for i, path in enumerate(below)},
+        }
+
+
+@dataclass
+class Stack:
+    """A stack with its number of disks. name: as normalised; family: without the number of disks."""
+
+    name: str
+    family: str
+    title: str
+    disks: int
+    filesystem: str
+    state: str
+    layers: list[Layer]
+    disk_share: float  # how many disks' worth of data the file system gets
+
+    def disk_mib(self, device_mib: int) -> int:
+        """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
+        least = max(layer.descriptor["least_mib"] for layer in self.layers)
+        return max(math.ceil(device_mib / self.disk_share), least) if self.disks > 1 else device_mib
+
+    def initial_sync(self, assume_clean: bool) -> str:
+        """Words for the record: is the redundancy complete before the file system is made, and why."""
+        commands = [command for layer in self.layers for command in layer.descriptor["build"]]
+        if not any("{clean}" in command for command in commands):
+            return "none needed" if not self.filesystem else "none needed: the file system writes its own redundancy"
+        return "assumed clean: the disks read as zeros" if assume_clean else "finished before the file system was made"
+
+
+def resolve(spec: str, catalog: Catalog) -> Stack:
+    """The stack of a specification `layer+layer@disks`, lower layers first.
+
+    Raises UserError for an unknown layer, a number of disks that a layer cannot have, or layers that do not fit.
+    """
+    family, _, number = spec.partition("@")
+    names = family.split("+")
+    descriptors = [catalog.get("stack", name) for name in names]
+    if number and not number.isdecimal():
+        raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
+    default = descriptors[0]["disks"]["default"]
+    count = int(number) if number else default
+    layers, share = [], 1.0
+    incoming = count
+    for name, descriptor in zip(names, descriptors, strict=True):
+        _check_count(spec, name, descriptor, incoming, lowest=name == names[0])
+        if descriptor["filesystem"] and name != names[-1]:
+            raise UserError(
+                f"stack {spec}: {name} belongs to {descriptor['filesystem']}: it can only be the last layer."
+            )
+        outgoing = sum(incoming if device == "{disks}" else 1 for device in descriptor["devices"])
+        share *= _DATA[descriptor["data"]](incoming) / incoming
+        layers.append(Layer(name, descriptor, incoming, outgoing))
+        incoming = outgoing
+    faults = [layer for layer in layers if "fault" in layer.descriptor]
+    if len(faults) > 1:
+        raise UserError(
+            f"stack {spec}: only one layer may have a fault, and these have: {', '.join(f.name for f in faults)}."
+        )
+    titles = [descriptor["title"] for descriptor in descriptors[::-1]]
+    return Stack(
+        name=family if count == default else f"{family}@{count}",
+        family=family,
+        title=" over ".join(titles) + (f", {count} disks" if count > 1 else ""),
+        disks=count,
+        filesystem=descriptors[-1]["filesystem"],
+        state=faults[0].descriptor["fault"]["state"] if faults else "healthy",
+        layers=layers,
+        disk_share=share * count,
+    )
+
+
+def _check_count(spec: str, name: str, descriptor: dict, count: int, lowest: bool) -> None:
+    limits = descriptor["disks"]
+    what = "disks" if lowest else "devices from the layer below"
+    if limits["only"] and count != limits["default"]:
+        raise UserError(f"stack {spec}: {name} takes {limits['default']} {what}, not {count}.")
+    if not limits["least"] <= count <= 32 or count % limits["multiple_of"]:
+        step = f" and a multiple of {limits['multiple_of']}" if limits["multiple_of"] > 1 else ""
+        raise UserError(f"stack {spec}: {name} takes {limits['least']} to 32 {what}{step}, not {count}.")
+
+
+@dataclass
+class Commands:
+    """The commands of a stack on given disks; every list is in the order of execution.
+
+    packages, modules: what they need; build, fault, teardown: commands (lists of words); readback, faulted: (command,
+    expressions that its output must match), before and after the fault; resync: files that say idle once the
+    redundancy is complete; rebuild: the same for a spare, or empty; cold: makes the layers forget what they keep in
+    memory; devices, layout: for the file system.
+    """
+
+    devices: list[str]
+    layout: str = ""
+    packages: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    build: list[list[str]] = field(default_factory=list)
+    resync: list[str] = field(default_factory=list)
+    readback: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    cold: list[list[str]] = field(default_factory=list)
+    fault: list[list[str]] = field(default_factory=list)
+    faulted: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    rebuild: str = ""
+    teardown: list[list[str]] = field(default_factory=list)
+
+
+def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str) -> Commands:
+    """What to run for `stack` on the device files `disks`. Raises UserError for a bad placeholder in a layer's file."""
+    made = Commands(disks)
+    for layer in stack.layers:
+        where, descriptor = f"stack {layer.name}", layer.descriptor
+        values = {**layer.values(made.devices, assume_clean), "mountpoint": mountpoint}
+
+        def lines(templates: list[str], values=values, where=where) -> list[list[str]]:
+            return [expand(template, values, where) for template in templates]
+
+        def checks(items: list[dict], values=values, where=where) -> list[tuple[list[str], list[str]]]:
+            # Expressions have braces of their own: only {count} and its like are filled in, by name.
+            return [(expand(item["run"], values, where), [_regex(e, values) for e in item["expect"]]) for item in items]
+
+        fault = descriptor.get("fault")
+        made.packages += descriptor["packages"]
+        made.modules += descriptor["modules"]
+        made.build += lines(descriptor["build"])
+        made.resync += [] if assume_clean else descriptor["resync"]
+        made.readback += checks(descriptor["readback"])
+        made.faulted += checks(fault["readback"] if fault else descriptor["readback"])
+        made.cold += lines(descriptor["cold"])
+        if fault:
+            made.fault, made.rebuild = lines(fault["run"]), fault["rebuild"]
+        made.teardown = lines(descriptor["teardown"]) + made.teardown
+        made.layout = " ".join(shlex.join(words) for words in lines([descriptor["layout"]]) if words)
+        made.devices = [path for template in descriptor["devices"] for path in expand(template, values, where)]
+    return made
+
+
+def _regex(expression: str, values: dict[str, str]) -> str:
+    for name in ("count", "others_count", "half_count"):
+        expression = expression.replace("{" + name + "}", values[name])
+    return expression

@@ -1,0 +1,605 @@
+"""The labs with a real clock: vm, host, mount; what they share: one trial at a time, on a quiet host."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import BIN, ROOT
+from reprofs import cleanup, conditions, files, labs, progress, trial
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
+NOBODY = 65534
+
+
+def shell(script: str) -> str:
+    return job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
+
+
+def job_of(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def outputs(outcome: Outcome) -> list[str]:
+    """What each command printed; all of them went well."""
+    found = [json.loads(line) for line in outcome.output.splitlines()]
+    assert outcome.ending == "finished", outcome.console
+    assert not [event for event in found if event["event"] == "failed"], found
+    return [event["output"] for event in found if event["event"] == "command"]
+
+
+def as_nobody(function, *arguments):
+    """What a function returns in a process of an ordinary user."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            os.write(writer, json.dumps(function(*arguments)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader) as answer:  # noqa: PTH123  # a pipe has no path
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+@pytest.fixture
+def open_folder(monkeypatch):
+    """A folder that every user can use, with the engine in a cache; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    for name in ("tmp", "cache", "cache/engine", "target"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o777)
+    folder.chmod(0o755)
+    engine = mount.Lab.open(path=".").engine
+    shutil.copy(engine, folder / "cache/engine" / engine.name)
+    (folder / "cache/engine" / engine.name).chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    monkeypatch.setenv("REPROFS_CACHE", str(folder / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """A folder in memory for this test alone."""
+    with tempfile.TemporaryDirectory(dir=cleanup.MEMORY) as folder:
+        monkeypatch.setattr(cleanup, "MEMORY", Path(folder))
+        yield Path(folder)
+
+
+def test_every_lab_has_the_whole_interface():
+    for name in ("exact", "vm", "host", "mount"):
+        lab = get_lab(name)
+        assert lab.name == name and lab.clock == ("instructions" if name == "exact" else "wall")
+        assert lab.exclusive is (name != "exact") and lab.provisions is (name != "mount")
+        assert lab.seeds is lab.in_guest is (name in ("exact", "vm"))
+        assert lab.disks_zeroed({"backing": "memory"}) is (name != "mount")
+        for method in ("open", "obstacle", "run", "environment", "device_steps", "device_path"):
+            assert callable(getattr(lab, method))
+    assert not host.Lab.disks_zeroed({"backing": "device"})
+
+
+# ---- vm
+
+
+@pytest.fixture
+def machine(guest, memory) -> vm.Lab:
+    """The vm lab with emulation: whether KVM works is another test's."""
+    return vm.Lab(guest, files.cache_folder(), "tcg")
+
+
+def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
+    disks = Disks({"backing": "memory"}, 24, 64)
+    paths = [machine.device_path(i) for i in range(24)]
+    assert (paths[0], paths[23], machine.device_path(26)) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
+    array = f"mdadm --create /dev/md127 --run --quiet --level=6 --raid-devices=6 --assume-clean {' '.join(paths[18:])}"
+    job = job_of(
+        *machine.device_steps(disks.profile, disks.count, disks.size_mib),
+        job_line("devices", *(("path", path) for path in paths)),
+        shell(
+            "ls /dev/vd* | wc -l; nproc; for i in 0 9 23; do cat /sys/block/vd$(echo a j x | cut -d' ' -f1); done || :"
+        ),
+        shell(f"cat /sys/block/vd{{a,j,x}}/serial 2>&1 | cat; cat /sys/block/vdx/serial; modprobe raid456; {array}"),
+        shell(
+            "cat /proc/mdstat; modprobe ext4; mkfs.ext4 -q /dev/md127; mount /dev/md127 /mnt; df -T /mnt; umount /mnt"
+        ),
+        shell("sleep 2"),
+    )
+    outcome = machine.run(job, 200, disks)
+    said = "\n".join(outputs(outcome))
+    assert said.splitlines()[2:4] == ["24", str(machine.processors)]  # after the words of two modprobe
+    assert "md127 : active raid6 vdx[5] vdw[4] vdv[3] vdu[2] vdt[1] vds[0]" in said and "[6/6] [UUUUUU]" in said
+    assert "disk23" in said and "/dev/md127" in said
+    slept = json.loads(outcome.output.splitlines()[-2])["wall_ns"] / 1e9
+    assert 2 <= slept <= outcome.host_seconds  # the guest's second is the host's
+    assert (outcome.environment["accelerator"], outcome.environment["start"]) == ("tcg", "cold boot")
+    assert not list(cleanup.MEMORY.iterdir())
+
+
+def test_vm_throttles_its_disks(machine):
+    """300 requests at 100 a second: at least two seconds, as the first second's may come at once."""
+    profile = {"backing": "file", "iops": 100, "bandwidth_mb_s": 50}
+    write = shell("dd if=/dev/zero of=/dev/vda bs=4k count=300 oflag=direct; cat /sys/block/vda/stat")
+    outcome = machine.run(job_of(*machine.device_steps(profile, 1, 64), write), 120, Disks(profile, 1, 64))
+    assert int(outputs(outcome)[-1].splitlines()[-1].split()[4]) >= 300
+    assert json.loads(outcome.output.splitlines()[-2])["wall_ns"] > 2e9
+    drive = next(option for option in outcome.environment["command"] if option.startswith("if=none"))
+    assert "cache=none" in drive and "throttling.iops-total=100,throttling.bps-total=52428800" in drive
+
+
+@pytest.mark.parametrize(
+    ("script", "ending", "limit"),
+    [
+        ("echo c > /proc/sysrq-trigger", "panic", 100),
+        ("echo o > /proc/sysrq-trigger; sleep 100", "lost", 100),
+        ("sleep 100", "timeout", 12),
+    ],
+)
+def test_vm_endings(machine, script, ending, limit):
+    outcome = machine.run(job_of(shell(script)), limit)
+    assert outcome.ending == ending
+    assert ("Kernel panic" in outcome.console) is (ending == "panic")
+
+
+def test_vm_says_what_it_cannot_do(machine):
+    assert machine.obstacle(["git"], [], [], {"backing": "file", "iops": 5}) == ""
+    assert "no package nosuch" in machine.obstacle(["nosuch"], [], [], {})
+    assert "completion_ns" in machine.obstacle([], [], [], {"completion_ns": 1})
+    assert "lab host" in machine.obstacle([], [], [], {"backing": "device"})
+    exact = get_lab("exact")(machine.manifest, machine.cache)
+    assert "in memory" in exact.obstacle([], [], [], {"backing": "file"})
+    assert "vm lab" in exact.obstacle([], [], [], {"iops": 5})
+
+
+def test_vm_without_room_for_its_disks(machine, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(labs.shutil, "disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
+    with pytest.raises(Obstacle, match=r"2 disks of 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"):
+        machine.run(job_of("clock"), 60, Disks({}, 2, 64))
+
+
+def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monkeypatch):
+    tried = []
+
+    def run(self, job, limit, disks=None):
+        tried.append(self.accelerator)
+        return Outcome("finished" if len(tried) == 1 else "timeout", b"", "")
+
+    monkeypatch.setattr(vm.VmLab, "run", run)
+    monkeypatch.setattr(vm.os, "access", lambda *_: True)
+    for name in ("root", "initrd", "engine"):
+        (tmp_path / name).symlink_to(files.cache_folder() / name)
+    lab = vm.Lab(guest, tmp_path)
+    assert lab._kvm_works() and lab._kvm_works() and tried == ["kvm"]
+    monkeypatch.setattr(cleanup, "boot", lambda: "another")
+    assert not lab._kvm_works() and not lab._kvm_works() and tried == ["kvm", "kvm"]
+    monkeypatch.setattr(vm.os, "access", lambda *_: False)
+    monkeypatch.setattr(cleanup, "boot", lambda: "a third")
+    assert not lab._kvm_works() and len(tried) == 2
+
+
+# ---- host
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A busy host is no reason for a test to wait long."""
+    monkeypatch.setattr(conditions, "SETTLE_LIMIT_S", 1)
+    monkeypatch.delenv("REPROFS_SETTLE", raising=False)
+
+
+def run_trial(tmp_path, **changes) -> dict:
+    cell = {"stack": "single", "profile": "ram", "variant": "default", "workload": "metadata", "scale": "smoke"}
+    return trial.run_trial({**cell, "round": 1, "seed": 5, "order": None, **changes}, Catalog(), tmp_path / "r.json")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("filesystem", "variant", "profile"),
+    [("ext4", "default", "file"), ("xfs", "default", "ram"), ("btrfs", "zstd", "ram"), ("tmpfs", "default", "ram")],
+)
+def test_host_trial(tmp_path, quick, memory, filesystem, variant, profile):
+    record = run_trial(tmp_path, lab="host", filesystem=filesystem, variant=variant, profile=profile)
+    assert record["status"] == "ok", record["reason"]
+    measured = record["measurement"]
+    assert measured["clock"]["name"] == "wall" and measured["mounted"]["type"] == filesystem
+    cold = [phase["cold"]["proved"] for phase in measured["phases"] if phase["cold"]]
+    assert cold and all(proved is (None if filesystem == "tmpfs" else True) for proved in cold)
+    assert record["environment"]["lab"]["devices"] == (
+        []
+        if filesystem == "tmpfs"
+        else [{"backing": {"ram": "memory"}.get(profile, profile), "direct_io": profile == "file"}]
+    )
+    assert not list(memory.iterdir())
+    assert not any(str(memory) in file for file, _ in cleanup._loops().values())
+    assert "/run/reprofs" not in Path("/proc/self/mountinfo").read_text()
+
+
+@needs_root
+def test_host_endings():
+    lab = host.Lab.open()
+    late = lab.run(job_of(shell("sleep 100 & sleep 100")), 1, Disks({}, 1, 64))
+    assert late.ending == "timeout" and late.host_seconds < 50
+    assert lab.run(job_of(shell("kill -9 $PPID; sleep 1")), 60).ending == "lost"
+
+
+@needs_root
+def test_host_is_apart():
+    """Its mounts and processes are its own; the disks are numbered; the job's modprobe of what is there is left out."""
+    load = job_line("exec", ("stage", "module"), ("limit_s", 5), ("arg", "modprobe"), ("arg", "tmpfs"))
+    job = job_of(
+        load, shell("readlink /run/reprofs/disk*; ls /proc | grep -c '^[0-9]'; mount -t tmpfs x /mnt; echo $HOME")
+    )
+    disks, processes, home = [], 0, ""
+    *disks, processes, home = outputs(host.Lab.open().run(job, 60, Disks({}, 2, 64)))[0].splitlines()
+    assert len(disks) == 2 and all(disk.startswith("/dev/loop") for disk in disks) and int(processes) < 10
+    assert "reprofs-work" in home
+    assert not any(str(point) == "/mnt" for _, _, point in cleanup.mounts())
+
+
+def test_modules_that_are_there_are_not_loaded(monkeypatch):
+    """A machine may have them built in, and no modprobe; nothing else of the job changes."""
+    monkeypatch.setattr(host, "_is_present", lambda name: name == "here")
+
+    def load(module: str, *more: tuple) -> str:
+        return job_line("exec", ("stage", "module"), *more, ("arg", "modprobe"), ("arg", module))
+
+    kept = [load("absent"), load("absent", ("limit_s", 5)), shell("modprobe here"), "clock"]
+    job = job_of(load("here"), *kept, load("here", ("limit_s", 5)))
+    assert host._without_present_modules(job) == job_of(*kept)
+
+
+@needs_root
+def test_host_console_has_what_the_kernel_said(memory):
+    """A device that is no file system: mounting it makes the kernel complain."""
+    job = job_of(shell("mount -t ext4 /run/reprofs/disk0 /mnt; true"))
+    outcome = host.Lab.open().run(job, 60, Disks({}, 1, 64))
+    assert "engine ended: 0" in outcome.console
+    if not os.access("/dev/kmsg", os.R_OK):
+        pytest.skip("root may not read the kernel's log here")
+    assert "kernel: EXT4-fs (loop" in outcome.console
+
+
+@needs_root
+def test_host_says_what_it_cannot_do(monkeypatch):
+    lab = host.Lab.open()
+    assert lab.obstacle(["coreutils"], ["ls"], ["tmpfs"], {"backing": "memory"}) == ""
+    assert "install the Debian package nosuch-tools" in lab.obstacle(
+        ["coreutils", "nosuch-tools"], ["mkfs.nosuch"], [], {}
+    )
+    assert "kernel has no module nosuchfs" in lab.obstacle([], [], ["nosuchfs"], {})
+    assert "config/devices.yaml lists no real disk" in lab.obstacle([], [], [], {"backing": "device"})
+    for modelled in ("completion_ns", "iops", "bandwidth_mb_s"):
+        assert "profile that models nothing" in lab.obstacle([], [], [], {modelled: 5})
+
+
+def test_host_without_root_is_a_sentence(open_folder):
+    said = as_nobody(lambda: host.Lab.open().obstacle([], [], [], {}))
+    assert said == "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["mdadm", "--create", "/dev/md/null"], "/dev/md/null, which the stack would make, exists"),
+        (
+            ["vgcreate", "--yes", "pts", "/run/reprofs/disk0"],
+            "The volume group pts, which the stack",
+        ),
+        (["ls", "/dev/mapper/reprofs-jbod"], "/dev/mapper/reprofs-jbod, which the stack would make, exists"),
+        (["zpool", "export", "tank"], "The pool tank, which the stack"),
+    ],
+)
+def test_host_refuses_names_that_are_taken(words, sentence, monkeypatch, tmp_path):
+    if words[0] == "zpool":  # a machine that has this pool
+        (tmp_path / "zpool").write_text('#!/bin/sh\ntest "$*" = "list -H tank"\n')
+        (tmp_path / "zpool").chmod(0o755)
+        monkeypatch.setattr(host, "PATH", f"{tmp_path}:{host.PATH}")
+    exists, taken = Path.exists, ("/dev/md/null", "/dev/mapper/reprofs-jbod")
+    monkeypatch.setattr(Path, "exists", lambda path: str(path) in taken or exists(path))
+    line = job_line("exec", ("stage", "stack"), *(("arg", word) for word in words))
+    with pytest.raises(Obstacle, match=sentence):
+        host.Lab.open().run(job_of(line), 60, Disks({}, 1, 64))
+
+
+@needs_root
+def test_killed_engine_takes_its_mounts_along(memory):
+    """When the parent is killed, everything ends at once, without any clean-up."""
+    program = (
+        "from pathlib import Path\nfrom reprofs import cleanup\nfrom reprofs.labs import Disks, host, job_line\n"
+        f"cleanup.MEMORY = Path('{memory}')\n"
+        "job = job_line('exec', ('stage', 'x'), ('arg', 'sh'), ('arg', '-c'), ('arg', 'mkfs.ext4 -q /run/reprofs/disk0;"
+        " mount /run/reprofs/disk0 /mnt; sleep 100'))\n"
+        "host.Lab.open().run(job + '\\n', 200, Disks({}, 1, 64))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+
+    def mine() -> list[str]:
+        return [name for name, (file, _) in cleanup._loops().items() if str(memory) in file]
+
+    def wait(condition) -> bool:
+        deadline = time.monotonic() + 30
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return condition()
+
+    assert wait(mine)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert wait(lambda: not mine())
+    cleanup.sweep()
+
+
+# ---- mount
+
+
+def test_mount_as_an_ordinary_user(open_folder):
+    """One fresh sub-directory, on the file system that holds the directory, and nothing stays."""
+
+    def run() -> list:
+        lab = mount.Lab.open(path=str(open_folder / "target"))
+        job = job_of(
+            job_line("mounted", path="/run/reprofs/mnt", within=1),
+            job_line("mkdir", path="/run/reprofs/mnt/trial"),
+            shell("id -u; ls -d /run/reprofs/mnt/*; touch /run/reprofs/mnt/trial/x"),
+        )
+        outcome = lab.run(job, 60)
+        return [lab.obstacle(["coreutils"], ["ls"], [], {}), outputs(outcome), outcome.environment["path"]]
+
+    reason, said, path = as_nobody(run)
+    assert reason == "" and path == str(open_folder / "target")
+    user, folder = said[0].splitlines()
+    assert user == str(NOBODY if os.geteuid() == 0 else os.geteuid())
+    assert Path(folder).parent.parent == open_folder / "target" and Path(folder).parent.name.startswith("reprofs-work-")
+    assert not list((open_folder / "target").iterdir()) and not list((open_folder / "tmp").iterdir())
+
+
+def test_mount_says_what_is_wrong_with_the_directory(open_folder):
+    assert "does not exist: mount it" in mount.Lab.open(path=str(open_folder / "nosuch")).obstacle([], [], [], {})
+    (open_folder / "target").chmod(0o755)
+    said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], {}))
+    assert said == "" if os.geteuid() else "cannot be written" in said
+
+
+def test_mount_leaves_nothing_when_the_time_is_over(open_folder):
+    outcome = mount.Lab.open(path=str(open_folder / "target")).run(job_of(shell("sleep 100 & sleep 100")), 1)
+    assert outcome.ending == "timeout"
+    assert not list((open_folder / "target").iterdir())
+
+
+def test_mount_trial_of_the_shipped_example(tmp_path, quick):
+    record = run_trial(tmp_path, lab="mount", filesystem="here")
+    assert record["status"] == "ok", record["reason"]
+    assert record["environment"]["lab"]["path"] == "." and record["measurement"]["mounted"]["type"]
+    assert not list(ROOT.glob("reprofs-work-*"))
+
+
+# ---- one at a time, on a quiet host
+
+
+def test_real_clocks_wait_for_each_other(tmp_path):
+    """Two processes, one after the other; the exact lab does not wait."""
+    program = (
+        "import sys, time; from pathlib import Path; from reprofs import labs\n"
+        "with labs.alone(labs.get_lab(sys.argv[1])):\n"
+        "    Path(sys.argv[2]).touch()\n"
+        "    while not Path(sys.argv[3]).exists(): time.sleep(0.01)\n"
+    )
+
+    def start(lab: str, until: str) -> subprocess.Popen:
+        command = [sys.executable, "-c", program, lab, tmp_path / lab, tmp_path / until]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    with start("host", until="exact") as first:
+        while not (tmp_path / "host").exists():
+            assert first.poll() is None, first.stderr.read()
+            time.sleep(0.01)
+        with start("mount", until="mount") as second:
+            assert "another trial with a real clock" in second.stderr.readline()
+            assert not (tmp_path / "mount").exists()
+            with start("exact", until="exact") as exact:
+                assert exact.wait(60) == 0
+            assert second.wait(60) == 0 and first.wait(60) == 0
+
+
+def test_ordinary_user_waits_for_root(open_folder):
+    """Both open the same lock."""
+
+    def waits() -> bool:
+        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError()))
+        signal.alarm(1)
+        try:
+            with labs.alone(mount.Lab):
+                return False
+        except TimeoutError:
+            return True
+
+    with labs.alone(host.Lab):
+        assert as_nobody(waits)
+
+
+STAT = "cpu  100 0 50 {idle} 20 1 2 {steal} 0 0\ncpu0 1\ncpu1 1\nintr 5\n"
+
+
+@pytest.fixture
+def made_up(tmp_path) -> Path:
+    """A quiet machine of two processors that tells everything."""
+    cpufreq = "sys/devices/system/cpu/cpu{}/cpufreq"
+    contents = {
+        "proc/stat": STAT.format(idle=1000, steal=10),
+        "proc/loadavg": "0.50 0.40 0.30 1/100 1234\n",
+        "proc/meminfo": "MemTotal: 100 kB\nDirty: 1024 kB\nWriteback: 0 kB\nWritebackTmp: 9 kB\n",
+        "proc/cpuinfo": "cpu MHz\t\t: 1200.5\n",
+        cpufreq.format(0) + "/scaling_cur_freq": "800000\n",
+        cpufreq.format(0) + "/scaling_governor": "powersave\n",
+        cpufreq.format(1) + "/scaling_cur_freq": "2600000\n",
+        cpufreq.format(1) + "/scaling_governor": "powersave\n",
+        "sys/class/thermal/thermal_zone0/temp": "41000\n",
+        "sys/class/hwmon/hwmon0/temp1_input": "47500\n",
+        "sys/block/sda/stat": "1 0 8 1 2 0 16 2 0 3 4 5 0 40 6 0 0\n",
+        "sys/block/md0/md/sync_action": "idle\n",
+        "sys/block/md0/stat": "0 0 0 0 0 0 0 0 0 0 0\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def pass_time(root: Path, **changes: str) -> None:
+    """A second later: 200 ticks went by on two processors, and what else changed."""
+    (root / "proc/stat").write_text(STAT.format(idle=1200, steal=10))
+    for name, content in changes.items():
+        (root / name.replace("__", "/")).write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"proc__stat": "cpu  200 0 100 1050 20 1 2 10\ncpu0 1\ncpu1 1\n"}, "used 1.5 of 2 processors"),
+        ({"proc__stat": STAT.format(idle=1150, steal=60)}, "used 0.5 of 2 processors"),
+        ({"proc__meminfo": "Dirty: 20000 kB\nWriteback: 4576 kB\n"}, "24 MiB were still to be written"),
+        ({"sys__block__md0__md__sync_action": "resync\n"}, "array md0"),
+        ({"sys__block__sda__stat": "1 0 8 1 2 0 16 2 0 3 4 9 0 40 6 0 0\n"}, "discarding"),
+        ({"sys__block__sda__stat": "1 0 8 1 2 0 16 2 3 3 4 5 0 40 6 0 0\n"}, "at work"),
+    ],
+)
+def test_what_is_not_quiet(made_up, changes, words):
+    before = conditions.sample(made_up)
+    pass_time(made_up, **changes)
+    said = conditions.noise(before, conditions.sample(made_up))
+    assert words in said and (said == "" or words) and "\n" not in said
+
+
+def test_settling_ends_when_it_is_quiet_or_the_limit_is_reached(made_up):
+    (made_up / "sys/block/md0/md/sync_action").write_text("check\n")
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            (made_up / "sys/block/md0/md/sync_action").write_text("idle\n")
+
+    found = conditions.settle(10, made_up, sleep)
+    assert (found["settled"], found["waited_s"], found["reason"], found["resync"]) == (True, 3, "", [])
+    (made_up / "sys/block/md0/md/sync_action").write_text("check\n")
+    found = conditions.settle(5, made_up, lambda _: None)
+    assert (found["settled"], found["waited_s"], found["resync"]) == (False, 5, ["md0"])
+    assert "md0" in found["reason"] and found["dirty_bytes"] == 1 << 20 and found["load_1min"] == 0.5
+
+
+def test_conditions_are_read(made_up):
+    before = conditions.read(made_up)
+    assert before["frequency_mhz"] == [800, 2600] and before["governor"] == "powersave"
+    assert (before["temperature_c"], before["dirty_bytes"], before["steal_share"]) == (47.5, 1 << 20, None)
+    (made_up / "proc/stat").write_text(STAT.format(idle=1150, steal=60))
+    assert conditions.read(made_up, since=before)["steal_share"] == 0.25
+
+
+def test_a_machine_that_tells_nothing(tmp_path):
+    found = conditions.read(tmp_path)
+    assert set(found.values()) == {None}
+    assert conditions.settle(3, tmp_path, lambda _: None)["settled"]
+
+
+def test_wrong_time_to_settle_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("REPROFS_SETTLE", "soon")
+    with pytest.raises(UserError, match="REPROFS_SETTLE must be a number"), conditions.watched(get_lab("mount")):
+        pass
+
+
+def test_real_clocks_are_watched_and_the_exact_one_is_not(quick):
+    with conditions.watched(get_lab("exact")) as found:
+        pass
+    assert found == {}
+    with conditions.watched(get_lab("mount")) as found:
+        pass
+    assert found["settling"]["waited_s"] >= 1 and found["settling"]["settled"] in (True, False)
+    assert found["conditions"]["before"]["load_1min"] is not None and found["conditions"]["after"]["dirty_bytes"] >= 0
+
+
+# ---- in the workflow
+
+
+@pytest.fixture
+def small_study(checkout):
+    """A study of two trials in the mount lab."""
+    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
+    study.update(labs=["mount"], filesystems=["here"], workloads=["metadata"], profiles=["ram"], rounds=2, title="Here")
+    (checkout / "config/studies/mine.yaml").write_text(yaml.safe_dump(study))
+    return checkout
+
+
+def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [BIN / "snakemake", "data/tables/mine", "--cores", "2", *arguments, "--config", "study=mine"]
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "REPROFS_SETTLE": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_workflow_without_the_limit_stops_before_any_trial(small_study):
+    shutil.rmtree(small_study / "profiles")
+    done = snakemake(small_study)
+    assert done.returncode != 0
+    assert "trials with a real clock, which must run one at a time" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(small_study.glob("data/raw/mine/*.json"))
+
+
+def test_workflow_runs_real_clocks_one_at_a_time(small_study):
+    """No guest is built for them, every trial has all cores, and its line says where it ran."""
+    profile = small_study / "profiles/default/profile.yaml"
+    profile.write_text("".join(line for line in profile.open() if not line.startswith("quiet")))
+    plan = snakemake(small_study, "--dry-run").stdout
+    assert plan.count("threads: 2") == plan.count("bench_slot=1") == 2 and "rule guest" not in plan, plan
+    done = snakemake(small_study)
+    assert done.returncode == 0, done.stderr
+    assert "trial 2 of 2: mount here+default metadata round" in done.stderr
+    records = [json.loads(path.read_text()) for path in small_study.glob("data/raw/mine/*.json")]
+    assert [record["status"] for record in records] == ["ok", "ok"]
+    assert all(record["environment"]["settling"]["waited_s"] >= 1 for record in records)
+
+
+def test_progress_knows_which_guest_a_record_came_from(tmp_path, monkeypatch):
+    monkeypatch.delenv("REPROFS_PROGRESS", raising=False)
+    for guest in ("base", "zfs"):
+        (tmp_path / f"{guest}.json").write_text(json.dumps({"initrd": {"sha256": guest}}))
+
+    def record(name: str, job: str, **lab) -> Path:
+        path = tmp_path / name
+        path.write_text(json.dumps({"environment": {"job_sha256": job, "lab": lab}}))
+        return path
+
+    base, zfs = str(tmp_path / "base.json"), str(tmp_path / "zfs.json")
+    jobs = {
+        record("done", "1", initrd_sha256="base"): ("1", base),
+        record("done-on-the-host", "2"): ("2", None),
+        record("other-guest", "3", initrd_sha256="base"): ("3", zfs),
+        record("other-job", "4", initrd_sha256="zfs"): ("5", zfs),
+        tmp_path / "missing": ("6", base),
+    }
+    with contextlib.ExitStack() as after:
+        after.callback(os.environ.pop, "REPROFS_PROGRESS", None)
+        progress.start(jobs)
+        assert os.environ["REPROFS_PROGRESS"].split()[1] == "3"
