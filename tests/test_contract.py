@@ -9,13 +9,15 @@ import os
 import pytest
 from conftest import events
 from reprofs import labs
-from reprofs.catalog import Catalog, validate
+from reprofs.catalog import Catalog
 from reprofs.stacks import resolve
 from reprofs.trial import obstacle, render_job
 
 CATALOG = Catalog()
 TREE = {"files": 60, "directories": 9, "fan_out": 3, "size_median": 4055, "size_sigma": 1.45, "size_max": 65536}
-CATALOG._known["workload", "contract"] = validate(
+CATALOG.add(
+    "workload",
+    "contract",
     {
         "title": "Contract",
         "description": "A small tree, written before the first phase.",
@@ -27,8 +29,6 @@ CATALOG._known["workload", "contract"] = validate(
             {"name": "remove", "operation": "remove", "title": "Remove"},
         ],
     },
-    "workload",
-    "contract",
 )
 FILESYSTEMS = [(fs, v) for fs in CATALOG.paths("filesystem") for v in CATALOG.get("filesystem", fs)["variants"]]
 COMPOSED = ["md-raid6+lvm", "md-raid5x2+btrfs-raid0", "md-raid6@4", "md-raid10@12", "md-raid0@24"]
@@ -115,8 +115,8 @@ def test_what_is_there_must_be_what_was_asked_for(guest):
     catalog = Catalog()
     layer = catalog.get("stack", "md-raid6")
     build = [layer["build"][0].replace("--level=6", "--level=0").replace("--bitmap=none {clean}", "")]
-    catalog._known["stack", "md-raid6"] = {**layer, "build": build, "modules": ["raid0"]}
-    catalog._known["workload", "contract"] = CATALOG.get("workload", "contract")
+    catalog.add("stack", "md-raid6", {**layer, "build": build, "modules": ["raid0"]})
+    catalog.add("workload", "contract", CATALOG.get("workload", "contract"))
     job, devices = render_job(cell("exact", "ext4", "default", "md-raid6"), catalog)
     lab = labs.get_lab("exact").open()
     outcome = lab.run(job, 120, labs.Disks(catalog.get("device", "ssd"), 6, devices[0]["size_bytes"] >> 20))

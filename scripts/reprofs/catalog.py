@@ -155,6 +155,10 @@ class Catalog:
             raise unknown({"device": "device profile", "filesystem": "file system"}.get(kind, kind), name, paths)
         return self._known.setdefault((kind, name), read_yaml(paths[name], kind))
 
+    def add(self, kind: str, name: str, data: dict) -> None:
+        """Put in a descriptor without a file, or in the place of one. Raises UserError when it does not fit."""
+        self._known[kind, name] = validate(data, kind, name)
+
     def variant(self, spec: str) -> tuple[str, str]:
         """("btrfs", "zstd") for "btrfs+zstd"; the bare name stands for the first variant of its file."""
         name, _, variant = spec.partition("+")

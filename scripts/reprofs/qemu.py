@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
 import json
@@ -27,7 +28,7 @@ class MachineError(Exception):
     """QEMU did not do what it was asked."""
 
 
-class GuestLab:
+class GuestLab(abc.ABC):
     """A lab whose trials run in a guest.
 
     manifest: as reprofs.guest.build returns it; cache: the folder it was built in. Raises UserError when QEMU or a file
@@ -40,7 +41,6 @@ class GuestLab:
     in_guest = True
     provisions = True
     seeds = True
-    zeroed = True
 
     def __init__(self, manifest: dict, cache: Path):
         self.manifest, self.cache = manifest, Path(cache)
@@ -75,7 +75,7 @@ class GuestLab:
     @classmethod
     def disks_zeroed(cls, profile: dict) -> bool:
         """Whether disks of this profile read as zeros before a trial writes to them."""
-        return cls.zeroed
+        return True
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record: everything that fixes the numbers, by digest."""
@@ -97,9 +97,9 @@ class GuestLab:
             "packages": self.manifest["packages"],
         }
 
+    @abc.abstractmethod
     def _options(self) -> list[str]:
         """What the machine is, without names of files."""
-        raise NotImplementedError
 
     def _command(self, place: Path) -> list[str]:
         names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {

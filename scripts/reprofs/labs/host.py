@@ -56,7 +56,6 @@ class HostLab(NativeLab):
 
     name = "host"
     provisions = True
-    zeroed = True
 
     def __init__(self, path: str = ""):
         super().__init__(path)

@@ -21,7 +21,6 @@ class MountLab(NativeLab):
 
     name = "mount"
     provisions = False
-    zeroed = False
 
     def __init__(self, path: str = ""):
         super().__init__(path)
