@@ -267,3 +267,17 @@ def test_pool_on_a_trials_devices_alone(tmp_path, monkeypatch):
     made_up_stack(tmp_path / "sys", {name: [] for name in ("loop0", "loop1", "loop2", "sda")})
     monkeypatch.setattr(cleanup, "SYS", tmp_path / "sys")
     assert cleanup._pools({"loop0", "loop1", "loop2"}) == ["mine"]
+
+
+def test_lock_that_a_dying_child_holds_is_waited_for(tmp_path, somewhere, reprofs):
+    """A child between fork and exec has its killed parent's lock for a moment; a process that lives keeps it."""
+    place = tmp_path / "tmp/reprofs-work-x"
+    place.mkdir()
+    for pid, gone in ((os.getpid(), False), (4194303, True)):
+        (place / "owner").write_text(f"{pid}\n")
+        holder = subprocess.Popen(["flock", place / "owner", "sleep", "2"])
+        while subprocess.run(["flock", "--nonblock", place / "owner", "true"]).returncode == 0:
+            time.sleep(0.01)
+        assert ("removed" in reprofs("cleanup", env=somewhere).stdout) is gone
+        holder.wait()
+    assert not place.exists()

@@ -304,3 +304,72 @@ def test_device_that_is_not_there(engine, tmp_path):
 def test_everything_named_is_synced(engine, tmp_path):
     found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree") + f"\tsync={tmp_path}/none"], tmp_path)
     assert "cannot sync" in found[-2]["reason"] and "none" in found[-2]["reason"]
+
+
+def client_lines(folder, clients, *phases):
+    folders = [f"mkdir\tpath={folder}/c{i}" for i in range(clients)]
+    return [tree(folder, clients=clients), *folders, *phases]
+
+
+def test_clients_have_trees_of_their_own_and_start_together(any_engine, tmp_path):
+    clients = 30
+    phases = [phase(tmp_path, name) + f"\tclients={clients}" for name in ("make-tree", "create", "rename", "remove")]
+    lines = client_lines(tmp_path, clients, *phases[:2], "verify\tname=a", phases[2], "verify\tname=b", phases[3])
+    found = run(any_engine, lines, tmp_path)
+    assert not [e for e in found if e["event"] == "failed"]
+    one = {e["name"]: e for e in found if e["event"] == "phase"}["create"]
+    assert len(one["clients"]) == clients and min(c["start_ns"] for c in one["clients"]) == 0
+    assert {c["items"] for c in one["clients"]} == {TREE["files"]} and one["items"] == clients * TREE["files"]
+    assert one["bytes"] == sum(c["bytes"] for c in one["clients"]) and len({c["bytes"] for c in one["clients"]}) > 20
+    last = max(c["start_ns"] + c["wall_ns"] for c in one["clients"])
+    assert one["wall_ns"] == last + one["sync_ns"]
+    assert one["latency"]["count"] == one["items"]
+    for check in (e for e in found if e["event"] == "verification"):
+        assert (check["files"], check["mismatches"]) == (one["items"], 0)
+
+
+def test_damage_in_one_of_many_clients_is_found(engine, tmp_path):
+    phases = [phase(tmp_path, name) + "\tclients=3" for name in ("make-tree", "create")]
+    script = 'echo >> "$(ls -p | grep -v / | head -n 1)"'
+    words = [("arg", word) for word in ("sh", "-c", script)]
+    damage = job_line("exec", ("stage", "x"), ("cwd", tmp_path / "c2/tree"), *words)
+    found = run(engine, [*client_lines(tmp_path, 3, *phases), damage, "verify\tname=a"], tmp_path)
+    assert found[-2]["event"] == "failed" and "1 of 900 files are not what was written" in found[-2]["reason"]
+
+
+def test_commands_of_clients(any_engine, tmp_path):
+    script = 'echo "$REPROFS_CLIENT" > me-{client}'
+    command = execute(tmp_path, "sh", "-c", script, cwd=tmp_path, clients=3, items=5)
+    found = run(any_engine, client_lines(tmp_path, 3, command), tmp_path)
+    assert [(tmp_path / f"c{i}/me-{i:03}").read_text() for i in range(3)] == ["0\n", "1\n", "2\n"]
+    (one,) = [e for e in found if e["event"] == "phase"]
+    assert one["items"] == 15 and [c["items"] for c in one["clients"]] == [5, 5, 5]
+    command = execute(tmp_path, "sh", "-c", "exit $REPROFS_CLIENT", cwd=tmp_path, clients=3)
+    assert (
+        run(any_engine, [tree(tmp_path, clients=3), command], tmp_path)[-2]["reason"]
+        == "x: sh exited with 1: no output"
+    )
+
+
+def test_samples_of_a_command_are_in_its_phase(any_engine, tmp_path):
+    sample = '{"name":"a","start_ns":1,"wall_ns":2,"items":3,"bytes":4}'
+    script = f"echo '{sample}' >> $REPROFS_SAMPLES; echo '{sample}' >> $REPROFS_SAMPLES"
+    found = run(any_engine, [execute(tmp_path, "sh", "-c", script), execute(tmp_path, "true")], tmp_path)
+    phases = [e for e in found if e["event"] == "phase"]
+    assert [p["samples"] for p in phases] == [
+        [{"name": "a", "start_ns": 1, "wall_ns": 2, "items": 3, "bytes": 4}] * 2,
+        [],
+    ]
+
+
+def test_engine_is_a_command_of_its_own_jobs(any_engine, tmp_path):
+    lines = [execute(tmp_path, "engine", "nonsense"), "teardown"]
+    assert "x: engine exited with 2" in run(any_engine, lines, tmp_path)[-2]["reason"]
+    found = run(any_engine, [execute(tmp_path, "sh", "-c", '"$ENGINE" nonsense; test $? = 2')], tmp_path)
+    assert not [e for e in found if e["event"] == "failed"]
+
+
+@pytest.mark.parametrize("clients", [0, 257])
+def test_number_of_clients_has_limits(engine, tmp_path, clients):
+    found = run(engine, [tree(tmp_path, clients=clients)], tmp_path)
+    assert "but from 1 to 256 are possible" in found[0]["reason"]

@@ -193,7 +193,6 @@ static bool same_content(int fd, const struct content *c, struct outcome *o) {
 
 void tree_verify(const struct tree *t, const char *where, struct outcome *o) {
     char path[PATH_BYTES];
-    o->digest = 0xcbf29ce484222325u;
     int root = open(where, O_RDONLY | O_DIRECTORY);
     if (root < 0) return fail(o, errno, where);
     for (uint64_t i = 0; i < t->files; i++) {

@@ -10,7 +10,7 @@ static uint64_t mix(uint64_t x) { /* splitmix64 (S. Vigna, public domain algorit
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
 }
-static uint64_t hash3(uint64_t seed, uint64_t stream, uint64_t i) { return mix(mix(seed * 31 + stream) ^ i); }
+uint64_t hash3(uint64_t seed, uint64_t stream, uint64_t i) { return mix(mix(seed * 31 + stream) ^ i); }
 enum stream { NAMES = 1, SIZES = 64, HEADERS, OFFSETS, DIRECTORIES, POOL };
 
 static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";

@@ -21,12 +21,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
+CHILD_SECONDS = 5
 NEW_SECONDS = 60  # a trial needs far less from making its folder to locking it
 LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05  # linux/loop.h
 LOOP_INFO64 = "5Q4I64s64s32s2Q"
@@ -160,11 +162,25 @@ def _taken(place: Path) -> Iterator[bool]:
         return
     with owner:
         try:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(owner, read(place / "owner") or "")
             taken = os.fstat(owner.fileno()).st_nlink > 0
         except OSError:
             taken = False
         yield taken
+
+
+def _lock(owner: IO, pid: str) -> None:
+    """Locks the file. Raises OSError when somebody holds it.
+
+    A process that was just killed may have left a child between fork and exec, which still has the lock for a moment.
+    """
+    for _ in range(CHILD_SECONDS * 20):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not pid.isdigit() or Path(f"/proc/{pid}").exists():
+            break
+        time.sleep(0.05)
+    raise BlockingIOError
 
 
 def _notes(place: Path) -> list[dict]:

@@ -87,9 +87,23 @@ def parser() -> argparse.ArgumentParser:
 
     command("cleanup", _cleanup, "Remove what killed trials left behind (devices, processes, folders), and no more.")
 
+    sub = command(
+        "scan", _scan, "Make a small profile of a tree (sizes, depth, fan-out, links), to generate look-alikes."
+    )
+    sub.add_argument("folder", type=Path)
+    sub.add_argument("--output", type=Path, required=True, metavar="PROFILE.yaml")
+    sub.add_argument("--names", action="store_true", help="put the names of files and folders into the profile too")
+
     sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
     sub.add_argument("plan", type=Path)
     sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
+    sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+
+    sub = command(
+        "import", _import, "Turn the output of other benchmarks into one table with units; print what is odd in it."
+    )
+    sub.add_argument("format", metavar="FORMAT", help="mdtest, ior, fio, ... (an unknown one lists them)")
+    sub.add_argument("files", metavar="FILE", nargs="+", type=Path)
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
     sub = command("report", _report, "Render executed notebooks as one HTML file and one PDF.")
@@ -173,10 +187,23 @@ def _cleanup(arguments) -> None:
         print(f"nothing was left behind{' by this user' if os.geteuid() else ''}")
 
 
+def _scan(arguments) -> None:
+    from reprofs import scan
+
+    print(scan.write(arguments.folder, arguments.output, arguments.names))
+
+
 def _dataset(arguments) -> None:
     from reprofs import dataset
 
     dataset.build(arguments.plan, arguments.raw, arguments.output)
+
+
+def _import(arguments) -> None:
+    from reprofs import importers
+
+    for sentence in importers.import_files(arguments.format, arguments.files, arguments.output):
+        print(sentence)
 
 
 def _report(arguments) -> None:

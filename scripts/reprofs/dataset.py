@@ -1,7 +1,7 @@
 """Raw records -> tidy tables. The only place where a raw record is taken apart.
 
 `build` reads the plan of a study and the raw record of each of its trials and writes, for identical input, identical
-bytes: trials.parquet, phases.parquet, latency.parquet, study.json, dictionary.csv. environment.json describes the
+bytes: trials, phases, samples, clients and latency.parquet, study.json, dictionary.csv. environment.json describes the
 hosts and the lab, and therefore differs from run to run. `load` reads the folder back for the notebooks.
 """
 
@@ -25,6 +25,7 @@ from jsonschema import Draft202012Validator
 
 from . import stats
 from .errors import UserError
+from .importers import fio
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
 CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]
@@ -75,6 +76,7 @@ phases               | int64  |       | Measured phases in the record
 verified_files       | int64  |       | Files whose content was compared after it was written
 verified_bytes       | int64  | bytes | Size of those files
 verified_mismatches  | int64  |       | Files that differed
+checks               | int64  |       | Commands of the workload that compared what it had written, and succeeded
 verified_digest      | string |       | Digests of names and contents, one a verification
 settled              | bool   |       | Real clocks: whether the host was quiet before the trial
 settling_s           | double | s     | Real clocks: how long that was waited for
@@ -121,6 +123,30 @@ latency_sum_ns       | int64   | ns    | Sum of their latencies
 latency_min_ns       | int64   | ns    | Shortest operation
 latency_max_ns       | int64   | ns    | Longest operation
 """,
+    "samples": _IDENTITY
+    + """
+phase        | string |       | Name of the phase
+cache        | string |       | State of the caches before the phase: cold or warm
+name         | string |       | What was timed: a part of the command's work, or the phase itself when it was repeated
+client       | int64  |       | Client or task that did it; empty without clients
+iteration    | int64  |       | Repetition within the trial, or number in a series; empty without
+file_bytes   | int64  | bytes | Size of the file; empty where it varies
+record_bytes | int64  | bytes | Size of one read or write; empty where it varies
+start_ns     | int64  | ns    | Start of the sample after the start of its command; empty for a phase
+wall_ns      | int64  | ns    | Time of the sample
+items        | int64  |       | Things done
+bytes        | int64  | bytes | Content read or written
+""",
+    "clients": _IDENTITY
+    + """
+phase    | string |       | Name of the phase
+cache    | string |       | State of the caches before the phase: cold or warm
+client   | int64  |       | Number of the client, from 0
+start_ns | int64  | ns    | Start of the client after that of the first one
+wall_ns  | int64  | ns    | Time of this client
+items    | int64  |       | Things done by it
+bytes    | int64  | bytes | Content read or written by it
+""",
     "latency": _IDENTITY
     + """
 phase        | string |    | Name of the phase
@@ -143,7 +169,13 @@ _KEY_LINE = re.compile(
     r" : active |\[\d+/\d+\]|Raid Level|State :|Raid Devices|Failed Devices|^(Data|Metadata),|Total devices"
     r"|^ *(state:|raidz|mirror)|stripe|linear"
 )
-_SORT = {"trials": ["trial"], "phases": ["trial", "position"], "latency": ["trial", "phase", "cache", "lower_ns"]}
+_SORT = {
+    "trials": ["trial"],
+    "phases": ["trial", "position"],
+    "samples": ["trial"],  # in the order in which they were taken
+    "clients": ["trial"],
+    "latency": ["trial", "phase", "cache", "lower_ns"],
+}
 
 
 def dictionary() -> list[dict]:
@@ -168,14 +200,27 @@ def build(plan: Path, raw: Path, output: Path) -> None:
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = _read_json(plan)
     records = _read_records(plan, content, raw)
-    tables = {"trials": [], "phases": [], "latency": []}
+    tables: dict[str, list[dict]] = {name: [] for name in _TABLES}
     for trial in content["trials"]:
         record = records.get(trial["id"])
         identity = _identity(trial, content, record)
         tables["trials"].append(_trial_row(identity, record))
-        for position, phase in enumerate(_phases(record)):
-            tables["phases"].append(_phase_row(identity, position, phase))
-            tables["latency"] += _latency_rows(identity, phase)
+        declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
+        position, runs = 0, {}
+        for phase in _phases(record):
+            runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
+        for key, phases in runs.items():
+            for number, phase in enumerate(phases):
+                own = _samples(phase, declared.get(key, {}), number if len(phases) > 1 else None)
+                place = identity | {"phase": phase["name"], "cache": phase["cache"]}
+                tables["samples"] += [place | sample for sample in own]
+                tables["clients"] += [place | row for row in _clients(phase, own)]
+                if len(phases) == 1:
+                    tables["latency"] += _latency_rows(identity, phase)
+            parts = declared.get(key, {}).get("samples", {})
+            for part in _parts(own, parts) if parts else [_mean(phases)]:
+                tables["phases"].append(_phase_row(identity, position, {**phases[0], **part}))
+                position += 1
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -249,6 +294,8 @@ class Study:
 
     trials: pd.DataFrame
     phases: pd.DataFrame
+    samples: pd.DataFrame
+    clients: pd.DataFrame
     latency: pd.DataFrame
     plan: dict
     environment: dict
@@ -274,7 +321,11 @@ class Study:
 
     def title(self, workload: str, phase: str, cache: str) -> str:
         """Words for a phase; with its cache state where that is cold or the workload has the phase in both states."""
-        phases = self.plan["workloads"].get(workload, {}).get("phases", [])
+        phases = [
+            {"name": name, "title": title, "cache": entry.get("cache")}
+            for entry in self.plan["workloads"].get(workload, {}).get("phases", [])
+            for name, title in (entry.get("samples") or {entry["name"]: entry.get("title")}).items()
+        ]
         found = [entry for entry in phases if entry["name"] == phase]
         title = next((e["title"] for e in found if e.get("cache") == cache and e.get("title")), phase)
         needed = (cache == "cold" or len({e.get("cache") for e in found}) > 1) and cache not in title.lower()
@@ -391,7 +442,7 @@ def _checked(path: Path, record: dict, trial: dict, validator: Draft202012Valida
             raise UserError(f"{path} belongs to another plan: trial.{key} is {was}, planned is {planned}; {again}")
     seen = set()
     for number, phase in enumerate(_phases(record)):
-        key = (phase["name"], phase["cache"])
+        key = (phase["name"], phase["cache"], phase.get("run"))
         if key in seen:
             raise UserError(
                 f"{path}: measurement.phases.{number} repeats {key[0]} ({key[1]}); give each phase a name of its own."
@@ -405,6 +456,63 @@ def _checked(path: Path, record: dict, trial: dict, validator: Draft202012Valida
 
 def _phases(record: dict | None) -> list[dict]:
     return record["measurement"].get("phases", []) if record else []
+
+
+def _samples(phase: dict, declared: dict, run: int | None) -> list[dict]:
+    """The samples of a phase: its own, those in its output, or the phase itself when it is one of several runs."""
+    found = phase.get("samples", [])
+    if declared.get("parse") == "fio" and phase["exit"] == 0:
+        (name,) = declared["samples"]  # one job in one direction
+        found = [sample | {"name": name} for sample in fio.samples(phase["output"])]
+    if run is not None and not found:
+        found = [{"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")}]
+    optional = ("client", "iteration", "file_bytes", "record_bytes", "start_ns")
+    return [dict.fromkeys(optional) | sample for sample in found]
+
+
+def _clients(phase: dict, samples: list[dict]) -> list[dict]:
+    """What each of several clients did in a phase, or in each part of it that has samples."""
+    rows = [{"client": number} | client for number, client in enumerate(phase.get("clients", []))]
+    parts: dict[tuple, list[dict]] = {}
+    for sample in samples if rows else []:
+        parts.setdefault((sample["name"], sample["client"]), []).append(sample)
+    found = []
+    for (name, client), own in parts.items():
+        start = min(sample["start_ns"] for sample in own)
+        end = max(sample["start_ns"] + sample["wall_ns"] for sample in own)
+        row = {"phase": name, "client": client, "start_ns": start + rows[client]["start_ns"], "wall_ns": end - start}
+        found.append(row | {key: sum(sample[key] for sample in own) for key in ("items", "bytes")})
+    return found or rows
+
+
+def _parts(samples: list[dict], titles: dict) -> list[dict]:
+    """What the rows of a phase are when it consists of parts: for each name the mean over iterations.
+
+    An iteration of a part takes as long as its slowest client, and a client as long as the sum of its samples.
+    """
+    parts = []
+    for name in titles:
+        times: dict = {}
+        here = [sample for sample in samples if sample["name"] == name]
+        for sample in here:
+            clients = times.setdefault(sample["iteration"], Counter())
+            clients[sample["client"]] += sample["wall_ns"]
+        if not here:
+            continue
+        part = {"name": name, "wall_ns": round(sum(max(c.values()) for c in times.values()) / len(times))}
+        part |= {key: round(sum(sample[key] for sample in here) / len(times)) for key in ("items", "bytes")}
+        unknown = ("user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns")
+        parts.append(part | dict.fromkeys(unknown) | {"device": None, "latency": None})
+    return parts
+
+
+def _mean(phases: list[dict]) -> dict:
+    """One phase, or the mean of several runs of it."""
+    if len(phases) == 1:
+        return {}
+    numbers = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes")
+    mean = {key: round(sum(phase[key] for phase in phases) / len(phases)) for key in numbers}
+    return {**mean, "device": None, "latency": None}
 
 
 def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
@@ -444,6 +552,7 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
         "commands": len(commands),
         "commands_failed": sum(command["exit"] != 0 or command["signal"] != 0 for command in commands),
         "phases": len(_phases(record)),
+        "checks": sum(command["stage"].startswith("check ") and command["exit"] == 0 for command in commands),
         **{f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")},
         "verified_digest": " ".join(check.get("digest", "") for check in checks),
         **_conditions(record),

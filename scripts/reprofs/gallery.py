@@ -1,36 +1,13 @@
 """The figures of a study: which there are, what draws them, captions, and words for those who cannot see them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from . import figures, stats, tables, words
+from . import figures, sections, stats, tables, words
 from .dataset import Results, Study
-
-
-@dataclass(frozen=True)
-class Item:
-    """One figure.
-
-    `kind` is heatmap, ranks, intervals, latencies, stacks, disks or agreement; `setting` is (lab, stack, profile), for
-    stacks and disks (lab, profile), for agreement (lab, lab, stack, profile); `workload` is (name, scale), None if it
-    is of all.
-    """
-
-    kind: str
-    name: str
-    setting: tuple
-    workload: tuple | None
-    caption: str
-    alt: str
-    draw: Callable
-
-    def picture(self, folder: str = "../figures") -> words.Picture:
-        """The figure as a notebook cell shows it; `folder` as seen from the executed notebook."""
-        return words.Picture(f"fig-{self.name}", f"{folder}/{self.name}.svg", self.caption, self.alt)
+from .words import Item
 
 
 def catalogue(study: Study, results: Results) -> list[Item]:
@@ -52,6 +29,8 @@ def catalogue(study: Study, results: Results) -> list[Item]:
         for workload in workloads if setting in main else []:
             items += _intervals(study, cells, setting, workload, order)
             items += _latencies(study, setting, workload, order)
+            items += sections.items(study, setting, workload)
+        items += sections.scaling_items(study, setting) if setting in main else []
     for place in tables.places(study):
         items += _stacks(study, results, place)
         items += _disks(study, results, place)

@@ -541,7 +541,8 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         )
     # Its last line says only that it failed; what failed stands before.
     causes = [line for line in lines if re.match(r"(E|tar|sh|make.*\*\*\*|dpkg-deb|chroot): ", line)]
-    causes = [line.strip() for line in causes if "mmdebstrap failed to run" not in line] or [_last_line(text)]
+    empty = ("mmdebstrap failed to run", "command failed: #!")
+    causes = [line.strip() for line in causes if not any(words in line for words in empty)] or [_last_line(text)]
     return UserError(f"mmdebstrap could not build the guest image: {'; '.join(causes[-3:])}")
 
 

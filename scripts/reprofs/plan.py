@@ -7,12 +7,14 @@ import json
 import random
 from pathlib import Path
 
-from reprofs.catalog import FOLDERS, Catalog, project_root, read_yaml, validate
+from reprofs import workloads
+from reprofs.catalog import FOLDERS, Catalog, project_root, read_yaml, unknown, validate
 from reprofs.errors import UserError
 from reprofs.files import write_text
 from reprofs.stacks import resolve
 from reprofs.trial import check_cell
 
+SCALES = ("smoke", "laptop", "paper")
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
 
 
@@ -33,20 +35,27 @@ def read_config(config: dict | None = None) -> dict:
 def make_plan(name: str, catalog: Catalog) -> dict:
     """The plan of a study: itself, its trials in order, and the titles and parameters a reader of the results needs.
 
+    name: NAME, or NAME@SCALE for another scale than that of its file.
+
     Randomised complete blocks: a round is a block, holds every cell once, and is shuffled by a generator seeded with
     the study's seed and the round, so that the order can be had again. Round r uses the seed `study seed + r` for all
     its trials: names, sizes and order are the same for every file system of a round.
 
     Raises UserError for an unknown name or a descriptor that does not fit its schema.
     """
-    study = {"name": name, **catalog.get("study", name)}
+    base, _, scale = name.partition("@")
+    study = {"name": name, **catalog.get("study", base)}
+    if scale:
+        if scale not in SCALES:
+            raise unknown("scale", scale, SCALES)
+        study["scale"] = scale
     cells = _cells(study, catalog)
 
     def used(kind: str) -> list[str]:
         return list(dict.fromkeys(cell[kind] for cell in cells))
 
     filesystems = {fs: catalog.get("filesystem", fs) for fs in used("filesystem")}
-    workloads = {w: catalog.get("workload", w) for w in used("workload")}
+    chosen = {w: workloads.resolve(w, catalog) for w in used("workload")}
     devices = {d: catalog.get("device", d) for d in used("profile")}
     stacks = {s: resolve(s, catalog) for s in used("stack")}
     trials = []
@@ -71,8 +80,9 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "packages": d["packages"],
                 "scale": d["scales"][study["scale"]],
                 "phases": d["phases"],
+                **{key: d[key] for key in ("differs", "size", "clients", "runs", "fill") if key in d},
             }
-            for w, d in workloads.items()
+            for w, d in chosen.items()
         },
         "devices": devices,
         "stacks": {

@@ -695,6 +695,11 @@ def parameters(study: Study) -> words.Table:
     return words.Table("tbl-parameters", "Parameters of the workloads.", rows, left=["Workload", "Parameter"])
 
 
+def _synced(times: pd.Series) -> str:
+    """Words for the final syncs of a phase; a part of a command has none of its own."""
+    return "-" if times.empty else "in the time" if times.max() > 0 else "none"
+
+
 def phases(study: Study) -> words.Table | words.Prose:
     """What each phase does: operation or command, cache state, items, sync."""
     rows = []
@@ -710,7 +715,7 @@ def phases(study: Study) -> words.Table | words.Prose:
                 "Does": f"`{group['command'].iloc[0]}`" if operation == "exec" else f"engine: {operation}",
                 "Items": _range(group["items"], "{:,}".format),
                 "Content": _range(group["bytes"], words.size) if group["bytes"].max() else words.DASH,
-                "Final sync": "in the time" if group["sync_ns"].max() > 0 else "none",
+                "Final sync": _synced(group["sync_ns"].dropna()),
             }
         )
     if not rows:

@@ -11,13 +11,12 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import subprocess
 from pathlib import Path
 
-from reprofs import conditions, labs
+from reprofs import conditions, labs, workloads
 from reprofs.catalog import Catalog, project_root, unknown
 from reprofs.errors import UserError
 from reprofs.files import write_text
@@ -28,6 +27,8 @@ MOUNTPOINT = "/run/reprofs/mnt"
 BASE = "/run/reprofs/base"  # for file systems that lie over another: overlay, a network server
 WORK = f"{MOUNTPOINT}/trial"
 SETUP_LIMIT_S = 600
+AGE_LIMIT_S = 86400
+PARSED_BYTES = 65536  # of an output whose samples are read later
 RESYNC_LIMIT_S = 86400  # of the lab's clock
 COLD_METHOD = "unmounted, caches dropped, mounted again"
 PROVED_SHARE = 0.1  # of the content read in a cold phase, from the device; compression may make it less than all
@@ -54,13 +55,16 @@ class Job:
 def check_cell(trial: dict, catalog: Catalog) -> None:
     """Raises UserError when the parts of a cell exist but cannot be put together."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
-    workload = catalog.get("workload", trial["workload"])
+    workload = workloads.resolve(trial["workload"], catalog)
     stack, lab = resolve(trial["stack"], catalog), labs.get_lab(trial["lab"])
     name = f"file system {trial['filesystem']}"
     if trial["variant"] not in filesystem["variants"]:
         raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
     if trial["scale"] not in workload["scales"]:
         raise unknown("scale", trial["scale"], workload["scales"])
+    workloads.check(trial["workload"], workload, trial["scale"])
+    if workload["clients"] > 1 and not lab.provisions:
+        raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
         raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
     if stack.state != "healthy" and not workload["populate"]:
@@ -90,7 +94,7 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     check_cell(trial, catalog)
     filesystem = catalog.get("filesystem", trial["filesystem"])
     variant = filesystem["variants"][trial["variant"]]
-    workload = catalog.get("workload", trial["workload"])
+    workload = workloads.resolve(trial["workload"], catalog)
     scale = workload["scales"][trial["scale"]]
     lab = labs.get_lab(trial["lab"])
     where = f"file system {trial['filesystem']}"
@@ -123,20 +127,20 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         job.command("module", ["modprobe", filesystem["module"]])
     for directory in ("/run/reprofs", BASE, MOUNTPOINT) if lab.provisions else ():
         job.step("mkdir", ("path", directory))
-    for command in filesystem["make"]:
-        job.command("make", expand(command, values, where))
+    for line in filesystem["make"]:
+        job.command("make", expand(line, values, where))
 
     def mount() -> None:
-        for command in filesystem["mount"]:
-            job.command("mount", expand(command, values, where))
+        for line in filesystem["mount"]:
+            job.command("mount", expand(line, values, where))
         kind = variant.get("type", filesystem.get("type"))
         options = [("type", kind)] if kind else []
         options += [] if lab.provisions else [("within", 1)]
         job.step("mounted", ("path", MOUNTPOINT), *options, *(("expect", option) for option in variant["expect"]))
 
     def unmount() -> None:
-        for command in filesystem["unmount"]:
-            job.command("unmount", expand(command, values, where))
+        for line in filesystem["unmount"]:
+            job.command("unmount", expand(line, values, where))
 
     def cold() -> None:
         """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
@@ -155,24 +159,74 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         for words, expected in checks:
             job.command("readback", words, *(("match", expression) for expression in expected))
 
+    clients, runs = workload["clients"], workload["runs"]
+    folders = [f"{WORK}/c{number}" for number in range(clients)] if clients > 1 else [WORK]
+    # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
+    seed = f"{trial['seed']}{{client}}" if clients > 1 else trial["seed"]
+    several = [("clients", clients)] if clients > 1 else []
+
     def verify(name: str, folder: str) -> None:
         """What was written must come back from the device."""
         cold()
         job.step("verify", ("name", name), ("root", f"{WORK}/{folder}"))
 
+    def command(text: str, run: int) -> list[str]:
+        return workloads.words(text, workload, trial["scale"], seed, f"workload {trial['workload']}", run)
+
+    def execute(words: list[str], items: int, limit_s: int, folder: str = WORK) -> list[tuple[str, object]]:
+        pairs = [("operation", "exec"), ("items", items), ("cwd", folder), ("limit_s", limit_s)]
+        pairs += [("env", f"{key}={value}") for key, value in workload["environment"].items()]
+        return pairs + [("arg", word) for word in words]
+
+    def prepare(entry: str | dict) -> None:
+        name = entry if isinstance(entry, str) else entry["name"]
+        common = [("name", name), ("cache", "warm"), *syncs, ("unmeasured", 1)]
+        if isinstance(entry, str):
+            job.step("phase", *common, *several, ("operation", entry), ("order", "tree"))
+        else:
+            job.step("phase", *common, *several, *execute(command(entry["run"], 1), 1, entry.get("limit_s", 3600)))
+
+    def phase_step(phase: dict, run: int) -> None:
+        if phase["cache"] == "cold":
+            cold()
+        common = [("name", phase["name"]), ("cache", phase["cache"]), *syncs, *several]
+        common += [("run", run)] if runs > 1 else []
+        if "run" in phase:
+            common += [("tail", PARSED_BYTES)] if "parse" in phase else []
+            items = 1 if phase["items"] == "one" else scale[phase["items"]]
+            job.step("phase", *common, *execute(command(phase["run"], run), items, phase["limit_s"]))
+        else:
+            job.step("phase", *common, ("operation", phase["operation"]), ("order", phase["order"]))
+        copy = "tree" if phase.get("operation") in ("create", "rename") else phase.get("copies_to")
+        if copy:
+            verify(f"{phase['name']}: {copy}", copy)
+        if "check" in phase:
+            cold()
+            for number, folder in enumerate(folders):
+                argv = [word.replace("{client}", f"{number:03}") for word in command(phase["check"], run)]
+                environment = [("env", f"{key}={value}") for key, value in workload["environment"].items()]
+                job.command(f"check {phase['name']}", argv, ("cwd", folder), *environment)
+
     mount()
     readback(plan.readback if plan else [])
-    for command in filesystem["inspect"]:
-        job.command("inspect", expand(command, values, where))
-    job.step("mkdir", ("path", WORK))
-    tree = {key: scale[key] for key in ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")}
-    job.step("tree", ("root", f"{WORK}/tree"), ("seed", trial["seed"]), *tree.items())
+    for line in filesystem["inspect"]:
+        job.command("inspect", expand(line, values, where))
+    for folder in dict.fromkeys([WORK, *folders]):
+        job.step("mkdir", ("path", folder))
+    tree = {key: scale[key] for key in workloads.TREE if key in scale}
+    if len(tree) == len(workloads.TREE):
+        job.step("tree", ("root", f"{WORK}/tree"), ("seed", trial["seed"]), *several, *tree.items())
     for tool in workload["tools"] if lab.provisions else []:
         job.step("pin", ("tool", tool))
     job.step("settle")
-    for operation in workload["populate"]:
-        common = [("name", operation), ("cache", "warm"), *syncs, ("unmeasured", 1)]
-        job.step("phase", *common, ("operation", operation), ("order", "tree"))
+    if workload["fill"]:
+        content = workloads.needs(trial["workload"], workload, trial["scale"])
+        words = ["engine", "age", "--fill", str(workload["fill"]), "--churn", "1", "--seed", str(trial["seed"])]
+        words += ["--reserve", str(content), "."]
+        common = [("name", "age"), ("cache", "warm"), *syncs, ("unmeasured", 1)]
+        job.step("phase", *common, *execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
+    for entry in workload["populate"]:
+        prepare(entry)
     if "create" in workload["populate"]:
         verify("populate: tree", "tree")
     if plan and plan.fault:
@@ -181,32 +235,20 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         if plan.rebuild:
             job.step("watch", ("path", plan.rebuild))
         readback(plan.faulted)
-    for phase in workload["phases"]:
-        if phase["cache"] == "cold":
-            cold()
-        common = [("name", phase["name"]), ("cache", phase["cache"]), *syncs]
-        if "run" in phase:
-            words = expand(phase["run"], {}, f"workload {trial['workload']}")
-            items = scale["files"] if phase["items"] == "files" else 1
-            common += [("operation", "exec"), ("items", items), ("cwd", WORK), ("limit_s", phase["limit_s"])]
-            common += [("env", f"{key}={value}") for key, value in workload["environment"].items()]
-            job.step("phase", *common, *(("arg", word) for word in words))
-        else:
-            job.step("phase", *common, ("operation", phase["operation"]), ("order", phase["order"]))
-        copy = "tree" if phase.get("operation") in ("create", "rename") else phase.get("copies_to")
-        if copy:
-            verify(f"{phase['name']}: {copy}", copy)
+    for run in range(1, runs + 1):
+        for phase in workload["phases"]:
+            phase_step(phase, run)
     if plan and plan.rebuild:
         common = [("name", "rebuild"), ("cache", "warm"), *syncs, ("operation", "rebuild")]
         job.step("phase", *common, ("limit_s", RESYNC_LIMIT_S))
     if plan:  # what the phases ran on is still what was asked for; a rebuilt array is whole again
         readback(plan.readback if plan.rebuild or not plan.fault else plan.faulted)
     unmount()
-    for command in filesystem["check"]:
-        job.command("check", expand(command, values, where))
+    for line in filesystem["check"]:
+        job.command("check", expand(line, values, where))
     job.lines.append("teardown")
-    for command in filesystem["unmount"]:
-        words = expand(command, values, where)
+    for line in filesystem["unmount"]:
+        words = expand(line, values, where)
         job.command("teardown", words, ("if_mounted", words[-1] if words[0] == "umount" else MOUNTPOINT))
     for words in plan.teardown if plan else []:
         job.command("teardown", words)
@@ -226,7 +268,7 @@ def _devices(trial: dict, catalog: Catalog):
     """Stack, MiB of a disk, paths of the disks, commands of the stack (None: the file system needs no device)."""
     filesystem, lab = catalog.get("filesystem", trial["filesystem"]), labs.get_lab(trial["lab"])
     stack, profile = resolve(trial["stack"], catalog), catalog.get("device", trial["profile"])
-    scale = catalog.get("workload", trial["workload"])["scales"][trial["scale"]]
+    scale = workloads.resolve(trial["workload"], catalog)["scales"][trial["scale"]]
     size = stack.disk_mib(scale["device_mib"])
     if not (filesystem["device"] and lab.provisions):
         return stack, size, [], None
@@ -237,7 +279,7 @@ def _devices(trial: dict, catalog: Catalog):
 def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     """Why the lab cannot run this trial at all (a sentence for the reader), or nothing."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
-    workload = catalog.get("workload", trial["workload"])
+    workload = workloads.resolve(trial["workload"], catalog)
     if "unavailable" in filesystem:
         return filesystem["unavailable"]
     plan = _devices(trial, catalog)[3]
@@ -247,11 +289,11 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     reason = lab.obstacle(list(dict.fromkeys(needs)), _tools(filesystem, workload, plan), modules, profile)
     if reason or not hasattr(lab, "data_bytes"):
         return reason
-    scale = workload["scales"][trial["scale"]]
-    content = scale["files"] * min(scale["size_median"] * math.exp(scale["size_sigma"] ** 2 / 2), scale["size_max"])
+    content = workloads.needs(trial["workload"], workload, trial["scale"])
+    content += workload["scales"][trial["scale"]]["device_mib"] * 2**20 * workload["fill"] // 100
     if content > lab.data_bytes:
         return (
-            f"The tree holds about {content / 2**20:,.0f} MiB, but the {trial['lab']} lab keeps its devices in memory "
+            f"The content is about {content / 2**20:,.0f} MiB, but the {trial['lab']} lab keeps its devices in memory "
             f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a "
             "smaller scale."
         )
@@ -261,12 +303,12 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
 def _tools(filesystem: dict, workload: dict, plan) -> list[str]:
     """The programs a trial runs: the first word of each of its commands."""
     templates = [line for key in ("make", "mount", "inspect", "unmount", "check") for line in filesystem[key]]
-    templates += [phase["run"] for phase in workload["phases"] if "run" in phase]
+    templates += [text for _, text in workloads.commands(workload)]
     tools = [template.split()[0] for template in templates] + workload["tools"]
     if plan:
         tools += [words[0] for words in (*plan.build, *plan.cold, *plan.fault, *plan.teardown)]
         tools += [words[0] for words, _ in (*plan.readback, *plan.faulted)]
-    return sorted(set(tools))
+    return sorted(set(tools) - {"engine"})
 
 
 def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool = True) -> dict:

@@ -3,6 +3,8 @@
 import html
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -147,6 +149,28 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"{self.caption}\n{self.alt}"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One figure.
+
+    `kind` is heatmap, ranks, intervals, latencies, series, scaling, stacks, disks or agreement; `setting` is (lab,
+    stack, profile), for stacks and disks (lab, profile), for agreement (lab, lab, stack, profile); `workload` is (name,
+    scale), None if it is of all.
+    """
+
+    kind: str
+    name: str
+    setting: tuple
+    workload: tuple | None
+    caption: str
+    alt: str
+    draw: Callable
+
+    def picture(self, folder: str = "../figures") -> Picture:
+        """The figure as a notebook cell shows it; `folder` as seen from the executed notebook."""
+        return Picture(f"fig-{self.name}", f"{folder}/{self.name}.svg", self.caption, self.alt)
 
 
 def inline(text: str) -> str:

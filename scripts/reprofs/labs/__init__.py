@@ -108,6 +108,7 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
     try:
         with (place / "owner").open("w") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX)
+            print(os.getpid(), file=owner, flush=True)
             # Under its real name only once it is locked: nobody may take it for a leftover.
             place = place.rename(base / place.name.replace("-new-", "-work-"))
             yield place

@@ -1,0 +1,250 @@
+/* archive: writes a tar stream (ustar; pax records for long names) of a synthetic tree to standard output.
+ *
+ * The tree is FAN-OUT directories, as of so many backups, with equal shares of the names. Each is a tree of its own: directories
+ * below it breadth first, FAN-OUT in each, at most DEPTH levels, until --directories percent of the names are directories (or
+ * the levels are full); the other names are spread evenly: regular files, and --hard-links percent hard links to any earlier
+ * regular file of the same backup. Everything is a pure function of the seed and a number, so there is no memory a name.
+ * --part K/M writes the K-th M-th of the backups: the M archives together are the tree that one archive without --part is. */
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 512, RECORD = 20 * BLOCK, WRITE = 1 << 16, MTIME = 1546300800 /* 2019-01-01: the exact lab lives in 2020, and tar warns of every file from the future */ };
+static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+static struct tree t; /* for sizes and contents */
+static uint64_t names, hard_links, percent_directories, depth, owner_user, owner_group;
+static uint64_t full; /* directories of one backup when all levels are full */
+
+struct backup { uint64_t number, directories, entries; };
+
+static struct backup backup_of(uint64_t number) {
+    uint64_t n = (uint64_t)((unsigned __int128)names * (number + 1) / t.fan_out - (unsigned __int128)names * number / t.fan_out);
+    uint64_t d = (n * percent_directories + 50) / 100;
+    if (d > full) d = full;
+    if (d < 1) d = 1;
+    return n ? (struct backup){number, d, n - d} : (struct backup){number, 0, 0};
+}
+/* Entry j is a regular file when it raises the count of them; the first always is. */
+static uint64_t regular_until(uint64_t j) { return (j * (100 - hard_links) + 99) / 100; }
+static bool is_regular(uint64_t j) { return regular_until(j + 1) > regular_until(j); }
+static uint64_t regular_entry(uint64_t r) { return r * 100 / (100 - hard_links); }
+static uint64_t file_id(const struct backup *b, uint64_t j) { return b->number << 40 | j; }
+
+enum stream { DIRECTORY = 400, ENTRY, TARGET };
+static size_t put_name(enum stream kind, uint64_t id, uint64_t number, char *out) {
+    uint64_t h = hash3(t.seed, kind, id);
+    size_t n = 0, k = 0, length = 3 + (h & 7);
+    for (h >>= 3; n < length; h /= 26) out[n++] = digits[10 + h % 26];
+    out[n++] = kind == DIRECTORY ? '-' : '_';
+    char low[16];
+    do low[k++] = digits[number % 36];
+    while (number /= 36);
+    while (k) out[n++] = low[--k];
+    return n;
+}
+static size_t directory_path(const struct backup *b, uint64_t d, char *out) { /* with a slash at the end */
+    size_t n = d ? directory_path(b, (d - 1) / t.fan_out, out) : 0;
+    n += d ? put_name(DIRECTORY, file_id(b, d), d, out + n) : (size_t)sprintf(out, "backup-%llu", (unsigned long long)b->number);
+    out[n++] = '/', out[n] = 0;
+    return n;
+}
+static uint64_t directory_of(const struct backup *b, uint64_t j) {
+    return (uint64_t)((unsigned __int128)j * b->directories / b->entries);
+}
+static size_t entry_name(const struct backup *b, uint64_t j, char *out) {
+    size_t n = put_name(ENTRY, file_id(b, j), j, out);
+    out[n] = 0;
+    return n;
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+static uint8_t out[WRITE];
+static size_t filled;
+static uint64_t written;
+static int trouble;
+static void flush_out(void) {
+    for (size_t at = 0; at < filled && !trouble;) {
+        ssize_t n = write(STDOUT_FILENO, out + at, filled - at);
+        if (n < 0 && errno != EINTR) trouble = errno;
+        else if (n > 0) at += (size_t)n;
+    }
+    filled = 0;
+}
+static void put(const void *data, size_t n) {
+    written += n;
+    for (const uint8_t *p = data; n;) {
+        size_t k = n < WRITE - filled ? n : WRITE - filled;
+        memcpy(out + filled, p, k);
+        filled += k, p += k, n -= k;
+        if (filled == WRITE) flush_out();
+    }
+}
+static void pad(size_t to) {
+    static const uint8_t zeros[RECORD];
+    put(zeros, (size_t)((to - written % to) % to));
+}
+
+/* ---- tar --------------------------------------------------------------------------------------------------------- */
+static void octal(char *field, size_t digit_count, uint64_t v) { /* digits, then the NUL that is there */
+    while (digit_count--) field[digit_count] = (char)('0' + (v & 7)), v >>= 3;
+}
+struct header { /* POSIX.1-1988 */
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[8], uname[32], gname[32], major[8], minor[8], prefix[155], rest[12];
+};
+_Static_assert(sizeof(struct header) == BLOCK, "a header is one block");
+
+static void header_put(struct header *h, char type, uint64_t mode, uint64_t size) {
+    octal(h->mode, 7, mode), octal(h->uid, 7, owner_user), octal(h->gid, 7, owner_group);
+    octal(h->size, 11, size), octal(h->mtime, 11, MTIME);
+    octal(h->major, 7, 0), octal(h->minor, 7, 0);
+    h->type = type;
+    memcpy(h->magic, "ustar\0" "00", 8);
+    memset(h->sum, ' ', sizeof h->sum);
+    unsigned sum = 0;
+    for (size_t i = 0; i < BLOCK; i++) sum += ((uint8_t *)h)[i];
+    octal(h->sum, 6, sum);
+    h->sum[6] = 0;
+    put(h, BLOCK);
+}
+static size_t pax_line(char *to, const char *key, const char *value) { /* "length key=value\n", the length counts itself */
+    size_t rest = strlen(key) + strlen(value) + 3, n = rest + 1, digits_now = 1;
+    for (size_t ten = 10; n >= ten; ten *= 10) n = rest + ++digits_now;
+    return (size_t)sprintf(to, "%zu %s=%s\n", n, key, value);
+}
+/* Puts the path into name and, split at a slash, prefix. False: it does not fit. */
+static bool fits(struct header *h, const char *path, size_t n) {
+    if (n <= sizeof h->name) return memcpy(h->name, path, n), true;
+    size_t from = n - sizeof h->name - 1; /* the first slash that leaves a name that fits */
+    const char *slash = memchr(path + from, '/', n - 1 - from);
+    if (!slash || slash == path || (size_t)(slash - path) > sizeof h->prefix) return false;
+    memcpy(h->prefix, path, (size_t)(slash - path));
+    memcpy(h->name, slash + 1, n - (size_t)(slash + 1 - path));
+    return true;
+}
+static void member(char type, const char *path, size_t n, const char *link, size_t link_n, uint64_t mode, uint64_t size) {
+    struct header h = {0};
+    bool path_fits = fits(&h, path, n), link_fits = link_n <= sizeof h.link;
+    if (!path_fits || !link_fits) {
+        char records[2 * PATH_BYTES + 64];
+        size_t r = 0;
+        if (!path_fits) r += pax_line(records, "path", path);
+        if (!link_fits) r += pax_line(records + r, "linkpath", link);
+        struct header x = {0};
+        memcpy(x.name, "././@PaxHeader", 14);
+        header_put(&x, 'x', 0644, r);
+        put(records, r), pad(BLOCK);
+    }
+    if (!path_fits) memcpy(h.name, path, sizeof h.name);
+    memcpy(h.link, link, link_fits ? link_n : sizeof h.link);
+    header_put(&h, type, mode, size);
+}
+
+static void put_content(const struct content *c) {
+    uint64_t head = c->size < sizeof c->header ? c->size : sizeof c->header;
+    put(c->header, head);
+    for (uint64_t left = c->size - head; left;) {
+        uint64_t n = left < POOL_STEP ? left : POOL_STEP;
+        put(pool_at(c->offset), n);
+        left -= n;
+    }
+    pad(BLOCK);
+}
+
+static void put_backup(const struct backup *b) {
+    char path[PATH_BYTES], link[PATH_BYTES];
+    uint64_t j = 0;
+    for (uint64_t d = 0; d < b->directories && !trouble; d++) {
+        size_t n = directory_path(b, d, path);
+        member('5', path, n, "", 0, 0755, 0);
+        for (; j < b->entries && directory_of(b, j) == d && !trouble; j++) {
+            size_t m = n + entry_name(b, j, path + n);
+            if (is_regular(j)) {
+                struct content c = tree_content(&t, file_id(b, j));
+                member('0', path, m, "", 0, 0644, c.size);
+                put_content(&c);
+            } else {
+                uint64_t to = regular_entry(hash3(t.seed, TARGET, file_id(b, j)) % regular_until(j));
+                size_t k = directory_path(b, directory_of(b, to), link);
+                k += entry_name(b, to, link + k);
+                member('1', path, m, link, k, 0644, 0);
+            }
+        }
+    }
+}
+
+static int parse_part(const char *text, uint64_t *k, uint64_t *m) {
+    char copy[64];
+    const char *slash = strchr(text, '/');
+    if (!slash || strlen(text) >= sizeof copy) return -1;
+    memcpy(copy, text, strlen(text) + 1);
+    copy[slash - text] = 0;
+    return parse_number(copy, k) && parse_number(copy + (slash - text) + 1, m) && *k >= 1 && *k <= *m ? 0 : -1;
+}
+
+int archive(int argc, char **argv) {
+    bool check = false, named = false;
+    uint64_t k = 1, m = 1, median = 4055, bytes = 0, count = 0, owner = UINT64_MAX;
+    t = (struct tree){.seed = 1, .fan_out = 16, .size_max = 1 << 20, .size_sigma = 1.45};
+    hard_links = 0, percent_directories = 5, depth = 6;
+    const struct { const char *name; uint64_t *value, least, most; } numbers[] = {{"--names", &names, 1, 1000000000}, {"--seed", &t.seed, 0, UINT64_MAX},
+        {"--hard-links", &hard_links, 0, 99}, {"--directories", &percent_directories, 0, 100}, {"--size-median", &median, 0, 1ull << 32},
+        {"--size-max", &t.size_max, 0, (8ull << 30) - 1}, {"--fan-out", &t.fan_out, 1, 100000}, {"--depth", &depth, 1, 48}, {"--owner", &owner, 0, 07777777}};
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(word, "--check")) {
+            check = true;
+            continue;
+        }
+        size_t f = 0, n = sizeof numbers / sizeof *numbers;
+        while (f < n && strcmp(word, numbers[f].name)) f++;
+        bool part = !strcmp(word, "--part"), sigma = !strcmp(word, "--size-sigma");
+        if (f == n && !part && !sigma)
+            return wrong("archive: unknown option %s; known are --names --seed --part --hard-links --directories --size-median --size-sigma --size-max "
+                "--fan-out --depth --owner --check", word);
+        if (!value) return wrong("archive: %s needs a value", word);
+        i++;
+        if (part) {
+            if (parse_part(value, &k, &m)) return wrong("archive: --part is K/M with K from 1 to M, as 2/8, not %s", value);
+        } else if (sigma) {
+            char *end;
+            t.size_sigma = strtod(value, &end);
+            if (!*value || *end || !(t.size_sigma >= 0 && t.size_sigma <= 10)) return wrong("archive: --size-sigma needs a number from 0 to 10, not %s", value);
+        } else if (!parse_number(value, numbers[f].value) || *numbers[f].value < numbers[f].least || *numbers[f].value > numbers[f].most)
+            return wrong("archive: %s needs a number from %llu to %llu, not %s", word, (unsigned long long)numbers[f].least,
+                (unsigned long long)numbers[f].most, value);
+        named = named || !strcmp(word, "--names");
+    }
+    if (!named) return wrong("archive: --names N says how many names the tree has; it is missing");
+    if (m > t.fan_out) return wrong("archive: --part has %llu archives, but --fan-out makes only %llu backups to share among them",
+        (unsigned long long)m, (unsigned long long)t.fan_out);
+    /* The owner is who runs this, or else tar --diff would find another one after an extraction without privileges. */
+    owner_user = owner != UINT64_MAX ? owner : geteuid() & 07777777, owner_group = owner != UINT64_MAX ? owner : getegid() & 07777777;
+    t.size_median = (double)median;
+    full = 0;
+    for (uint64_t level = 0, wide = 1; level < depth && full < names; level++, wide *= t.fan_out) full += wide;
+    uint64_t first = (k - 1) * t.fan_out / m, end = k * t.fan_out / m;
+    if (check) {
+        for (uint64_t b = first; b < end; b++) {
+            struct backup x = backup_of(b);
+            count += x.directories + x.entries;
+            for (uint64_t r = 0; r < regular_until(x.entries); r++) bytes += tree_size(&t, file_id(&x, regular_entry(r)));
+        }
+        printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)count);
+        return 0;
+    }
+    if (isatty(STDOUT_FILENO)) return wrong("archive: the archive goes to standard output, which is a terminal; send it to tar or to a file");
+    tree_pool(t.seed);
+    for (uint64_t b = first; b < end && !trouble; b++) {
+        struct backup x = backup_of(b);
+        put_backup(&x);
+    }
+    static const uint8_t zeros[2 * BLOCK];
+    put(zeros, sizeof zeros), pad(RECORD);
+    flush_out();
+    return trouble ? broken("archive: cannot write the archive: %s%s", trouble == ENOSPC ? "no space left on the device: " : "", strerror(trouble)) : 0;
+}

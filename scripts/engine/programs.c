@@ -1,0 +1,125 @@
+/* What the programs share: finding them, their arguments, their samples, processes that start together. */
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+static int say(int code, const char *format, va_list a) {
+    fprintf(stderr, "engine: ");
+    vfprintf(stderr, format, a);
+    fputc('\n', stderr);
+    return code;
+}
+int wrong(const char *format, ...) {
+    va_list a;
+    va_start(a, format);
+    int code = say(2, format, a);
+    va_end(a);
+    return code;
+}
+int broken(const char *format, ...) {
+    va_list a;
+    va_start(a, format);
+    int code = say(1, format, a);
+    va_end(a);
+    return code;
+}
+
+bool parse_number(const char *text, uint64_t *value) {
+    char *end;
+    if (*text < '0' || *text > '9') return false; /* no sign, no space */
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    static const char units[] = "KMGT";
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) end++;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (*end || errno || (shift && v >> (64 - shift))) return false;
+    *value = (uint64_t)v << shift;
+    return true;
+}
+
+void sample_put(const struct sample *s) {
+    static FILE *out;
+    if (!out) {
+        const char *path = getenv("REPROFS_SAMPLES");
+        if (!path || !(out = fopen(path, "ae"))) return;
+        setvbuf(out, NULL, _IOLBF, 1024); /* a line is written whole, also beside other clients */
+    }
+    fprintf(out, "{\"name\":\"%s\",\"start_ns\":%llu,\"wall_ns\":%llu,\"items\":%llu,\"bytes\":%llu", s->name,
+        (unsigned long long)s->start_ns, (unsigned long long)s->wall_ns, (unsigned long long)s->items, (unsigned long long)s->bytes);
+    const char *self = getenv("REPROFS_CLIENT"); /* whose command this program is; its own tasks are beneath that */
+    const struct { const char *key; int64_t value; } more[] = {{"iteration", s->iteration}, {"client", self ? atoll(self) : s->client},
+        {"file_bytes", s->file_bytes}, {"record_bytes", s->record_bytes}};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (more[i].value != NONE) fprintf(out, ",\"%s\":%lld", more[i].key, (long long)more[i].value);
+    fputs("}\n", out);
+}
+
+/* ---- clients --------------------------------------------------------------------------------------------------- */
+struct barrier { /* before the accounts, in the same shared memory */
+    atomic_uint ready, open;
+};
+static size_t shared_bytes(unsigned n) { return 4096 + n * sizeof(struct client); }
+
+static void wait_open(struct barrier *b) {
+    atomic_fetch_add(&b->ready, 1);
+    syscall(SYS_futex, &b->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
+    while (!atomic_load(&b->open)) syscall(SYS_futex, &b->open, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+struct client *clients_run(unsigned n, client_work *work, void *what) {
+    struct barrier *b = mmap(NULL, shared_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (b == MAP_FAILED) return NULL;
+    struct client *clients = (struct client *)((char *)b + 4096);
+    pid_t *pid = calloc(n, sizeof *pid), parent = getpid();
+    unsigned started = 0;
+    fflush(NULL);
+    for (; pid && started < n; started++) {
+        struct client *c = clients + started;
+        c->latency.min = UINT64_MAX;
+        c->error = ECHILD;
+        if ((pid[started] = fork()) < 0) break;
+        if (pid[started]) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        wait_open(b);
+        c->start = now_ns();
+        sched_yield(); /* so that with fewer cores than clients every client starts before one works */
+        c->error = 0;
+        work(started, what, c);
+        c->end = now_ns();
+        fflush(NULL);
+        _exit(0);
+    }
+    int error = started < n ? errno : 0;
+    if (error)
+        for (unsigned i = 0; i < started; i++) kill(pid[i], SIGKILL);
+    else
+        for (unsigned there; (there = atomic_load(&b->ready)) < n;) syscall(SYS_futex, &b->ready, FUTEX_WAIT, there, NULL, NULL, 0);
+    atomic_store(&b->open, 1);
+    syscall(SYS_futex, &b->open, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    for (unsigned i = 0; i < started; i++) {
+        int status;
+        while (waitpid(pid[i], &status, 0) < 0 && errno == EINTR) {}
+        if (!WIFEXITED(status) || WEXITSTATUS(status)) clients[i].error = ECHILD;
+    }
+    free(pid);
+    if (!error) return clients;
+    munmap(b, shared_bytes(n));
+    errno = error;
+    return NULL;
+}
+void clients_free(struct client *clients, unsigned n) { munmap((char *)clients - 4096, shared_bytes(n)); }

@@ -1,0 +1,441 @@
+"""Importers: the output of other benchmarks -> one tidy table with units. One module here is one format.
+
+A format's module has
+
+    WHAT: str                                          what it reads, in a few words
+    read(source: Source) -> Result                     raises Malformed at the line that cannot be understood
+    compare(results: list[Result]) -> list[Finding]    optional: what is seen only with several files side by side
+
+and knows nothing of files, folders or the command line. Modules whose name begins with an underscore are no formats.
+A finding comes from a rule on the data, never from the name of a known file.
+"""
+
+import csv
+import hashlib
+import importlib
+import io
+import json
+import math
+import pkgutil
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import UserError
+
+# The data dictionary and the schema of the tables in one: column | type | unit | meaning. As in `dataset`.
+_TABLES = {
+    "measurements": """
+source        | string |     | File the value was printed in, as named on the command line
+place         | string |     | Where in it: a line (line 12), or a path in its JSON ($[0].times[3].cold)
+format        | string |     | Importer that read the file
+tool          | string |     | Program that made the file
+tool_version  | string |     | Its version; empty when the file does not tell
+configuration | string |     | What was measured, as far as the file or its name tells: file system, stack, path, host
+label         | string |     | What the file itself calls it, where that is not the same
+workload      | string |     | Data set or command line of the run
+operation     | string |     | What was done, in the words of the tool
+phase         | string |     | The same as a short word
+iteration     | int64  |     | Repetition, as the file counts it; empty for a statistic over repetitions
+client        | string |     | Job, task, thread or host; empty for all together
+cache         | string |     | cold or warm, direct when the page cache was bypassed; empty where the file does not tell
+quantity      | string |     | time, rate, request rate, throughput (bytes/s), latency, count, bytes, share, score
+statistic     | string |     | value (one observation), mean, median, max, min, sd, total, p99 (a percentile), ...
+value         | double |     | The value in the unit of the next column
+unit          | string |     | s, B, B/s, 1/s, 1 (SI without prefixes; a byte is 8 bits)
+printed       | string |     | The value as it is in the file; empty when it was derived here
+printed_unit  | string |     | The unit of that; 1 MiB is 2^20 bytes, 1 MB is 10^6 bytes
+derived       | bool   |     | Computed here from printed values
+items         | int64  |     | Things the operation did, where known
+bytes         | int64  | B   | Bytes the operation moved, where known
+file_bytes    | int64  | B   | Size of one file, where known
+record_bytes  | int64  | B   | Size of one request, where known
+""",
+    "findings": """
+source        | string |     | File, or files with a comma between them
+place         | string |     | Where in it; empty for the whole file
+rule          | string |     | Name of the rule that found it
+what          | string |     | What was found
+why           | string |     | Why it matters
+""",
+}
+# Printed unit -> factor and base unit. MB of tools that mean MiB is written MiB by their importers.
+UNITS = {
+    "s": (1, "s"),
+    "ms": (Decimal("1e-3"), "s"),
+    "us": (Decimal("1e-6"), "s"),
+    "ns": (Decimal("1e-9"), "s"),
+    "B": (1, "B"),
+    "KiB": (2**10, "B"),
+    "MiB": (2**20, "B"),
+    "GiB": (2**30, "B"),
+    "B/s": (1, "B/s"),
+    "KiB/s": (2**10, "B/s"),
+    "MiB/s": (2**20, "B/s"),
+    "GiB/s": (2**30, "B/s"),
+    "1/s": (1, "1/s"),
+    "kIOPS": (1000, "1/s"),
+    "1": (1, "1"),
+    "%": (Decimal("0.01"), "1"),
+}
+LARGEST = 2**62
+_LARGE = "a number is larger than any file or count can be"
+_MANIFEST = "import.json"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+|\n')
+
+
+class Malformed(Exception):
+    """The text is not what the importer reads: `line` (from 1, or None) and a sentence without its full stop."""
+
+    def __init__(self, line: int | None, what: str):
+        super().__init__(what)
+        self.line, self.what = line, what
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know about imported numbers. `what` and `why` are clauses without a full stop."""
+
+    source: str
+    rule: str
+    what: str
+    why: str
+    place: str = ""
+
+    def sentence(self) -> str:
+        """`FILE, line 3: what: why.`"""
+        return f"{self.source}{', ' if self.place else ''}{self.place}: {self.what}: {self.why}."
+
+
+@dataclass
+class Source:
+    """One file to import: its name as the user wrote it, and its path."""
+
+    name: str
+    path: Path
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "Source":
+        """A source without a file."""
+        source = cls(name, Path(name))
+        source.__dict__["text"] = text  # what the cached property below would have read
+        return source
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text. Raises Malformed when it is no text."""
+        return "".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """The lines with their ends, one at a time. Names in listings need not be UTF-8; a NUL is no text."""
+        if "text" in self.__dict__:
+            yield from self.text.splitlines(keepends=True)
+            return
+        with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            for number, line in enumerate(file, 1):
+                if "\0" in line:
+                    raise Malformed(number, "it is no text (it has a NUL byte)")
+                yield line.replace("\r\n", "\n")
+
+    @cached_property
+    def json(self):
+        """The JSON in the text; lines before the first that begins with { or [ are skipped (programs warn there)."""
+        text = self.json_text
+        if not text.strip():
+            raise Malformed(1, "it has no JSON")
+        try:
+            return json.loads(text)
+        except (RecursionError, ValueError) as error:
+            if not isinstance(error, json.JSONDecodeError):
+                raise Malformed(1, "the JSON nests too deep or has numbers too long") from None
+            ended = error.pos >= len(text.rstrip())
+            raise Malformed(error.lineno, "it ends within the JSON" if ended else f"no JSON: {error.msg}") from None
+
+    @cached_property
+    def json_text(self) -> str:
+        """The text with the lines before its JSON emptied, so that line numbers stay."""
+        start = re.search(r"^[ \t]*[\[{]", self.text, re.MULTILINE)
+        return "\n" * self.text.count("\n", 0, start.start()) + self.text[start.start() :] if start else ""
+
+    def wrong(self, path: tuple, what: str) -> Malformed:
+        """A Malformed for a place in the JSON, path being its keys and indices: with the line where it begins."""
+        return Malformed(json_line(self.json_text, path), f"{json_path(path)} {what}")
+
+    def get(self, path: tuple, kind: type | tuple, default=...):
+        """The value at a path of the JSON. Raises Malformed when it is missing without default, or of another type."""
+        value = self.json
+        for depth, key in enumerate(path):
+            if isinstance(value, dict):
+                found = key in value
+            else:
+                found = isinstance(value, list) and isinstance(key, int) and key < len(value)
+            if not found:
+                if default is not ...:
+                    return default
+                raise self.wrong(path[:depth], f"has no {key!r}")
+            value = value[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            names = "a number" if kind == NUMBER else {dict: "an object", list: "a list", str: "a text"}.get(kind, kind)
+            raise self.wrong(path, f"is not {names}")
+        if isinstance(value, NUMBER) and not abs(value) <= LARGEST:
+            raise self.wrong(path, "is no number of this world")
+        return value
+
+
+NUMBER = (int, float)
+
+
+@dataclass
+class Result:
+    """What one file gave: `rows` of measurements, findings, `phases` for the statistics of this project, and `facts`
+    that `compare` needs. `common` is what all rows of the file have in common."""
+
+    source: str
+    common: dict = field(default_factory=dict)
+    rows: list[dict] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    phases: list[dict] = field(default_factory=list)
+    facts: dict = field(default_factory=dict)
+
+    def add(self, place: str, operation: str, quantity: str, printed, unit: str, **others) -> dict:
+        """A row. `printed` is the number in `unit` (a key of UNITS), as text or number, unless derived.
+
+        Raises Malformed when a number does not fit into the table.
+        """
+        factor, base = UNITS[unit]
+        derived = others.get("derived", False)
+        row = self.common | {
+            "source": self.source,
+            "place": place,
+            "operation": operation,
+            "phase": word(operation),
+            "quantity": quantity,
+            "statistic": "value",
+            "value": float(Decimal(str(printed)) * factor),  # 8000 ns are 8e-6 s, to the last bit
+            "unit": base,
+            "printed": None if derived else str(printed),
+            "printed_unit": None if derived else unit,
+            "derived": False,
+        }
+        row |= others
+        for key in ("iteration", "items", "bytes", "file_bytes", "record_bytes"):
+            if row.get(key) is not None and abs(row[key]) > LARGEST:
+                raise Malformed(int(found[1]) if (found := re.search(r"line (\d+)", place)) else None, _LARGE)
+        self.rows.append(row)
+        return self.rows[-1]
+
+    def find(self, rule: str, what: str, why: str, place: str = "") -> None:
+        """A finding about this file."""
+        self.findings.append(Finding(self.source, rule, what, why, place))
+
+
+def formats() -> dict[str, str]:
+    """Name of each format -> what its importer reads."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return {name: importlib.import_module(f"{__name__}.{name}").WHAT for name in names}
+
+
+def dictionary() -> list[dict]:
+    """The data dictionary of measurements and findings: table, column, type, unit, meaning."""
+    return [
+        dict(
+            zip(("table", "column", "type", "unit", "meaning"), [table, *map(str.strip, line.split("|"))], strict=True)
+        )
+        for table, text in _TABLES.items()
+        for line in text.strip().splitlines()
+    ]
+
+
+def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
+    """Read files of the format `name` and write the folder `output`; returns the findings as sentences.
+
+    Written, for identical input byte for byte the same: measurements.parquet and .csv, findings.csv, dictionary.csv,
+    import.json (the files with their SHA-256); with formats that have phases phases.parquet and .csv in the columns of
+    a study's table. An earlier import in `output` is replaced as a whole. Raises UserError, and nothing is written, for
+    a format or file that cannot be read and for a folder that no import made.
+    """
+    known = formats()
+    if name not in known:
+        raise UserError(f"there is no import format {name!r}; known formats are {', '.join(known)}.")
+    output, paths = Path(output), [Path(path) for path in paths]
+    _replaceable(output)
+    inside = [path for path in paths if output.resolve() in path.resolve().parents]
+    if inside:
+        raise UserError(f"{inside[0]} lies in {output}, which would be replaced; choose another --output.")
+    module = importlib.import_module(f"{__name__}.{name}")
+    results, findings, seen, files = [], [], {}, []
+    for path in paths:
+        source = Source(str(path), path)
+        digest = _digest(path)
+        if digest in seen:
+            what = f"it has the same content as {seen[digest]}, so it was read once"
+            findings.append(Finding(source.name, "duplicate", what, "the same runs would count twice"))
+            continue
+        seen[digest] = source.name
+        try:
+            result = module.read(source)
+            if not result.rows:
+                raise Malformed(1, "it has no results")
+        except Malformed as error:
+            where = f", line {error.line}" if error.line else ""
+            raise UserError(f"{path}{where}: {error.what}; give {known[name]}, complete.") from None
+        for row in result.rows:
+            row["format"] = name
+        results.append(result)
+        findings += result.findings
+        files.append({"file": source.name, "sha256": digest, "rows": len(result.rows)})
+    if hasattr(module, "compare"):
+        findings += module.compare(results)
+    _write(output, name, files, results, findings)
+    return [finding.sentence() for finding in findings]
+
+
+def word(text: str) -> str:
+    """Small letters, digits and hyphens: `Directory creation` -> directory-creation."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def number(text: str, line: int) -> float:
+    """A finite number. Raises Malformed."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Malformed(line, f"{text!r} is not a number")
+    if abs(value) > LARGEST:
+        raise Malformed(line, _LARGE)
+    return value
+
+
+def json_path(path: tuple) -> str:
+    """("times", 3, "cold") -> $.times[3].cold"""
+    parts = (f"[{p}]" if isinstance(p, int) else f".{p}" if re.fullmatch(r"\w[\w-]*", p) else f"[{p!r}]" for p in path)
+    return "$" + "".join(parts)
+
+
+def json_line(text: str, wanted: tuple) -> int:
+    """The line, from 1, where the value at a path of valid JSON begins; of its nearest parent if it is not there."""
+    line, best, depth_found = 1, 1, -1
+    stack: list[list] = []  # one [kind, key or index] for each open container
+    expect_key = False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            line += 1
+            continue
+        if token == ",":
+            if stack[-1][0] == "[":
+                stack[-1][1] += 1
+            else:
+                expect_key = True
+            continue
+        if token == ":":
+            continue
+        if token in "]}":
+            stack.pop()
+            expect_key = False
+            continue
+        if expect_key:
+            stack[-1][1], expect_key = json.loads(token), False
+            continue
+        path = tuple(entry[1] for entry in stack)
+        if path == wanted[: len(path)] and len(path) > depth_found:
+            best, depth_found = line, len(path)
+        if token in "[{":
+            stack.append([token, 0 if token == "[" else None])
+            expect_key = token == "{"
+    return best
+
+
+def _digest(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no regular file; write the output to a file first and name that.")
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}; name files that exist and can be read.") from None
+
+
+def _replaceable(output: Path) -> None:
+    """Raises UserError unless `output` is not there, is empty, or was written by an import."""
+    if not output.exists() and not output.is_symlink():
+        return
+    if output.is_dir() and not output.is_symlink():
+        if not any(output.iterdir()):
+            return
+        try:
+            if json.loads((output / _MANIFEST).read_text())["made_by"] == "reprofs import":
+                return
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+    raise UserError(f"{output} is there and no earlier import made it: choose another --output; nothing was written.")
+
+
+def _write(output: Path, name: str, files: list[dict], results: list[Result], findings: list[Finding]) -> None:
+    rows = [row for result in results for row in result.rows]
+    phases = [row for result in results for row in result.phases]
+    described = dictionary()
+    if phases:
+        from .. import dataset  # here, for it is slow to load and may itself use importers
+
+        described += [row for row in dataset.dictionary() if row["table"] == "phases"]
+    manifest = {"made_by": "reprofs import", "format": name, "files": files}
+    partial = None
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
+        new = partial / "new"
+        new.mkdir()
+        _tables(new, "measurements", rows, described)
+        if phases:
+            _tables(new, "phases", sorted(phases, key=lambda row: (row["trial"], row["position"])), described)
+        columns = [row["column"] for row in described if row["table"] == "findings"]
+        _csv(new / "findings.csv", columns, [vars(finding) for finding in findings])
+        _csv(new / "dictionary.csv", list(described[0]), described)
+        (new / _MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
+        _replaceable(output)
+        if output.exists():
+            output.rename(partial / "old")
+        try:
+            new.rename(output)
+        except OSError:
+            if (partial / "old").exists():
+                (partial / "old").rename(output)
+            raise
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the import to {output}: {error.strerror}; free space or choose another folder."
+        ) from None
+    finally:
+        if partial:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _tables(folder: Path, name: str, rows: list[dict], described: list[dict]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(r["column"], pa.type_for_alias(r["type"])) for r in described if r["table"] == name])
+    rows = [{key: _clean(row.get(key)) for key in schema.names} for row in rows]
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / f"{name}.parquet")
+    _csv(folder / f"{name}.csv", schema.names, rows)
+
+
+def _csv(path: Path, columns: list[str], rows: list[dict]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _clean(row[key]) for key in columns} for row in rows)
+    path.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _clean(value):
+    """Text that is no UTF-8 is written with escapes."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

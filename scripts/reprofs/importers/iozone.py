@@ -1,0 +1,195 @@
+"""iozone: its text, its Excel-style reports (-R), and its throughput mode (-t)."""
+
+import re
+
+from . import Malformed, Result, Source, number
+
+WHAT = "the text that iozone prints, with or without -R"
+
+_COLUMNS = ["write", "rewrite", "read", "reread", "random read", "random write", "backward read", "record rewrite"]
+_COLUMNS += ["stride read", "fwrite", "frewrite", "fread", "freread"]
+# Test number of -i -> its columns.
+_TESTS = {0: [0, 1], 1: [2, 3], 2: [4, 5], 3: [6], 4: [7], 5: [8], 6: [9, 10], 7: [11, 12]}
+_REPORTS = {
+    "writer": "write",
+    "re-writer": "rewrite",
+    "reader": "read",
+    "re-reader": "reread",
+    "random read": "random read",
+    "random write": "random write",
+    "backward read": "backward read",
+    "record rewrite": "record rewrite",
+    "stride read": "stride read",
+    "fwrite": "fwrite",
+    "re-fwrite": "frewrite",
+    "fread": "fread",
+    "re-fread": "freread",
+}
+_CHILDREN = re.compile(
+    r"(Children|Parent) sees? throughput for\s+(\d+) (.+?)\s*=\s*(\S+) [kK][bB](?:ytes)?/sec|"
+    r"(Min|Max|Avg) throughput per (?:process|thread)\s*=\s*(\S+) [kK][bB](?:ytes)?/sec"
+)
+_UNIT = {"k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def read(source: Source) -> Result:
+    """A row for each operation, file size and record size. iozone's kBytes are KiB.
+
+    Raises Malformed for a table that is missing, has a line that fits no columns, or does not end.
+    """
+    result = Result(source.name, {"tool": "iozone"})
+    state = {"ends": None, "lines": 0, "report": None, "records": None, "seen": {}, "excel": False, "threads": None}
+    complete, line_number, flags = False, 0, {"fsync": False, "close": False, "direct": False}
+    for line_number, line in enumerate(source.text.splitlines(), 1):
+        words = line.split()
+        if found := re.search(r"Version \$Revision: (\S+) \$", line):
+            result.common["tool_version"] = found[1]
+        elif "Command line used:" in line:
+            _command(result, line.partition(":")[2].strip(), state)
+        elif "Include fsync in write timing" in line:
+            flags["fsync"] = True
+        elif "Include close in write timing" in line:
+            flags["close"] = True
+        elif "O_DIRECT feature enabled" in line:
+            flags["direct"], result.common["cache"] = True, "direct"
+        elif re.search(r"Output is in ops/sec|Microseconds/op Mode", line, re.IGNORECASE):
+            raise Malformed(line_number, "output in operations or microseconds (-O, -N) is not read; run it without")
+        elif found := re.search(r"File size set to (\d+) [kK][bB]", line):
+            state["file_bytes"] = int(found[1]) * 1024
+        elif found := re.search(r"Record [Ss]ize (\d+) [kK][bB]", line):
+            state["record_bytes"] = int(found[1]) * 1024
+        elif "Excel chart generation enabled" in line:
+            state["excel"] = True
+        elif "iozone test complete" in line:
+            complete, state["ends"], state["report"] = True, None, None
+        elif words[:2] == ["kB", "reclen"] or words[:2] == ["KB", "reclen"]:
+            state["ends"] = [match.end() for match in re.finditer(r"\S+", line)]
+        elif found := _CHILDREN.search(line):
+            _throughput(result, line_number, found, state)
+        elif found := re.fullmatch(r'"(.+) report"', line.strip()):
+            state["report"], state["records"] = _report(found[1], line_number), None
+        elif state["report"] and words:
+            _excel(result, line_number, line, words, state)
+        elif state["ends"] and words and words[0].isdigit():
+            _row(result, line_number, line, state)
+    if not result.rows:
+        raise Malformed(line_number or 1, "iozone's table of results is missing up to the end")
+    reported = {key[0] for key, kind in state["seen"].items() if kind == "report"}
+    if not complete and not (reported and reported == {key[0] for key in state["seen"]}):
+        raise Malformed(line_number, "the text ends before 'iozone test complete'")
+    missing = [key[0] for key, kind in state["seen"].items() if kind != "report"]
+    if state["excel"] and missing:
+        raise Malformed(line_number, f"the text ends before the whole report of {missing[0]!r}")
+    _findings(result, flags, source.text)
+    return result
+
+
+def _command(result: Result, command: str, state: dict) -> None:
+    result.common["workload"] = command
+    if found := re.search(r"-f\s*(\S+)", command):
+        result.common["configuration"] = found[1]
+    tests = sorted({int(test) for test in re.findall(r"-i\s*(\d+)", command)})
+    state["columns"] = [column for test in tests for column in _TESTS.get(test, [])]
+
+
+def _row(result: Result, line: int, text: str, state: dict) -> None:
+    """A line of the text table. Columns of tests that did not run are blank: the place tells which is which."""
+    cells = [(match[0], match.end()) for match in re.finditer(r"\S+", text)]
+    file_kib, record_kib = (number(cell, line) for cell, _ in cells[:2]) if len(cells) > 2 else (0, 0)
+    if not file_kib or not record_kib:
+        raise Malformed(line, "the line is cut short")
+    cells, asked = cells[2:], state.get("columns") or []
+    if len(cells) == len(_COLUMNS):
+        columns = range(len(_COLUMNS))
+    elif len(cells) == len(asked):
+        columns = asked
+    else:
+        ends = state["ends"][2:]
+        columns = [min(range(len(ends)), key=lambda i: abs(ends[i] - end)) for _, end in cells]
+        far = any(abs(ends[column] - end) > 4 for column, (_, end) in zip(columns, cells, strict=True))
+        if asked or far or len(set(columns)) < len(columns) or columns[-1] >= len(_COLUMNS):
+            wanted = len(asked) or len(_COLUMNS)
+            raise Malformed(line, f"{len(cells)} values stand where {wanted} are expected, so the line is cut short")
+    for column, (cell, _) in zip(columns, cells, strict=True):
+        number(cell, line)
+        sizes = {
+            "file_bytes": int(file_kib * 1024),
+            "record_bytes": int(record_kib * 1024),
+            "bytes": int(file_kib * 1024),
+        }
+        result.add(f"line {line}", _COLUMNS[column], "throughput", cell, "KiB/s", iteration=0, **sizes)
+        state["seen"][_COLUMNS[column], sizes["file_bytes"], sizes["record_bytes"]] = cell
+
+
+def _report(title: str, line: int) -> str:
+    if title.lower() not in _REPORTS:
+        raise Malformed(line, f"the report {title!r} is not known")
+    return _REPORTS[title.lower()]
+
+
+def _excel(result: Result, line: int, text: str, words: list[str], state: dict) -> None:
+    """A line of a report of -R: first the record sizes, each in quotes, then one line for each file size."""
+    quoted = re.findall(r'"(\d+)\s*"', text)
+    values = re.sub(r'"[^"]*"', " ", text).split()
+    if state["records"] is None:
+        if not quoted or values:
+            raise Malformed(line, "the record sizes of the report are missing")
+        state["records"] = [int(size) * 1024 for size in quoted]
+        return
+    if len(quoted) != 1 or len(values) > len(state["records"]) or not values:
+        if words[0].startswith('"'):
+            raise Malformed(line, f"{len(values)} values stand under {len(state['records'])} record sizes")
+        state["report"] = None
+        return
+    size = int(quoted[0]) * 1024
+    # Small files have no values for records larger than the file, large ones with -a print 0 for small records.
+    fitting = [record for record in state["records"] if record <= size]
+    if len(values) not in (len(fitting), len(state["records"])):
+        raise Malformed(line, f"{len(values)} values stand under {len(fitting)} record sizes")
+    for record, value in zip(state["records"], values, strict=False):
+        if number(value, line) > 0:
+            sizes = {"file_bytes": size, "record_bytes": record, "bytes": size}
+            key = (state["report"], size, record)
+            before = state["seen"].get(key)
+            state["seen"][key] = "report"
+            if before:  # it is the number of the table above, again
+                if before != value:
+                    raise Malformed(line, f"{value} stands where the table has {before}")
+                continue
+            result.add(f"line {line}", state["report"], "throughput", value, "KiB/s", iteration=0, **sizes)
+
+
+def _throughput(result: Result, line: int, found: re.Match, state: dict) -> None:
+    """A line of throughput mode: the sum over clients, as they or their parent saw it, or one client's rate."""
+    sizes = {key: state.get(key) for key in ("file_bytes", "record_bytes")}
+    if found[1]:
+        state["threads"] = (found[2], found[3].rstrip("s"))
+        seen = "sum of clients" if found[1] == "Children" else "work over makespan"
+        number(found[4], line)
+        others = {"client": f"all {found[2]}", "statistic": seen}
+        result.add(f"line {line}", state["threads"][1], "throughput", found[4], "KiB/s", iteration=0, **others, **sizes)
+    elif state["threads"]:
+        number(found[6], line)
+        statistic = {"Min": "min", "Max": "max", "Avg": "mean"}[found[5]]
+        others = {"client": f"one of {state['threads'][0]}", "statistic": statistic}
+        result.add(f"line {line}", state["threads"][1], "throughput", found[6], "KiB/s", iteration=0, **others, **sizes)
+
+
+def _findings(result: Result, flags: dict, text: str) -> None:
+    writes = [row for row in result.rows if "writ" in row["operation"]]
+    reads = [row for row in result.rows if "read" in row["operation"]]
+    if writes and not any(flags.values()):
+        result.find("flush-not-timed", "neither fsync (-e) nor close (-c) is in the time of the writes, nor -I given",
+                    "small files are written into memory only")  # fmt: skip
+    if reads and writes and not flags["direct"] and not re.search(r"\s-U\s*\S", text):
+        largest = max((row.get("file_bytes") or 0 for row in reads), default=0)
+        what = f"files of up to {largest / 2**20:g} MiB are read back after they were written, without -I or -U"
+        result.find("cached", what, "reads of files that fit into memory come from memory")
+    best = {}
+    for row in reads:
+        best[row["operation"]] = max(best.get(row["operation"], 0), row["value"])
+    for operation, rate in best.items():
+        written = max((row["value"] for row in writes), default=0)
+        if written and rate > 10 * written:
+            what = f"{operation} reaches {rate / 2**20:.0f} MiB/s, {rate / written:.0f} times the best write"
+            result.find("faster-than-device", what, "so it measured memory and not the device")

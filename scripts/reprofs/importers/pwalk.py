@@ -1,0 +1,135 @@
+"""pwalk: its list of a tree, one CSV line an entry. Names are read, checked and forgotten: only sums are kept."""
+
+import csv
+import math
+from array import array
+from collections import Counter
+
+from . import LARGEST, Malformed, Result, Source
+
+WHAT = "the CSV that pwalk prints"
+
+COLUMNS = ["inode", "parent-inode", "directory-depth", "filename", "fileExtension", "UID", "GID", "st_size", "st_dev"]
+COLUMNS += ["st_blocks", "st_nlink", "st_mode", "st_atime", "st_mtime", "st_ctime", "pw_fcount", "pw_dirsum"]
+_KINDS = {0o10: "files", 0o4: "directories", 0o12: "symbolic links"}
+_NUMBERS = [COLUMNS.index(name) for name in COLUMNS if name not in ("filename", "fileExtension", "st_mode")]
+_SIZE, _BLOCKS, _LINKS = (COLUMNS.index(name) for name in ("st_size", "st_blocks", "st_nlink"))
+_DEVICE, _DEPTH, _MODE, _MTIME, _FCOUNT = (
+    COLUMNS.index(name) for name in ("st_dev", "directory-depth", "st_mode", "st_mtime", "pw_fcount")
+)
+
+
+def read(source: Source) -> Result:
+    """Numbers of entries by kind, bytes, depth, fan-out and quantiles of the sizes of a listed tree.
+
+    Memory: 8 bytes a file, and a set of those with several names. Raises Malformed for a line that is no entry.
+    """
+    result = Result(source.name, {"tool": "pwalk"})
+    kinds, depths, devices, linked = Counter(), Counter(), Counter(), {}
+    sizes, fan_out, allocated, double, last, odd = array("Q"), array("Q"), 0, 0, "", 0
+    newest = newest_changed = 0
+
+    def remember():
+        nonlocal last
+        for line in source.lines():
+            last = line
+            yield line
+
+    reader = csv.reader(remember(), strict=True)
+    try:
+        for row in reader:
+            if reader.line_num == 1 and row[:1] == ["inode"]:
+                if row != COLUMNS:
+                    raise Malformed(1, f"the head has other columns than the {len(COLUMNS)} of pwalk")
+                continue
+            values = _entry(row, reader.line_num)
+            kind = _KINDS.get(int(row[_MODE], 8) >> 12, "other entries")
+            kinds[kind] += 1
+            depths[values[_DEPTH]] += 1
+            devices[values[_DEVICE]] += 1
+            newest, newest_changed = max(newest, values[_MTIME]), max(newest_changed, values[_MTIME + 1])
+            odd += (kind == "directories") != (values[_FCOUNT] >= 0)
+            if kind == "directories":
+                fan_out.append(max(values[_FCOUNT], 0))
+            if kind != "files":
+                continue
+            if values[_LINKS] > 1:
+                key = (values[_DEVICE], values[0])
+                linked[key] = linked.get(key, 0) + 1
+                if linked[key] > 1:
+                    double += values[_SIZE]
+                    continue
+            sizes.append(values[_SIZE])
+            allocated += values[_BLOCKS] * 512
+    except csv.Error as error:
+        raise Malformed(reader.line_num or 1, f"the line is no CSV ({error}) or is cut short") from None
+    if not kinds:
+        raise Malformed(1, "it lists nothing")
+    if not last.endswith("\n"):
+        raise Malformed(reader.line_num, "the last line does not end, so the list is cut short")
+    _rows(result, kinds, sizes, allocated, fan_out, depths)
+    _findings(result, kinds, linked, double, devices, odd, (newest, newest_changed), (sum(sizes), allocated))
+    return result
+
+
+def _entry(row: list[str], line: int) -> list[int | None]:
+    """The numbers of an entry at the places of their columns; None for the texts."""
+    if len(row) != len(COLUMNS):
+        raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}")
+    values: list[int | None] = [None] * len(row)
+    for index in _NUMBERS:
+        try:
+            values[index] = int(row[index])
+        except ValueError:
+            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, no whole number") from None
+        if abs(values[index]) > LARGEST:
+            raise Malformed(line, f"{COLUMNS[index]} is {row[index]}, which no file has")
+    if values[_SIZE] < 0 or not row[_MODE] or set(row[_MODE]) - set("01234567"):
+        raise Malformed(line, f"st_size is {row[_SIZE]!r} and st_mode {row[_MODE]!r}, which no file has")
+    return values
+
+
+def _rows(result: Result, kinds: Counter, sizes: array, allocated: int, fan_out: array, depths: Counter) -> None:
+    for kind, count in sorted(kinds.items()):
+        result.add("", kind, "count", count, "1", statistic="total", derived=True)
+    ordered = sorted(sizes)
+    total = sum(ordered)
+    result.add("", "file content", "bytes", total, "B", statistic="total", derived=True, items=len(ordered))
+    result.add("", "file allocation", "bytes", allocated, "B", statistic="total", derived=True, items=len(ordered))
+    for operation, values, unit in (("file size", ordered, "B"), ("directory fan-out", sorted(fan_out), "1")):
+        if not values:
+            continue
+        others = {"derived": True, "items": len(values)}
+        quantity = "bytes" if unit == "B" else "count"
+        result.add("", operation, quantity, sum(values) / len(values), unit, statistic="mean", **others)
+        for name, share in (("min", 0), ("p10", 0.1), ("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1)):
+            value = values[max(math.ceil(share * len(values)) - 1, 0)]
+            result.add("", operation, quantity, value, unit, statistic=name, **others)
+    entries = sum(depths.values())
+    mean = sum(depth * count for depth, count in depths.items()) / entries
+    result.add("", "depth", "count", mean, "1", statistic="mean", derived=True, items=entries)
+    result.add("", "depth", "count", max(depths), "1", statistic="max", derived=True, items=entries)
+
+
+def _findings(result: Result, kinds, linked, double, devices, odd, newest, volumes) -> None:
+    twice = sum(count - 1 for count in linked.values())
+    if twice:
+        what = f"further hard links in the list: {twice}, with {double} bytes that are counted once here"
+        result.find("hard-links", what, "a sum over all lines counts their content again")
+    outside = sum(1 for count in linked.values() if count == 1)
+    if outside:
+        what = f"files with further names outside the list: {outside}"
+        result.find("hard-links-outside", what, "their space is not freed or copied with this tree alone")
+    if len(devices) > 1:
+        what = f"the entries are on {len(devices)} devices"
+        result.find("several-devices", what, "the list is of several file systems, so its rates belong to none")
+    if newest[0] > newest[1] + 1:
+        what = f"a file was modified {newest[0] - newest[1]} s after the last change of any file"
+        result.find("future-times", what, "its time was set by hand or a clock was wrong")
+    if odd:
+        what = f"entries that are directories by their mode and not by pw_fcount, or reversed: {odd}"
+        result.find("kind-differs", what, "lines were changed, or are of another version")
+    content, allocated = volumes
+    if content > 2 * allocated and content > 2**20:
+        what = f"{content} bytes of content occupy {allocated}"
+        result.find("sparse-or-compressed", what, "the tree is sparse, compressed or inline, and a copy may be larger")

@@ -1,0 +1,330 @@
+"""Series of samples, clients and sizes as pure functions: rates, dips, windows, fairness, scaling.
+
+`samples` is the table of that name: one row a sample, with the columns trial, label, stack, workload, round, phase,
+cache, name, client, iteration, file_bytes, record_bytes, start_ns, wall_ns, items, bytes. `clients` is the table of
+that name. MB/s are 10^6 bytes a second, Gbit/s 10^9 bits a second, as networks and the study of the streams count.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy import signal, stats
+from statsmodels.api import OLS, add_constant
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.tsa.stattools import acf
+
+from . import words
+
+LEVEL = 0.95
+RUN = ["trial", "phase", "cache"]  # what one command did
+CELL = ["label", "stack", "workload", "phase", "cache"]
+TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
+REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
+RECOVERED = 0.95  # of the median rate before
+ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
+
+
+def rates(samples: pd.DataFrame, name: str = "write") -> pd.DataFrame:
+    """The samples of that name that took time, command by command, in the order of their start, with more columns.
+
+    mb_s (MB/s), gbit_s (Gbit/s), before_bytes (content written by the same command before this sample) and partial
+    (whether the space ended within this file: fewer bytes than file_bytes and nothing after it).
+    """
+    found = samples[(samples["name"] == name) & (samples["wall_ns"] > 0)]
+    order = found.groupby(RUN, sort=False, dropna=False).ngroup()
+    found = found.assign(order=order).sort_values(["order", "start_ns"], kind="stable").reset_index(drop=True)
+    found = found.drop(columns="order")
+    runs = found.groupby(RUN, sort=False, dropna=False)
+    size, wall = found["bytes"].astype(float), found["wall_ns"].astype(float)
+    last = runs.cumcount(ascending=False) == 0
+    full = pd.MultiIndex.from_frame(found[RUN]).isin(list(_of(samples, "full")[RUN].itertuples(index=False, name=None)))
+    return found.assign(
+        mb_s=size / wall * 1e3,
+        gbit_s=size / wall * 8,
+        before_bytes=runs["bytes"].cumsum() - found["bytes"],
+        partial=last & full & (found["bytes"] < found["file_bytes"]).fillna(False).astype(bool),
+    )
+
+
+def dips(values, threshold: float = 0.5) -> dict:
+    """Where a series of rates falls below `threshold` times its median, and how regularly.
+
+    `values` is one rate a sample, in time order, any unit, of shape (n,). Neighbours below the threshold are one dip,
+    its place that of its lowest value. Returns at (indices, shape (dips,)), median, floor (threshold times median; both
+    in the unit of values), period (median distance of neighbouring dips in samples, None with fewer than three) and
+    period_autocorrelation (a second opinion that knows no threshold: the lag of the highest significant peak of the
+    autocorrelation, None if there is none). Raises ValueError if the threshold is not between 0 and 1.
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f"threshold is {threshold}, but it must lie between 0 and 1, a share of the median")
+    x = np.asarray(values, dtype=float)
+    median = float(np.median(x)) if len(x) else math.nan
+    low = np.flatnonzero(x < threshold * median)
+    groups = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1) if len(low) else []
+    at = np.array([group[np.argmin(x[group])] for group in groups], dtype=int)
+    period = float(np.median(np.diff(at))) if len(at) >= ENOUGH_DIPS else None
+    return {
+        "at": at,
+        "median": median,
+        "floor": threshold * median,
+        "period": period,
+        "period_autocorrelation": autocorrelation_period(x),
+    }
+
+
+def autocorrelation_period(values) -> int | None:
+    """Lag in samples of the highest local peak of the autocorrelation, up to half of the series (shape (n,)).
+
+    A peak counts above the bound that white noise of n values exceeds at any of the lags with 5 % (Bonferroni). None if
+    there is none, the series is constant or shorter than eight.
+    """
+    x = np.asarray(values, dtype=float)
+    if len(x) < 8 or np.ptp(x) == 0:
+        return None
+    lags = len(x) // 2
+    found = acf(x, nlags=lags, fft=True)
+    peaks, _ = signal.find_peaks(found, height=stats.norm.isf((1 - LEVEL) / lags) / math.sqrt(len(x)))
+    return int(peaks[np.argmax(found[peaks])]) if len(peaks) else None
+
+
+def percentiles(values, at=(1, 5, 25, 50, 75, 95, 99)) -> pd.Series:
+    """Percentiles (linear interpolation) of rates of shape (n,), in their unit; indexed by the percentage."""
+    x = np.asarray(values, dtype=float)
+    return pd.Series(np.percentile(x, at) if len(x) else math.nan, index=list(at), dtype=float)
+
+
+def probability(gbit_s, levels=REQUIRED_GBIT_S, confidence: float = LEVEL) -> pd.DataFrame:
+    """How likely a sample reaches each required rate: columns level_gbit_s, n, reached, share, low, high.
+
+    `gbit_s` are rates in Gbit/s, shape (n,). The interval of the share is Wilson's; it takes the samples as
+    independent, which regular dips are not: then it is a description, not a test.
+    """
+    x = np.asarray(gbit_s, dtype=float)
+    rows = []
+    for level in levels:
+        reached = int((x >= level).sum())
+        low, high = proportion_confint(reached, len(x), 1 - confidence, "wilson") if len(x) else (math.nan, math.nan)
+        share = reached / len(x) if len(x) else math.nan
+        rows.append({"level_gbit_s": level, "n": len(x), "reached": reached, "share": share, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def capacity_reached(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row a command that filled a device: content against capacity.
+
+    Columns: those of the command (trial, label, stack, round, phase, cache), capacity_bytes (statvfs before the first
+    file), content_bytes, files, full (whether the space ran out; otherwise content is what was asked for), share.
+    """
+    rows = []
+    for _, run in samples.groupby(RUN, sort=False, dropna=False):
+        capacity, full, written = _of(run, "capacity"), _of(run, "full"), _of(run, "write")
+        if capacity.empty:
+            continue
+        size, content = int(capacity["bytes"].iloc[0]), int(written["bytes"].sum())
+        rows.append(
+            run.iloc[0][["trial", "label", "stack", "round", "phase", "cache"]].to_dict()
+            | {"capacity_bytes": size, "content_bytes": content, "files": len(written), "full": not full.empty}
+            | {"share": content / size if size else math.nan}
+        )
+    columns = ["trial", "label", "stack", "round", "phase", "cache", "capacity_bytes", "content_bytes", "files", "full"]
+    return pd.DataFrame(rows, columns=[*columns, "share"])
+
+
+def window_effects(samples: pd.DataFrame) -> dict:
+    """What a reader did to a writer, from the samples `write` (client: window 0, 1, 2) and `read` of one command.
+
+    Returns before_mb_s, beside_mb_s, after_mb_s (bytes over time of each window), reader_mb_s, slowdown (rate beside
+    the reader divided by the mean of the two windows alone: 1 is undisturbed, 0.25 a quarter of the rate),
+    reader_end_ns and recovery_ns (both in the clock of start_ns): from the reader's last sample to the first chunk,
+    begun after it, whose rate is 95 % of the median chunk of window 0. None if no chunk is, or nobody read.
+    """
+    write, read = _of(samples, "write"), _of(samples, "read")
+    windows = {}
+    for window in range(3):
+        own = write[write["client"] == window]
+        windows[window] = _mb_s(own)
+    alone = (windows[0] + windows[2]) / 2
+    found = {
+        "before_mb_s": windows[0],
+        "beside_mb_s": windows[1],
+        "after_mb_s": windows[2],
+        "reader_mb_s": _mb_s(read),
+        "slowdown": windows[1] / alone if alone else math.nan,
+        "reader_end_ns": None,
+        "recovery_ns": None,
+    }
+    if read.empty or write.empty:
+        return found
+    end = int((read["start_ns"] + read["wall_ns"]).max())
+    rate = write["bytes"].astype(float) / write["wall_ns"].astype(float) * 1e3
+    floor = RECOVERED * rate[write["client"] == 0].median()
+    back = write.loc[(write["start_ns"] >= end) & (rate >= floor), "start_ns"]
+    return found | {"reader_end_ns": end, "recovery_ns": int(back.min()) - end if len(back) else None}
+
+
+def windows(samples: pd.DataFrame) -> pd.DataFrame:
+    """`window_effects` of every command that had windows: its columns trial, label, stack, round, then the effects."""
+    rows = []
+    for _, run in samples.groupby(RUN, sort=False, dropna=False):
+        written = _of(run, "write")
+        if not written.empty and set(written["client"].dropna()) == {0, 1, 2}:
+            rows.append(run.iloc[0][["trial", "label", "stack", "round"]].to_dict() | window_effects(run))
+    return pd.DataFrame(rows)
+
+
+def fits_in_memory(file_bytes, memory_bytes: int) -> np.ndarray:
+    """Which files (bytes, shape (n,)) the host's memory (bytes) can hold: reading them may be a copy in memory."""
+    return np.asarray(file_bytes, dtype=float) <= memory_bytes
+
+
+def memory_warnings(samples: pd.DataFrame, memory_bytes: int) -> list[str]:
+    """One sentence for each phase of a sweep with files that fit in memory, naming the tests it may have served."""
+    table = sweep(samples)
+    table = table[table["cached"] & fits_in_memory(table["file_bytes"], memory_bytes)]
+    warnings = []
+    for (workload, phase), held in table.groupby(["workload", "phase"], sort=True):
+        sizes = words.listing(words.size(size) for size in sorted(held["file_bytes"].unique()))
+        tests = words.listing(test for test in TESTS if test in set(held["operation"]))
+        warnings.append(
+            f"{workload}, {phase}: files of {sizes} fit in the memory of {words.size(memory_bytes)}: {tests} may show"
+            " the rate of memory."
+        )
+    return warnings
+
+
+def sweep(samples: pd.DataFrame) -> pd.DataFrame:
+    """Rates of a sweep over records: one row a (cell, operation, file size, record size), columns mb_s, n, cached.
+
+    The operation is the last word of the sample's name: write, rewrite, read, reread. Rates of the n rounds are joined
+    by their harmonic mean, which is the rate of all rounds together. cached: whether memory may have served the test;
+    not for samples `direct-…`, which went past the cache, nor for `flushed-…`, except when read again.
+    """
+    own = samples.dropna(subset=["file_bytes", "record_bytes"])
+    own = own[own["wall_ns"] > 0]
+    last = own["name"].str.split("-").str[-1]
+    cached = ~own["name"].str.startswith(("direct-", "flushed-")) | (own["name"] == "flushed-reread")
+    own = own.assign(operation=last, cached=cached)[last.isin(TESTS)]
+    keys = [*CELL, "operation", "file_bytes", "record_bytes", "cached"]
+    sums = own.groupby(keys, sort=False).agg(bytes=("bytes", "sum"), wall=("wall_ns", "sum"), n=("round", "nunique"))
+    sums = sums.reset_index()
+    return sums.assign(mb_s=sums["bytes"].astype(float) / sums["wall"].astype(float) * 1e3)[[*keys, "mb_s", "n"]]
+
+
+def jain(values) -> float:
+    """Jain's index of fairness of shares of shape (n,), none negative: 1 all equal, 1/n one has everything.
+
+    (R. Jain, D. Chiu, W. Hawe, 1984.) NaN for no or only zero shares. Raises ValueError for a negative share.
+    """
+    x = np.asarray(values, dtype=float)
+    if (x < 0).any():
+        raise ValueError("a share is negative, so there is no fairness of them")
+    return float(x.sum() ** 2 / (len(x) * (x**2).sum())) if x.any() else math.nan
+
+
+def clients_summary(clients: pd.DataFrame) -> dict:
+    """What simultaneous clients of one phase did: one row a client, columns start_ns, wall_ns (ns), items, bytes.
+
+    As the studies count: rate_sum_items_s and rate_sum_mb_s (sums of the clients' own rates), time_mean_ns. Honest:
+    makespan_ns (first start to last end), total_items_s and total_mb_s (all work over the makespan, never more than the
+    sum). first_done_ns and last_done_ns after the earliest start; jain of the rates (of bytes, without any of items).
+    Raises ValueError if there is no client or one took no time.
+    """
+    if clients.empty:
+        raise ValueError("there is no client to summarise")
+    start, wall, items, size = (clients[key].to_numpy(dtype=float) for key in ("start_ns", "wall_ns", "items", "bytes"))
+    if (wall <= 0).any():
+        raise ValueError("a client took no time, so it has no rate")
+    end = start + wall - start.min()
+    span = end.max()
+    return {
+        "n": len(wall),
+        "rate_sum_items_s": float((items / wall).sum() * 1e9),
+        "rate_sum_mb_s": float((size / wall).sum() * 1e3),
+        "time_mean_ns": float(wall.mean()),
+        "first_done_ns": float(end.min()),
+        "last_done_ns": float(span),
+        "makespan_ns": float(span),
+        "total_items_s": float(items.sum() / span * 1e9),
+        "total_mb_s": float(size.sum() / span * 1e3),
+        "jain": jain((size if size.any() else items) / wall),
+    }
+
+
+def clients_table(clients: pd.DataFrame) -> pd.DataFrame:
+    """`clients_summary` of every phase of every trial in the table `clients`: its keys, then the summary's columns."""
+    keys = ["trial", "label", "stack", "workload", "round", "phase", "cache"]
+    rows = [
+        dict(zip(keys, key, strict=True)) | clients_summary(own)
+        for key, own in clients.groupby(keys, sort=False, dropna=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def scaling_fit(sizes, times, confidence: float = LEVEL) -> dict:
+    """time = factor * size ** exponent by least squares in logarithms; sizes (names, bytes, …) and times of shape (n,).
+
+    Returns exponent with low and high (Student's interval, NaN with fewer than three points), factor (unit of times),
+    r2, n. The exponent is 1 where the work grows as its size. Raises ValueError without two different sizes above zero.
+    """
+    x, y = _logarithms(sizes, times)
+    line = stats.linregress(x, y)
+    reach = stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
+    return {
+        "exponent": float(line.slope),
+        "low": float(line.slope - reach),
+        "high": float(line.slope + reach),
+        "factor": float(math.exp(line.intercept)),
+        "r2": float(line.rvalue**2),
+        "n": len(x),
+    }
+
+
+def extrapolate(sizes, times, at, confidence: float = LEVEL) -> pd.DataFrame:
+    """Times that the fit of `scaling_fit` expects at other sizes: columns size, time, low, high (prediction interval).
+
+    `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where one further
+    measurement falls with that confidence if the law goes on; nothing here knows whether it does (a cache may end).
+    """
+    x, y = _logarithms(sizes, times)
+    at = np.asarray(at, dtype=float)
+    if (at <= 0).any():
+        raise ValueError("a size to extrapolate to is not above zero")
+    frame = pd.DataFrame({"size": at, "time": math.nan, "low": math.nan, "high": math.nan})
+    fit = OLS(y, add_constant(x)).fit()
+    points = add_constant(np.log(at), has_constant="add")
+    frame["time"] = np.exp(fit.predict(points))
+    if len(x) > 2:
+        bounds = fit.get_prediction(points).summary_frame(alpha=1 - confidence)
+        frame["low"], frame["high"] = np.exp(bounds["obs_ci_lower"]), np.exp(bounds["obs_ci_upper"])
+    return frame
+
+
+def scaling_table(table: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd.DataFrame:
+    """`scaling_fit` of each label (and phase, if there is that column) of a tidy frame: its keys, then the fit."""
+    keys = [key for key in ("phase", "label") if key in table]
+    rows = []
+    for key, own in table.groupby(keys, sort=False):
+        if own[size].nunique() > 1:
+            rows.append(dict(zip(keys, key, strict=True)) | scaling_fit(own[size], own[time]))
+    return pd.DataFrame(rows)
+
+
+def _of(samples: pd.DataFrame, name: str) -> pd.DataFrame:
+    return samples[samples["name"] == name]
+
+
+def _mb_s(samples: pd.DataFrame) -> float:
+    wall = float(samples["wall_ns"].sum())
+    return float(samples["bytes"].sum()) / wall * 1e3 if wall else math.nan
+
+
+def _logarithms(sizes, times) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(sizes, dtype=float), np.asarray(times, dtype=float)
+    if len(x) != len(y):
+        raise ValueError(f"there are {len(x)} sizes but {len(y)} times")
+    if (x <= 0).any() or (y <= 0).any():
+        raise ValueError("a size or a time is not above zero, so it has no logarithm")
+    if len(np.unique(x)) < 2:
+        raise ValueError("a law of growth needs two different sizes at least")
+    return np.log(x), np.log(y)

@@ -1,0 +1,557 @@
+"""Importers: values and units, findings by rules on the data, bad input named with its line, nothing half-written.
+
+The files in fixtures/import are made up after the formats. Published data of the 2015 study is used where it is there:
+in $REPROFS_PUBLISHED, or in shared/published beside the checkout.
+"""
+
+import csv
+import importlib
+import json
+import os
+import shlex
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from reprofs import dataset, importers, stats
+from reprofs.errors import UserError
+from reprofs.importers import Malformed, Source, fio, mdtest
+
+FIXTURES = ROOT / "tests/fixtures/import"
+FILES = [
+    ("mdtest", "mdtest-1.9.txt"),
+    ("mdtest", "mdtest-4.txt"),
+    ("ior", "ior.txt"),
+    ("io500", "io500.txt"),
+    ("fio", "fio.json"),
+    ("fio", "fio-2.json"),
+    ("iozone", "iozone.txt"),
+    ("iozone", "iozone-R.txt"),
+    ("iozone", "iozone-t.txt"),
+    ("compilebench", "compilebench.txt"),
+    ("smallfile", "smallfile.json"),
+    ("pwalk", "pwalk.csv"),
+]
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Imports files of a format; gives the measurements and the findings as frames."""
+
+    def run(form: str, *files: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+        importers.import_files(form, [FIXTURES / file for file in files], tmp_path / "out")
+        rows = pd.read_parquet(tmp_path / "out/measurements.parquet", dtype_backend="numpy_nullable")
+        return rows, pd.read_csv(tmp_path / "out/findings.csv", keep_default_na=False)
+
+    return run
+
+
+def changed(tmp_path: Path, file: str, *pairs: tuple[str, str]) -> Path:
+    """A copy of a fixture with texts replaced, each of which must be there."""
+    text = (FIXTURES / file).read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / file).write_text(text)
+    return tmp_path / file
+
+
+def pick(rows: pd.DataFrame, **wanted) -> list[float]:
+    """Values of the rows whose columns are as wanted."""
+    for column, value in wanted.items():
+        rows = rows[rows[column].eq(value).fillna(False)]
+    return rows["value"].tolist()
+
+
+def test_every_format_asked_for_is_there():
+    names = set(importers.formats())
+    assert names == {form for form, _ in FILES} | {"datalad"}
+
+
+@pytest.mark.parametrize(("form", "file"), FILES)
+def test_tables_are_complete_and_described(form, file, load, tmp_path):
+    rows, _ = load(form, file)
+    described = list(csv.DictReader((tmp_path / "out/dictionary.csv").open()))
+    assert list(rows) == [row["column"] for row in described if row["table"] == "measurements"]
+    assert len(rows) and rows["value"].notna().all() and set(rows["format"]) == {form}
+    assert set(rows["unit"]) <= {"s", "B", "B/s", "1/s", "1"}
+    for column in ("source", "tool", "operation", "phase", "quantity", "statistic"):
+        assert rows[column].str.len().gt(0).all(), column
+    printed = rows[~rows["derived"]]
+    for text, unit, value in zip(printed["printed"], printed["printed_unit"], printed["value"], strict=True):
+        assert value == pytest.approx(float(text) * float(importers.UNITS[unit][0]))
+    same = pd.read_csv(tmp_path / "out/measurements.csv", dtype={"place": str}, keep_default_na=False)
+    assert same["value"].tolist() == rows["value"].tolist() and same["place"].tolist() == rows["place"].tolist()
+
+
+@pytest.mark.parametrize(("form", "file"), FILES)
+def test_places_lead_to_the_printed_value(form, file, load):
+    rows, _ = load(form, file)
+    lines = (FIXTURES / file).read_text().splitlines()
+    for place, printed in zip(rows["place"], rows["printed"], strict=True):
+        if place.startswith("line ") and not pd.isna(printed):
+            assert printed in lines[int(place.split()[1]) - 1]
+
+
+@pytest.mark.parametrize(("form", "file"), FILES)
+def test_a_truncated_file_is_refused_with_its_line(form, file):
+    """Cut after every line and within every line: never a traceback, never a part taken for the whole."""
+    text, read = (FIXTURES / file).read_text(), importlib.import_module(f"reprofs.importers.{form}").read
+    whole = [row["value"] for row in read(Source.of(file, text)).rows]
+    starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+    for cut in sorted({*starts[:-1], *((a + b) // 2 for a, b in pairwise(starts))}):
+        try:
+            found = [row["value"] for row in read(Source.of(file, text[:cut])).rows]
+        except Malformed as error:
+            assert 1 <= error.line <= text.count("\n", 0, cut) + 1, (cut, error.what)
+        else:  # a list of entries may end after any of them
+            assert found == whole or (form == "pwalk" and cut in starts), cut
+
+
+def test_mdtest_gives_back_every_iteration(load):
+    rows, findings = load("mdtest", "mdtest-1.9.txt")
+    stat = pick(rows, operation="File stat", quantity="rate", statistic="value", derived=True)
+    assert stat == pytest.approx([7903.923, 7852.736, 2275.234], abs=0.002)
+    assert pick(rows, operation="File stat", quantity="rate", statistic="mean", derived=False) == [6010.631]
+    assert pick(rows, operation="File stat", statistic="harmonic mean") == pytest.approx([4326.639], abs=0.01)
+    # The times of the phases fill the time of the run, so nothing is found about its clock.
+    assert sum(pick(rows, quantity="time", derived=True)) == pytest.approx(882, abs=50)
+    assert "time-unaccounted" not in set(findings["rule"])
+    assert set(findings["rule"]) == {"impossible-size", "population-sd", "not-run", "mean-of-rates"}
+    assert "File read" not in set(rows["operation"])
+    assert set(rows["tool_version"]) == {"1.9.3"} and set(rows["configuration"]) == {"/scratch"}
+
+
+def test_mdtest_4_has_two_tables_and_the_other_deviation(load):
+    rows, findings = load("mdtest", "mdtest-4.txt")
+    assert set(findings["rule"]) == {"mean-of-rates"}
+    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [0.01]  # ms a file
+    assert sorted(pick(rows, operation="Directory creation", quantity="rate", derived=True, statistic="value")) == [
+        100,
+        150,
+        200,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "divisor"),
+    [([3.0, 5.0, 4.5], "n"), ([3.0, 5.0, 4.5], "n - 1"), ([7.0, 9.0], "n"), ([7.0, 9.0], "n - 1")],
+)
+def test_statistics_give_their_values_back(values, divisor):
+    n, mean = len(values), sum(values) / len(values)
+    sd = (sum((x - mean) ** 2 for x in values) / (n if divisor == "n" else n - 1)) ** 0.5
+    found, told = mdtest.recover(n, max(values), min(values), round(mean, 3), round(sd, 3))
+    assert sorted(found) == pytest.approx(sorted(values), abs=0.002) and told == divisor
+    assert mdtest.recover(n, max(values), min(values), round(mean, 3), 2.5 * sd) is None
+
+
+@pytest.mark.parametrize(("deviation", "version"), [("population", "1.9.3+reprofs"), ("sample", "4.0.0+reprofs")])
+def test_our_own_mdtest_comes_back_as_it_was_measured(engine, load, tmp_path, deviation, version):
+    """What the engine prints, imported, is what it wrote into its samples: the slowest task decides a phase."""
+    (tmp_path / "tree").mkdir()
+    options = shlex.split("-C -T -E -r -F -d tree -i 3 -I 5 -z 2 -b 2 -L -u --tasks 2 --std")
+    process = subprocess.run(
+        [engine, "mdtest", *options, deviation],
+        cwd=tmp_path,
+        env={**os.environ, "REPROFS_SAMPLES": str(tmp_path / "samples")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (tmp_path / "own.txt").write_text(process.stdout)
+    rows, findings = load("mdtest", tmp_path / "own.txt")
+    samples = pd.read_json(tmp_path / "samples", lines=True)
+    for name, operation in (("create", "creation"), ("stat", "stat"), ("read", "read"), ("remove", "removal")):
+        of_phase = samples[samples["name"] == f"file-{name}"].groupby("iteration")
+        measured = of_phase["items"].sum() / of_phase["wall_ns"].max() * 1e9
+        found = pick(rows, operation=f"File {operation}", quantity="rate", derived=True, statistic="value")
+        assert sorted(found) == pytest.approx(sorted(measured), abs=0.003), operation
+    assert set(rows["tool_version"]) == {version} and set(rows.loc[rows["items"].notna(), "items"]) == {40}
+    assert ("population-sd" in set(findings["rule"])) == (deviation == "population")
+
+
+def test_mdtest_with_a_changed_number_is_reported(load, tmp_path):
+    path = changed(tmp_path, "mdtest-1.9.txt", ("439.763", "539.763"), ("10:14:42", "11:14:42"))
+    _, findings = load("mdtest", path)
+    assert "File creation" in findings.loc[findings["rule"] == "impossible-summary", "what"].item()
+    path = changed(tmp_path, "mdtest-1.9.txt", ("10:14:42", "11:14:42"))
+    _, findings = load("mdtest", path)
+    assert "4482 s by its clock" in findings.loc[findings["rule"] == "time-unaccounted", "what"].item()
+
+
+def test_ior_repetitions_and_rates_that_are_not_bytes_over_time(load):
+    rows, findings = load("ior", "ior.txt")
+    assert pick(rows, operation="write", quantity="throughput", statistic="value") == [2**30, 2**29]
+    assert pick(rows, operation="write", quantity="time", iteration=1) == [8.0]
+    assert pick(rows, operation="remove", quantity="time") == [0.006066, 0.006066]
+    assert set(rows["record_bytes"]) == {2**20} and set(rows["bytes"]) == {2**32}
+    assert findings["rule"].tolist() == ["own-data-read", "rate-not-bytes-over-time"]
+    assert "read 1" in findings["what"][1]
+
+
+def test_io500_score_is_computed_again(load, tmp_path):
+    rows, findings = load("io500", "io500.txt")
+    assert pick(rows, operation="score", derived=True) == pytest.approx([4.362031], abs=1e-6)
+    assert pick(rows, operation="find", quantity="rate") == [64000] and findings.empty
+    path = changed(
+        tmp_path,
+        "io500.txt",
+        ("TOTAL 4.362031", "TOTAL 5.362031 [INVALID]"),
+        ("310.000 seconds", "31.0 seconds [INVALID]"),
+    )
+    _, findings = load("io500", path)
+    assert findings["rule"].tolist() == ["score-differs", "invalid"]
+    assert "ior-easy-write, the score" in findings["what"][1]
+
+
+def test_fio_percentiles_and_units_of_both_versions(load):
+    rows, findings = load("fio", "fio.json", "fio-2.json")
+    assert pick(rows, operation="read completion latency", statistic="p99") == [8e-6]
+    assert pick(rows, operation="read", quantity="throughput") == [4096000]
+    assert set(rows.loc[rows["operation"] == "write", "record_bytes"]) == {16384, 4096}
+    old = rows[rows["tool_version"] == "2.16"]
+    assert pick(old, quantity="bytes") == [2**20] and pick(old, quantity="throughput") == [512 * 1024]
+    assert pick(old, operation="write latency", statistic="max") == pytest.approx([900e-6])
+    assert {"stopped-early", "short-requests", "cached", "error"} == set(findings["rule"])
+
+
+def test_fio_samples():
+    read, write = fio.samples((FIXTURES / "fio.json").read_text())
+    assert read == {"name": "read", "start_ns": 0, "wall_ns": 2 * 10**9, "items": 1000, "bytes": 8192000, "client": 0}
+    assert (write["name"], write["bytes"]) == ("write", 16384000)
+    data = json.loads((FIXTURES / "fio.json").read_text())
+    second = json.loads(json.dumps(data["jobs"][0])) | {"job_start": 1700000000350}
+    second["read"]["runtime"] = 0
+    found = fio.samples(json.dumps({**data, "jobs": [data["jobs"][0], second]}))
+    assert [(s["client"], s["start_ns"]) for s in found] == [(0, 0), (0, 0), (1, 250 * 10**6), (1, 250 * 10**6)]
+    assert found[2]["wall_ns"] == 2100500  # below a millisecond: the sum of the latencies
+    second["jobname"] = "other"
+    assert fio.samples(json.dumps({**data, "jobs": [data["jobs"][0], second]}))[3]["name"] == "other-write"
+    with pytest.raises(ValueError, match="'seq' ended with error 28"):
+        fio.samples((FIXTURES / "fio-2.json").read_text())
+    with pytest.raises(ValueError, match="line 3: it ends within the JSON"):
+        fio.samples('{\n"jobs": [\n')
+
+
+def test_iozone_columns_of_tests_that_ran(load, tmp_path):
+    rows, findings = load("iozone", "iozone.txt")
+    assert pick(rows, operation="random read", record_bytes=2**20) == [900000 * 1024]
+    assert set(rows["operation"]) == {"write", "rewrite", "random read", "random write"}
+    assert {"cached", "faster-than-device"} == set(findings["rule"])
+    # Without the command line the places of the values tell.
+    path = changed(
+        tmp_path, "iozone.txt", ("\tCommand line used: ./iozone -e -s 100M -r 4k -r 1024k -i 0 -i 2 -f", "\t")
+    )
+    again, _ = load("iozone", path)
+    assert again[["operation", "value"]].equals(rows[["operation", "value"]])
+
+
+def test_iozone_excel_reports_are_not_counted_twice(load, tmp_path):
+    rows, _ = load("iozone", "iozone-R.txt")
+    assert len(rows) == 20 and pick(rows, operation="reread", file_bytes=131072, record_bytes=65536) == [1510000 * 1024]
+    text = (FIXTURES / "iozone-R.txt").read_text()
+    path = tmp_path / "reports.txt"
+    path.write_text(text[text.index('"Writer report"') :])
+    only, _ = load("iozone", path)
+    columns = ["operation", "file_bytes", "record_bytes", "value"]
+    assert sorted(only[columns].itertuples(index=False)) == sorted(rows[columns].itertuples(index=False))
+
+
+def test_iozone_throughput_mode(load):
+    rows, _ = load("iozone", "iozone-t.txt")
+    assert pick(rows, statistic="sum of clients") == [400000 * 1024]
+    assert pick(rows, statistic="work over makespan") == [300000 * 1024]
+
+
+def test_compilebench_megabytes_are_mebibytes(load):
+    rows, findings = load("compilebench", "compilebench.txt")
+    assert pick(rows, operation="initial create", quantity="throughput") == [74 * 2**20]
+    assert pick(rows, operation="delete tree", quantity="time") == [1.48]
+    assert pick(rows, operation="create", statistic="bytes over time") == pytest.approx([55.5 * 2**20])
+    assert findings["rule"].value_counts().to_dict() == {"not-run": 7, "few-runs": 2, "mean-of-rates": 1}
+
+
+def test_smallfile_threads_and_stonewall(load, tmp_path):
+    rows, findings = load("smallfile", "smallfile.json")
+    assert pick(rows, client="node1 00", quantity="time") == [4.0]  # a list in some versions
+    assert pick(rows, quantity="throughput") == [11.875 * 2**20]
+    assert findings["rule"].tolist() == ["stonewall", "unfair"]
+    path = changed(tmp_path, "smallfile.json", ('"files-per-sec": 190.0', '"files-per-sec": 475.0'))
+    _, findings = load("smallfile", path)
+    assert "rate-not-items-over-time" in set(findings["rule"])
+
+
+def test_pwalk_keeps_sums_and_no_names(load, tmp_path):
+    rows, findings = load("pwalk", "pwalk.csv")
+    assert pick(rows, operation="files", quantity="count") == [3] and pick(rows, operation="directories") == [2]
+    assert pick(rows, operation="file content") == [4000]  # the hard link once
+    assert pick(rows, operation="file allocation") == [8192] and pick(rows, operation="depth", statistic="max") == [1]
+    assert pick(rows, operation="directory fan-out", statistic="max") == [5]
+    assert findings["rule"].tolist() == ["hard-links"]
+    assert "/data" not in "".join(file.read_text() for file in (tmp_path / "out").glob("*.csv"))
+
+
+# ---- the 2015 study -------------------------------------------------------------------------------------------------
+
+
+def study(folder: Path, name: str, runs=range(10), fs: str | None = None, cold=None, times=None) -> Path:
+    """A made-up file of the study: `cold(run, position)` gives seconds."""
+    commands = ["<function make_test_repo at 0x7f00{run}>", "du -scm test{run}", "cd test{run}; git annex direct"]
+    commands += ["du  -scm test{run}", "rm -rf test{run}"]
+    cold = cold or (lambda run, position: 10 + position + (run * 7919 % 10) / 100)
+    warm = {1: 0.5, 2: 0.01, 3: 9.0}
+    content = [
+        {
+            "fs": fs or name,
+            "test_repo": "repo_ndirs=2_nfiles=50",
+            "run": run,
+            "times": [
+                {"command": command.format(run=run), "cold": cold(run, i), "warm": warm.get(i, -10)}
+                for i, command in enumerate(commands[:times])
+            ],
+        }
+        for run in runs
+    ]
+    path = folder / f"repo_ndirs=2_nfiles=50-{name}.json"
+    path.write_text(json.dumps(content, indent=1))
+    return path
+
+
+def rules(findings: pd.DataFrame, path: Path) -> set[str]:
+    return set(findings.loc[findings["source"] == str(path), "rule"])
+
+
+def test_study_phases_are_those_of_a_study_of_this_project(load, tmp_path):
+    rows, findings = load("datalad", study(tmp_path, "EXT4_MD_raid6_-Estride=4"))
+    phases = pd.read_parquet(tmp_path / "out/phases.parquet", dtype_backend="numpy_nullable")
+    assert list(phases) == [row["column"] for row in dataset.dictionary() if row["table"] == "phases"]
+    cell = stats.statistics(phases).set_index(["phase", "cache"])
+    assert set(cell.index) == {
+        ("make-repository", "cold"),
+        *((name, cache) for name in ("du", "annex-direct", "du-2") for cache in ("cold", "warm")),
+        ("rm", "cold"),
+    }
+    assert set(cell["label"]) == {"ext4+-Estride=4"} and set(cell["stack"]) == {"MD_raid6"} and set(cell["n"]) == {10}
+    assert cell.loc[("du", "warm"), "median_ns"] == 0.5e9
+    assert len(rows) == len(phases) and set(rows["items"]) == {100}
+    assert pick(rows, phase="du", cache="cold", iteration=1) == [11.09]
+    assert set(findings["rule"]) == {
+        "object-in-command",
+        "not-measured",
+        "warm-no-op",
+        "warm-as-cold",
+        "no-environment",
+    }
+    idle = findings[findings["rule"].isin(["warm-no-op", "warm-as-cold"])].set_index("rule")["what"]
+    assert idle["warm-no-op"].startswith("annex-direct: 10 of 10") and idle["warm-as-cold"].startswith("du-2:")
+
+
+def test_study_files_with_one_label_are_told_and_kept_apart(load, tmp_path):
+    old = study(
+        tmp_path, "EXT4_MD-old", fs="EXT4_MD", cold=lambda run, i: (2 if i == 3 else 1) * (10 + run * 3 % 10 / 9)
+    )
+    new = study(tmp_path, "EXT4_MD", fs="<class '__main__.EXT4'>_MD", cold=lambda run, i: 10 + run * 3 % 10 / 9)
+    rows, findings = load("datalad", old, new)
+    assert "label-differs" in rules(findings, old) and "object-in-label" in rules(findings, new)
+    assert "label-differs" not in rules(findings, new)
+    pooled = findings[findings["rule"] == "one-label"]
+    assert pooled["source"].item() == f"{old}, {new}" and "2.00 times (du-2)" in pooled["what"].item()
+    assert set(rows["configuration"]) == {"EXT4_MD-old", "EXT4_MD"}
+    phases = pd.read_parquet(tmp_path / "out/phases.parquet")
+    assert len(phases.groupby(["stack", "label"])) == 2
+
+
+def test_study_label_of_another_layout_is_told(load, tmp_path):
+    path = study(tmp_path, "BTRFS_LVM_stripe4_sda+sdb", fs="BTRFS_LVM_raid6_sda+sdb+sdc")
+    _, findings = load("datalad", path)
+    what = findings.loc[findings["rule"] == "label-differs", "what"].item()
+    assert "BTRFS_LVM_raid6_sda+sdb+sdc" in what and "BTRFS_LVM_stripe4_sda+sdb" in what
+
+
+def test_study_runs_that_drift_lack_or_repeat_are_told(load, tmp_path):
+    drift = study(tmp_path, "A_MD", cold=lambda run, i: 10 + run)
+    gap = study(tmp_path, "B_MD", runs=[0, 1, 2, 4, 4, 5])
+    short = study(tmp_path, "C_MD", runs=range(3))
+    data = json.loads(short.read_text())
+    data[1]["times"].pop()
+    data[2]["times"][0]["cold"] = -3
+    short.write_text(json.dumps(data))
+    _, findings = load("datalad", drift, gap, short)
+    what = findings[findings["source"] == str(drift)].set_index("rule")["what"]
+    assert what["drift"].startswith("5 of 5 cold series") and "+1.00" in what["drift"]
+    assert {"missing-runs", "repeated-runs"} <= rules(findings, gap) and "drift" not in rules(findings, gap)
+    assert {"incomplete-runs", "impossible-times", "unequal-runs"} <= rules(findings, short)
+
+
+def test_study_json_of_another_shape_names_file_and_line(tmp_path, reprofs, says):
+    path = study(tmp_path, "A_MD")
+    text = path.read_text()
+    path.write_text(text.replace('"cold": 11.09', '"cold": "11.09"'))
+    line = next(i for i, line in enumerate(text.splitlines(), 1) if '"cold": 11.09' in line)
+    process = reprofs("import", "datalad", path, "--output", tmp_path / "out")
+    says(process, str(path), f"line {line}", "$[1].times[1].cold is not a number")
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The published files of the study, imported: measurements and findings."""
+    named = os.environ.get("REPROFS_PUBLISHED")
+    folder = Path(named or ROOT.parent / "shared/published") / "datalad-test-fs"
+    if not folder.is_dir():
+        pytest.skip(f"no published data in {folder}: set REPROFS_PUBLISHED to the folder that has datalad-test-fs")
+    output = tmp_path_factory.mktemp("published") / "out"
+    importers.import_files("datalad", sorted(folder.glob("*.json")), output)
+    return pd.read_parquet(output / "measurements.parquet"), pd.read_csv(output / "findings.csv", keep_default_na=False)
+
+
+@pytest.mark.parametrize(
+    ("repository", "configuration", "phase", "cache", "seconds"),
+    [
+        ("simpleannex_ndirs=20_nfiles=100", "BTRFS_MD_raid6", "annex-get", "cold", 11),
+        ("simpleannex_ndirs=20_nfiles=100", "EXT4_MD_raid6", "annex-get", "cold", 34.7),
+        ("simpleannex_ndirs=20_nfiles=100", "EXT4_MD_raid6-old", "annex-get", "cold", 29.6),
+        ("simpleannex_ndirs=20_nfiles=100", "EXT4_MD_raid6-old", "clone", "cold", 1.11),
+        ("simpleannex_ndirs=20_nfiles=100", "XFS_MD_raid6", "untar", "cold", 1.03),
+        ("simpleannex_ndirs=20_nfiles=100", "XFS_MD_raid6", "tar", "warm", 0.255),
+        ("simpleannex-big_ndirs=100_nfiles=1000", "BTRFS_LVM_MD_raid6", "make-repository", "cold", 989.9),
+        ("simpleannex-big_ndirs=100_nfiles=1000", "BTRFS_LVM_MD_raid6", "annex-direct", "warm", 0.0111),
+        ("simpleannex-big_ndirs=100_nfiles=1000", "BTRFS_sda_-mraid6", "du-2", "cold", 102.5),
+        ("simpleannex-big_ndirs=100_nfiles=1000", "ReiserFS_LVM_MD_raid6", "chmod", "warm", 255),
+    ],
+)
+def test_published_medians(published, repository, configuration, phase, cache, seconds):
+    """Medians computed before from the same files, rounded to three or four digits."""
+    rows, _ = published
+    wanted = {"workload": repository, "configuration": configuration, "phase": phase, "cache": cache}
+    values = pd.Series(pick(rows, **wanted))
+    assert len(values) == (10 if "big" in repository else 100)
+    assert values.median() == pytest.approx(seconds, rel=0.005)
+
+
+def test_published_faults_are_found(published):
+    _, findings = published
+    pooled = findings[findings["rule"] == "one-label"]
+    assert len(pooled) == 1 and "EXT4_MD_raid6-old.json" in pooled["source"].item()
+    assert "2.42 times (clone)" in pooled["what"].item()
+    noop = findings[findings["rule"] == "warm-no-op"]
+    assert noop["source"].str.contains("simpleannex-big").all() and len(noop) == 2 * 5
+    assert set(noop["what"].str.split(":").str[0]) == {"annex-direct", "annex-indirect"}
+    drift = findings[findings["rule"] == "drift"]
+    xfs = drift.loc[drift["source"].str.contains("XFS"), "what"].item()
+    assert "untar with rho +0.74" in xfs
+    assert findings["rule"].eq("label-differs").sum() == 1 and findings["rule"].eq("object-in-label").sum() == 1
+
+
+# ---- command line, folder, bad input --------------------------------------------------------------------------------
+
+
+def test_import_prints_findings_and_is_reproducible(tmp_path, reprofs):
+    arguments = ("import", "mdtest", FIXTURES / "mdtest-1.9.txt", FIXTURES / "mdtest-4.txt", "--output")
+    process = reprofs(*arguments, tmp_path / "one")
+    assert process.returncode == 0 and not process.stderr
+    listed = list(csv.DictReader((tmp_path / "one/findings.csv").open()))
+    assert len(process.stdout.splitlines()) == len(listed) > 5
+    assert all(line.startswith(str(FIXTURES)) and line.endswith(".") for line in process.stdout.splitlines())
+    reprofs(*arguments, tmp_path / "two")
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_the_same_content_is_read_once(load, tmp_path):
+    (tmp_path / "again.txt").write_text((FIXTURES / "io500.txt").read_text())
+    rows, findings = load("io500", "io500.txt", tmp_path / "again.txt")
+    once, _ = load("io500", "io500.txt")
+    assert len(rows) == len(once) and findings["rule"].tolist() == ["duplicate"]
+
+
+def test_only_an_earlier_import_is_replaced(tmp_path):
+    files = [FIXTURES / "io500.txt"]
+    importers.import_files("io500", files, tmp_path / "out")
+    (tmp_path / "out/phases.csv").write_text("of an earlier one")
+    importers.import_files("io500", files, tmp_path / "out")
+    assert not (tmp_path / "out/phases.csv").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    for name in ("mine", "mine/thesis.txt", "link"):
+        with pytest.raises(UserError, match="no earlier import made it"):
+            importers.import_files("io500", files, tmp_path / name)
+    with pytest.raises(UserError, match="would be replaced"):
+        importers.import_files("io500", [tmp_path / "out/findings.csv"], tmp_path / "out")
+    assert (tmp_path / "mine/thesis.txt").read_text() == "mine" and (tmp_path / "out/import.json").exists()
+
+
+def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says):
+    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    bad = changed(tmp_path, "io500.txt", ("4.000000 GiB/s :", "4.0000"))
+    for output in ("out", "new"):
+        process = reprofs("import", "io500", FIXTURES / "io500.txt", bad, "--output", tmp_path / output)
+        says(process, str(bad), "line 2", "cut short")
+        assert not process.stdout
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["io500.txt", "out"]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "words"),
+    [
+        ("mdtest", "", ["line 1", "SUMMARY"]),
+        ("mdtest", "SUMMARY rate: (of 0 iterations)\n", ["line 1", "no iterations"]),
+        ("ior", "hello\nworld\n", ["line 2", "table of results"]),
+        ("io500", "[SCORE ] Bandwidth x\n", ["line 1", "cut short"]),
+        ("fio", "", ["line 1", "no JSON"]),
+        ("fio", "[1]", ["line 1", "no JSON of fio"]),
+        ("fio", '{"jobs": 3,\n"fio version": "fio-3"}', ["line 1", "$.jobs is not a list"]),
+        (
+            "fio",
+            '{"fio version": "fio-3",\n"jobs": [\n{"jobname": "a", "read": {"runtime": 1}}]}',
+            ["line 3", "io_bytes"],
+        ),
+        ("fio", '{"fio version": "fio-3",\n"jobs": [{"jobname": "a"}]}', ["line 1", "no job"]),
+        ("iozone", "kB reclen write\n1 2\n", ["line 2", "cut short"]),
+        ("compilebench", "intial create total runs 2 avg\n", ["line 1", "cut short"]),
+        ("smallfile", '{"params": {"operation": "x"},\n"results": {}}', ["line 2", "no elapsed time"]),
+        ("pwalk", "1,2,3\n", ["line 1", "3 columns"]),
+        ("pwalk", '1,2,3,"a\n', ["line 1", "no CSV"]),
+        ("pwalk", "1,0,0,a,b,0,0,99999999999999999999,1,0,1,0100644,0,0,0,-1,0\n", ["line 1", "st_size"]),
+        ("datalad", "{}", ["line 1", "no list of runs"]),
+        ("datalad", '[\n{"fs": "a"}]', ["line 2", "no 'test_repo'"]),
+        (
+            "datalad",
+            '[{"fs": "a", "test_repo": "b", "times": [],\n"run": 99999999999}]',
+            ["line 2", "no number of a run"],
+        ),
+        ("datalad", "[" * 100000, ["line 1"]),
+        ("datalad", "[NaN]", ["line 1"]),
+        ("ior", "a\0b\n", ["line 1", "NUL"]),
+        ("zip", "", ["no import format 'zip'", "mdtest"]),
+    ],
+)
+def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):
+    path = tmp_path / "input"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        importers.import_files(form, [path], tmp_path / "out")
+    for word in words:
+        assert word in str(error.value)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    for path, words in ((tmp_path / "none", "Cannot read"), (tmp_path, "no regular file")):
+        with pytest.raises(UserError, match=words):
+            importers.import_files("io500", [path], tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_lines_of_json_places():
+    text = '{"a": [1, {"b": "x,]",\n "c": [2,\n 3]}],\n "d": {}, "e": 5}'
+    for path, line in ((("a", 1, "b"), 1), (("a", 1, "c", 1), 3), (("e",), 4), (("a", 1, "zz"), 1), (("d", "x"), 4)):
+        assert importers.json_line(text, path) == line
+    assert importers.json_path(("a", 1, "b c")) == "$.a[1]['b c']"

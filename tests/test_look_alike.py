@@ -1,0 +1,465 @@
+"""Scanning a tree to a profile, generating a look-alike from it, and the profiles that the project ships."""
+
+import json
+import math
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from conftest import ROOT
+from reprofs import scan, workloads
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from scipy import stats
+
+SMALL = "--sizes 0:1,99:0,100:9 --level 1/2/0/0// --level 3/8/1/1//"
+
+
+@pytest.fixture
+def look_alike(engine):
+    """Runs `engine look-alike ARGUMENTS`; returns the finished process."""
+
+    def run(*arguments, **options) -> subprocess.CompletedProcess:
+        words = [word for argument in arguments for word in shlex.split(str(argument))]
+        return subprocess.run([engine, "look-alike", *words], capture_output=True, text=True, timeout=300, **options)
+
+    return run
+
+
+@pytest.fixture
+def generate(look_alike):
+    """Generates below a folder; returns the top of the made tree."""
+
+    def run(folder: Path, *arguments) -> Path:
+        folder.mkdir(exist_ok=True)
+        done = look_alike(*arguments, folder)
+        assert done.returncode == 0, done.stderr
+        return folder / "tree"
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def real_tree(tmp_path_factory) -> Path:
+    """A tree of lognormal files, some empty, some of one frequent size; with links of every kind, and loops."""
+    top = tmp_path_factory.mktemp("real") / "quux-top"
+    chance = random.Random(5)
+    folders = [top]
+    top.mkdir()
+    for i in range(90):
+        parent = chance.choice(folders[-40:])
+        folders.append(parent / f"quux-folder-{i}")
+        folders[-1].mkdir()
+    made = []
+    for i in range(1500):
+        path = chance.choice(folders[: 1 + int(chance.paretovariate(0.6)) % len(folders)]) / f"quux-{i}.dat"
+        size = chance.choices([0, 4096, int(chance.lognormvariate(8, 2))], [5, 15, 80])[0]
+        path.write_bytes(b"x" * min(size, 1 << 20))
+        made.append(path)
+    for i in range(150):
+        (chance.choice(folders) / f"quux-hard-{i}").hardlink_to(chance.choice(made))
+    for i in range(300):
+        target = [chance.choice(made), chance.choice(folders), top / "quux-nothing", Path("/etc")][
+            chance.choices(range(4), [6, 2, 1, 1])[0]
+        ]
+        (chance.choice(folders) / f"quux-soft-{i}").symlink_to(target)
+    (top / "quux-loop-a").symlink_to("quux-loop-b")
+    (top / "quux-loop-b").symlink_to("quux-loop-a")
+    return top
+
+
+def contents(top: Path) -> list:
+    return sorted(
+        (str(p.relative_to(top)), str(p.readlink()) if p.is_symlink() else p.read_bytes() if p.is_file() else None)
+        for p in top.rglob("*")
+    )
+
+
+def distance(first: Counter, second: Counter) -> float:
+    """The Kolmogorov-Smirnov distance."""
+    return stats.ks_2samp(list(first.elements()), list(second.elements())).statistic
+
+
+def mean_depth(found: scan.Scan) -> float:
+    counts = [level.files + level.symbolic + level.hard for level in found.levels]
+    return sum(depth * n for depth, n in enumerate(counts)) / sum(counts)
+
+
+def sums(found: scan.Scan, key: str) -> int:
+    return sum(getattr(level, key) for level in found.levels)
+
+
+def spread(found: scan.Scan, key: str) -> Counter:
+    return sum((getattr(level, key) for level in found.levels), Counter())
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_a_look_alike_has_the_distributions_of_the_original(real_tree, generate, tmp_path, scale):
+    original = scan.scan(real_tree)
+    assert sums(original, "files") == 1500 and sums(original, "hard") == 150 and sums(original, "symbolic") == 302
+    scan.write(real_tree, tmp_path / "p.yaml")
+    arguments = scan.arguments(str(tmp_path / "p.yaml"))
+    assert len(arguments) < 4096
+    copy = scan.scan(generate(tmp_path / "made", f"--files {1500 * scale} --seed 9", arguments))
+    assert sums(copy, "files") == 1500 * scale
+    for key in ("folders", "hard", "symbolic"):
+        assert sums(copy, key) == pytest.approx(sums(original, key) * scale, rel=0.03)
+    assert len(copy.levels) == len(original.levels)
+    assert distance(copy.sizes, original.sizes) < 0.03
+    assert copy.sizes[0] / 1500 / scale == pytest.approx(original.sizes[0] / 1500, abs=0.005)
+    assert copy.sizes[4096] / 1500 / scale == pytest.approx(original.sizes[4096] / 1500, abs=0.01)
+    sizes = [sum(size * n for size, n in found.sizes.items()) for found in (original, copy)]
+    assert sizes[1] == pytest.approx(sizes[0] * scale, rel=0.1)
+    assert mean_depth(copy) == pytest.approx(mean_depth(original), rel=0.02)
+    assert distance(spread(copy, "entries"), spread(original, "entries")) < 0.12
+    assert distance(spread(copy, "subfolders"), spread(original, "subfolders")) < 0.08
+    for key in ("links_to_folders", "links_to_nothing"):
+        assert getattr(copy, key) == pytest.approx(getattr(original, key) * scale, rel=0.05)
+
+
+def test_no_name_is_in_a_profile_unless_asked(real_tree, reprofs, tmp_path):
+    names = {path.name for path in real_tree.rglob("*")} | {real_tree.name}
+    done = reprofs("scan", real_tree, "--output", tmp_path / "without.yaml")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "without.yaml").read_text()
+    assert "quux" not in text and not [name for name in names if name in text]
+    assert str(real_tree.parent) not in text
+    done = reprofs("scan", real_tree, "--output", tmp_path / "with.yaml", "--names")
+    assert done.returncode == 0, done.stderr
+    data = yaml.safe_load((tmp_path / "with.yaml").read_text())
+    assert set(data.pop("names")) == names - {real_tree.name}
+    assert data == yaml.safe_load(text)
+    again = reprofs("scan", real_tree, "--output", tmp_path / "again.yaml")
+    assert again.returncode == 0 and (tmp_path / "again.yaml").read_text() == text
+
+
+def test_names_of_a_profile_give_names_of_the_same_lengths(real_tree, generate, tmp_path):
+    scan.write(real_tree, tmp_path / "p.yaml", names=True)
+    top = generate(tmp_path / "made", "--files 1500 --seed 9", scan.arguments(str(tmp_path / "p.yaml")))
+    lengths = [Counter(len(path.name) for path in tree.rglob("*")) for tree in (top, real_tree)]
+    assert distance(*lengths) < 0.1
+    assert max(lengths[0]) <= max(lengths[1])
+    assert not [path for path in top.rglob("*") if "quux" in path.name]
+
+
+def test_odd_names_are_scanned(tmp_path, engine):
+    (tmp_path / "t").mkdir()
+    for name in (b"\xff\xfe", b"a\nb", b"true", b"12", "é".encode()):
+        Path(os.fsdecode(bytes(tmp_path / "t") + b"/" + name)).write_text("x")
+    scan.write(tmp_path / "t", tmp_path / "p.yaml", names=True)
+    assert set(scan.read(str(tmp_path / "p.yaml"))["names"]) == {"\\xff\\xfe", "a\nb", "true", "12", "é"}
+    scan.arguments(str(tmp_path / "p.yaml"))
+
+
+def test_links_are_not_followed_and_special_files_left_out(tmp_path):
+    top = tmp_path / "t"
+    (top / "a").mkdir(parents=True)
+    (top / "a/file").write_text("x")
+    (top / "a/up").symlink_to("..")
+    (top / "self").symlink_to("self")
+    (top / "out").symlink_to(tmp_path)
+    (top / "prefix").symlink_to(tmp_path / "tt")
+    (tmp_path / "tt").mkdir()
+    os.mkfifo(top / "pipe")
+    found = scan.scan(top)
+    assert [level.folders for level in found.levels] == [1, 1]
+    assert [level.symbolic for level in found.levels] == [3, 1]
+    assert (found.links_to_folders, found.links_to_nothing, found.left_out) == (1, 3, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which needs root")
+def test_a_folder_that_cannot_be_read_is_counted():
+    top = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        top.chmod(0o755)
+        (top / "closed").mkdir()
+        (top / "closed/hidden").write_text("x")
+        (top / "open").write_text("xyz")
+        (top / "closed").chmod(0)
+        os.seteuid(65534)
+        try:
+            found = scan.scan(top)
+        finally:
+            os.seteuid(0)
+    finally:
+        shutil.rmtree(top)
+    assert found.unreadable == 1 and found.sizes == {3: 1}
+    assert [level.folders for level in found.levels] == [1, 1]
+    assert scan.profile(found)["unreadable"] == 1
+
+
+def test_what_was_not_seen_is_said(tmp_path, monkeypatch):
+    (tmp_path / "t/sub").mkdir(parents=True)
+    (tmp_path / "t/file").write_text("x")
+    read = os.scandir
+
+    def refuse(path):
+        if bytes(path).endswith(b"/sub"):
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert "1 folders could not be read" in scan.write(tmp_path / "t", tmp_path / "p.yaml")
+
+
+def test_what_cannot_be_scanned_is_one_sentence(reprofs, says, tmp_path):
+    says(reprofs("scan", tmp_path / "none", "--output", tmp_path / "p.yaml"), "none", "cannot be scanned")
+    (tmp_path / "empty/sub").mkdir(parents=True)
+    says(reprofs("scan", tmp_path / "empty", "--output", tmp_path / "p.yaml"), "no file")
+    assert not (tmp_path / "p.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p.pop("sizes"), ["sizes", "missing"]),
+        (lambda p: p.update(sises=[]), ["sises", "did you mean sizes"]),
+        (lambda p: p.update(sizes=[[100, -1]]), ["sizes.0.1", "-1"]),
+        (lambda p: p.update(sizes=[[100, 1], [50, 1]]), ["sizes", "bounds must grow"]),
+        (lambda p: p.update(sizes=[[100, 0]]), ["sizes", "all weights are 0"]),
+        (lambda p: p["levels"][1].update(entries=[[2, 0]]), ["levels.1.entries", "all weights are 0"]),
+        (lambda p: p["levels"][0].update(folders=2), ["levels.0.folders", "2"]),
+        (lambda p: p["levels"][1].update(folders=0), ["levels.1.folders", "at least 1"]),
+        (lambda p: [level.update(files=0) for level in p["levels"]], ["none has files"]),
+        (lambda p: p.update(compress=120), ["compress", "120"]),
+    ],
+)
+def test_a_bad_profile_is_one_sentence(change, words, tmp_path):
+    data = {
+        "title": "t",
+        "source": "s",
+        "sizes": [[0, 1], [9, 3]],
+        "levels": [{"folders": 1}, {"folders": 2, "files": 4}],
+    }
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(data))
+    scan.arguments(str(tmp_path / "p.yaml"))
+    change(data)
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(UserError) as error:
+        scan.arguments(str(tmp_path / "p.yaml"))
+    assert "\n" not in str(error.value) and "p.yaml" in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_an_unknown_profile_proposes_the_nearest():
+    with pytest.raises(UserError, match="did you mean linux"):
+        scan.arguments("linus")
+
+
+def test_the_seed_decides(generate, tmp_path):
+    arguments = scan.arguments("linux")
+    trees = [
+        contents(generate(tmp_path / f, f"--files 200 --seed {s}", arguments))
+        for f, s in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    assert trees[0] == trees[1]
+    assert trees[0] != trees[2]
+    sizes = [sorted(len(content) for _, content in tree if isinstance(content, bytes)) for tree in trees]
+    assert sizes[0] == sizes[2]  # stratified: seeds change who is large, not how many are
+
+
+def test_the_list_is_what_is_made(look_alike, generate, tmp_path):
+    arguments = f"--files 120 --seed 4 {SMALL}"
+    top = generate(tmp_path / "made", arguments)
+    rows = [line.split("\t") for line in look_alike(arguments, "--list").stdout.splitlines()]
+    assert sorted(path for path, _, _ in rows) == sorted(str(path.relative_to(top)) for path in top.rglob("*"))
+    kinds = Counter()
+    for path, kind, size in rows:
+        kinds[kind] += 1
+        made = top / path
+        if kind == "file":
+            assert made.stat().st_size == int(size) and int(size) in (0, 100)
+        assert made.is_symlink() == (kind == "symbolic") and (made.is_dir() or kind != "directory")
+        if kind == "symbolic":
+            assert made.resolve().is_file() and not made.readlink().is_absolute()
+        if kind == "hard":
+            assert made.stat().st_nlink > 1
+    assert kinds == {"directory": 36, "file": 120, "symbolic": 12, "hard": 12}
+
+
+def test_what_will_be_made_is_said_before(look_alike, generate, tmp_path):
+    arguments = f"--files 500 --seed 4 --size-max 100000 {scan.arguments('linux')}"
+    (tmp_path / "samples").touch()
+    said = json.loads(look_alike("--check", arguments).stdout)
+    done = look_alike(arguments, tmp_path, env={**os.environ, "REPROFS_SAMPLES": str(tmp_path / "samples")})
+    assert done.returncode == 0, done.stderr
+    top = tmp_path / "tree"
+    sizes = [path.stat().st_size for path in top.rglob("*") if path.is_file()]
+    assert said == {"bytes": sum(sizes), "names": 1 + len(list(top.rglob("*")))}
+    assert max(sizes) == 100000
+    samples = [json.loads(line) for line in (tmp_path / "samples").read_text().splitlines()]
+    assert [(s["name"], s["items"]) for s in samples] == [("directories", said["names"] - 500), ("files", 500)]
+    assert samples[1]["bytes"] == sum(sizes) and samples[1]["start_ns"] >= samples[0]["wall_ns"] > 0
+    again = look_alike(arguments, tmp_path)
+    assert again.returncode == 1 and "cannot make" in again.stderr
+
+
+def test_verify_finds_every_change(look_alike, generate, tmp_path):
+    arguments = f"--files 60 --seed 4 --size-max 3000000 --sizes 2999999:0,3000000:1 {SMALL.split(' ', 2)[2]}"
+    top = generate(tmp_path, arguments)
+    rows = [line.split("\t") for line in look_alike(arguments, "--list").stdout.splitlines()]
+    by_kind = {kind: top / path for path, kind, _ in rows}
+
+    def verify(*words):
+        done = look_alike(arguments, "--verify", tmp_path)
+        assert done.returncode == bool(words), done.stdout + done.stderr
+        assert all(word in done.stderr for word in words) and len(done.stderr.splitlines()) == bool(words)
+
+    verify()
+    for at in (0, 15, 16, 1234567, 2999999):
+        with by_kind["file"].open("r+b") as file:
+            file.seek(at)
+            byte = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte[0] ^ 1]))
+            file.flush()
+            verify(by_kind["file"].name, f"at byte {at}")
+            file.seek(at)
+            file.write(byte)
+    verify()
+    with by_kind["file"].open("ab") as file:
+        file.write(b"x")
+    verify("at byte 3000000")
+    os.truncate(by_kind["file"], 2999999)
+    verify("at byte 2999999")
+    with by_kind["file"].open("r+b"):
+        shutil.rmtree(top)
+    generate(tmp_path, arguments)
+    (top / "further").touch()
+    verify("has", "names")
+    (top / "further").unlink()
+    by_kind["symbolic"].unlink()
+    by_kind["symbolic"].symlink_to("elsewhere")
+    verify(by_kind["symbolic"].name, "does not lead")
+    shutil.rmtree(top)
+    generate(tmp_path, arguments)
+    by_kind["hard"].unlink()
+    by_kind["hard"].write_text("x")
+    verify(by_kind["hard"].name, "not one file")
+    shutil.rmtree(top)
+    verify("cannot verify")
+
+
+@pytest.mark.parametrize("percent", [0, 30, 50, 70])
+def test_content_compresses_as_asked(generate, tmp_path, percent):
+    top = generate(tmp_path, f"--files 1 --seed 3 --compress {percent} --sizes 999999:0,1000000:1 --level 1/1/0/0//")
+    content = next(top.iterdir()).read_bytes()
+    assert 100 * (1 - len(zlib.compress(content, 6)) / len(content)) == pytest.approx(percent, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", ["--files is missing"]),
+        ("--files 0", ["--files cannot be 0"]),
+        ("--files -3", ["--files cannot be -3"]),
+        ("--files 3", ["--level and --sizes are missing"]),
+        ("--files 3 --nonsense 4", ["unknown option --nonsense", "--level"]),
+        ("--files 3 --seed", ["--seed needs a value"]),
+        ("--files 3 --sizes 1:2,1:3", ["--sizes cannot be"]),
+        ("--files 3 --sizes 1:0", ["--sizes cannot be"]),
+        ("--files 3 --sizes 1:1 --level 1/0/0/0//", ["has files"]),
+        ("--files 3 --sizes 1:1 --level 1/1/0//", ["--level cannot be"]),
+        ("--files 3 --compress 99", ["--compress cannot be 99"]),
+        ("--files 100000000 --sizes 1:1 --level 1/1/0/0// --level 1/0/0/0//", ["more than 6000000 folders"]),
+        (f"--files 3 {SMALL} a b", ["two folders"]),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(look_alike, arguments, words):
+    done = look_alike("--check", arguments)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_no_space_is_said(look_alike, tmp_path):
+    if os.geteuid():
+        pytest.skip("mounting needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", tmp_path], check=True)
+    try:
+        done = look_alike("--files 30 --seed 1 --sizes 99999:0,100000:1 --level 1/1/0/0//", tmp_path)
+        assert done.returncode == 1 and "no space left on the device" in done.stderr
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+# ---- the profiles of the project
+
+
+def listed(look_alike, name: str, files: int) -> list[tuple[int, str, int]]:
+    """(depth, kind, size) of every name."""
+    done = look_alike(f"--files {files} --seed 3", scan.arguments(name), "--list")
+    assert done.returncode == 0, done.stderr
+    return [(row[0].count("/"), row[1], int(row[2])) for row in (line.split("\t") for line in done.stdout.splitlines())]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / scan.FOLDER).glob("*.yaml")))
+@pytest.mark.parametrize("files", [1, 30, 2000])
+def test_every_profile_makes_a_tree_of_any_size(look_alike, generate, tmp_path, name, files):
+    arguments = f"--files {files} --seed 3 --size-max 5000 {scan.arguments(name)}"
+    top = generate(tmp_path, arguments)
+    assert sum(path.is_file() and not path.is_symlink() for path in top.rglob("*")) == files
+    done = look_alike(arguments, "--verify", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not [level for level in scan.read(name)["levels"] if level["files"] and not level["folders"]]
+
+
+def test_the_linux_profile_has_the_published_numbers(look_alike):
+    rows = listed(look_alike, "linux", 21280)
+    sizes = np.array([size for _, kind, size in rows if kind == "file"])
+    assert len(sizes) == 21280 and sum(kind == "directory" for _, kind, _ in rows) == 1262  # and the top
+    assert np.median(sizes) == pytest.approx(4055, rel=0.03)
+    assert np.quantile(sizes, 0.9) == pytest.approx(26112, rel=0.03)
+    assert 400_000 < sizes.max() <= 873603 and sizes.min() > 0
+    assert sizes.sum() == pytest.approx(233_176_153, rel=0.08)
+    depths = [depth for depth, kind, _ in rows if kind == "file"]
+    assert np.mean(depths) == pytest.approx(2.65, abs=0.02) and max(depths) == 6
+
+
+def test_the_annex_profile_has_the_shape_of_the_repository(look_alike):
+    rows = listed(look_alike, "git-annex", 200_000)
+    kinds = Counter((depth, kind) for depth, kind, _ in rows)
+    assert kinds[1, "symbolic"] == kinds[3, "file"] == kinds[6, "file"] == 100_000
+    assert (kinds[0, "directory"], kinds[3, "directory"], kinds[5, "directory"]) == (101, 1024, 100_000)
+    sizes = [size for _, kind, size in rows if kind == "file"]
+    assert sum(size <= 7 for size in sizes) == 100_000 and min(sizes) == 5
+
+
+def test_the_mail_profile_has_the_published_mean(look_alike):
+    sizes = [size for _, kind, size in listed(look_alike, "mail", 30_000) if kind == "file"]
+    assert np.mean(sizes) == pytest.approx(16384, rel=0.05)
+
+
+def test_the_scratch_profile_has_the_published_sets(look_alike):
+    sizes = Counter(size for _, kind, size in listed(look_alike, "scratch", 378) if kind == "file")
+    assert sizes == {50_000: 250, 300_000: 100, 10_000_000: 25, 300_000_000: 3}
+    depths = [depth for depth, kind, _ in listed(look_alike, "scratch", 37800) if kind == "file"]
+    assert np.mean(depths) == pytest.approx(6.49, abs=0.05)
+    assert math.isclose(np.var(depths), 6.49, rel_tol=0.05)  # Poisson
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "workflow/workloads").glob("look-alike*.yaml")))
+def test_the_workloads_make_and_check_their_trees(engine, tmp_path, name):
+    workload = workloads.resolve(name, Catalog())
+    workloads.check(name, workload, "smoke")
+    samples = tmp_path / "samples"
+    work = tmp_path / "work"
+    work.mkdir()
+    phase = workload["phases"][0]
+    for key in ("run", "check"):
+        words = workloads.words(phase[key], workload, "smoke", 3, name)
+        assert words[0] == "engine"
+        environment = {**os.environ, "REPROFS_SAMPLES": str(samples)}
+        done = subprocess.run([engine, *words[1:]], cwd=work, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["name"] for line in samples.read_text().splitlines()] == list(phase["samples"])

@@ -1,0 +1,446 @@
+"""Series against numbers worked out by hand, and against properties; the figures by what they draw."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from reprofs import curves, figures, series
+
+WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
+
+
+def table(rows: list[dict]) -> pd.DataFrame:
+    """Samples with the columns of the table of that name; what a row does not say is empty or a default."""
+    default = {"trial": "a", "label": "ext4+default", "stack": "single", "workload": "w", "round": 1, "phase": "p"}
+    default |= {"cache": "warm", "name": "write", "start_ns": 0, "items": 1, **dict.fromkeys(WHOLE[:4], pd.NA)}
+    frame = pd.DataFrame([default | row for row in rows])
+    return frame.astype(dict.fromkeys(WHOLE, "Int64"))
+
+
+def filling(times_s, size=1000, capacity=5000, label="ext4+default", **more) -> list[dict]:
+    """Files of `size` bytes, the last one a fifth, then no space; one second of pause between them."""
+    rows, start, written = [{"name": "capacity", "wall_ns": 0, "bytes": capacity}], 0, 0
+    for number, time in enumerate(times_s):
+        part = size if number < len(times_s) - 1 else size // 5
+        wall = int(time * 1e9)
+        rows.append({"start_ns": start, "wall_ns": wall, "bytes": part, "iteration": number, "file_bytes": size})
+        start, written = start + wall + 10**9, written + part
+    rows.append({"name": "full", "wall_ns": start, "bytes": written, "items": len(times_s), "file_bytes": size})
+    return [row | {"trial": label, "label": label} | more for row in rows]
+
+
+# ---- rates -----------------------------------------------------------------------------------------------------------
+
+
+def test_rates_are_bytes_over_time_in_the_order_of_time():
+    rows = [
+        {"start_ns": 5, "wall_ns": 1_000_000_000, "bytes": 250_000_000},  # 250 MB/s = 2 Gbit/s
+        {"start_ns": 1, "wall_ns": 500_000_000, "bytes": 500_000_000},  # 1,000 MB/s = 8 Gbit/s
+        {"start_ns": 0, "wall_ns": 0, "bytes": 7},  # took no time: no rate
+        {"start_ns": 0, "wall_ns": 9, "bytes": 7, "name": "read"},
+    ]
+    found = series.rates(table(rows))
+    assert list(found["mb_s"]) == [1000.0, 250.0]
+    assert list(found["gbit_s"]) == [8.0, 2.0]
+    assert list(found["before_bytes"]) == [0, 500_000_000]
+    assert not found["partial"].any()
+
+
+def test_rates_know_the_part_before_the_end_of_the_space_and_keep_trials_apart():
+    found = series.rates(table(filling([1, 1, 1]) + filling([1, 2], label="xfs+default")))
+    assert list(found["partial"]) == [False, False, True, False, True]
+    assert list(found["before_bytes"]) == [0, 1000, 2000, 0, 1000]
+
+
+# ---- dips ------------------------------------------------------------------------------------------------------------
+
+
+def test_dips_by_hand():
+    rate = [100, 100, 40, 100, 100, 30, 45, 100, 40, 100, 100]
+    found = series.dips(rate)
+    assert found["median"] == 100 and found["floor"] == 50
+    assert list(found["at"]) == [2, 5, 8]  # neighbours 5 and 6 are one dip, at its lowest
+    assert found["period"] == 3
+
+
+def test_a_dip_is_below_the_threshold_not_at_it():
+    assert list(series.dips([10, 10, 5, 10, 10])["at"]) == []
+    assert list(series.dips([10, 10, 8, 10, 10], threshold=0.81)["at"]) == [2]
+
+
+def test_two_dips_have_no_period():
+    rate = np.full(20, 10.0)
+    rate[[3, 9]] = 1
+    assert series.dips(rate)["period"] is None
+
+
+@pytest.mark.parametrize("period", [5, 11, 24])
+def test_both_periods_of_regular_dips_agree(period):
+    noise = np.random.default_rng(period).normal(0, 20, 300)
+    rate = 1131 + noise
+    rate[period - 1 :: period] = 450
+    found = series.dips(rate)
+    assert found["period"] == period
+    assert found["period_autocorrelation"] == period
+
+
+def test_noise_and_constants_have_no_period():
+    rng = np.random.default_rng(1)
+    found = [series.dips(874 + rng.normal(0, 44, 400))["period_autocorrelation"] for _ in range(40)]
+    assert sum(period is not None for period in found) <= 6  # 5 % of 40, and some luck
+    assert series.dips([5.0] * 50)["period_autocorrelation"] is None
+    assert series.dips([])["period"] is None
+    assert len(series.dips([])["at"]) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e6])
+def test_dips_do_not_depend_on_the_unit(scale):
+    rate = np.array([100, 100, 40, 100, 100, 30, 45, 100, 40, 100, 100]) * scale
+    assert list(series.dips(rate)["at"]) == [2, 5, 8]
+
+
+def test_a_threshold_that_is_no_share_is_refused():
+    for threshold in (0, 1, 1.5):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            series.dips([1, 2], threshold)
+
+
+# ---- shares ----------------------------------------------------------------------------------------------------------
+
+
+def test_percentiles_interpolate():
+    found = series.percentiles([1, 2, 3, 4, 5], at=(0, 50, 75, 90))
+    assert list(found) == [1, 3, 4, pytest.approx(4.6)]
+    assert series.percentiles([]).isna().all()
+
+
+def test_probability_with_wilsons_interval():
+    found = series.probability([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]).set_index("level_gbit_s")
+    assert list(found["reached"]) == [10, 9, 7, 3]  # at the level counts
+    # Wilson by hand for 7 of 10: centre (p + z²/2n) / (1 + z²/n), reach z sqrt(p(1-p)/n + z²/4n²) / (1 + z²/n)
+    z, n, p = 1.959964, 10, 0.7
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    assert found.loc[4, "low"] == pytest.approx(centre - reach, abs=1e-6)
+    assert found.loc[4, "high"] == pytest.approx(centre + reach, abs=1e-6)
+    assert found.loc[1, "high"] == pytest.approx(1) and found.loc[1, "low"] < 1
+
+
+def test_capacity_reached():
+    asked = [row | {"trial": "b"} for row in filling([1, 1, 1]) if row.get("name") != "full"]
+    found = series.capacity_reached(table(filling([1, 1, 1, 1]) + asked + [{"trial": "c", "wall_ns": 1, "bytes": 1}]))
+    assert list(found["trial"]) == ["ext4+default", "b"]  # c knew no capacity
+    assert list(found["content_bytes"]) == [3200, 2200]
+    assert list(found["share"]) == [0.64, 0.44]
+    assert list(found["full"]) == [True, False]
+    assert list(found["files"]) == [4, 3]
+
+
+# ---- windows ---------------------------------------------------------------------------------------------------------
+
+
+def three_windows(slow_after: int = 2) -> list[dict]:
+    """Chunks of 100 bytes: 1 s each alone, 4 s beside the reader and in the first `slow_after` chunks thereafter."""
+    rows, start = [], 0
+    for number in range(30):
+        window = number // 10
+        wall = 4 if window == 1 or (window == 2 and number - 20 < slow_after) else 1
+        rows.append({"start_ns": start, "wall_ns": wall * 10**9, "bytes": 100, "client": window, "iteration": number})
+        start += wall * 10**9
+    reads = [{"name": "read", "start_ns": 10 + i, "wall_ns": 2, "bytes": 50, "client": 1} for i in range(0, 40, 2)]
+    return rows + [row | {"start_ns": row["start_ns"] * 10**9, "wall_ns": 2 * 10**9} for row in reads]
+
+
+def test_window_effects_by_hand():
+    found = series.window_effects(table(three_windows()))
+    assert found["before_mb_s"] == pytest.approx(100 / 1e6)
+    assert found["beside_mb_s"] == pytest.approx(25 / 1e6)
+    assert found["after_mb_s"] == pytest.approx(1000 / 16 / 1e6)  # 2 chunks of 4 s, 8 of 1 s
+    assert found["slowdown"] == pytest.approx(25 / ((100 + 62.5) / 2))
+    assert found["reader_mb_s"] == pytest.approx(25 / 1e6)
+    assert found["reader_end_ns"] == 50 * 10**9
+    assert found["recovery_ns"] == 8 * 10**9
+
+
+def test_a_writer_that_is_back_at_once_or_never():
+    assert series.window_effects(table(three_windows(slow_after=0)))["recovery_ns"] == 0
+    assert series.window_effects(table(three_windows(slow_after=10)))["recovery_ns"] is None
+
+
+def test_recovery_takes_95_percent_for_back():
+    rows = three_windows(slow_after=0)
+    late = [row | {"wall_ns": int(1e9 / 0.94)} if row.get("client") == 2 else row for row in rows]
+    assert series.window_effects(table(late))["recovery_ns"] is None
+    late = [row | {"wall_ns": int(1e9 / 0.96)} if row.get("client") == 2 else row for row in rows]
+    assert series.window_effects(table(late))["recovery_ns"] == 0
+
+
+def test_windows_leave_out_what_had_none():
+    rows = three_windows() + [row | {"trial": "b"} for row in filling([1, 1])]
+    assert list(series.windows(table(rows))["trial"]) == ["a"]
+
+
+# ---- records and memory ----------------------------------------------------------------------------------------------
+
+
+def swept(**more) -> list[dict]:
+    """Two rounds of two file sizes and two record sizes, each operation at a rate of its own."""
+    rows = []
+    for number, size in ((1, 10 << 30), (2, 50 << 30)):
+        for record in (4096, 1 << 20):
+            for k, name in enumerate(("write", "rewrite", "read", "reread")):
+                wall = int(size / (100 * (k + 1)) * number)
+                both = {"file_bytes": size, "record_bytes": record, "bytes": size, "name": name, "wall_ns": wall}
+                rows += [both | {"round": r, "trial": f"t{r}", "wall_ns": wall * r} | more for r in (1, 2)]
+    return rows
+
+
+def test_sweep_joins_rounds_by_the_harmonic_mean_and_knows_prefixes():
+    rows = [row | {"name": f"direct-{row['name']}"} for row in swept(phase="direct")]
+    found = series.sweep(table(rows))
+    assert len(found) == 16 and set(found["n"]) == {2}
+    one = found[(found["operation"] == "read") & (found["file_bytes"] == 10 << 30)]
+    # Read at 300 bytes/ns in the first round and 150 in the second: both together at 200 bytes/ns = 200,000 MB/s.
+    assert list(one["mb_s"]) == [pytest.approx(200_000), pytest.approx(200_000)]
+
+
+def test_what_fits_in_memory():
+    assert list(series.fits_in_memory([10, 12, 13], 12)) == [True, True, False]
+    (warning,) = series.memory_warnings(table(swept(workload="record-sweep", phase="sweep")), 12 << 30)
+    assert warning == (
+        "record-sweep, sweep: files of 10 GiB fit in the memory of 12 GiB: write, rewrite, read and reread may show the"
+        " rate of memory."
+    )
+    flushed = [row | {"name": f"flushed-{row['name']}"} for row in swept()]
+    (warning,) = series.memory_warnings(table(flushed), 60 << 30)
+    assert "files of 10 GiB and 50 GiB" in warning and ": reread may show" in warning
+    direct = [row | {"name": f"direct-{row['name']}"} for row in swept()]
+    assert series.memory_warnings(table(direct), 60 << 30) == []
+    assert series.memory_warnings(table(swept()), 1 << 30) == []
+    assert series.memory_warnings(table([{"wall_ns": 1, "bytes": 1}]), 1 << 30) == []
+
+
+# ---- clients ---------------------------------------------------------------------------------------------------------
+
+
+def test_jain():
+    assert series.jain([3, 3, 3]) == 1
+    assert series.jain([1, 0, 0, 0]) == 0.25
+    assert series.jain([1, 3]) == pytest.approx(16 / 20)
+    assert math.isnan(series.jain([0, 0]))
+    assert math.isnan(series.jain([]))
+    with pytest.raises(ValueError, match="negative"):
+        series.jain([1, -1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jain_is_between_one_nth_and_one_and_has_no_unit(seed):
+    shares = np.random.default_rng(seed).lognormal(0, 2, 30)
+    assert 1 / 30 <= series.jain(shares) <= 1
+    assert series.jain(shares * 1000) == pytest.approx(series.jain(shares))
+
+
+def client_rows(times, items=100, size=1000, **more) -> pd.DataFrame:
+    default = {"trial": "a", "label": "ext4", "stack": "single", "workload": "w", "round": 1, "phase": "p"}
+    default |= {"cache": "cold", "items": items, "bytes": size} | more
+    return pd.DataFrame(
+        [default | {"client": n, "start_ns": start, "wall_ns": wall} for n, (start, wall) in enumerate(times)]
+    )
+
+
+def test_clients_summary_by_hand():
+    # Two clients of 100 items: 2 s from 0 s on (50/s), and 4 s from 1 s on (25/s).
+    found = series.clients_summary(client_rows([(0, 2 * 10**9), (10**9, 4 * 10**9)]))
+    assert found["n"] == 2
+    assert found["rate_sum_items_s"] == pytest.approx(75)
+    assert found["time_mean_ns"] == 3e9
+    assert (found["first_done_ns"], found["last_done_ns"], found["makespan_ns"]) == (2e9, 5e9, 5e9)
+    assert found["total_items_s"] == pytest.approx(40)  # 200 items in 5 s: the honest number
+    assert found["total_mb_s"] == pytest.approx(2000 / 5 / 1e6)
+    assert found["jain"] == pytest.approx(75**2 / (2 * (50**2 + 25**2)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sum_of_rates_is_never_below_the_honest_total(seed):
+    rng = np.random.default_rng(seed)
+    times = [(int(a), int(b)) for a, b in zip(rng.uniform(0, 1e9, 30), rng.uniform(1e9, 9e9, 30), strict=True)]
+    found = series.clients_summary(client_rows(times))
+    assert found["rate_sum_items_s"] >= found["total_items_s"] > 0
+    assert found["first_done_ns"] <= found["last_done_ns"]
+
+
+def test_clients_without_content_are_judged_by_items():
+    found = series.clients_summary(client_rows([(0, 10**9), (0, 2 * 10**9)], size=0))
+    assert found["jain"] == pytest.approx(0.9)  # rates 2 and 1: 9 / (2 * 5)
+    assert found["rate_sum_mb_s"] == 0
+
+
+def test_clients_table_and_what_cannot_be_summarised():
+    both = pd.concat([client_rows([(0, 10**9)]), client_rows([(0, 2 * 10**9)], trial="b", round=2)])
+    assert list(series.clients_table(both)["time_mean_ns"]) == [1e9, 2e9]
+    with pytest.raises(ValueError, match="no client"):
+        series.clients_summary(both.iloc[:0])
+    with pytest.raises(ValueError, match="no time"):
+        series.clients_summary(client_rows([(0, 0)]))
+
+
+# ---- scaling ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_law_is_found():
+    sizes = np.array([1e3, 1e4, 1e5, 1e6])
+    found = series.scaling_fit(sizes, 7 * sizes**1.5)
+    assert found["exponent"] == pytest.approx(1.5)
+    assert found["low"] == pytest.approx(1.5) and found["high"] == pytest.approx(1.5)
+    assert found["factor"] == pytest.approx(7)
+    assert found["r2"] == pytest.approx(1)
+    assert list(series.extrapolate(sizes, 7 * sizes**1.5, [4])["time"]) == [pytest.approx(56)]
+
+
+def test_the_interval_of_the_exponent_by_hand():
+    # Logarithms (0, 0), (1, 1), (2, 3): slope 1.5, residuals 1/6, -1/3, 1/6, s² = 1/6 over 1, Sxx = 2.
+    found = series.scaling_fit(np.exp([0, 1, 2]), np.exp([0, 1, 3]))
+    reach = 12.7062 * math.sqrt(1 / 6 / 2)  # Student's t of one degree of freedom
+    assert found["exponent"] == pytest.approx(1.5)
+    assert found["high"] - found["exponent"] == pytest.approx(reach, rel=1e-4)
+    ahead = series.extrapolate(np.exp([0, 1, 2]), np.exp([0, 1, 3]), np.exp([4])).iloc[0]
+    # At 4: -1/6 + 1.5 * 4, half width t * s * sqrt(1 + 1/3 + 3² / 2).
+    width = 12.7062 * math.sqrt(1 / 6 * (1 + 1 / 3 + 9 / 2))
+    assert math.log(ahead["time"]) == pytest.approx(6 - 1 / 6)
+    assert math.log(ahead["high"]) == pytest.approx(6 - 1 / 6 + width, rel=1e-4)
+    assert math.log(ahead["low"]) == pytest.approx(6 - 1 / 6 - width, rel=1e-4)
+
+
+def test_two_points_have_a_law_without_an_interval():
+    found = series.scaling_fit([10, 100], [1, 10])
+    assert found["exponent"] == pytest.approx(1) and math.isnan(found["low"])
+    ahead = series.extrapolate([10, 100], [1, 10], [1000]).iloc[0]
+    assert ahead["time"] == pytest.approx(100) and math.isnan(ahead["high"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "times", "words"),
+    [
+        ([10, 10], [1, 2], "two different"),
+        ([0, 10], [1, 2], "above zero"),
+        ([1, 10], [1, -2], "above zero"),
+        ([1, 2], [1], "2 sizes but 1 times"),
+    ],
+)
+def test_what_has_no_law(sizes, times, words):
+    with pytest.raises(ValueError, match=words):
+        series.scaling_fit(sizes, times)
+
+
+def test_the_exponent_does_not_depend_on_units_and_holds_the_truth():
+    rng = np.random.default_rng(2)
+    sizes = np.repeat([1e3, 1e4, 1e5], 4)
+    inside = 0
+    for _ in range(200):
+        times = 3 * sizes**1.1 * rng.lognormal(0, 0.1, len(sizes))
+        found = series.scaling_fit(sizes, times)
+        inside += found["low"] <= 1.1 <= found["high"]
+        assert series.scaling_fit(sizes * 8, times * 1e9)["exponent"] == pytest.approx(found["exponent"])
+    assert 180 <= inside <= 199  # 95 % of 200
+
+
+def test_scaling_table():
+    rows = [{"label": "x", "phase": p, "names": n, "wall_ns": n**e} for p, e in (("a", 1), ("b", 2)) for n in (1, 10)]
+    rows.append({"label": "lone", "phase": "a", "names": 5, "wall_ns": 5})
+    found = series.scaling_table(pd.DataFrame(rows))
+    assert list(found["label"]) == ["x", "x"]
+    assert list(found["exponent"]) == [pytest.approx(1), pytest.approx(2)]
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def rings(axes) -> list[tuple]:
+    """Places of the marks that are rings."""
+    found = [line.get_xydata() for line in axes.lines if line.get_marker() == "o" and line.get_linestyle() == "None"]
+    return [tuple(point) for points in found for point in points]
+
+
+def test_fill_marks_the_dip_where_it_is(tmp_path):
+    times = [1, 1, 4, 1, 1, 1]
+    figure = curves.fill(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
+    first, second = figure.axes
+    assert rings(first) == [(60.0, pytest.approx(1000 / 4e9 * 1e3))]  # third file of 1,000 in a capacity of 5,000
+    assert rings(second) == []
+    assert "1 dip" in first.get_title("right") and "no dips" in second.get_title("right")
+    assert (first.get_title("left"), second.get_title("left")) == ("ext4+default", "xfs+default")
+    crosses = [line.get_xdata()[0] for line in first.lines if line.get_marker() == "x"]
+    assert crosses == [pytest.approx(104)]  # 5,200 bytes of content: a file system may hold more than it says
+    assert first.get_xlim()[1] > 104
+    written = figures.save(figure, tmp_path / "fill.svg").read_text()
+    assert "currentColor" in written
+    again = curves.fill(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
+    assert figures.save(again, tmp_path / "again.svg").read_text() == written
+
+
+def test_fill_without_capacity_is_in_gib():
+    rows = [row for row in filling([1, 1, 1]) if row.get("name") != "capacity"]
+    assert curves.fill(table(rows)).get_supxlabel() == "written, GiB"
+
+
+def test_exceedance_is_the_share_of_files_that_reach_a_rate():
+    rows = [{"start_ns": i, "wall_ns": 10**9, "bytes": i * 125_000_000} for i in (1, 2, 3, 4)]  # 1 to 4 Gbit/s
+    (axes,) = curves.exceedance(table(rows)).axes
+    (line,) = [line for line in axes.lines if len(line.get_xdata()) > 2]
+    x, y = line.get_xdata(), line.get_ydata()
+    for rate, share in ((0.5, 1), (1.5, 0.75), (2.5, 0.5), (3.5, 0.25)):
+        assert y[np.flatnonzero(x <= rate)[-1]] == pytest.approx(share)
+    assert [text.get_text() for text in axes.texts] == ["1 Gbit/s", "2 Gbit/s", "4 Gbit/s"]  # 8 is far away
+
+
+def test_surface_has_every_rate_and_hatches_what_fits():
+    read = [row for row in swept() if row["name"] == "read"]
+    figure = curves.surface(table(read), memory_bytes=12 << 30)
+    panel = figure.axes[0]
+    hatched = [patch for patch in panel.patches if patch.get_hatch()]
+    assert {patch.get_x() for patch in hatched} == {0.0} and len(hatched) == 2  # 10 GiB of 10 and 50, two records
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["10 G", "50 G"]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["4 K", "1 M"]
+    assert [text.get_text() for text in panel.texts][:4] == ["200,000", "100,000"] * 2
+    direct = curves.surface(table([row | {"name": "direct-read"} for row in read]), memory_bytes=12 << 30)
+    assert not [patch for axes in direct.axes for patch in axes.patches if patch.get_hatch()]
+    whole = curves.surface(table(swept() + swept(label="xfs+default")))
+    assert "xfs+default" in [text.get_text() for axes in whole.axes for text in axes.texts]
+    assert not [patch for axes in whole.axes for patch in axes.patches if patch.get_hatch()]
+
+
+def test_windows_show_means_reader_and_recovery():
+    (axes,) = curves.windows(table(three_windows())).axes
+    assert "0.31 of its rate" in axes.get_title("right") and "back after 8.0 s" in axes.get_title("right")
+    bars = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert [bar.get_ydata()[0] * 1e6 for bar in bars] == [pytest.approx(rate) for rate in (100, 25, 62.5)]
+    steps, shade = sorted(axes.patches, key=lambda patch: hasattr(patch, "get_width"))
+    assert set(np.round(steps.get_data().values * 1e6, 6)) == {25}  # 50 bytes in 2 s, whatever the steps
+    assert (shade.get_x(), shade.get_x() + shade.get_width()) == (10, 50)
+
+
+def test_clients_are_in_the_order_in_which_they_finish():
+    rows = client_rows([(0, 3 * 10**9), (10**9, 10**9), (0, 5 * 10**9)])
+    (axes,) = curves.clients(rows).axes
+    (line,) = axes.lines
+    assert list(line.get_xdata()) == [1, 2, 3]
+    assert list(line.get_ydata()) == [2, 3, 5]
+    jain = series.clients_summary(rows)["jain"]
+    assert axes.get_legend().get_texts()[0].get_text() == f"ext4: Jain {jain:.3f}"
+
+
+def test_scaling_continues_the_law():
+    rows = [{"label": "x", "names": n, "wall_ns": 1000 * n} for n in (10, 100, 1000)]
+    rows.append({"label": "lone", "names": 10, "wall_ns": 5000})
+    (axes,) = curves.scaling(pd.DataFrame(rows), beyond=10).axes
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend[0].startswith("x: 1.00 (") and legend[1] == "lone"
+    assert max(line.get_xdata().max() for line in axes.lines if len(line.get_xdata())) == pytest.approx(10_000)
+
+
+def test_nothing_to_draw_is_said():
+    nothing = table(filling([1, 1])).iloc[:0]
+    for draw in (curves.fill, curves.exceedance, curves.surface, curves.windows):
+        with pytest.raises(ValueError, match="no samples"):
+            draw(nothing)

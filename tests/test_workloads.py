@@ -1,0 +1,139 @@
+"""Workloads: names with modifiers, what is refused before a trial starts, and every file of them in the exact lab."""
+
+import copy
+import json
+
+import pytest
+from reprofs import workloads
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.trial import render_job, run_trial
+
+CATALOG = Catalog()
+NAMES = [name for name in CATALOG.paths("workload")]
+
+
+def cell(workload: str, filesystem: str = "ext4", scale: str = "smoke") -> dict:
+    place = {"lab": "exact", "filesystem": filesystem, "variant": "default", "stack": "single", "profile": "ssd"}
+    return {**place, "workload": workload, "scale": scale, "round": 1, "seed": 11, "order": None}
+
+
+def catalog_with(name: str, change) -> Catalog:
+    catalog = Catalog()
+    data = copy.deepcopy(catalog.get("workload", name))
+    change(data)
+    catalog.add("workload", name, data)
+    return catalog
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_makes_a_job(name, scale):
+    job, _ = render_job(cell(name, scale=scale), CATALOG)
+    assert "{" not in job.replace("{client}", "").replace("{print", ""), "a placeholder is left"
+    assert len(job.encode()) < 200 * 1024
+    assert "differs" in CATALOG.get("workload", name) or name in ("metadata", "populated", "repository")
+
+
+def test_modifiers():
+    plain = workloads.resolve("metadata", CATALOG)
+    assert (plain["clients"], plain["runs"], plain["fill"]) == (1, 1, 0)
+    many = workloads.resolve("metadata+clients30+fill50", CATALOG)
+    assert (many["clients"], many["runs"], many["fill"]) == (30, 1, 50)
+    assert many["title"] == plain["title"] + " (30 clients, file system filled to 50 % and churned)"
+    assert workloads.resolve("git-annex+aged4", CATALOG)["runs"] == 4
+    sized = workloads.resolve("rsync-into@5000", CATALOG)["scales"]["smoke"]
+    assert (sized["files"], sized["directories"]) == (5000, 500)
+    assert workloads.resolve("rsync-into", CATALOG)["scales"]["smoke"]["files"] == 500, "the file itself is unchanged"
+    assert workloads.resolve("rsync-into@x3", CATALOG)["scales"]["smoke"]["files"] == 1500
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("metadata+clients0", "+clients must be from 1 to 256, not 0"),
+        ("metadata+clients257", "+clients must be from 1 to 256, not 257"),
+        ("metadata+client3", "+client is not a modifier, or comes twice; known are clients, aged, fill"),
+        ("metadata+clients2+clients3", "comes twice"),
+        ("metadata+fill95", "+fill must be from 1 to 90"),
+        ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
+        ("read-while-write+clients2", "workload read-while-write has one writer by its nature"),
+        ("git-annex@12", "workload git-annex has no key size"),
+        ("rsync-into@0", "the number after @ must be 1 or more"),
+        ("metadata+", "is not a name with modifiers"),
+        ("metadate", "did you mean metadata?"),
+    ],
+)
+def test_bad_modifiers(spec, sentence):
+    with pytest.raises(UserError, match=sentence.replace("+", r"\+").replace("?", r"\?")):
+        workloads.resolve(spec, CATALOG)
+
+
+def test_tree_larger_than_the_file_system_is_refused():
+    with pytest.raises(UserError, match=r"content is about .* MiB, more than the 1,024 MiB which"):
+        render_job(cell("rsync-into@200000"), CATALOG)
+    with pytest.raises(UserError, match="more than the 1,024 MiB"):
+        render_job(cell("metadata+clients150"), CATALOG)
+    with pytest.raises(UserError, match="more than the 102 MiB"):
+        render_job(cell("metadata+clients15+fill90"), CATALOG)
+
+
+def test_missing_parameters_are_named():
+    catalog = catalog_with("metadata", lambda data: data["scales"]["smoke"].pop("fan_out"))
+    with pytest.raises(UserError, match="workload metadata, scale smoke: the parameter fan_out is missing"):
+        render_job(cell("metadata"), catalog)
+    catalog = catalog_with("git-annex", lambda data: data["scales"]["smoke"].pop("each"))
+    with pytest.raises(UserError, match=r"git-annex.*has an unknown placeholder"):
+        render_job(cell("git-annex"), catalog)
+    catalog = catalog_with("git-annex", lambda data: data["phases"][0].update(items="folds"))
+    with pytest.raises(UserError, match="phase create: items is folds, which is no whole number of the scale"):
+        render_job(cell("git-annex"), catalog)
+
+
+def test_clients_need_a_lab_that_makes_the_file_system():
+    trial = {**cell("metadata+clients3", "here"), "lab": "mount", "profile": "ram"}
+    with pytest.raises(UserError, match="clients need a lab that makes the file system, not mount"):
+        render_job(trial, CATALOG)
+
+
+def test_every_client_has_a_folder_and_a_seed(monkeypatch):
+    job, _ = render_job(cell("git-annex+clients2"), CATALOG)
+    lines = job.splitlines()
+    assert [line for line in lines if line.startswith("mkdir") and "/trial/c" in line] == [
+        "mkdir\tpath=/run/reprofs/mnt/trial/c0",
+        "mkdir\tpath=/run/reprofs/mnt/trial/c1",
+    ]
+    checks = [line for line in lines if "stage=check create" in line]
+    assert [("/trial/c0\t" in line, "/trial/c1\t" in line) for line in checks] == [(True, False), (False, True)]
+    assert all("clients=2" in line for line in lines if line.startswith("phase"))
+
+
+def test_aged_repeats_the_phases_in_one_file_system():
+    job, _ = render_job(cell("git-annex+aged3"), CATALOG)
+    creates = [line for line in job.splitlines() if line.startswith("phase\tname=create")]
+    assert [f"run={n}" in line and f"mkdir test{n};" in line for n, line in enumerate(creates, 1)] == [True] * 3
+    assert job.count("stage=make\t") == 1
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
+@pytest.mark.parametrize("name", NAMES)
+def test_twice_the_same_in_the_exact_lab(guest, tmp_path, name, filesystem):
+    """To the byte, and what was written came back: by the engine's verification or by the workload's own checks."""
+    trial = cell(name, filesystem)
+    first, second = (run_trial(trial, CATALOG, tmp_path / f"{n}.json", 900) for n in (1, 2))
+    assert (first["status"], first["reason"]) == ("ok", "")
+    assert json.dumps(first["measurement"]) == json.dumps(second["measurement"])
+    measured = first["measurement"]
+    checks = [c for c in measured["commands"] if c["stage"].startswith("check ")]
+    assert measured["verification"] or checks, "nothing was verified"
+    for phase, declared in zip(measured["phases"], CATALOG.get("workload", name)["phases"], strict=True):
+        assert phase["name"] == declared["name"]
+        if "samples" in declared and "parse" not in declared:
+            assert {sample["name"] for sample in phase["samples"]} >= set(declared["samples"])
+
+
+def test_many_clients_in_the_exact_lab(guest, tmp_path):
+    record = run_trial(cell("metadata@50+clients30"), CATALOG, tmp_path / "r.json", 900)
+    assert (record["status"], record["reason"]) == ("ok", "")
+    for phase in record["measurement"]["phases"]:
+        assert max(client["start_ns"] for client in phase["clients"]) < 1_000_000, "the barrier opens within 1 ms"
