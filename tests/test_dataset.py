@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from reprofs import dataset
 from reprofs.errors import UserError
+from reprofs.importers import fio
 
 sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
@@ -236,3 +237,99 @@ def test_key_lines_of_what_a_stack_says_of_itself():
         "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
     )
     assert dataset._key_lines(usage) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
+
+
+def sample(name: str, wall: int, **more) -> dict:
+    return {"name": name, "start_ns": 0, "wall_ns": wall, "items": 10, "bytes": 100, **more}
+
+
+def built(folder: Path, change) -> dataset.Study:
+    """The tables of one trial whose record was changed by `change(record)`, and its plan by `change(plan)`."""
+    path = copy_with(folder, folder / "study", change)
+    plan = folder / "study/plan.json"
+    content = json.loads(plan.read_text())
+    change(content)
+    plan.write_text(json.dumps(content))
+    dataset.build(plan, path.parent, folder / "tables")
+    return dataset.load(folder / "tables")
+
+
+def test_parts_of_a_phase_are_rows_in_its_place(tmp_path):
+    """The sum of a client's samples, the slowest client's, the mean over iterations."""
+    parts = [sample("b", 5)]
+    parts += [
+        sample("a", w, client=c, iteration=i) for i, c, w in [(0, 0, 10), (0, 0, 20), (0, 1, 7), (1, 0, 3), (1, 1, 50)]
+    ]
+
+    def change(data):
+        if "measurement" in data:
+            data["measurement"]["phases"][0]["samples"] = parts
+        else:
+            data["workloads"]["metadata"]["phases"][0]["samples"] = {"a": "First", "b": "Second", "c": "Third"}
+
+    study = built(tmp_path, change)
+    rows = study.phases.set_index("phase")
+    assert list(study.phases["phase"][:3]) == ["a", "b", "create"], "a declared part without samples is no row"
+    assert list(study.phases["position"]) == list(range(len(study.phases)))
+    assert rows.loc["a", "wall_ns"] == (30 + 50) / 2 and rows.loc["b", "wall_ns"] == 5
+    assert (rows.loc["a", "items"], rows.loc["a", "bytes"]) == (25, 250)
+    assert rows.loc["a", ["user_ns", "sync_ns", "device_reads", "latency_count"]].isna().all()
+    assert study.title("metadata", "a", "warm") == "First"
+    found = study.samples[study.samples["phase"] == "make-tree"]
+    assert list(found["wall_ns"]) == [5, 10, 20, 7, 3, 50] and found["iteration"].isna().sum() == 1
+
+
+def test_clients_and_their_parts(tmp_path):
+    clients = [
+        {"start_ns": 0, "wall_ns": 90, "items": 1, "bytes": 0},
+        {"start_ns": 4, "wall_ns": 80, "items": 1, "bytes": 0},
+    ]
+    parts = [sample("a", 10, client=1) | {"start_ns": 5}, sample("a", 20, client=1) | {"start_ns": 30}]
+
+    def change(data):
+        if "measurement" in data:
+            first, second = data["measurement"]["phases"][:2]
+            first["clients"], second["clients"], second["samples"] = clients, clients, parts
+
+    study = built(tmp_path, change)
+    rows = study.clients[["phase", "client", "start_ns", "wall_ns", "items"]].values.tolist()
+    assert rows == [["make-tree", 0, 0, 90, 1], ["make-tree", 1, 4, 80, 1], ["a", 1, 9, 45, 20]]
+
+
+def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            phases = data["measurement"]["phases"]
+            again = [dict(phase, run=2, wall_ns=phase["wall_ns"] * 3) for phase in phases]
+            data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+
+    study = built(tmp_path, change)
+    assert not study.phases.duplicated(["phase", "cache"]).any()
+    series = study.samples[(study.samples["phase"] == "read") & (study.samples["cache"] == "cold")]
+    assert list(series["iteration"]) == [0, 1] and series["start_ns"].isna().all()
+    (row,) = study.phases[(study.phases["phase"] == "read") & (study.phases["cache"] == "cold")].itertuples()
+    assert row.wall_ns == series["wall_ns"].mean() == series["wall_ns"].iloc[0] * 2
+
+
+def test_output_of_fio_becomes_a_sample(tmp_path):
+    text = (Path(__file__).parent / "fixtures/import/fio.json").read_text()
+
+    def change(data):
+        if "measurement" in data:
+            data["measurement"]["phases"][0] |= {"output": text, "exit": 0}
+        else:
+            data["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+
+    study = built(tmp_path, change)
+    expected = fio.samples(text)
+    found = study.samples[study.samples["phase"] == "make-tree"]
+    assert list(found["wall_ns"]) == [one["wall_ns"] for one in expected] and set(found["name"]) == {"write"}
+
+
+def test_checks_of_a_workload_are_counted(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            commands = data["measurement"]["commands"]
+            commands += [dict(commands[0], stage="check read", exit=code) for code in (0, 0, 1)]
+
+    assert list(built(tmp_path, change).trials["checks"]) == [2]

@@ -158,6 +158,22 @@ def test_study_of_arrays(guest, tmp_path, edit_yaml):
         assert words in html
 
 
+def test_study_of_series_clients_and_sizes(guest, tmp_path, edit_yaml):
+    """Fills, sweeps, windows, clients, scaling and fio up to the report, with their figures and tables."""
+    env = prepare(tmp_path)
+    workloads = ["stream-fill", "read-while-write", "record-sweep", "compile-round1+clients5", "random-access"]
+    change = {"filesystems": ["ext4"], "stacks": ["single"], "rounds": 1, "title": "Series"}
+    change |= {"workloads": [*workloads, "many-inodes", "many-inodes@x2"]}
+    edit_yaml(tmp_path / "checkout/config/studies/streaming.yaml", lambda s: (s.pop("cells"), s.update(change)))
+    log = run(tmp_path, env, "--config", "study=streaming")
+    assert log.count(": ok in") == 7
+    html = (tmp_path / "checkout/report/streaming/index.html").read_text()
+    for words in ("Jain", "Capacity reached", "Slowdown", "Exponent", "the memory of"):
+        assert words in html, words
+    figures = {path.name.split("-")[0] for path in (tmp_path / "checkout/report/streaming/figures").glob("*.svg")}
+    assert figures >= {"clients", "fill", "exceedance", "sweep", "windows", "scaling"}
+
+
 def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     env = prepare(tmp_path)
     edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(scale="smokee"))

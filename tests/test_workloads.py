@@ -14,7 +14,8 @@ NAMES = [name for name in CATALOG.paths("workload")]
 
 
 def cell(workload: str, filesystem: str = "ext4", scale: str = "smoke") -> dict:
-    place = {"lab": "exact", "filesystem": filesystem, "variant": "default", "stack": "single", "profile": "ssd"}
+    variant = next(iter(CATALOG.get("filesystem", filesystem)["variants"]))
+    place = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "ssd"}
     return {**place, "workload": workload, "scale": scale, "round": 1, "seed": 11, "order": None}
 
 

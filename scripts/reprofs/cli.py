@@ -129,7 +129,7 @@ def _list(arguments) -> None:
         print(f"{kind} ({folder})")
         for name in catalog.paths(kind):
             data = catalog.get(kind, name)
-            print(f"  {name:14}{data['title']}")
+            print(f"  {name:20}{data['title']}")
             for variant, options in data.get("variants", {}).items():
                 print(f"    +{variant:15}{options['title']}")
 

@@ -45,21 +45,32 @@ def label_order(results: Results, setting: tuple) -> list[str]:
 
 
 MANY = 9  # contenders: more do not fit beside each other
+ROWS = 36  # operations: more do not fit below each other
 
 
 def _heatmaps(study: Study, cells: pd.DataFrame, setting: tuple, order: list[str]) -> list[Item]:
-    """One heat map of all workloads; with many contenders one a workload, contenders from top to bottom."""
+    """Heat maps of as many workloads as fit on a page; with many contenders one a workload, contenders downwards."""
     cost = stats.relative(cells)
     ceilings = sorted(set(cells.loc[cells["role"] == "ceiling", "label"]))
     many = len(order) - len(ceilings) > MANY
-    groups = sorted(set(cells[["workload", "scale"]].itertuples(index=False, name=None))) if many else [None]
+    keys = ["workload", "scale"]
+    sizes = cost.drop_duplicates(stats.OPERATION).groupby(keys).size()
+    groups: list[list[tuple]] = []
+    room = 0
+    for workload, size in sizes.items():
+        if many or not groups or size > room:
+            groups.append([])
+            room = ROWS
+        groups[-1].append(workload)
+        room -= size
     items = []
-    for workload in groups:
-        here = tables.select(cost, ["workload", "scale"], workload) if workload else cost
+    for group in groups:
+        here = pd.concat([tables.select(cost, keys, workload) for workload in group])
         contenders = here[here["role"] != "ceiling"]
         if contenders.empty:
             continue
-        what = f"{workload[0]} ({workload[1]}), " if workload else ""
+        parts = len(groups) > 1
+        what = words.listing(f"{name} ({scale})" for name, scale in group) + ", " if parts else ""
         caption = (
             f"Time of each operation relative to the best contender ({what}{tables.setting_name(setting)}): 1 is the"
             " best, 2 takes twice as long. Geometric means over rounds; the colour scale is logarithmic,"
@@ -74,7 +85,7 @@ def _heatmaps(study: Study, cells: pd.DataFrame, setting: tuple, order: list[str
             f" {words.count(len(order), 'file system')}. The largest cost is {words.digits(worst['cost'], 3)},"
             f" {worst['label']} in {study.title(worst['workload'], worst['phase'], worst['cache'])}."
         )
-        name = tables.slug("heatmap", *setting, *(workload or ()))
+        name = tables.slug("heatmap", *setting, *(group[0] if parts else ()))
         shown = here.assign(row=here["label"], value=here["cost"], shown=here["role"] != "ceiling")
         present = [label for label in order if label in set(here["label"])]
         draw = partial(figures.grid, shown, present, _titles(study))

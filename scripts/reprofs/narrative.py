@@ -351,12 +351,15 @@ def stacked(study: Study) -> bool:
 
 def _described(study: Study) -> str:
     """Titles of what the study is made of, and where a workload comes from."""
-    lines = []
+    lines, told = [], set()
     for name in sorted(study.trials["workload"].unique()):
         entry = study.plan["workloads"].get(name, {})
-        source = f" Source: {entry['source'].rstrip('.')}." if entry.get("source") else ""
         about = f" {entry['description'].rstrip('.')}." if entry.get("description") else ""
-        lines.append(f"* Workload {code(name)}: {entry.get('title', name).rstrip('.')}.{about}{source}")
+        about += f" Source: {entry['source'].rstrip('.')}." if entry.get("source") else ""
+        about += f" Beside the source: {entry['differs'].rstrip('.')}." if entry.get("differs") else ""
+        about = "" if about in told else about  # of a workload with modifiers only the title is new
+        told.add(about)
+        lines.append(f"* Workload {code(name)}: {entry.get('title', name).rstrip('.')}.{about}")
     kinds = [("Device profile", "profile", "devices")]
     for kind, column, plan in kinds if stacked(study) else [*kinds, ("Stack", "stack", "stacks")]:
         for name in sorted(study.trials[column].unique()):

@@ -25,8 +25,8 @@ def items(study: Study, setting: tuple, workload: tuple) -> list[Item]:
         )
         most = clients.groupby("trial")["client"].nunique().max()
         alt = f"Finish times of {words.count(int(most), 'client')}; the table of clients has the numbers."
-        own = clients.assign(phase=titles, cache="")
-        found.append(("clients", "all", caption, alt, partial(curves.clients, own)))
+        for number, page in enumerate(_pages(clients.assign(phase=titles, cache="")), 1):
+            found.append(("clients", str(number), caption, alt, partial(curves.clients, page)))
     for phase, own in samples.groupby("phase", sort=False):
         names = set(own["name"])
         if {"write", "capacity"} <= names:
@@ -74,8 +74,9 @@ def scaling_items(study: Study, setting: tuple) -> list[Item]:
         alt = (
             f"Panels of time against size, {words.listing(f'{size:,}' for size in sizes)}; the table has the exponents."
         )
-        draw = partial(curves.scaling, table, "size")
-        found.append(Item("scaling", tables.slug("scaling", name, *setting), setting, None, caption, alt, draw))
+        for number, page in enumerate(_pages(table), 1):
+            key = tables.slug("scaling", name, str(number), *setting)
+            found.append(Item("scaling", key, setting, None, caption, alt, partial(curves.scaling, page, "size")))
     return found
 
 
@@ -133,6 +134,12 @@ def memory_bytes(study: Study) -> int:
 def _of(frame: pd.DataFrame, setting: tuple, workload: tuple) -> pd.DataFrame:
     chosen = tables.select(frame, KEYS, (*setting, *workload))
     return chosen[(chosen["status"] == "ok") & (chosen["role"] != "ceiling")]
+
+
+def _pages(frame: pd.DataFrame, panels: int = 6) -> list[pd.DataFrame]:
+    """The frame in parts whose phases fit on a page, a panel each."""
+    phases = list(dict.fromkeys(frame["phase"]))
+    return [frame[frame["phase"].isin(phases[at : at + panels])] for at in range(0, len(phases), panels)]
 
 
 def _mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

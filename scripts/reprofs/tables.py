@@ -712,7 +712,7 @@ def phases(study: Study) -> words.Table | words.Prose:
                 "Phase": phase,
                 "Title": study.title(workload, phase, cache),
                 "Caches": cache,
-                "Does": f"`{group['command'].iloc[0]}`" if operation == "exec" else f"engine: {operation}",
+                "Does": f"`{_shorten(group['command'].iloc[0])}`" if operation == "exec" else f"engine: {operation}",
                 "Items": _range(group["items"], "{:,}".format),
                 "Content": _range(group["bytes"], words.size) if group["bytes"].max() else words.DASH,
                 "Final sync": _synced(group["sync_ns"].dropna()),
