@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from reprofs import dataset
+from reprofs import dataset, sections
 from reprofs.errors import UserError
 from reprofs.importers import fio
 
@@ -333,3 +333,19 @@ def test_checks_of_a_workload_are_counted(tmp_path):
             commands += [dict(commands[0], stage="check read", exit=code) for code in (0, 0, 1)]
 
     assert list(built(tmp_path, change).trials["checks"]) == [2]
+
+
+def test_layout_of_an_aged_file_system_is_shown(tmp_path):
+    lines = "layout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
+    lines += "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000"
+
+    def change(data):
+        if "measurement" in data:
+            phase = dict(data["measurement"]["phases"][0], name="age", output=lines)
+            data["measurement"]["preparation"] = [phase]
+        else:
+            data["workloads"]["metadata"]["fill"] = 50
+
+    study = built(tmp_path, change)
+    (table,) = sections.show(study, ("exact", "single", "ssd"), ("metadata", "smoke"))
+    assert list(table.rows[0].values()) == ["ext4", "2.000", "0.9000", "3.000", "0.8000"]

@@ -138,3 +138,14 @@ def test_many_clients_in_the_exact_lab(guest, tmp_path):
     assert (record["status"], record["reason"]) == ("ok", "")
     for phase in record["measurement"]["phases"]:
         assert max(client["start_ns"] for client in phase["clients"]) < 1_000_000, "the barrier opens within 1 ms"
+
+
+def test_filled_and_churned_first(guest, tmp_path):
+    record = run_trial(cell("metadata@50+fill10"), CATALOG, tmp_path / "r.json", 900)
+    assert (record["status"], record["reason"]) == ("ok", "")
+    (age,) = [phase for phase in record["measurement"]["preparation"] if phase["name"] == "age"]
+    assert {sample["name"] for sample in age["samples"]} == {"fill", "layout-before", "churn", "layout-after"}
+    (fill,) = [sample for sample in age["samples"] if sample["name"] == "fill"]
+    total = record["measurement"]["mounted"]["total_bytes"]
+    assert 0.05 * total < fill["bytes"] < 0.12 * total
+    assert "layout score" in age["output"]

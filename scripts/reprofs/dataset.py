@@ -63,6 +63,7 @@ stack_fault          | string |       | Commands that put the fault into the sta
 stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases
 prepared_items       | int64  |       | Things made before the measured phases; they enter no statistic
 prepared_bytes       | int64  | bytes | Content written with them
+ageing               | string |       | What filling and churning said, layout before and after included; empty without
 make_command         | string |       | Command that made the file system, as executed
 mount_command        | string |       | Command that mounted it, as executed
 mounted_type         | string |       | Type of the mounted file system, read back from the kernel
@@ -544,6 +545,7 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
         "stack_fault": "; ".join(faults) or None,
         "stack_readback": _readback(commands),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
+        "ageing": next((phase["output"] for phase in prepared if phase["name"] == "age"), None),
         "make_command": argv.get("make"),
         "mount_command": argv.get("mount"),
         "mounted_type": mounted.get("type"),

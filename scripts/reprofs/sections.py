@@ -118,6 +118,8 @@ def show(study: Study, setting: tuple, workload: tuple) -> list:
             found.append(_windows(own, setting, workload, phase))
         if own["record_bytes"].nunique() > 1 and memory_bytes(study):
             found += [words.Prose(line) for line in series.memory_warnings(own, memory_bytes(study))]
+    if study.plan["workloads"].get(workload[0], {}).get("fill"):
+        found.append(_ageing(study, setting, workload))
     return found + _drift(study, samples, setting, workload)
 
 
@@ -228,6 +230,25 @@ def _windows(samples: pd.DataFrame, setting: tuple, workload: tuple, phase: str)
         " last read to the first chunk at 95 % of the median rate before it."
     )
     return words.Table(f"tbl-{tables.slug('windows', phase, *setting, *workload)}", caption, rows, left=["File system"])
+
+
+def _ageing(study: Study, setting: tuple, workload: tuple) -> words.Table:
+    rows = []
+    trials = _of(study.trials, setting, workload).dropna(subset="ageing")
+    for label, own in trials.groupby("label", sort=False):
+        row = {"File system": label}
+        for name, title in (("layout-before", "before the churn"), ("layout-after", "after it")):
+            told = rf"{name}: .*, ([\d.]+) extents a file, layout score ([\d.]+)"
+            lines = own["ageing"].str.extract(told).astype(float)
+            row[f"Extents a file {title}"] = words.digits(lines[0].mean(), 4)
+            row[f"Layout score {title}"] = words.digits(lines[1].mean(), 4)
+        rows.append(row)
+    caption = (
+        f"{workload[0]} ({tables.setting_name(setting)}): layout of the files that filled the file system, before and"
+        " after the churn, means over rounds. The score is the share of blocks that lie directly after the one before"
+        " them in their file (Smith and Seltzer, 1997); a dash means that the file system does not tell (FIEMAP)."
+    )
+    return words.Table(f"tbl-{tables.slug('ageing', *setting, *workload)}", caption, rows, left=["File system"])
 
 
 def _drift(study: Study, samples: pd.DataFrame, setting: tuple, workload: tuple) -> list[words.Table]:
