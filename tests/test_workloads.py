@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 
 import pytest
 from reprofs import workloads
@@ -149,3 +150,15 @@ def test_filled_and_churned_first(guest, tmp_path):
     total = record["measurement"]["mounted"]["total_bytes"]
     assert 0.05 * total < fill["bytes"] < 0.12 * total
     assert "layout score" in age["output"]
+
+
+@pytest.mark.parametrize("lab", ["host", "mount"])
+def test_programs_and_samples_in_the_other_labs(lab, tmp_path, monkeypatch):
+    if lab == "host" and os.geteuid() != 0:
+        pytest.skip("the host lab needs root")
+    monkeypatch.setenv("REPROFS_SETTLE", "0")
+    place = {"lab": lab, "filesystem": "ext4" if lab == "host" else "here", "profile": "ram", "variant": "default"}
+    record = run_trial({**cell("mdtest"), **place}, CATALOG, tmp_path / "r.json", 300)
+    assert (record["status"], record["reason"]) == ("ok", "")
+    phase = record["measurement"]["phases"][0]
+    assert "SUMMARY" in phase["output"] and {sample["iteration"] for sample in phase["samples"]} == {0, 1, 2}
