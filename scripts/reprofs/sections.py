@@ -43,7 +43,7 @@ def items(study: Study, setting: tuple, workload: tuple) -> list[Item]:
         if {"write", "read"} <= names and "alone" in names:
             caption = (
                 f"{where}: a writer alone, beside a reader (shaded), alone again, in the first round. Dots are chunks,"
-                " bars the means of the windows, crosses the reader."
+                " bars the means of the windows, the stepped line is the reader."
             )
             alt = "Rates of writer and reader over time; the table of the windows has the numbers."
             found.append(("windows", phase, caption, alt, partial(curves.windows, own)))
