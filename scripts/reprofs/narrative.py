@@ -543,7 +543,10 @@ def threats(study: Study, results: Results) -> Prose:
     )
     new = set(study.trials["lab"]) - {"mount"}
     if new:
-        lines.append("Every file system was new. Ageing, fragmentation and full devices are not measured.")
+        entries = study.plan["workloads"]
+        aged = [name for name, entry in entries.items() if entry.get("fill") or entry.get("runs", 1) > 1]
+        measured = f"are measured by {listing(sorted(aged))} only" if aged else "are not measured"
+        lines.append(f"Every file system was new. Ageing, fragmentation and full devices {measured}.")
     lines += [_cold_threat(phases), *_driver_threats(study, phases), _commands_threat(phases)]
     lines.append(_ceiling_threat(study, results))
     bad = study.trials[(study.trials["status"] != "ok") & (study.trials["status"] != "skipped")]

@@ -76,7 +76,9 @@ def scaling_items(study: Study, setting: tuple) -> list[Item]:
         )
         for number, page in enumerate(_pages(table), 1):
             key = tables.slug("scaling", name, str(number), *setting)
-            found.append(Item("scaling", key, setting, None, caption, alt, partial(curves.scaling, page, "size")))
+            unit = table["unit"].iloc[0]
+            draw = partial(curves.scaling, page.rename(columns={"size": unit}), unit)
+            found.append(Item("scaling", key, setting, None, caption, alt, draw))
     return found
 
 
@@ -292,7 +294,10 @@ def _sizes(study: Study, setting: tuple) -> dict[str, pd.DataFrame]:
             titles = [study.title(name, row.phase, row.cache) for row in own.itertuples()]
             size = int(entry["scale"][entry["size"]])
             found.setdefault(base, []).append(own.assign(phase=titles, unit=entry["size"], size=size))
-    order = ["position", "label", "size"]
-    return {
-        base: pd.concat(frames).sort_values(order, kind="stable") for base, frames in found.items() if len(frames) > 1
-    }
+    several: dict[str, pd.DataFrame] = {}
+    for base, frames in found.items():
+        whole = pd.concat(frames).sort_values(["position", "label", "size"], kind="stable")
+        chosen = whole[whole.groupby("label")["size"].transform("nunique") > 1]
+        if len(chosen):
+            several[base] = chosen
+    return several
