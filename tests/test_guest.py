@@ -209,6 +209,14 @@ def unpack(target: Path, hook: str, folder: str = "") -> list[str]:
     return said
 
 
+def test_own_apt_of_the_machine_is_safe(tmp_path):
+    """mmdebstrap keeps its configuration of apt in the tree's tmp; without it, it would clean the machine's lists."""
+    lists = Path("/var/lib/apt/lists")
+    before = sorted(path.name for path in lists.iterdir())
+    unpack(tmp_path / "tree", 'rm -rf "$1"/tmp/*')
+    assert sorted(path.name for path in lists.iterdir()) == before
+
+
 def test_only_the_compiled_modules_are_taken(tmp_path):
     said = unpack(
         tmp_path / "modules",

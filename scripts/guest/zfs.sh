@@ -26,4 +26,5 @@ chroot . sh -euc '
     strip --strip-debug -o /modules/spl.ko module/spl.ko
     strip --strip-debug -o /modules/zfs.ko module/zfs.ko
 '
-rm -rf usr/src tmp/* # of all this only the modules are kept: the less is packed, the better
+# Of all this only the modules are kept: the less is packed, the better. What is in tmp is mmdebstrap's, which needs it.
+rm -rf usr/src

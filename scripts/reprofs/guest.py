@@ -48,6 +48,14 @@ BOOT_MODULES = (
 # What compiles modules, besides their source and the kernel's headers.
 COMPILER = "base-files,base-passwd,bash,binutils,coreutils,dash,diffutils,findutils,gcc,grep,gzip,kmod,libc-bin,"
 COMPILER += "libc6-dev,make,mawk,perl-base,sed,tar"
+APT_READ_ONLY = """
+for folder in /var/lib/apt /var/cache/apt; do
+    [ -d "$folder" ] || continue
+    mount --bind "$folder" "$folder"
+    mount -o remount,bind,ro "$folder"
+done
+exec "$@"
+"""
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
 
@@ -426,8 +434,16 @@ def _unpack(
     """
     # As root mmdebstrap mounts the machine's own /dev/shm, /sys and more in the tree. In namespaces of its own those
     # mounts and all its processes end with it, also when it is killed: nothing is removed through a forgotten mount.
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"] if os.geteuid() == 0 else []
-    command = [*apart, "mmdebstrap", "--mode=auto", "--format=tar", "--architectures=amd64"]
+    # The machine's apt is read only there: without its own configuration mmdebstrap would empty the machine's lists.
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    apart += ["sh", "-ec", APT_READ_ONLY, "sh"]
+    command = [
+        *(apart if os.geteuid() == 0 else []),
+        "mmdebstrap",
+        "--mode=auto",
+        "--format=tar",
+        "--architectures=amd64",
+    ]
     command += [f"--variant={guest['variant']}", f"--include={','.join(packages)}"]
     command += ['--aptopt=APT::Install-Recommends "false"']
     # As text, because the root of a user namespace may not be able to read the project's folder.
