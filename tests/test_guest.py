@@ -209,6 +209,16 @@ def unpack(target: Path, hook: str, folder: str = "") -> list[str]:
     return said
 
 
+def test_padding_after_the_archive_does_no_harm(tmp_path):
+    """The writer may still be at it when tar has seen the end of the archive."""
+    for name in ("source", "target", "place"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "source/file").write_text("x")
+    writer = ["sh", "-ec", 'tar -cC "$1" . && sleep 0.5 && head -c 4000000 /dev/zero', "sh", str(tmp_path / "source")]
+    builder._pipe(writer, ["tar", "-xC", str(tmp_path / "target")], tmp_path / "place", [], print)
+    assert (tmp_path / "target/file").read_text() == "x"
+
+
 def test_own_apt_of_the_machine_is_safe(tmp_path):
     """mmdebstrap keeps its configuration of apt in the tree's tmp; without it, it would clean the machine's lists."""
     lists = Path("/var/lib/apt/lists")

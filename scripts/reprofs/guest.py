@@ -56,6 +56,8 @@ for folder in /var/lib/apt /var/cache/apt; do
 done
 exec "$@"
 """
+# tar stops reading at the end of the archive, before its padding: whoever still writes that would be killed.
+DRAINED = '"$@" && cat > /dev/null'
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
 
@@ -485,7 +487,11 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
             preexec_fn=end_with_parent,
         ) as debs,
         subprocess.Popen(
-            unpack, stdin=debs.stdout, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent
+            ["sh", "-c", DRAINED, "sh", *unpack],
+            stdin=debs.stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=end_with_parent,
         ) as tar,
     ):
         debs.stdout.close()  # tar's now: when tar ends early, mmdebstrap must notice
