@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import yaml
 from jsonschema import Draft202012Validator
 
-from . import stats
+from . import files, stats
 from .errors import UserError
 from .importers import fio
 
@@ -181,14 +181,7 @@ _SORT = {
 
 def dictionary() -> list[dict]:
     """The data dictionary: one row a column, with the keys table, column, type, unit, meaning."""
-    return [
-        dict(
-            zip(("table", "column", "type", "unit", "meaning"), [table, *map(str.strip, line.split("|"))], strict=True)
-        )
-        for table, text in _TABLES.items()
-        for line in text.strip().splitlines()
-        if line
-    ]
+    return files.dictionary(_TABLES)
 
 
 def build(plan: Path, raw: Path, output: Path) -> None:

@@ -36,6 +36,20 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def dictionary(tables: dict[str, str]) -> list[dict]:
+    """The data dictionary of tables that are described as text, `column | type | unit | meaning` a line.
+
+    One row a column, with the keys table, column, type, unit, meaning.
+    """
+    keys = ("table", "column", "type", "unit", "meaning")
+    return [
+        dict(zip(keys, [table, *map(str.strip, line.split("|"))], strict=True))
+        for table, text in tables.items()
+        for line in text.strip().splitlines()
+        if line
+    ]
+
+
 def cache_folder() -> Path:
     """Where images, snapshots and the engine are kept: $REPROFS_CACHE, or reprofs in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

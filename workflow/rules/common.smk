@@ -89,7 +89,7 @@ def files(*patterns):
 ANALYSIS = files(
     *(
         f"scripts/reprofs/{name}.py"
-        for name in "dataset stats tables figures gallery narrative words".split()
+        for name in "dataset stats tables figures gallery narrative words series curves sections importers/fio".split()
     )
 )
 

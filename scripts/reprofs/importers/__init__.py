@@ -26,6 +26,7 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
+from .. import files as common
 from ..errors import UserError
 
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning. As in `dataset`.
@@ -242,13 +243,7 @@ def formats() -> dict[str, str]:
 
 def dictionary() -> list[dict]:
     """The data dictionary of measurements and findings: table, column, type, unit, meaning."""
-    return [
-        dict(
-            zip(("table", "column", "type", "unit", "meaning"), [table, *map(str.strip, line.split("|"))], strict=True)
-        )
-        for table, text in _TABLES.items()
-        for line in text.strip().splitlines()
-    ]
+    return common.dictionary(_TABLES)
 
 
 def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
