@@ -13,17 +13,24 @@ static uint64_t mix(uint64_t x) { /* splitmix64 (S. Vigna, public domain algorit
 uint64_t hash3(uint64_t seed, uint64_t stream, uint64_t i) { return mix(mix(seed * 31 + stream) ^ i); }
 enum stream { NAMES = 1, SIZES = 64, HEADERS, OFFSETS, DIRECTORIES, POOL };
 
-static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+/* Two digits of base 36 at a time, the lower first: names are made between timed operations and must cost little. */
+enum { BASE = 36, PAIRS = BASE * BASE };
+static char pairs[PAIRS][2];
+__attribute__((constructor)) static void pairs_fill(void) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    for (unsigned i = 0; i < PAIRS; i++) pairs[i][0] = digits[i % BASE], pairs[i][1] = digits[i / BASE];
+}
 
 /* 4 to 12 random characters, '_', then the index in base 36: unique, of varied length, in random hash order. */
 static size_t put_name(uint64_t h, uint64_t i, char *out) {
     size_t n = 0, length = 4 + (h & 7) + ((h >> 3) & 1);
-    for (h >>= 4; n < length; h /= 36) out[n++] = digits[h % 36];
-    out[n++] = '_';
+    for (h >>= 4; n < length; n += 2, h /= PAIRS) memcpy(out + n, pairs[h % PAIRS], 2);
+    out[length] = '_'; /* over the second digit of the last pair when the length is odd */
+    n = length + 1;
     char low[16];
     size_t k = 0;
-    do low[k++] = digits[i % 36];
-    while (i /= 36);
+    for (; i >= BASE; k += 2, i /= PAIRS) memcpy(low + k, pairs[i % PAIRS], 2);
+    if (i || !k) low[k++] = pairs[i][0];
     while (k) out[n++] = low[--k];
     out[n] = 0;
     return n;
