@@ -19,7 +19,7 @@ test: setup  ## every check and test
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
-	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/finish.sh scripts/guest/zfs.sh .ci/run
+	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) reprofs guest --output data/guest/base.json
 	@$(RUN) reprofs guest --output data/guest/zfs.json

@@ -77,7 +77,7 @@ def fake_lab(name, **changes):
             return True
 
         @staticmethod
-        def device_path(i):
+        def device_path(i, profile):
             return f"/dev/fake{i}"
 
     return type(name, (Fake,), changes)

@@ -109,8 +109,8 @@ def machine(guest, memory) -> vm.Lab:
 
 def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     disks = Disks({"backing": "memory"}, 24, 64)
-    paths = [machine.device_path(i) for i in range(24)]
-    assert (paths[0], paths[23], machine.device_path(26)) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
+    paths = [machine.device_path(i, {}) for i in range(24)]
+    assert (paths[0], paths[23], machine.device_path(26, {})) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
     array = f"mdadm --create /dev/md127 --run --quiet --level=6 --raid-devices=6 --assume-clean {' '.join(paths[18:])}"
     job = job_of(
         *machine.device_steps(disks.profile, disks.count, disks.size_mib),

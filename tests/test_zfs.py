@@ -39,7 +39,7 @@ def outputs(output: bytes, stage: str) -> list[str]:
 
 def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest):
     tools, compiler = zfs_guest["packages"]["zfsutils-linux"], zfs_guest["compiled_with"]
-    assert zfs_guest["modules"].keys() == {"spl.ko", "zfs.ko"}
+    assert zfs_guest["modules"].keys() == {"modeldisk.ko", "spl.ko", "zfs.ko"}
     assert compiler["zfs-dkms"] == tools
     kernel = zfs_guest["packages"][f"linux-image-{zfs_guest['kernel']}"]
     assert compiler[f"linux-headers-{zfs_guest['kernel']}"] == kernel

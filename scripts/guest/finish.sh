@@ -46,7 +46,7 @@ rm -f etc/resolv.conf
 cat > etc/lvm/lvmlocal.conf << 'END'
 activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 }
 backup { backup=0 archive=0 }
-devices { use_devicesfile=0 obtain_device_list_from_udev=0 external_device_info_source="none" types=["nullb", 16] }
+devices { use_devicesfile=0 obtain_device_list_from_udev=0 external_device_info_source="none" types=["nullb", 16, "modeldisk", 16] }
 global { event_activation=0 use_lvmpolld=0 }
 END
 # What the NFS server's install script would have made, and the user that rpcbind becomes.

@@ -13,6 +13,7 @@ import json
 import lzma
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -35,7 +36,7 @@ SCRIPTS = HERE.parents[1] / "guest"
 INIT = SCRIPTS / "init"
 FINISH = SCRIPTS / "finish.sh"
 
-BUILDER = 2  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
+BUILDER = 3  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 BOOT_MODULES = (
@@ -81,8 +82,8 @@ def build(
     spec: the description; mirrors: lines of an apt sources list, by default from the apt configuration of this machine.
 
     Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz, initrd and gate (each file,
-    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}, and when modules
-    were compiled, modules {file: sha256} and compiled_with {package: version}.
+    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}, and of the modules
+    that were compiled modules {file: sha256} and compiled_with {package: version}.
     Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
     """
     guest = read_spec(spec, name)
@@ -112,7 +113,7 @@ def build(
         "engine_sha256": sha256(engine),
         "lock_sha256": root["lock_sha256"],
         "packages": root["packages"],
-        **{key: root[key] for key in ("modules", "compiled_with") if key in root},
+        **{key: root[key] for key in ("modules", "compiled_with")},
     }
     write_bytes(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
     manifest.touch()  # also when nothing changed: it is newer than what it was made from
@@ -267,9 +268,8 @@ def locked(path: Path) -> Iterator[None]:
 def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progress) -> dict:
     """Description of the root image for this guest, built if the cache does not have it."""
     ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, FINISH.read_text()]
-    ingredients += [guest["suite"], guest["variant"], sorted(guest["packages"])]
-    if guest["modules"]:
-        ingredients += [guest["modules"], guest["modprobe"], _compile_script(guest), COMPILER]
+    ingredients += [guest["suite"], guest["variant"], sorted(guest["packages"]), guest["modprobe"], COMPILER]
+    ingredients += [[source, _compile_script(name)] for name, source in _module_sets(guest)]
     recipe = _digest(ingredients)
     started = time.monotonic()
 
@@ -334,7 +334,7 @@ def _build_root(home: Path, cache: Path, guest: dict, mirrors: list[str], say: P
     (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's: from another one come the same bytes
     packages = _packages(lock)
     (release,) = (path.name for path in (tree / "usr/lib/modules").iterdir())
-    compiled = _add_modules(tree, cache, guest, packages, release, mirrors, say) if guest["modules"] else {}
+    compiled = _add_modules(tree, cache, guest, packages, release, mirrors, say)
 
     say("making the root image")
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
@@ -357,8 +357,15 @@ def _packages(lock: bytes) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lock.decode().splitlines())
 
 
-def _compile_script(guest: dict) -> str:
-    return (SCRIPTS / f"{guest['name']}.sh").read_text()
+def _module_sets(guest: dict) -> list[tuple[str, str]]:
+    """What is compiled for the guest's kernel: the name of its script, and the package with its source (empty: our own)."""
+    return [("modeldisk", ""), *([(guest["name"], guest["modules"])] if guest["modules"] else [])]
+
+
+def _compile_script(name: str) -> str:
+    """The hook that compiles modules; our own source comes along in its text."""
+    text, source = (SCRIPTS / f"{name}.sh").read_text(), SCRIPTS / f"{name}.c"
+    return f"SOURCE={shlex.quote(source.read_text())}\n{text}" if source.exists() else text
 
 
 def _add_modules(
@@ -369,30 +376,35 @@ def _add_modules(
     packages: what is in the tree; release: of its kernel. Returns modules {file: sha256} and compiled_with {package:
     version}.
     """
-    # The first package of the guest's section has the modules' tools: from the same source, in the same version.
-    source = f"{guest['modules']}={packages[guest['packages'][0]]}"
     headers = f"linux-headers-{release}={packages[f'linux-image-{release}']}"
-
-    def make(home: Path) -> dict:
-        say(f"{guest['modules']} must be compiled for kernel {release}, which is done once and takes minutes")
-        _unpack(home, guest, [COMPILER, source, headers], _compile_script(guest), mirrors, say, folder="modules")
-        lock = (home / "packages.lock").read_bytes()
-        (home / "packages.lock").unlink()
-        modules = {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}
-        return {"modules": modules, "compiled_with": _packages(lock)}
-
-    key = _digest([_compile_script(guest), COMPILER, source, headers])
-    found = _cached(cache / "modules" / key, make)
     target = tree / "usr/lib/modules" / release / "updates"
     target.mkdir(exist_ok=True)
-    for name in found["modules"]:
-        shutil.copy(cache / "modules" / key / name, target)
+    found: dict = {"modules": {}, "compiled_with": {}}
+    for name, source in _module_sets(guest):
+        # The first package of the guest's section has the modules' tools: from the same source, in the same version.
+        wanted = [COMPILER, *([f"{source}={packages[guest['packages'][0]]}"] if source else []), headers]
+        script = _compile_script(name)
+
+        def make(home: Path, name=name, wanted=wanted, script=script) -> dict:
+            say(f"{name}: kernel modules must be compiled for kernel {release}, which is done once")
+            _unpack(home, guest, wanted, script, mirrors, say, folder="modules")
+            lock = (home / "packages.lock").read_bytes()
+            (home / "packages.lock").unlink()
+            modules = {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}
+            return {"modules": modules, "compiled_with": _packages(lock)}
+
+        key = _digest([script, *wanted])
+        compiled = _cached(cache / "modules" / key, make)
+        for file in compiled["modules"]:
+            shutil.copy(cache / "modules" / key / file, target)
+        for part, values in found.items():
+            values |= compiled[part]
     (tree / "etc/modprobe.d").mkdir(exist_ok=True)
-    (tree / f"etc/modprobe.d/{guest['name']}.conf").write_text("".join(f"{line}\n" for line in guest["modprobe"]))
+    (tree / "etc/modprobe.d/reprofs.conf").write_text("".join(f"{line}\n" for line in guest["modprobe"]))
     # The tree's own depmod by its own loader: whoever builds may be neither root nor have one.
     command = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--argv0", "depmod", "--library-path"]
     _output([*map(str, [*command, tree / "usr/lib/x86_64-linux-gnu", tree / "usr/bin/kmod", "-b", tree]), release])
-    return {key: found[key] for key in ("modules", "compiled_with")}
+    return found
 
 
 def _digest(ingredients: list[object]) -> str:
@@ -533,7 +545,7 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         return UserError(
             f"no disk space left in {tempfile.gettempdir()} while building the guest image; free some or set TMPDIR"
         )
-    compiling = text.partition("\nI: running configure")[2]
+    compiling = text.partition("\nI: running ")[2] if re.search("I: running (configure|the compiler)", text) else ""
     wrong = re.search(r"^(.*\berror:)[\s*]*(.*)|^make.*\*\*\* \[(.*)", compiling, re.MULTILINE)
     if wrong:
         return UserError(

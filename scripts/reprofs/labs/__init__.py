@@ -11,7 +11,7 @@ A lab takes a job (text, one line a step) to the load engine, lets it run, and b
     obstacle(packages, commands, modules, profile) -> str    why it cannot run a trial that needs these, or nothing
     disks_zeroed(profile: dict) -> bool                      whether its disks read as zeros at first
     device_steps(profile: dict, disks: int, size_mib: int) -> list[str]     job lines that make the block devices
-    device_path(i: int) -> str                               where device i is, counted from 0
+    device_path(i: int, profile: dict) -> str                where device i is, counted from 0
     run(job: str, time_limit_s: float, disks: Disks) -> Outcome             raises UserError, Obstacle
     environment(start: str) -> dict                          the `lab` part of the raw record
 """

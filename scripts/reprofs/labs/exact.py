@@ -13,6 +13,7 @@ import shutil
 import time
 from pathlib import Path
 
+from reprofs.disks import line as disk_line
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.labs import Disks, Outcome, job_line, workplace
@@ -58,9 +59,10 @@ class ExactLab(GuestLab):
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Like every guest's; and devices of this lab are in its memory, with a modelled completion time."""
         backing = profile.get("backing", "memory")
-        if backing != "memory":
+        if backing not in ("memory", "model"):
             return (
-                f"The exact lab keeps its devices in memory, not in a {backing}: choose a profile with backing memory."
+                f"The exact lab keeps its devices in memory, not in a {backing}: choose a profile with backing memory "
+                "or model."
             )
         if profile.get("iops"):
             return "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this profile in the vm lab."
@@ -109,13 +111,16 @@ class ExactLab(GuestLab):
 
     @staticmethod
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
-        """Job lines that make `disks` memory-backed null block devices of `size_mib` MiB each.
+        """Job lines that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
 
-        profile: completion_ns (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit),
+        profile: with backing model, disks as reprofs.disks describes them; else null block devices: completion_ns (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit),
         block_bytes (default 512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it it waits
         for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
+        if profile.get("backing") == "model":
+            text = disk_line(profile, size_mib << 20)
+            return [job_line("write", path="/sys/module/modeldisk/parameters/add", text=text)] * disks
         completion = profile.get("completion_ns", 0)
         bandwidth = profile.get("bandwidth_mb_s", 0)
         if 0 < bandwidth < LEAST_BANDWIDTH:
@@ -143,9 +148,9 @@ class ExactLab(GuestLab):
         return lines
 
     @staticmethod
-    def device_path(i: int) -> str:
-        """Where device `i` is, counted from 0."""
-        return f"/dev/nullb{i}"
+    def device_path(i: int, profile: dict) -> str:
+        """Where device `i` of this profile is, counted from 0."""
+        return f"/dev/{'modeldisk' if profile.get('backing') == 'model' else 'nullb'}{i}"
 
     def _options(self) -> list[str]:
         """What the machine is, without names of files: with their digests and QEMU's version it fixes every number."""

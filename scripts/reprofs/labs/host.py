@@ -65,7 +65,8 @@ class HostLab(NativeLab):
         """Why this machine cannot run a trial that needs these (one sentence), or nothing."""
         if os.geteuid() != 0:
             return "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
-        if profile.get("completion_ns") or profile.get("iops") or profile.get("bandwidth_mb_s"):
+        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
+        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
             return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
         if profile.get("backing") == "device" and not guard.allowed():
             return f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
@@ -79,7 +80,7 @@ class HostLab(NativeLab):
         return profile.get("backing", "memory") != "device"
 
     @staticmethod
-    def device_path(i: int) -> str:
+    def device_path(i: int, profile: dict) -> str:
         """Where device `i` is, counted from 0."""
         return f"{HOME}/disk{i}"
 

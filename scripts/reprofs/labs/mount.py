@@ -40,7 +40,7 @@ class MountLab(NativeLab):
         return False
 
     @staticmethod
-    def device_path(i: int) -> str:
+    def device_path(i: int, profile: dict) -> str:
         """There are no devices."""
         raise AssertionError("the mount lab has no devices")
 

@@ -44,8 +44,8 @@ class VmLab(GuestLab):
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Why this lab cannot run a trial that needs these (one sentence), or nothing."""
-        if profile.get("completion_ns"):
-            return "The vm lab cannot model completion_ns: choose a profile without it, such as file, or the lab exact."
+        if profile.get("completion_ns") or profile.get("backing") == "model":
+            return "The vm lab models no disks: choose a profile without a model, such as file, or the lab exact."
         if profile.get("backing", "memory") == "device":
             return "The vm lab keeps its disks in files: choose the profile file, or the lab host for real disks."
         return super().obstacle(packages, commands, modules, profile)
@@ -59,7 +59,7 @@ class VmLab(GuestLab):
         return [job_line("exec", ("stage", "module"), ("arg", "modprobe"), ("arg", module)) for module in modules]
 
     @staticmethod
-    def device_path(i: int) -> str:
+    def device_path(i: int, profile: dict) -> str:
         """Where device `i` is, counted from 0."""
         letters = chr(ord("a") + i % 26)
         return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"

@@ -1,0 +1,651 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Block devices that keep their data in memory and answer when a model of a disk says so. Equations: METHODOLOGY.md, "Modelled
+ * disks".
+ *
+ * Every time of the model is computed from other times of the model, never from when this code happened to run, and a service begins
+ * with a request's arrival: copying the data happens inside of it. So the driver's own work delays no answer; it takes the processor
+ * from nobody but programs that could have run meanwhile, and `account` says how much.
+ *
+ *   /sys/module/modeldisk/parameters/add   writing `kind=rotating size=... ...` makes the next /dev/modeldiskN (keys: `keys` below)
+ *   /sys/block/modeldiskN/supply           writing `cut`, `cut NS` or `restore`; reads as `on` or `cut`
+ *   /sys/block/modeldiskN/account          requests, ns of modelled service, ns of this code, bytes lost at the last restore
+ */
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/hrtimer.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/xarray.h>
+
+enum { DISKS = 32, UNITS = 64, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
+
+struct model {
+    u64 rotating, size, block, queue_depth, link, cache, write_cache, nonvolatile, overhead; /* bytes, bytes/s, ns */
+    u64 period, zones, outer, inner, seek_a, seek_b, seek_c, write_settle, read_ahead;
+    u64 parallel, read_ns, write_ns, flush_ns, discard_ns, read_rate, write_rate;
+};
+#define KEY(name) {#name, offsetof(struct model, name)}
+static const struct { const char *name; size_t at; } keys[] = {
+    KEY(size), KEY(block), KEY(queue_depth), KEY(link), KEY(cache), KEY(write_cache), KEY(nonvolatile), KEY(overhead), KEY(period),
+    KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c), KEY(write_settle), KEY(read_ahead), KEY(parallel),
+    KEY(read_ns), KEY(write_ns), KEY(flush_ns), KEY(discard_ns), KEY(read_rate), KEY(write_rate),
+};
+
+/* A write that was accepted and is not on the media yet. Each of its pages is a version of a page of the disk, private = seq. */
+struct write {
+    struct rb_node place; /* in disk.dirty */
+    struct list_head age; /* in disk.ages */
+    u64 seq, offset, bytes;
+    unsigned int pages;
+    struct page *page[];
+};
+
+/* The part of a request that is this driver's. */
+struct command {
+    struct list_head list; /* in one of disk.queue, done, full, flushes, or of those that are to be ended */
+    u64 arrival, due, offset, bytes, seq;
+    struct write *write;
+};
+
+struct disk {
+    struct model m;
+    struct blk_mq_tag_set tags;
+    struct gendisk *gendisk;
+    struct hrtimer timer;
+    spinlock_t lock;
+
+    /* Data. media: what a power cut leaves: a page, or a value (its seq) for zeros. fresh: the newest version where that is not on the media. */
+    struct xarray media, fresh;
+    u64 seq;
+    bool cut;
+    u64 cut_at, lost;
+
+    /* Commands: waiting for the media, with a known end (in its order), without room in the cache, flushes. */
+    struct list_head queue, done, full, flushes;
+    /* The write cache: by place, for the elevator, and by age. `filled` counts what is still on its way into it, too. */
+    struct rb_root dirty;
+    struct list_head ages;
+    u64 filled;
+
+    /* The actuator (rotating), or what drains the buffer (solid). */
+    bool busy;
+    u64 busy_until;
+    struct command *serving;
+    struct write *destaging;
+    /* Where the head was, and when, at the end of the last media operation; if that was a read it went on reading from there. */
+    u64 head, head_at, buffer_from, buffer_to;
+    bool reading;
+
+    u64 link_free, unit_free[UNITS], read_free, write_free;
+    u64 requests, service_ns, cpu_ns;
+};
+static struct disk *disks[DISKS];
+static int made, major;
+
+static u64 transfer(u64 bytes, u64 rate) { return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate); }
+
+/* ---- a rotating disk: where, and how long ------------------------------------------------------------------------------------- */
+static u64 zone(const struct disk *d, u64 offset) { return mul_u64_u64_div_u64(offset, d->m.zones, d->m.size); }
+static u64 rate(const struct disk *d, u64 offset) {
+    u64 z = zone(d, offset);
+    return d->m.zones < 2 ? d->m.outer : d->m.outer - div64_u64((d->m.outer - d->m.inner) * z, d->m.zones - 1);
+}
+/* Track number within the zone, and the angle in it as ns of a turn. */
+static u64 track(const struct disk *d, u64 offset, u64 *angle) {
+    u64 start = mul_u64_u64_div_u64(zone(d, offset) , d->m.size, d->m.zones), within;
+    u64 bytes = mul_u64_u64_div_u64(rate(d, offset), d->m.period, NSEC_PER_SEC);
+    u64 number = div64_u64_rem(offset - min(start, offset), bytes, &within);
+    *angle = mul_u64_u64_div_u64(within, d->m.period, bytes);
+    return number;
+}
+static u64 turn_to(const struct disk *d, u64 angle, u64 t) {
+    u64 now, wait;
+    div64_u64_rem(t, d->m.period, &now);
+    wait = angle >= now ? angle - now : angle + d->m.period - now;
+    return wait + TURN_ROUNDING_NS >= d->m.period ? 0 : wait;
+}
+static u64 seek(const struct disk *d, u64 from, u64 to) {
+    u64 angle, share; /* of the full stroke, times 2^60 */
+    if (zone(d, from) == zone(d, to) && track(d, from, &angle) == track(d, to, &angle)) return 0;
+    share = mul_u64_u64_div_u64(from > to ? from - to : to - from, 1ULL << 60, d->m.size);
+    return d->m.seek_a + ((d->m.seek_b * int_sqrt64(share)) >> 30) + mul_u64_u64_div_u64(d->m.seek_c, share, 1ULL << 60);
+}
+/* How long from t until the first byte at `offset` passes under the head. */
+static u64 position(const struct disk *d, u64 offset, bool write, u64 t) {
+    u64 angle, moved;
+    if (offset == d->head && t == d->head_at) return 0;
+    moved = seek(d, d->head, offset);
+    if (moved && write) moved += d->m.write_settle;
+    track(d, offset, &angle);
+    return moved + turn_to(d, angle, t + moved);
+}
+/* How far the head has read ahead at time t, and whether it has stopped there. */
+static u64 reach(const struct disk *d, u64 t, bool *stopped) {
+    u64 limit = min(d->head + d->m.read_ahead, d->m.size);
+    u64 at = t > d->head_at ? d->head + mul_u64_u64_div_u64(t - d->head_at, rate(d, d->head), NSEC_PER_SEC) : d->head;
+    *stopped = at >= limit;
+    return min(at, limit);
+}
+static u64 buffered(const struct disk *d, u64 t, bool *stopped) { return d->reading ? reach(d, t, stopped) : d->buffer_to; }
+static bool in_buffer(const struct disk *d, const struct command *c, u64 t) {
+    bool stopped;
+    return !c->write && c->offset >= d->buffer_from && c->offset + c->bytes <= buffered(d, t, &stopped);
+}
+/* A read that begins in what the head is just reading, and goes beyond it. */
+static bool follows(const struct disk *d, const struct command *c, u64 t) {
+    bool stopped;
+    return !c->write && d->reading && c->offset >= d->buffer_from && c->offset <= reach(d, t, &stopped);
+}
+static u64 follow(const struct disk *d, const struct command *c, u64 t) {
+    bool stopped;
+    u64 angle, wait = 0, at = reach(d, t, &stopped);
+    if (stopped) {
+        track(d, at, &angle);
+        wait = turn_to(d, angle, t);
+    }
+    return wait + transfer(c->offset + c->bytes - at, rate(d, c->offset));
+}
+
+/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+static void release(struct write *w) {
+    for (unsigned int i = 0; i < w->pages; i++) put_page(w->page[i]);
+    kvfree(w);
+}
+static u64 version(void *entry) { return xa_is_value(entry) ? xa_to_value(entry) : entry ? page_private((struct page *)entry) : 0; }
+
+/* One page of a write reaches the media, unless a newer version of it already has. */
+static void settle_page(struct disk *d, struct page *page) {
+    unsigned long index = page->index;
+    void *old = xa_load(&d->media, index);
+    if (version(old) < page_private(page)) {
+        get_page(page);
+        xa_store(&d->media, index, page, GFP_ATOMIC); /* never allocates: the index was filled when the write arrived */
+        if (old && !xa_is_value(old)) put_page(old);
+    }
+    if (xa_load(&d->fresh, index) == page) {
+        xa_erase(&d->fresh, index);
+        put_page(page);
+    }
+}
+static void settle(struct disk *d, struct write *w) {
+    for (unsigned int i = 0; i < w->pages; i++) settle_page(d, w->page[i]);
+}
+static void forget(struct disk *d, unsigned long index) { /* discarded: zeros from now on */
+    void *old = xa_load(&d->media, index), *newest = xa_load(&d->fresh, index);
+    if (newest) put_page(xa_erase(&d->fresh, index));
+    if (!old && !newest) return;
+    xa_store(&d->media, index, xa_mk_value(++d->seq), GFP_ATOMIC);
+    if (old && !xa_is_value(old)) put_page(old);
+}
+static struct page *newest(struct disk *d, unsigned long index) {
+    void *entry = xa_load(&d->fresh, index);
+    if (!entry) entry = xa_load(&d->media, index);
+    return entry && !xa_is_value(entry) ? entry : NULL;
+}
+
+/* Copies a request's data out of the disk; says whether all of it came from the write cache. */
+static bool copy_out(struct disk *d, struct request *rq) {
+    struct req_iterator walk;
+    struct bio_vec v;
+    u64 at = blk_rq_pos(rq) << SECTOR_SHIFT;
+    bool cached = true;
+    rq_for_each_segment(v, rq, walk) {
+        for (unsigned int done = 0, n; done < v.bv_len; done += n, at += n) {
+            unsigned int within = offset_in_page(at);
+            struct page *page = newest(d, at >> PAGE_SHIFT);
+            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - within);
+            if (page) memcpy_page(v.bv_page, v.bv_offset + done, page, within, n);
+            else memzero_page(v.bv_page, v.bv_offset + done, n);
+            cached = cached && xa_load(&d->fresh, at >> PAGE_SHIFT);
+        }
+    }
+    return cached;
+}
+/* New versions of the pages that a request writes; they can be read from now on. NULL without memory. */
+static struct write *copy_in(struct disk *d, struct request *rq) {
+    u64 offset = blk_rq_pos(rq) << SECTOR_SHIFT, bytes = blk_rq_bytes(rq), at = offset;
+    unsigned long first = offset >> PAGE_SHIFT, index;
+    unsigned int pages = ((offset + bytes - 1) >> PAGE_SHIFT) - first + 1;
+    struct write *w = kvzalloc(struct_size(w, page, pages), GFP_NOIO);
+    struct req_iterator walk;
+    struct bio_vec v;
+    if (!w) return NULL;
+    w->offset = offset, w->bytes = bytes;
+    for (; w->pages < pages; w->pages++) {
+        index = first + w->pages;
+        if (!(w->page[w->pages] = alloc_page(GFP_NOIO))) goto failed;
+        w->page[w->pages]->index = index;
+        if (xa_err(xa_cmpxchg_irq(&d->media, index, NULL, xa_mk_value(0), GFP_NOIO)) || xa_reserve_irq(&d->fresh, index, GFP_NOIO)) {
+            w->pages++;
+            goto failed;
+        }
+        if ((w->pages == 0 && offset_in_page(offset)) || (w->pages == pages - 1 && offset_in_page(offset + bytes))) {
+            struct page *page; /* only a part of it is written: the rest is what was there */
+            spin_lock_irq(&d->lock);
+            page = newest(d, index);
+            if (page) copy_page(page_address(w->page[w->pages]), page_address(page));
+            else clear_page(page_address(w->page[w->pages]));
+            spin_unlock_irq(&d->lock);
+        }
+    }
+    rq_for_each_segment(v, rq, walk) {
+        for (unsigned int done = 0, n; done < v.bv_len; done += n, at += n) {
+            unsigned int within = offset_in_page(at);
+            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - within);
+            memcpy_page(w->page[(at >> PAGE_SHIFT) - first], within, v.bv_page, v.bv_offset + done, n);
+        }
+    }
+    spin_lock_irq(&d->lock);
+    w->seq = ++d->seq;
+    for (unsigned int i = 0; i < pages; i++) {
+        struct page *old;
+        set_page_private(w->page[i], w->seq);
+        get_page(w->page[i]);
+        old = xa_store(&d->fresh, first + i, w->page[i], GFP_ATOMIC);
+        if (xa_is_err(old)) put_page(w->page[i]), pr_warn_once("modeldisk: no memory\n");
+        else if (old) put_page(old);
+    }
+    spin_unlock_irq(&d->lock);
+    return w;
+failed:
+    release(w);
+    return NULL;
+}
+
+/* ---- the course of events --------------------------------------------------------------------------------------------------------- */
+static bool in_cache(const struct disk *d, struct command *c) {
+    return d->m.write_cache && !(blk_mq_rq_from_pdu(c)->cmd_flags & REQ_FUA);
+}
+static void end(struct disk *d, struct command *c, u64 t, struct list_head *ended) {
+    if (t > c->arrival) d->service_ns += t - c->arrival;
+    d->requests++;
+    list_move_tail(&c->list, ended);
+}
+static void finish_at(struct disk *d, struct command *c, u64 t) { /* in the order of time; of equal ones the earlier comes first */
+    struct command *later;
+    c->due = t;
+    list_del_init(&c->list);
+    list_for_each_entry_reverse(later, &d->done, list)
+        if (later->due <= t) break;
+    list_add(&c->list, &later->list);
+}
+
+static void insert_dirty(struct disk *d, struct write *w) {
+    struct rb_node **at = &d->dirty.rb_node, *parent = NULL;
+    struct write *older;
+    while (*at) {
+        parent = *at;
+        at = w->offset < rb_entry(parent, struct write, place)->offset ? &parent->rb_left : &parent->rb_right;
+    }
+    rb_link_node(&w->place, parent, at);
+    rb_insert_color(&w->place, &d->dirty);
+    list_for_each_entry_reverse(older, &d->ages, age) /* nearly always the last one */
+        if (older->seq < w->seq) break;
+    list_add(&w->age, &older->age);
+}
+/* Upwards from the head, then from the start again (C-LOOK); the buffer of a solid disk is drained in the order of arrival. */
+static struct write *next_dirty(struct disk *d) {
+    struct rb_node *n = d->dirty.rb_node, *found = NULL;
+    if (list_empty(&d->ages)) return NULL;
+    if (!d->m.rotating) return list_first_entry(&d->ages, struct write, age);
+    while (n) {
+        if (rb_entry(n, struct write, place)->offset >= d->head) found = n, n = n->rb_left;
+        else n = n->rb_right;
+    }
+    return rb_entry(found ?: rb_first(&d->dirty), struct write, place);
+}
+/* Shortest positioning time first; what has waited long goes before. */
+static struct command *next_command(struct disk *d, u64 t) {
+    struct command *c, *best = NULL;
+    u64 least = U64_MAX;
+    list_for_each_entry(c, &d->queue, list) {
+        u64 wait;
+        if (t > c->arrival + OLD_NS) return c;
+        wait = position(d, c->offset, c->write, t);
+        if (wait < least) least = wait, best = c;
+    }
+    return best;
+}
+
+/* It crosses the link when it has been understood and the link is free. */
+static void cross_link(struct disk *d, struct command *c, u64 t) {
+    d->link_free = max3(t, c->arrival + d->m.overhead, d->link_free) + transfer(c->bytes, d->m.link);
+    finish_at(d, c, d->link_free);
+}
+
+/* The first free unit of a solid disk holds a request for its latency; says until when. */
+static u64 hold_unit(struct disk *d, struct command *c, u64 t, u64 latency) {
+    u64 *unit = d->unit_free;
+    for (unsigned int i = 1; i < d->m.parallel; i++)
+        if (d->unit_free[i] < *unit) unit = &d->unit_free[i];
+    return *unit = max3(t, c->arrival + d->m.overhead, *unit) + latency;
+}
+
+/* A write enters the cache, which has room: it is done once it has crossed the link. */
+static void accept(struct disk *d, struct command *c, u64 t) {
+    d->filled += c->bytes;
+    if (d->m.nonvolatile) settle(d, c->write);
+    cross_link(d, c, d->m.rotating ? t : hold_unit(d, c, t, d->m.write_ns));
+}
+
+static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes what is next */
+    bool pressed = d->filled > d->m.cache / 4 * 3 || !list_empty(&d->flushes), stopped;
+    struct command *c;
+    struct write *w;
+    if (d->busy) return;
+    while ((c = d->m.rotating ? next_command(d, t) : NULL) && in_buffer(d, c, max(t, c->arrival + d->m.overhead))) cross_link(d, c, t);
+    w = c && !pressed ? NULL : next_dirty(d);
+    if (c && w && t <= c->arrival + OLD_NS && position(d, w->offset, true, t) < position(d, c->offset, c->write, t)) c = NULL;
+    if (c) {
+        u64 start = max(t, c->arrival + d->m.overhead);
+        if (follows(d, c, start)) d->busy_until = start + follow(d, c, start);
+        else {
+            d->busy_until = start + position(d, c->offset, c->write, start) + transfer(c->bytes, rate(d, c->offset));
+            d->buffer_from = c->offset;
+        }
+        d->buffer_to = d->buffer_from; /* nothing is taken from the buffer meanwhile */
+        d->serving = c;
+        list_del_init(&c->list);
+    } else if (w) {
+        d->buffer_to = buffered(d, t, &stopped);
+        d->busy_until = t + (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset)) : transfer(w->bytes, d->m.write_rate));
+        d->destaging = w;
+        rb_erase(&w->place, &d->dirty);
+        list_del(&w->age);
+    } else return;
+    d->reading = false;
+    d->busy = true;
+}
+
+static u64 oldest_dirty(struct disk *d) {
+    u64 seq = list_empty(&d->ages) ? U64_MAX : list_first_entry(&d->ages, struct write, age)->seq;
+    return d->destaging ? min(seq, d->destaging->seq) : seq;
+}
+static void end_flushes(struct disk *d, u64 t) {
+    struct command *c, *next;
+    list_for_each_entry_safe(c, next, &d->flushes, list)
+        if (c->seq < oldest_dirty(d)) finish_at(d, c, t + (d->m.rotating ? d->m.overhead : d->m.flush_ns));
+}
+
+/* The actuator, or the drain, has finished what it did. */
+static void media_done(struct disk *d, u64 t, struct list_head *ended) {
+    struct command *c = d->serving;
+    struct write *w = d->destaging;
+    d->busy = false, d->serving = NULL, d->destaging = NULL;
+    if (c) {
+        d->head = c->offset + c->bytes, d->head_at = t, d->reading = !c->write;
+        if (d->head > d->buffer_from + d->m.read_ahead) d->buffer_from = d->head - d->m.read_ahead;
+        if (c->write) settle(d, c->write), release(c->write), c->write = NULL;
+        end(d, c, t, ended);
+    } else {
+        if (d->m.rotating) d->head = w->offset + w->bytes, d->head_at = t;
+        settle(d, w);
+        d->filled -= w->bytes;
+        release(w);
+        end_flushes(d, t);
+        while (!list_empty(&d->full)) {
+            c = list_first_entry(&d->full, struct command, list);
+            if (d->filled + c->bytes > d->m.cache) break;
+            accept(d, c, t);
+        }
+    }
+}
+
+/* A command whose end was known is done. */
+static void command_done(struct disk *d, struct command *c, u64 t, struct list_head *ended) {
+    if (c->write && in_cache(d, c)) insert_dirty(d, c->write);
+    else if (c->write) settle(d, c->write), release(c->write);
+    c->write = NULL;
+    end(d, c, t, ended);
+}
+
+/* From now on nothing reaches the media and nothing takes time: what is in memory of the guest can be thrown away at leisure. */
+static void cut_power(struct disk *d, u64 t, struct list_head *ended) {
+    struct list_head *lists[] = {&d->done, &d->queue, &d->full, &d->flushes};
+    d->cut = true, d->cut_at = 0;
+    if (d->serving) list_add(&d->serving->list, &d->queue);
+    if (d->destaging) release(d->destaging);
+    d->busy = false, d->serving = NULL, d->destaging = NULL, d->filled = 0;
+    while (!list_empty(&d->ages)) {
+        struct write *w = list_first_entry(&d->ages, struct write, age);
+        list_del(&w->age);
+        release(w);
+    }
+    d->dirty = RB_ROOT;
+    for (unsigned int i = 0; i < ARRAY_SIZE(lists); i++)
+        while (!list_empty(lists[i])) {
+            struct command *c = list_first_entry(lists[i], struct command, list);
+            if (c->write) release(c->write);
+            c->write = NULL;
+            end(d, c, t, ended);
+        }
+}
+
+/* Everything that happens until `now`, in the order of its times. */
+static void advance(struct disk *d, u64 now, struct list_head *ended) {
+    for (;;) {
+        struct command *c = list_first_entry_or_null(&d->done, struct command, list);
+        u64 done = c ? c->due : U64_MAX, media = d->busy ? d->busy_until : U64_MAX, cut = d->cut_at ?: U64_MAX;
+        u64 t = min3(done, media, cut);
+        if (t > now) break;
+        if (t == cut) cut_power(d, t, ended);
+        else if (t == media) media_done(d, t, ended);
+        else command_done(d, c, t, ended);
+        begin(d, t);
+    }
+}
+static void set_timer(struct disk *d) {
+    struct command *c = list_first_entry_or_null(&d->done, struct command, list);
+    u64 t = min3(c ? c->due : U64_MAX, d->busy ? d->busy_until : U64_MAX, d->cut_at ?: U64_MAX);
+    if (t != U64_MAX) hrtimer_start(&d->timer, ns_to_ktime(t), HRTIMER_MODE_ABS_HARD);
+}
+static void end_requests(struct list_head *ended) {
+    struct command *c, *next;
+    list_for_each_entry_safe(c, next, ended, list) blk_mq_end_request(blk_mq_rq_from_pdu(c), BLK_STS_OK);
+}
+
+static enum hrtimer_restart on_timer(struct hrtimer *timer) {
+    struct disk *d = container_of(timer, struct disk, timer);
+    u64 now = ktime_get_ns();
+    LIST_HEAD(ended);
+    spin_lock(&d->lock);
+    advance(d, now, &ended);
+    set_timer(d);
+    d->cpu_ns += ktime_get_ns() - now;
+    spin_unlock(&d->lock);
+    end_requests(&ended);
+    return HRTIMER_NORESTART; /* hrtimer_start has been called again if there is more */
+}
+
+static void arrive_solid(struct disk *d, struct command *c, u64 latency, u64 speed, u64 *pipe) {
+    u64 t = hold_unit(d, c, c->arrival, latency);
+    if (speed) t = *pipe = max(t, *pipe) + transfer(c->bytes, speed);
+    finish_at(d, c, t);
+}
+
+static void arrive(struct disk *d, struct command *c, bool cached, struct list_head *ended) {
+    struct request *rq = blk_mq_rq_from_pdu(c);
+    u64 t = c->arrival;
+    if (d->cut) {
+        if (c->write) release(c->write);
+        c->write = NULL;
+        end(d, c, t, ended);
+    } else if (req_op(rq) == REQ_OP_FLUSH) {
+        c->seq = d->seq;
+        list_add_tail(&c->list, &d->flushes);
+        if (d->m.nonvolatile) finish_at(d, c, t + d->m.overhead);
+        else end_flushes(d, t);
+    } else if (req_op(rq) == REQ_OP_DISCARD) {
+        for (u64 i = DIV_ROUND_UP(c->offset, PAGE_SIZE); i < (c->offset + c->bytes) >> PAGE_SHIFT; i++) forget(d, i);
+        arrive_solid(d, c, d->m.discard_ns, 0, NULL);
+    } else if (c->write && in_cache(d, c)) {
+        if (!list_empty(&d->full) || d->filled + c->bytes > d->m.cache) list_add_tail(&c->list, &d->full);
+        else accept(d, c, t);
+    } else if (!d->m.rotating) {
+        arrive_solid(d, c, c->write ? d->m.write_ns : d->m.read_ns, c->write ? d->m.write_rate : d->m.read_rate, c->write ? &d->write_free : &d->read_free);
+    } else if (!c->write && (cached || in_buffer(d, c, t + d->m.overhead))) {
+        cross_link(d, c, t);
+    } else list_add_tail(&c->list, &d->queue);
+    begin(d, t);
+}
+
+static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *data) {
+    struct request *rq = data->rq;
+    struct disk *d = hctx->queue->queuedata;
+    struct command *c = blk_mq_rq_to_pdu(rq);
+    bool cached = false;
+    LIST_HEAD(ended);
+    *c = (struct command){.arrival = ktime_get_ns(), .offset = blk_rq_pos(rq) << SECTOR_SHIFT, .bytes = blk_rq_bytes(rq)};
+    INIT_LIST_HEAD(&c->list);
+    if (req_op(rq) == REQ_OP_WRITE && !(c->write = copy_in(d, rq))) return BLK_STS_RESOURCE;
+    blk_mq_start_request(rq);
+    spin_lock_irq(&d->lock);
+    if (req_op(rq) == REQ_OP_READ) cached = copy_out(d, rq) && d->m.write_cache;
+    advance(d, c->arrival, &ended);
+    arrive(d, c, cached, &ended);
+    set_timer(d);
+    d->cpu_ns += ktime_get_ns() - c->arrival;
+    spin_unlock_irq(&d->lock);
+    end_requests(&ended);
+    return BLK_STS_OK;
+}
+static const struct blk_mq_ops queue_ops = {.queue_rq = queue_rq};
+static const struct block_device_operations disk_ops = {.owner = THIS_MODULE};
+
+/* ---- the files in sysfs ------------------------------------------------------------------------------------------------------------ */
+static struct disk *of(struct device *dev) { return dev_to_disk(dev)->private_data; }
+
+static ssize_t supply_show(struct device *dev, struct device_attribute *attribute, char *text) {
+    return sysfs_emit(text, "%s\n", of(dev)->cut ? "cut" : "on");
+}
+static void restore(struct disk *d) {
+    struct page *page;
+    unsigned long index;
+    d->lost = 0;
+    xa_for_each(&d->fresh, index, page) {
+        xa_erase(&d->fresh, index);
+        put_page(page);
+        d->lost += PAGE_SIZE;
+    }
+    d->cut = d->reading = false;
+    d->buffer_from = d->buffer_to = 0;
+}
+static ssize_t supply_store(struct device *dev, struct device_attribute *attribute, const char *text, size_t n) {
+    struct disk *d = of(dev);
+    LIST_HEAD(ended);
+    u64 ahead = 0, now;
+    bool restoring = sysfs_streq(text, "restore"), later = !strncmp(text, "cut ", 4);
+    if (!restoring && !sysfs_streq(text, "cut") && !(later && !kstrtou64(text + 4, 10, &ahead))) return -EINVAL;
+    spin_lock_irq(&d->lock);
+    now = ktime_get_ns();
+    advance(d, now, &ended);
+    if (restoring && d->cut) restore(d);
+    else if (!restoring && later) d->cut_at = now + ahead;
+    else if (!restoring) cut_power(d, now, &ended);
+    else n = -EINVAL;
+    set_timer(d);
+    spin_unlock_irq(&d->lock);
+    end_requests(&ended);
+    return n;
+}
+static DEVICE_ATTR_RW(supply);
+
+static ssize_t account_show(struct device *dev, struct device_attribute *attribute, char *text) {
+    struct disk *d = of(dev);
+    return sysfs_emit(text, "%llu %llu %llu %llu\n", d->requests, d->service_ns, d->cpu_ns, d->lost);
+}
+static DEVICE_ATTR_RO(account);
+static struct attribute *disk_attrs[] = {&dev_attr_supply.attr, &dev_attr_account.attr, NULL};
+ATTRIBUTE_GROUPS(disk);
+
+/* ---- making a disk -------------------------------------------------------------------------------------------------------------------- */
+static int parse(char *text, struct model *m) {
+    char *word;
+    while ((word = strsep(&text, " \n"))) {
+        char *value = strchr(word, '=');
+        size_t k;
+        if (!*word) continue;
+        if (!value) return -EINVAL;
+        *value++ = 0;
+        if (!strcmp(word, "kind")) {
+            m->rotating = !strcmp(value, "rotating");
+            if (!m->rotating && strcmp(value, "solid")) return -EINVAL;
+            continue;
+        }
+        for (k = 0; k < ARRAY_SIZE(keys) && strcmp(keys[k].name, word); k++) {}
+        if (k == ARRAY_SIZE(keys) || kstrtou64(value, 10, (u64 *)((char *)m + keys[k].at))) {
+            pr_err("modeldisk: '%s=%s' is not one of its settings\n", word, value);
+            return -EINVAL;
+        }
+    }
+    if (!m->size || !m->link || m->parallel > UNITS || (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
+        (m->rotating ? !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner : !m->parallel || !m->read_rate || !m->write_rate)) {
+        pr_err("modeldisk: settings are missing or contradict each other\n");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int make(struct disk *d, int number) {
+    struct queue_limits limits = {
+        .logical_block_size = d->m.block,
+        .physical_block_size = PAGE_SIZE,
+        .max_hw_sectors = MAX_BYTES >> SECTOR_SHIFT,
+        .max_segments = 168,
+        .features = (d->m.rotating ? BLK_FEAT_ROTATIONAL : 0) | (d->m.write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
+    };
+    int error;
+    if (!d->m.rotating) limits.max_hw_discard_sectors = (128 << 20) >> SECTOR_SHIFT, limits.discard_granularity = PAGE_SIZE;
+    spin_lock_init(&d->lock);
+    xa_init_flags(&d->media, XA_FLAGS_LOCK_IRQ);
+    xa_init_flags(&d->fresh, XA_FLAGS_LOCK_IRQ);
+    INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes), INIT_LIST_HEAD(&d->ages);
+    hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+    d->timer.function = on_timer;
+    d->tags.ops = &queue_ops;
+    d->tags.nr_hw_queues = 1;
+    d->tags.queue_depth = clamp(d->m.queue_depth, 1ULL, 256ULL);
+    d->tags.numa_node = NUMA_NO_NODE;
+    d->tags.cmd_size = sizeof(struct command);
+    d->tags.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING; /* memory for the data may have to be waited for */
+    if ((error = blk_mq_alloc_tag_set(&d->tags))) return error;
+    d->gendisk = blk_mq_alloc_disk(&d->tags, &limits, d);
+    if (IS_ERR(d->gendisk)) {
+        blk_mq_free_tag_set(&d->tags);
+        return PTR_ERR(d->gendisk);
+    }
+    d->gendisk->major = major;
+    d->gendisk->first_minor = number * 16;
+    d->gendisk->minors = 16;
+    d->gendisk->fops = &disk_ops;
+    d->gendisk->private_data = d;
+    snprintf(d->gendisk->disk_name, DISK_NAME_LEN, "modeldisk%d", number);
+    set_capacity(d->gendisk, d->m.size >> SECTOR_SHIFT);
+    error = device_add_disk(NULL, d->gendisk, disk_groups);
+    if (error) {
+        put_disk(d->gendisk);
+        blk_mq_free_tag_set(&d->tags);
+    }
+    return error;
+}
+
+static int add(const char *text, const struct kernel_param *parameter) {
+    struct disk *d = made < DISKS ? kzalloc(sizeof(*d), GFP_KERNEL) : NULL;
+    char *copy = d ? kstrdup(text, GFP_KERNEL) : NULL;
+    int error = !copy ? -ENOMEM : parse(copy, &d->m) ?: make(d, made);
+    kfree(copy);
+    if (error) kfree(d);
+    else disks[made++] = d;
+    return error;
+}
+static const struct kernel_param_ops add_ops = {.set = add};
+module_param_cb(add, &add_ops, NULL, 0200);
+
+/* A guest ends with its trial, so that a disk is never taken away, nor the module. */
+static int __init start(void) {
+    major = register_blkdev(0, "modeldisk");
+    return min(major, 0);
+}
+module_init(start);
+MODULE_DESCRIPTION("Block devices with a modelled service time");
+MODULE_LICENSE("Dual MIT/GPL");
