@@ -220,14 +220,18 @@ def test_fio_percentiles_and_units_of_both_versions(load):
 
 def test_fio_samples():
     read, write = fio.samples((FIXTURES / "fio.json").read_text())
-    assert read == {"name": "read", "start_ns": 0, "wall_ns": 2 * 10**9, "items": 1000, "bytes": 8192000, "client": 0}
+    # One request at a time: the sum of the latencies, in ns. With several at a time, or a flush: the runtime, in whole ms.
+    assert read == {"name": "read", "start_ns": 0, "wall_ns": 2100500, "items": 1000, "bytes": 8192000, "client": 0}
     assert (write["name"], write["bytes"]) == ("write", 16384000)
     data = json.loads((FIXTURES / "fio.json").read_text())
+    for option in ({"iodepth": "4"}, {"end_fsync": "1"}):
+        job = {**data["jobs"][0], "job options": data["jobs"][0]["job options"] | option}
+        assert fio.samples(json.dumps({**data, "jobs": [job]}))[0]["wall_ns"] == 2 * 10**9
     second = json.loads(json.dumps(data["jobs"][0])) | {"job_start": 1700000000350}
     second["read"]["runtime"] = 0
     found = fio.samples(json.dumps({**data, "jobs": [data["jobs"][0], second]}))
     assert [(s["client"], s["start_ns"]) for s in found] == [(0, 0), (0, 0), (1, 250 * 10**6), (1, 250 * 10**6)]
-    assert found[2]["wall_ns"] == 2100500  # below a millisecond: the sum of the latencies
+    assert found[2]["wall_ns"] == 2100500
     second["jobname"] = "other"
     assert fio.samples(json.dumps({**data, "jobs": [data["jobs"][0], second]}))[3]["name"] == "other-write"
     with pytest.raises(ValueError, match="'seq' ended with error 28"):

@@ -158,8 +158,10 @@ static void settle_page(struct disk *d, struct page *page) {
     unsigned long index = page->index;
     void *old = xa_load(&d->media, index);
     if (version(old) < page_private(page)) {
-        get_page(page);
-        xa_store(&d->media, index, page, GFP_ATOMIC); /* never allocates: the index was filled when the write arrived */
+        /* The index was filled when the write arrived, so that this never allocates. Zeros, which file systems write a lot of, need no page. */
+        bool zeros = !*(u64 *)page_address(page) && !memchr_inv(page_address(page), 0, PAGE_SIZE);
+        if (!zeros) get_page(page);
+        xa_store(&d->media, index, zeros ? xa_mk_value(page_private(page)) : page, GFP_ATOMIC);
         if (old && !xa_is_value(old)) put_page(old);
     }
     if (xa_load(&d->fresh, index) == page) {

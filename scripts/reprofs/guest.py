@@ -358,7 +358,7 @@ def _packages(lock: bytes) -> dict[str, str]:
 
 
 def _module_sets(guest: dict) -> list[tuple[str, str]]:
-    """What is compiled for the guest's kernel: the name of its script, and the package with its source (empty: our own)."""
+    """What is compiled for the guest's kernel: the name of its script, the package with its source (empty: our own)."""
     return [("modeldisk", ""), *([(guest["name"], guest["modules"])] if guest["modules"] else [])]
 
 

@@ -7,14 +7,15 @@ WHAT = "the JSON or JSON+ that fio writes"
 _DIRECTIONS = ("read", "write", "trim")
 _LATENCIES = (("slat", "submission latency"), ("clat", "completion latency"), ("lat", "latency"))
 _SUFFIXES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_FLUSHES = {"fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range"}
 
 
 def samples(text: str) -> list[dict]:
     """What a run of fio measured, as samples: one for each job and direction that did something.
 
     Keys: name (`read`, `write`, `trim`; of several jobs with different names `JOB-read`), start_ns (after the first
-    job's start; 0 where fio does not tell), wall_ns (fio's runtime, a whole number of ms; of a run below 1 ms the sum
-    of its latencies), items (requests), bytes, client (number of the job among those of one name). Raises ValueError
+    job's start; 0 where fio does not tell), wall_ns (the time spent in the calls, which is the sum of the latencies, when
+    requests come one at a time and nothing is flushed; else fio's runtime, a whole number of ms), items (requests), bytes, client (number of the job among those of one name). Raises ValueError
     with a sentence that names the line when the text is no JSON of fio or a job has an error.
     """
     source = Source.of("fio's output", text)
@@ -120,7 +121,9 @@ def _job(source: Source, number: int, shared: dict) -> dict:
         latencies = [(key + end, title, unit) for key, title in _LATENCIES for end, unit in (("_ns", "ns"), ("", "us"))]
         latencies = [entry for entry in latencies if isinstance(part.get(entry[0]), dict)]
         wall = runtime * 10**6
-        if not wall and latencies:
+        options = found["options"]
+        alone = options.get("iodepth", "1") == "1" and not _FLUSHES & set(options)
+        if latencies and (alone or not wall):
             key, _, unit = latencies[-1]
             mean = source.get((*at, direction, key, "mean"), NUMBER)
             wall = round(mean * requests * (1000 if unit == "us" else 1))
@@ -183,7 +186,7 @@ def _check(result: Result, number: int, job: dict) -> None:
             what = f"job {name} reads through the page cache, which was not emptied (invalidate=0)"
             result.find("cached", what, "it may measure memory", place)
         buffered = options.get("direct", "0") != "1" and options.get("sync", "0") in ("0", "none")
-        flushed = {"fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range"} & set(options)
+        flushed = _FLUSHES & set(options)
         if direction == "write" and buffered and not flushed:
             what = f"job {name} writes into the page cache and never flushes it in its time"
             result.find("cached", what, "it may measure memory", place)

@@ -113,8 +113,9 @@ class ExactLab(GuestLab):
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
         """Job lines that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
 
-        profile: with backing model, disks as reprofs.disks describes them; else null block devices: completion_ns (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit),
-        block_bytes (default 512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
+        profile: with backing model, disks as reprofs.disks describes them; else null block devices with completion_ns
+        (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit), block_bytes (default
+        512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it it waits
         for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
