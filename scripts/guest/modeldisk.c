@@ -336,9 +336,8 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
     struct write *w;
     if (d->busy) return;
     while ((c = d->m.rotating ? next_command(d, t) : NULL) && in_buffer(d, c, max(t, c->arrival + d->m.overhead))) cross_link(d, c, t);
-    w = c && !pressed ? NULL : next_dirty(d);
-    if (c && w && t <= c->arrival + OLD_NS && position(d, w->offset, true, t) < position(d, c->offset, c->write, t)) c = NULL;
-    if (c) {
+    w = c && (!pressed || t > c->arrival + OLD_NS) ? NULL : next_dirty(d);
+    if (c && !w) {
         u64 start = max(t, c->arrival + d->m.overhead);
         if (follows(d, c, start)) d->busy_until = start + follow(d, c, start);
         else {
@@ -366,7 +365,7 @@ static u64 oldest_dirty(struct disk *d) {
 static void end_flushes(struct disk *d, u64 t) {
     struct command *c, *next;
     list_for_each_entry_safe(c, next, &d->flushes, list)
-        if (c->seq < oldest_dirty(d)) finish_at(d, c, t + (d->m.rotating ? d->m.overhead : d->m.flush_ns));
+        if (c->seq < oldest_dirty(d)) finish_at(d, c, max(c->arrival + d->m.overhead, d->m.rotating ? t : t + d->m.flush_ns));
 }
 
 /* The actuator, or the drain, has finished what it did. */
@@ -436,9 +435,11 @@ static void advance(struct disk *d, u64 now, struct list_head *ended) {
         begin(d, t);
     }
 }
+/* What the media do while nobody waits for them is found out when somebody does. */
 static void set_timer(struct disk *d) {
     struct command *c = list_first_entry_or_null(&d->done, struct command, list);
-    u64 t = min3(c ? c->due : U64_MAX, d->busy ? d->busy_until : U64_MAX, d->cut_at ?: U64_MAX);
+    bool awaited = d->serving || !list_empty(&d->queue) || !list_empty(&d->full) || !list_empty(&d->flushes);
+    u64 t = min3(c ? c->due : U64_MAX, d->busy && awaited ? d->busy_until : U64_MAX, d->cut_at ?: U64_MAX);
     if (t != U64_MAX) hrtimer_start(&d->timer, ns_to_ktime(t), HRTIMER_MODE_ABS_HARD);
 }
 static void end_requests(struct list_head *ended) {
@@ -502,8 +503,8 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
     if (req_op(rq) == REQ_OP_WRITE && !(c->write = copy_in(d, rq))) return BLK_STS_RESOURCE;
     blk_mq_start_request(rq);
     spin_lock_irq(&d->lock);
-    if (req_op(rq) == REQ_OP_READ) cached = copy_out(d, rq) && d->m.write_cache;
     advance(d, c->arrival, &ended);
+    if (req_op(rq) == REQ_OP_READ) cached = copy_out(d, rq) && d->m.write_cache;
     arrive(d, c, cached, &ended);
     set_timer(d);
     d->cpu_ns += ktime_get_ns() - c->arrival;
@@ -554,6 +555,12 @@ static DEVICE_ATTR_RW(supply);
 
 static ssize_t account_show(struct device *dev, struct device_attribute *attribute, char *text) {
     struct disk *d = of(dev);
+    LIST_HEAD(ended);
+    spin_lock_irq(&d->lock);
+    advance(d, ktime_get_ns(), &ended);
+    set_timer(d);
+    spin_unlock_irq(&d->lock);
+    end_requests(&ended);
     return sysfs_emit(text, "%llu %llu %llu %llu\n", d->requests, d->service_ns, d->cpu_ns, d->lost);
 }
 static DEVICE_ATTR_RO(account);

@@ -126,7 +126,7 @@ def _job(source: Source, number: int, shared: dict) -> dict:
         if latencies and (alone or not wall):
             key, _, unit = latencies[-1]
             mean = source.get((*at, direction, key, "mean"), NUMBER)
-            wall = round(mean * requests * (1000 if unit == "us" else 1))
+            wall = round(mean * requests * (1000 if unit == "us" else 1)) or wall  # 0: it was told not to measure them
         found["parts"][direction] = {
             "items": requests,
             "bytes": moved if new else moved * 1024,
