@@ -17,17 +17,17 @@
 #include <linux/module.h>
 #include <linux/xarray.h>
 
-enum { DISKS = 32, UNITS = 64, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
+enum { DISKS = 32, UNITS = 64, SEGMENTS = 64, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
 
 struct model {
     u64 rotating, size, block, queue_depth, link, cache, write_cache, nonvolatile, overhead; /* bytes, bytes/s, ns */
-    u64 period, zones, outer, inner, seek_a, seek_b, seek_c, write_settle, read_ahead;
+    u64 period, zones, outer, inner, seek_a, seek_b, seek_c, write_settle, read_ahead, segments;
     u64 parallel, read_ns, write_ns, flush_ns, discard_ns, read_rate, write_rate;
 };
 #define KEY(name) {#name, offsetof(struct model, name)}
 static const struct { const char *name; size_t at; } keys[] = {
     KEY(size), KEY(block), KEY(queue_depth), KEY(link), KEY(cache), KEY(write_cache), KEY(nonvolatile), KEY(overhead), KEY(period),
-    KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c), KEY(write_settle), KEY(read_ahead), KEY(parallel),
+    KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c), KEY(write_settle), KEY(read_ahead), KEY(segments), KEY(parallel),
     KEY(read_ns), KEY(write_ns), KEY(flush_ns), KEY(discard_ns), KEY(read_rate), KEY(write_rate),
 };
 
@@ -72,9 +72,11 @@ struct disk {
     u64 busy_until;
     struct command *serving;
     struct write *destaging;
-    /* Where the head was, and when, at the end of the last media operation; if that was a read it went on reading from there. */
-    u64 head, head_at, buffer_from, buffer_to;
+    /* Where the head was, and when, at the end of the last media operation; if that was a read it went on reading from there,
+     * into the current one of the segments that the drive keeps of what it has read. */
+    u64 head, head_at, stamp;
     bool reading;
+    struct segment { u64 from, to, used; } segment[SEGMENTS], *current_segment;
 
     u64 link_free, unit_free[UNITS], read_free, write_free;
     u64 requests, service_ns, cpu_ns;
@@ -126,15 +128,28 @@ static u64 reach(const struct disk *d, u64 t, bool *stopped) {
     *stopped = at >= limit;
     return min(at, limit);
 }
-static u64 buffered(const struct disk *d, u64 t, bool *stopped) { return d->reading ? reach(d, t, stopped) : d->buffer_to; }
-static bool in_buffer(const struct disk *d, const struct command *c, u64 t) {
+static bool in_buffer(struct disk *d, const struct command *c, u64 t) {
     bool stopped;
-    return !c->write && c->offset >= d->buffer_from && c->offset + c->bytes <= buffered(d, t, &stopped);
+    for (struct segment *s = d->segment; !c->write && s < d->segment + d->m.segments; s++) {
+        if (c->offset < s->from || c->offset + c->bytes > (d->reading && s == d->current_segment ? reach(d, t, &stopped) : s->to)) continue;
+        s->used = ++d->stamp;
+        return true;
+    }
+    return false;
+}
+/* The head turns to something else: what it has read ahead stays in the segment, its newest part if it is too much. */
+static void stop_reading(struct disk *d, u64 t) {
+    struct segment *s = d->current_segment;
+    bool stopped;
+    if (!d->reading) return;
+    s->to = reach(d, t, &stopped);
+    if (s->to > s->from + d->m.read_ahead) s->from = s->to - d->m.read_ahead;
+    d->reading = false;
 }
 /* A read that begins in what the head is just reading, and goes beyond it. */
 static bool follows(const struct disk *d, const struct command *c, u64 t) {
     bool stopped;
-    return !c->write && d->reading && c->offset >= d->buffer_from && c->offset <= reach(d, t, &stopped);
+    return !c->write && d->reading && c->offset >= d->current_segment->from && c->offset <= reach(d, t, &stopped);
 }
 static u64 follow(const struct disk *d, const struct command *c, u64 t) {
     bool stopped;
@@ -144,6 +159,20 @@ static u64 follow(const struct disk *d, const struct command *c, u64 t) {
         wait = turn_to(d, angle, t);
     }
     return wait + transfer(c->offset + c->bytes - at, rate(d, c->offset));
+}
+/* A read elsewhere. From its arrival on the track the head reads what passes, so that the track's part before the request is kept as well;
+ * in the segment that was not used for the longest time. */
+static u64 read_elsewhere(struct disk *d, const struct command *c, u64 t) {
+    u64 wait = position(d, c->offset, false, t), moved = wait ? seek(d, d->head, c->offset) : 0, angle;
+    struct segment *s = d->segment;
+    track(d, c->offset, &angle);
+    for (unsigned int i = 1; i < d->m.segments; i++)
+        if (d->segment[i].used < s->used) s = &d->segment[i];
+    s->used = ++d->stamp;
+    s->from = c->offset - min(c->offset, mul_u64_u64_div_u64(min(angle, wait - moved), rate(d, c->offset), NSEC_PER_SEC));
+    s->to = s->from; /* nothing is taken from it before the read is done */
+    d->current_segment = s;
+    return wait + transfer(c->bytes, rate(d, c->offset));
 }
 
 /* ---- data ------------------------------------------------------------------------------------------------------------------------ */
@@ -331,7 +360,7 @@ static void accept(struct disk *d, struct command *c, u64 t) {
 }
 
 static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes what is next */
-    bool pressed = d->filled > d->m.cache / 4 * 3 || !list_empty(&d->flushes), stopped;
+    bool pressed = d->filled > d->m.cache / 4 * 3 || !list_empty(&d->flushes);
     struct command *c;
     struct write *w;
     if (d->busy) return;
@@ -339,22 +368,21 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
     w = c && (!pressed || t > c->arrival + OLD_NS) ? NULL : next_dirty(d);
     if (c && !w) {
         u64 start = max(t, c->arrival + d->m.overhead);
-        if (follows(d, c, start)) d->busy_until = start + follow(d, c, start);
-        else {
-            d->busy_until = start + position(d, c->offset, c->write, start) + transfer(c->bytes, rate(d, c->offset));
-            d->buffer_from = c->offset;
-        }
-        d->buffer_to = d->buffer_from; /* nothing is taken from the buffer meanwhile */
+        bool going_on = follows(d, c, start);
+        u64 spent = going_on ? follow(d, c, start) : 0;
+        stop_reading(d, start);
+        if (!going_on && c->write) spent = position(d, c->offset, true, start) + transfer(c->bytes, rate(d, c->offset));
+        else if (!going_on) spent = read_elsewhere(d, c, start);
+        d->busy_until = start + spent;
         d->serving = c;
         list_del_init(&c->list);
     } else if (w) {
-        d->buffer_to = buffered(d, t, &stopped);
+        stop_reading(d, t);
         d->busy_until = t + (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset)) : transfer(w->bytes, d->m.write_rate));
         d->destaging = w;
         rb_erase(&w->place, &d->dirty);
         list_del(&w->age);
     } else return;
-    d->reading = false;
     d->busy = true;
 }
 
@@ -375,7 +403,6 @@ static void media_done(struct disk *d, u64 t, struct list_head *ended) {
     d->busy = false, d->serving = NULL, d->destaging = NULL;
     if (c) {
         d->head = c->offset + c->bytes, d->head_at = t, d->reading = !c->write;
-        if (d->head > d->buffer_from + d->m.read_ahead) d->buffer_from = d->head - d->m.read_ahead;
         if (c->write) settle(d, c->write), release(c->write), c->write = NULL;
         end(d, c, t, ended);
     } else {
@@ -531,7 +558,7 @@ static void restore(struct disk *d) {
         d->lost += PAGE_SIZE;
     }
     d->cut = d->reading = false;
-    d->buffer_from = d->buffer_to = 0;
+    memset(d->segment, 0, sizeof(d->segment));
 }
 static ssize_t supply_store(struct device *dev, struct device_attribute *attribute, const char *text, size_t n) {
     struct disk *d = of(dev);
@@ -587,8 +614,8 @@ static int parse(char *text, struct model *m) {
             return -EINVAL;
         }
     }
-    if (!m->size || !m->link || m->parallel > UNITS || (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
-        (m->rotating ? !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner : !m->parallel || !m->read_rate || !m->write_rate)) {
+    if (!m->size || !m->link || m->parallel > UNITS || m->segments > SEGMENTS || (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
+        (m->rotating ? !m->segments || !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner : !m->parallel || !m->read_rate || !m->write_rate)) {
         pr_err("modeldisk: settings are missing or contradict each other\n");
         return -EINVAL;
     }

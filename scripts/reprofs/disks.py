@@ -6,6 +6,7 @@ Times are nanoseconds, rates bytes a second, places bytes from the start of the 
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy
 
@@ -28,8 +29,8 @@ def seek_curve(disk: dict) -> tuple[float, float, float]:
     c = full - track - b
     if b < 0 or c < 0:
         raise UserError(
-            f"disk: average_seek_ms is {average:g}; with track_to_track_ms {track:g} and full_stroke_ms {full:g} it must"
-            f" be from {track + (full - track) / 3:g} to {track + (full - track) * 8 / 15:g}."
+            f"disk: average_seek_ms is {average:g}; with track_to_track_ms {track:g} and full_stroke_ms {full:g} it"
+            f" must be from {track + (full - track) / 3:g} to {track + (full - track) * 8 / 15:g}."
         )
     return track * 1e6, b * 1e6, c * 1e6
 
@@ -65,6 +66,7 @@ def parameters(profile: dict) -> dict[str, int | str]:
         found |= {name: disk[f"{name}_mb_s"] * 1e6 for name in ("outer", "inner")}
         found |= dict(zip(("seek_a", "seek_b", "seek_c"), seek_curve(disk), strict=True))
         found |= {"write_settle": disk["write_settle_ms"] * 1e6, "read_ahead": disk["read_ahead_kib"] * 1024}
+        found["segments"] = disk.get("segments", 1)
     return {key: value if isinstance(value, str) else round(value) for key, value in found.items()}
 
 
@@ -77,7 +79,7 @@ def line(profile: dict, size_bytes: int) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """What a phase of the workload `device` does. place: random, outer, inner or same; sync: fsync after each request."""
+    """What a phase of the workload `device` does. place: random, outer, inner or same; sync: fsync after each."""
 
     write: bool
     bytes: int
@@ -102,53 +104,60 @@ SIMULATION, CLOSED = "simulation", "closed form"
 
 
 def expected(found: dict, size: int, job: Job, requests: int) -> tuple[float, str]:
-    """Time of the disk for one of `requests` requests of a job (ns), and whether that is a closed form or a simulation.
+    """Time of the disk for one of `requests` requests of a job (ns), and whether from a closed form or a simulation.
 
-    found: `parameters`. The time of the software that issues the requests is not in it: one at a time it is to be added,
-    several at a time it passes meanwhile.
+    found: `parameters`. The time of the software that issues the requests is not in it; see `hides_software`.
     """
+    if job.write and found["write_cache"] and (found["nonvolatile"] or not _waits_for_media(job)):
+        return _accepted(found, job) + (found["overhead"] if job.sync else 0), CLOSED
     if found["kind"] == "solid":
         return _solid(found, job, requests), CLOSED
     if job.depth > 1 and job.place == "random":
-        seeds = range(4)
-        return sum(_random_queue(found, size, job, requests, seed) for seed in seeds) / len(seeds), SIMULATION
+        return _simulated(tuple(found.items()), size, job, requests), SIMULATION
     return _rotating(found, job, requests), CLOSED
 
 
+def hides_software(found: dict, job: Job) -> bool:
+    """Whether the software works while the disk does, or while the platter comes round to the same place again."""
+    turning = found["kind"] == "rotating" and job.place == "same" and not found["nonvolatile"]
+    return job.depth > 1 or turning
+
+
+def _waits_for_media(job: Job) -> bool:
+    """Whether the writes are flushed or more than the cache holds."""
+    return job.sync or job.place in ("outer", "inner")
+
+
+def _accepted(found: dict, job: Job) -> float:
+    """Until a cache with room has a write: all of them share the link."""
+    latency = found["write_ns"] if found["kind"] == "solid" else 0
+    link = job.bytes * NS / found["link"]
+    return max((found["overhead"] + latency + link) / job.depth, link)
+
+
 def _solid(found: dict, job: Job, requests: int) -> float:
-    latency = found["write_ns" if job.write else "read_ns"]
     pipe = job.bytes * NS / found["write_rate" if job.write else "read_rate"]
-    buffered = job.write and found["write_cache"]
-    moved = job.bytes * NS / found["link"] if buffered else pipe  # what the host waits for
+    if job.write and found["write_cache"]:  # what is flushed one at a time is drained while the software goes on
+        return max(_accepted(found, job), 0 if job.sync else pipe) + found["flush_ns"] / (1 if job.sync else requests)
+    latency = found["write_ns" if job.write else "read_ns"]
     units = min(found["parallel"], job.depth)
-    time = max((found["overhead"] + latency + moved) / job.depth, latency / units, moved)
-    if not (job.write and found["write_cache"]):
-        return time
-    flush = found["overhead"] if found["nonvolatile"] else found["flush_ns"]
-    if job.sync:
-        return time + flush
-    # In sequence the buffer fills, and the drain decides; a few random writes fit.
-    return time if job.place == "random" or found["nonvolatile"] else max(time, pipe) + flush / requests
+    return max((found["overhead"] + latency + pipe) / job.depth, latency / units, pipe)
 
 
 def _rotating(found: dict, job: Job, requests: int) -> float:
-    a, b, c = found["seek_a"], found["seek_b"], found["seek_c"]
-    turn, overhead = found["period"], found["overhead"]
-    accepted = overhead + job.bytes * NS / found["link"]
-    cached = job.write and found["write_cache"]
-    settle = found["write_settle"] if job.write else 0
-    if cached and (found["nonvolatile"] or not (job.sync or job.place in ("outer", "inner"))):
-        return accepted / job.depth + (overhead if job.sync else 0)
     if job.place == "same":
-        return turn  # whatever happens in between takes less than a turn
-    if job.place == "random":
-        rates = zone_rates(found)
-        moved = sum(job.bytes * NS / rate for rate in rates) / len(rates)
-        return (accepted if cached else overhead) + a + b * 8 / 15 + c / 3 + settle + turn / 2 + moved
+        return found["period"]  # what happens between two writes takes less than a turn
+    a, b, c = found["seek_a"], found["seek_b"], found["seek_c"]
     rates = zone_rates(found)
+    before = found["overhead"] + found["period"] / 2 + (found["write_settle"] if job.write else 0)
+    if job.place == "random":
+        if job.write and found["write_cache"]:
+            before += job.bytes * NS / found["link"]
+        moved = sum(job.bytes * NS / rate for rate in rates) / len(rates)
+        return before + a + b * 8 / 15 + c / 3 + moved
     rate = rates[int(INNER * len(rates)) if job.place == "inner" else 0]
-    begin = overhead + a + b * math.sqrt(INNER) + c * INNER + settle + turn / 2  # once, from the other end of the disk
-    return begin / requests + job.bytes * NS / rate
+    once = before + a + b * math.sqrt(INNER) + c * INNER  # from the other end of the disk
+    return once / requests + job.bytes * NS / rate
 
 
 def zone_rates(found: dict) -> list[float]:
@@ -157,24 +166,34 @@ def zone_rates(found: dict) -> list[float]:
     return [found["outer"] - step * zone for zone in range(count)]
 
 
-def _random_queue(found: dict, size: int, job: Job, requests: int, seed: int) -> float:
-    """Mean time of random requests with job.depth of them in a rotating disk, shortest positioning time first.
+@cache
+def _simulated(found: tuple, size: int, job: Job, requests: int) -> float:
+    """Mean over as many requests as the job has, at places of our own, four times."""
+    total = 0.0
+    for seed in range(4):
+        places = numpy.random.default_rng(seed).integers(0, size // job.bytes, requests) * job.bytes
+        total += simulate(dict(found), size, job, places)
+    return total / 4 / requests
 
-    Written from the model's equations, in turns and floating point; nothing of it comes from the driver.
+
+def simulate(found: dict, size: int, job: Job, places) -> float:
+    """When (ns) a rotating disk with job.depth requests at a time has served those at `places`, nearest in time first.
+
+    Written from the model's equations, in turns and floating point; nothing of it comes from the driver. Without
+    read-ahead and write cache, which do nothing for requests at random.
     """
-    generator = numpy.random.default_rng(seed)
-    places = generator.integers(0, size // job.bytes, requests) * float(job.bytes)
-    zone_bytes = size / found["zones"]
+    places = numpy.asarray(places, float)
+    requests, zone_bytes = len(places), size / found["zones"]
     zones = (places // zone_bytes).astype(int)
     rates = numpy.array(zone_rates(found))[zones]
-    turns = (places - zones * zone_bytes) / (rates * found["period"] / NS)  # from the start of the zone, on the platter
+    turns = (places - zones * zone_bytes) / (rates * found["period"] / NS)  # on the platter, from the start of the zone
     tracks, angles = numpy.floor(turns), turns % 1
-    arrivals = numpy.full(requests, numpy.inf)
-    arrivals[: job.depth] = 0
+    arrivals = numpy.zeros(requests)
     waiting = list(range(min(job.depth, requests)))
     submitted, now, at, zone, track = len(waiting), 0.0, 0.0, 0, 0.0
 
     def positioning(ones, begin):
+        """How long from `begin` until the first byte of each passes under the head."""
         share = numpy.abs(places[ones] - at) / size
         seek = found["seek_a"] + found["seek_b"] * numpy.sqrt(share) + found["seek_c"] * share
         seek += found["write_settle"] if job.write else 0
@@ -193,4 +212,4 @@ def _random_queue(found: dict, size: int, job: Job, requests: int, seed: int) ->
             arrivals[submitted] = now
             waiting.append(submitted)
             submitted += 1
-    return now / requests
+    return now
