@@ -50,7 +50,7 @@ CHURN = (
 )
 def test_data_come_back(guest, profile, changes):
     cut = "echo cut > /sys/block/modeldisk0/supply; echo restore > /sys/block/modeldisk0/supply"
-    check = f"sync; {cut}; {CHURN} --verify_only 2>&1 | grep -c 'err= 0'"
+    check = f"sync -d /dev/modeldisk0; {cut}; {CHURN} --verify_only 2>&1 | grep -c 'err= 0'"
     said = run(guest, disk(profile, **changes), f"{CHURN} --do_verify=1 2>&1 | grep -c 'err= 0'", check)
     assert said == ["1", "1"]
 
