@@ -45,6 +45,10 @@ local function cell(div)
   local function own(identifier)
     return identifier ~= "" and appendix:lower() .. "-" .. identifier or ""
   end
+  local function again(element)
+    if numbers[element.identifier] then element.identifier = own(element.identifier) end
+    return element
+  end
   return blocks:walk({
     Header = function(header)
       header.identifier = own(header.identifier)
@@ -52,11 +56,9 @@ local function cell(div)
       header.level = header.level + 1
       return header
     end,
-    -- The body shows some tables of an appendix too: the first of a name is the one that links mean.
-    Table = function(element)
-      if numbers[element.identifier] then element.identifier = own(element.identifier) end
-      return element
-    end,
+    -- The body shows some tables and figures of an appendix too: the first of a name is the one that links mean.
+    Table = again,
+    Figure = again,
   })
 end
 

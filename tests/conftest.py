@@ -45,6 +45,7 @@ def copy_checkout(target: Path) -> Path:
         "envs",
         "profiles",
         "report",
+        "data/published",
     ):
         source = ROOT / name
         if source.is_file():

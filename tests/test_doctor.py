@@ -8,6 +8,7 @@ from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 
 BASE = {
+    "raw": False,
     "title": "Example",
     "home": "https://example.org/",
     "role": "contender",
@@ -40,7 +41,8 @@ KINDS = {
     "stack": {"single": LAYER, "own": LAYER | {"filesystem": "tooled", "title": "Own"}},
     "device": {"modelled": {"completion_ns": 1}, "ram": {"completion_ns": 0}},
     "workload": {
-        "work": {"packages": [], "tools": [], "phases": [], "populate": ["create"], "scales": {"smoke": SMOKE}}
+        "work": {"packages": [], "tools": [], "phases": [], "populate": ["create"], "raw": False}
+        | {"scales": {"smoke": SMOKE}}
     },
 }
 

@@ -220,7 +220,7 @@ def test_fio_percentiles_and_units_of_both_versions(load):
 
 def test_fio_samples():
     read, write = fio.samples((FIXTURES / "fio.json").read_text())
-    # One request at a time: the sum of the latencies, in ns. With several at a time, or a flush: the runtime, in whole ms.
+    # One request at a time: the sum of the latencies, in ns. Several at a time, or a flush: the runtime, in whole ms.
     assert read == {"name": "read", "start_ns": 0, "wall_ns": 2100500, "items": 1000, "bytes": 8192000, "client": 0}
     assert (write["name"], write["bytes"]) == ("write", 16384000)
     data = json.loads((FIXTURES / "fio.json").read_text())

@@ -61,6 +61,7 @@ uint64_t permute(uint64_t seed, uint64_t n, uint64_t i);              /* bijecti
 /* ---- operations -------------------------------------------------------------------------------------------- */
 struct outcome {
     uint64_t items, bytes, mismatches, digest;
+    uint64_t missing, cut_short, extra; /* mismatches: no such file, only the beginning of one, a file too many */
     int error; /* errno, 0 = all done */
     char where[PATH_BYTES];
 };
@@ -103,6 +104,7 @@ int record_sweep(int argc, char **argv);
 int read_while_write(int argc, char **argv);
 int age(int argc, char **argv);
 int look_alike(int argc, char **argv);
+int promise(int argc, char **argv);
 int wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));      /* says the sentence, returns 2 */
 int broken(const char *format, ...) __attribute__((format(printf, 1, 2)));     /* says the sentence, returns 1 */
 bool parse_number(const char *text, uint64_t *value);                         /* 12, 4K, 16M, 1G (1024 each) */

@@ -22,7 +22,9 @@ FOLDERS = {
     "device": "workflow/devices",
     "workload": "workflow/workloads",
     "study": "config/studies",
+    "published": "data/published",
 }
+KINDS = {"device": "device profile", "filesystem": "file system", "published": "set of published numbers"}
 
 
 @cache
@@ -152,7 +154,7 @@ class Catalog:
             return self._known[kind, name]
         paths = self.paths(kind)
         if name not in paths:
-            raise unknown({"device": "device profile", "filesystem": "file system"}.get(kind, kind), name, paths)
+            raise unknown(KINDS.get(kind, kind), name, paths)
         return self._known.setdefault((kind, name), read_yaml(paths[name], kind))
 
     def add(self, kind: str, name: str, data: dict) -> None:

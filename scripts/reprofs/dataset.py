@@ -28,6 +28,8 @@ from .errors import UserError
 from .importers import fio
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
+RECOVERY = ": recovery"  # after the name of a phase: the mount after its power cut
+PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]
 
 # Columns that every table begins with: which trial a row belongs to.
@@ -119,6 +121,17 @@ cold_proved          | bool    |       | Whether device reads prove cold caches;
 cold_method          | string  |       | How the caches were made cold; empty for a warm phase
 cold_read_bytes      | int64   | bytes | Bytes read from the device, the proof
 cold_why             | string  |       | Why that is a proof, or why there is none
+crash_cut_ns         | int64   | ns    | Power cut after the start of the phase; wall_ns ends there. Empty without a cut
+crash_lost_bytes     | int64   | bytes | Taken by the devices and lost, with what was written in vain after the cut
+crash_recovery_ns    | int64   | ns    | Time of the mount after it, with what the file system wants done before
+crash_written        | int64   |       | Files looked for afterwards: those the phase had written, or had to change
+crash_promised       | int64   |       | Those of them whose fsync had returned before the cut
+crash_broken         | int64   |       | Those of the promised ones that were not whole
+crash_kept           | int64   |       | Files looked for that were whole and right
+crash_short          | int64   |       | Files of which only a right beginning was left
+crash_wrong          | int64   |       | Files with other content than was written, such as zeros
+crash_missing        | int64   |       | Files that were not there
+crash_extra          | int64   |       | Files there that were not looked for, such as one that was being written
 latency_count        | int64   |       | Single operations in the latency histogram; empty for exec
 latency_sum_ns       | int64   | ns    | Sum of their latencies
 latency_min_ns       | int64   | ns    | Shortest operation
@@ -213,7 +226,8 @@ def build(plan: Path, raw: Path, output: Path) -> None:
                     tables["latency"] += _latency_rows(identity, phase)
             parts = declared.get(key, {}).get("samples", {})
             for part in _parts(own, parts) if parts else [_mean(phases)]:
-                tables["phases"].append(_phase_row(identity, position, {**phases[0], **part}))
+                crash = _crash(record, phases)
+                tables["phases"].append(_phase_row(identity, position, {**phases[0], **part}) | crash)
                 position += 1
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -315,6 +329,8 @@ class Study:
 
     def title(self, workload: str, phase: str, cache: str) -> str:
         """Words for a phase; with its cache state where that is cold or the workload has the phase in both states."""
+        if phase.endswith(RECOVERY):
+            return f"Mount after the power cut in {phase.removesuffix(RECOVERY)}"
         phases = [
             {"name": name, "title": title, "cache": entry.get("cache")}
             for entry in self.plan["workloads"].get(workload, {}).get("phases", [])
@@ -464,6 +480,28 @@ def _samples(phase: dict, declared: dict, run: int | None) -> list[dict]:
     return [dict.fromkeys(optional) | sample for sample in found]
 
 
+def _crash(record: dict, phases: list[dict]) -> dict:
+    """Columns that say what became of the power cuts of a phase, one a run: mean times, sums of all that is counted.
+
+    What was left is told by the engine, or by the phase's own check (engine promise --verify) of each client.
+    """
+    cuts = [phase["crash"] for phase in phases if "crash" in phase]
+    if not cuts:
+        return {}
+    name = phases[0]["name"]
+    after = [phase["wall_ns"] for phase in _phases(record) if phase["name"] == name + RECOVERY]
+    checks = [c for c in record["measurement"].get("commands", []) if c["stage"] == f"check {name}"]
+    found = [json.loads(told[1]) for c in checks if (told := PROMISES.search(c["output"]))]
+    found += [cut["survivors"] for cut in cuts if "survivors" in cut]
+    counted = ("written", "promised", "broken", "kept", "short", "wrong", "missing", "extra")
+    return {
+        "crash_cut_ns": round(sum(cut["cut_ns"] for cut in cuts) / len(cuts)),
+        "crash_lost_bytes": sum(cut.get("lost_bytes", 0) for cut in cuts),
+        "crash_recovery_ns": round(sum(after) / len(after)) if after else None,
+        **{f"crash_{key}": sum(one.get(key, 0) for one in found) if found else None for key in counted},
+    }
+
+
 def _clients(phase: dict, samples: list[dict]) -> list[dict]:
     """What each of several clients did in a phase, or in each part of it that has samples."""
     rows = [{"client": number} | client for number, client in enumerate(phase.get("clients", []))]
@@ -605,6 +643,8 @@ def _devices(devices: list[dict]) -> str:
     alike: dict[str, list[str]] = {}
     for device in devices:
         parts = [f"{device['size_bytes'] / 2**20:g} MiB"]
+        if "model" in device:
+            parts.append(f"modelled, {device['model']}")
         if device.get("completion_ns"):
             parts.append(f"{device['completion_ns'] / 1000:g} µs a request")
         if "bandwidth_mb_s" in device:

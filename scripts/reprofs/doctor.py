@@ -133,8 +133,12 @@ def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
     if reason:
         return reason
     workloads = {workload: catalog.get("workload", workload) for workload in catalog.paths("workload")}
-    # One that a stack with a fault can have too, and that asks for nothing else.
-    workload = next(key for key, data in workloads.items() if data["populate"] and not data["packages"])
+    # One that a stack with a fault can have too, and that asks for nothing else; of the device itself if that is meant.
+    workload = next(
+        key
+        for key, data in workloads.items()
+        if data["raw"] == filesystem["raw"] and (data["raw"] or (data["populate"] and not data["packages"]))
+    )
     cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem["variants"])), "stack": stack}
     cell |= {"profile": lab.profile, "workload": workload, "scale": "smoke"}
     try:

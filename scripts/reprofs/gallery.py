@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from . import figures, sections, stats, tables, words
+from . import figures, published, sections, stats, tables, words
 from .dataset import Results, Study
 from .words import Item
 
@@ -35,7 +35,7 @@ def catalogue(study: Study, results: Results) -> list[Item]:
         items += _stacks(study, results, place)
         items += _disks(study, results, place)
     items += [_agreement(study, results, pair) for pair in tables.lab_pairs(results)]
-    return items
+    return items + published.items(study)
 
 
 def label_order(results: Results, setting: tuple) -> list[str]:

@@ -530,6 +530,11 @@ def threats(study: Study, results: Results) -> Prose:
             "The devices are models with a fixed completion time and bandwidth: no seeks, no wear, no cache of their"
             " own."
         )
+    if ok["devices"].str.contains("modelled").any():
+        lines.append(
+            "Modelled disks do what their figures and equations say (METHODOLOGY.md, Modelled disks). That does not"
+            " make them the products whose figures they have: no defects, no wear, no choices of a firmware."
+        )
     lines += _stack_threats(study)
     rounds = ok.groupby([*stats.SETTING, "label", "workload", "scale"]).size()
     if len(rounds) and rounds.min() < stats.ENOUGH:

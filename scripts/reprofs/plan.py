@@ -58,6 +58,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     chosen = {w: workloads.resolve(w, catalog) for w in used("workload")}
     devices = {d: catalog.get("device", d) for d in used("profile")}
     stacks = {s: resolve(s, catalog) for s in used("stack")}
+    published = {"published": catalog.get("published", study["published"])} if "published" in study else {}
     trials = []
     for number in range(1, study["rounds"] + 1):
         block = list(cells)
@@ -96,6 +97,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             }
             for name, stack in stacks.items()
         },
+        **published,
     }
 
 

@@ -14,8 +14,9 @@ from .errors import UserError
 
 PARTS = Path(__file__).parents[2] / "report"
 BODY = "05-report.ipynb"
-APPENDICES = {"A": "01-quality.ipynb", "B": "02-statistics.ipynb"}
-AGREEMENT = {"C": "06-agreement.ipynb"}  # of studies with several labs
+APPENDICES = ["01-quality.ipynb", "02-statistics.ipynb"]
+PUBLISHED = "04-published.ipynb"  # of studies that are set beside published numbers
+AGREEMENT = "06-agreement.ipynb"  # of studies with several labs
 
 
 def metadata(study: dataset.Study) -> dict[str, str]:
@@ -45,7 +46,12 @@ def render(executed: Path, output: Path, study: Path) -> None:
     executed, output = Path(executed), Path(output)
     tables = dataset.load(Path(study).parent)
     about = metadata(tables)
-    parts = {"": BODY, **APPENDICES, **(AGREEMENT if tables.trials["lab"].nunique() > 1 else {})}
+    appendices = [
+        *APPENDICES,
+        *([PUBLISHED] if "published" in tables.plan else []),
+        *([AGREEMENT] if tables.trials["lab"].nunique() > 1 else []),
+    ]
+    parts = {"": BODY} | dict(zip("ABCD", appendices, strict=False))
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "notebooks"
         work.mkdir()

@@ -5,7 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from . import curves, series, stats, tables, words
+from . import characterisation, curves, series, stats, tables, words
 from .dataset import Study
 from .words import Item
 
@@ -55,7 +55,7 @@ def items(study: Study, setting: tuple, workload: tuple) -> list[Item]:
             alt = "Heat maps of rates, a panel an operation; samples.parquet has the numbers."
             bare = own.assign(name=own["name"].str.replace(f"{phase}-", ""))
             found.append(("sweep", phase, caption, alt, partial(curves.surface, bare, memory)))
-    return [
+    return characterisation.items(study, setting, workload) + [
         Item("series", tables.slug(kind, phase, *setting, *workload), setting, workload, caption, alt, draw)
         for kind, phase, caption, alt, draw in found
     ]
@@ -109,7 +109,7 @@ def scaling(study: Study, setting: tuple) -> list[words.Table]:
 def show(study: Study, setting: tuple, workload: tuple) -> list:
     """Tables and sentences beside the figures of `items`."""
     samples, clients = _of(study.samples, setting, workload), _of(study.clients, setting, workload)
-    found: list = []
+    found: list = characterisation.show(study, setting, workload)
     if len(clients):
         found.append(_clients(study, clients, setting, workload))
     for phase, own in samples.groupby("phase", sort=False):
@@ -120,6 +120,9 @@ def show(study: Study, setting: tuple, workload: tuple) -> list:
             found.append(_windows(own, setting, workload, phase))
         if own["record_bytes"].nunique() > 1 and memory_bytes(study):
             found += [words.Prose(line) for line in series.memory_warnings(own, memory_bytes(study))]
+    cuts = tables.select(study.phases, KEYS, (*setting, *workload)).dropna(subset="crash_cut_ns")
+    if len(cuts):
+        found.append(_crashes(study, cuts, setting, workload))
     if study.plan["workloads"].get(workload[0], {}).get("fill"):
         found.append(_ageing(study, setting, workload))
     return found + _drift(study, samples, setting, workload)
@@ -251,6 +254,33 @@ def _ageing(study: Study, setting: tuple, workload: tuple) -> words.Table:
         " them in their file (Smith and Seltzer, 1997); a dash means that the file system does not tell (FIEMAP)."
     )
     return words.Table(f"tbl-{tables.slug('ageing', *setting, *workload)}", caption, rows, left=["File system"])
+
+
+def _crashes(study: Study, cuts: pd.DataFrame, setting: tuple, workload: tuple) -> words.Table:
+    """Also of trials that failed: a broken promise makes a trial fail."""
+    rows = []
+    for (phase, cache, label), own in cuts.groupby(["phase", "cache", "label"], sort=False):
+        row = {
+            "Phase": study.title(workload[0], phase, cache),
+            "File system": label,
+            "Cuts": len(own),
+            "Cut after": words.time(own["crash_cut_ns"].mean(), 3),
+            "Lost": words.size(own["crash_lost_bytes"].mean()),
+            "Recovery": words.time(own["crash_recovery_ns"].mean(), 3),
+        }
+        told = own.dropna(subset="crash_written")
+        for key in ("promised", "broken", "written", "kept", "short", "wrong", "missing"):
+            title = {"written": "files", "kept": "whole", "short": "cut short"}.get(key, key).capitalize()
+            row[title] = f"{told[f'crash_{key}'].sum():,}" if len(told) else words.DASH
+        rows.append(row)
+    caption = (
+        f"Power cuts of {workload[0]} ({tables.setting_name(setting)}). Lost: what the devices had taken and not"
+        " brought to their media, with what was written in vain after the cut. Recovery: the mount afterwards. Files"
+        " are those looked for after it, summed over rounds: promised ones had been flushed with success before the"
+        " cut, and none of them may be broken; of the others nothing was promised."
+    )
+    left = ["Phase", "File system"]
+    return words.Table(f"tbl-{tables.slug('crashes', *setting, *workload)}", caption, rows, left=left)
 
 
 def _drift(study: Study, samples: pd.DataFrame, setting: tuple, workload: tuple) -> list[words.Table]:

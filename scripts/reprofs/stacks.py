@@ -153,10 +153,10 @@ def _check_count(spec: str, name: str, descriptor: dict, count: int, lowest: boo
 class Commands:
     """The commands of a stack on given disks; every list is in the order of execution.
 
-    packages, modules: what they need; build, fault, teardown: commands (lists of words); readback, faulted: (command,
-    expressions that its output must match), before and after the fault; resync: files that say idle once the
-    redundancy is complete; rebuild: the same for a spare, or empty; cold: makes the layers forget what they keep in
-    memory; devices, layout: for the file system.
+    packages, modules: what they need; build, fault, teardown: commands (lists of words); stop, assemble: take it down
+    and bring it back from what the disks hold; readback, faulted: (command, expressions that its output must match),
+    before and after the fault; resync: files that say idle once the redundancy is complete; rebuild: the same for a
+    spare, or empty; cold: makes the layers forget what they keep in memory; devices, layout: for the file system.
     """
 
     devices: list[str]
@@ -170,6 +170,8 @@ class Commands:
     fault: list[list[str]] = field(default_factory=list)
     faulted: list[tuple[list[str], list[str]]] = field(default_factory=list)
     rebuild: str = ""
+    stop: list[list[str]] = field(default_factory=list)
+    assemble: list[list[str]] = field(default_factory=list)
     teardown: list[list[str]] = field(default_factory=list)
 
 
@@ -197,7 +199,10 @@ def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str
         made.cold += lines(descriptor["cold"])
         if fault:
             made.fault, made.rebuild = lines(fault["run"]), fault["rebuild"]
-        made.teardown = lines(descriptor["teardown"]) + made.teardown
+        stop = lines(descriptor["stop"])
+        made.stop = stop + made.stop
+        made.assemble += lines(descriptor["assemble"])
+        made.teardown = stop + lines(descriptor["teardown"]) + made.teardown
         made.layout = " ".join(shlex.join(words) for words in lines([descriptor["layout"]]) if words)
         made.devices = [path for template in descriptor["devices"] for path in expand(template, values, where)]
     return made

@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,9 @@ AGE_LIMIT_S = 86400
 PARSED_BYTES = 65536  # of an output whose samples are read later
 RESYNC_LIMIT_S = 86400  # of the lab's clock
 COLD_METHOD = "unmounted, caches dropped, mounted again"
+RECOVERY = ": recovery"  # after the name of a phase: the mount after its power cut
+RECOVERY_METHOD = "power cut, caches dropped, mounted"
+CHANGES = ("create", "rename", "remove")  # after a power cut in one of these the tree is what is left of it
 PROVED_SHARE = 0.1  # of the content read in a cold phase, from the device; compression may make it less than all
 
 
@@ -65,6 +69,10 @@ def check_cell(trial: dict, catalog: Catalog) -> None:
     workloads.check(trial["workload"], workload, trial["scale"])
     if workload["clients"] > 1 and not lab.provisions:
         raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
+    if workload["raw"] and not filesystem["raw"]:
+        raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
+    if filesystem["raw"] and not workload["raw"]:
+        raise UserError(f"{name} is none and keeps no files: choose a workload of the device itself, such as device.")
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
         raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
     if stack.state != "healthy" and not workload["populate"]:
@@ -84,6 +92,29 @@ def check_cell(trial: dict, catalog: Catalog) -> None:
         raise UserError(
             f"{name} has no block devices in lab {trial['lab']}: its stack can only be single, not {stack.name}."
         )
+    crash = next((phase["name"] for phase in workload["phases"] if "crash" in phase), None)
+    if crash:
+        _check_crash(f"workload {trial['workload']} cuts the power in phase {crash}", trial, catalog)
+
+
+def _check_crash(what: str, trial: dict, catalog: Catalog) -> None:
+    """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
+    stack = resolve(trial["stack"], catalog)
+    if trial["lab"] != "exact":
+        raise UserError(f"{what}, which only the lab exact can, not {trial['lab']}.")
+    if catalog.get("device", trial["profile"])["backing"] != "model":
+        raise UserError(
+            f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "
+            "such as hdd-7200."
+        )
+    if not catalog.get("filesystem", trial["filesystem"])["device"]:
+        raise UserError(f"{what}, but file system {trial['filesystem']} has no device that could lose it.")
+    for layer in stack.layers:
+        if layer.descriptor["build"] and not layer.descriptor["assemble"]:
+            raise UserError(
+                f"{what}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
+                "back afterwards: choose another stack or add it."
+            )
 
 
 def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
@@ -122,6 +153,9 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         "layout": plan.layout if plan else "",
         **({"device": plan.devices[0], "devices": " ".join(plan.devices)} if plan else {}),
     }
+    # What a file system wants to be done after a power cut belongs to its recovery.
+    recovery = [expand(line, values, where) for line in (*filesystem["recover"], *filesystem["mount"])]
+    supply = [("power", f"/sys/block/{Path(path).name}/supply") for path in paths]
     syncs = [("sync", path) for path in (MOUNTPOINT, *(fill(path, values, where) for path in filesystem["sync"]))]
     if filesystem.get("module"):
         job.command("module", ["modprobe", filesystem["module"]])
@@ -133,6 +167,9 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     def mount() -> None:
         for line in filesystem["mount"]:
             job.command("mount", expand(line, values, where))
+        mounted()
+
+    def mounted() -> None:
         kind = variant.get("type", filesystem.get("type"))
         options = [("type", kind)] if kind else []
         options += [] if lab.provisions else [("within", 1)]
@@ -170,6 +207,22 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         cold()
         job.step("verify", ("name", name), ("root", f"{WORK}/{folder}"))
 
+    def recover(name: str, run: int) -> None:
+        """After a power cut: what was not on the media is gone; the file system is mounted again, which is timed."""
+        unmount()
+        for words in plan.stop:
+            job.command("stop", words)
+        job.step("restore", *supply)
+        for words in plan.assemble:
+            job.command("assemble", words)
+        job.step("drop")
+        words = recovery[0] if len(recovery) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, recovery))]
+        common = [("name", name + RECOVERY), ("cache", "cold"), *syncs]
+        common += [("run", run)] if runs > 1 else []
+        job.step("phase", *common, *execute(words, 1, SETUP_LIMIT_S, "/"))
+        mounted()
+        readback(plan.readback)
+
     def command(text: str, run: int) -> list[str]:
         return workloads.words(text, workload, trial["scale"], seed, f"workload {trial['workload']}", run)
 
@@ -187,19 +240,31 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
             job.step("phase", *common, *several, *execute(command(entry["run"], 1), 1, entry.get("limit_s", 3600)))
 
     def phase_step(phase: dict, run: int) -> None:
+        nonlocal tree_there
+        operation, crash = phase.get("operation"), phase.get("crash")
         if phase["cache"] == "cold":
             cold()
         common = [("name", phase["name"]), ("cache", phase["cache"]), *syncs, *several]
+        common += supply if crash is not None else []
+        common += [("cut_ms", crash["after_ms"])] if crash else []
         common += [("run", run)] if runs > 1 else []
         if "run" in phase:
             common += [("tail", PARSED_BYTES)] if "parse" in phase else []
             items = 1 if phase["items"] == "one" else scale[phase["items"]]
             job.step("phase", *common, *execute(command(phase["run"], run), items, phase["limit_s"]))
         else:
-            job.step("phase", *common, ("operation", phase["operation"]), ("order", phase["order"]))
-        copy = "tree" if phase.get("operation") in ("create", "rename") else phase.get("copies_to")
-        if copy:
+            job.step("phase", *common, ("operation", operation), ("order", phase["order"]))
+        copy = "tree" if operation in ("create", "rename") else phase.get("copies_to")
+        if crash is not None:
+            recover(phase["name"], run)
+            if operation in CHANGES:
+                job.step("verify", ("name", phase["name"]), ("root", f"{WORK}/tree"), ("count", 1))
+            elif tree_there:
+                verify(f"{phase['name']}: tree", "tree")
+        elif copy:
             verify(f"{phase['name']}: {copy}", copy)
+        if operation in CHANGES:
+            tree_there = crash is None and operation != "remove"
         if "check" in phase:
             cold()
             for number, folder in enumerate(folders):
@@ -216,7 +281,9 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     tree = {key: scale[key] for key in workloads.TREE if key in scale}
     if len(tree) == len(workloads.TREE):
         job.step("tree", ("root", f"{WORK}/tree"), ("seed", trial["seed"]), *several, *tree.items())
-    for tool in workload["tools"] if lab.provisions else []:
+    crashes = any("crash" in phase for phase in workload["phases"])
+    tools = workload["tools"] + [words[0] for words in recovery if crashes]
+    for tool in dict.fromkeys(tools) if lab.provisions else []:
         job.step("pin", ("tool", tool))
     job.step("settle")
     if workload["fill"]:
@@ -235,6 +302,7 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         if plan.rebuild:
             job.step("watch", ("path", plan.rebuild))
         readback(plan.faulted)
+    tree_there = "create" in workload["populate"]
     for run in range(1, runs + 1):
         for phase in workload["phases"]:
             phase_step(phase, run)
@@ -252,15 +320,10 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         job.command("teardown", words, ("if_mounted", words[-1] if words[0] == "umount" else MOUNTPOINT))
     for words in plan.teardown if plan else []:
         job.command("teardown", words)
-    devices = [
-        {
-            "name": Path(path).name,
-            "size_bytes": size << 20,
-            "completion_ns": profile["completion_ns"],
-            "bandwidth_mb_s": profile["bandwidth_mb_s"],
-        }
-        for path in paths
-    ]
+    behaviour = {key: profile[key] for key in ("completion_ns", "bandwidth_mb_s")}
+    if profile["backing"] == "model":
+        behaviour = {"model": profile["disk"]["kind"]}
+    devices = [{"name": Path(path).name, "size_bytes": size << 20, **behaviour} for path in paths]
     return job.text(), devices
 
 
@@ -269,10 +332,10 @@ def _devices(trial: dict, catalog: Catalog):
     filesystem, lab = catalog.get("filesystem", trial["filesystem"]), labs.get_lab(trial["lab"])
     stack, profile = resolve(trial["stack"], catalog), catalog.get("device", trial["profile"])
     scale = workloads.resolve(trial["workload"], catalog)["scales"][trial["scale"]]
-    size = stack.disk_mib(scale["device_mib"])
+    size = profile.get("size_mib") or stack.disk_mib(scale["device_mib"])
     if not (filesystem["device"] and lab.provisions):
         return stack, size, [], None
-    paths = [lab.device_path(i) for i in range(stack.disks)]
+    paths = [lab.device_path(i, profile) for i in range(stack.disks)]
     return stack, size, paths, commands(stack, paths, lab.disks_zeroed(profile), MOUNTPOINT)
 
 
@@ -302,11 +365,13 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
 
 def _tools(filesystem: dict, workload: dict, plan) -> list[str]:
     """The programs a trial runs: the first word of each of its commands."""
-    templates = [line for key in ("make", "mount", "inspect", "unmount", "check") for line in filesystem[key]]
+    templates = [
+        line for key in ("make", "mount", "inspect", "unmount", "recover", "check") for line in filesystem[key]
+    ]
     templates += [text for _, text in workloads.commands(workload)]
     tools = [template.split()[0] for template in templates] + workload["tools"]
     if plan:
-        tools += [words[0] for words in (*plan.build, *plan.cold, *plan.fault, *plan.teardown)]
+        tools += [words[0] for words in (*plan.build, *plan.cold, *plan.fault, *plan.assemble, *plan.teardown)]
         tools += [words[0] for words, _ in (*plan.readback, *plan.faulted)]
     return sorted(set(tools) - {"engine"})
 
@@ -328,6 +393,9 @@ def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool
         elif kind == "mounted" and "mounted" not in result:
             options = [o for key in ("mount_options", "super_options") for o in event.pop(key).split(",")]
             result["mounted"] = {**event, "options": list(dict.fromkeys(options))}
+        elif kind in ("restored", "survivors"):
+            crash = next(phase["crash"] for phase in reversed(result["phases"]) if "crash" in phase)
+            crash |= event if kind == "restored" else {"survivors": event}
         elif kind in lists:
             result.setdefault(lists[kind], []).append(event)
     for phase in (*result["phases"], *result.get("preparation", [])):
@@ -341,12 +409,13 @@ def _cold(phase: dict, clean: bool) -> dict:
         return {"method": "pages of the files dropped (posix_fadvise)", "read_bytes": 0, "proved": None, "why": why}
     if phase["device"] is None:
         return {"method": "caches dropped", "read_bytes": 0, "proved": None, "why": "no device: nothing can be cold"}
+    method = RECOVERY_METHOD if phase["name"].endswith(RECOVERY) else COLD_METHOD
     if "rebuilding" in phase:
         why = "the reads of the rebuild cannot be told from those of the phase"
-        return {"method": COLD_METHOD, "read_bytes": phase["device"]["read_bytes"], "proved": None, "why": why}
+        return {"method": method, "read_bytes": phase["device"]["read_bytes"], "proved": None, "why": why}
     read, content = phase["device"]["read_bytes"], phase["bytes"] if phase["operation"] == "read" else 0
     share = f"{read} bytes came from the device" + (f" for {content} bytes of content" if content else "")
-    return {"method": COLD_METHOD, "read_bytes": read, "proved": read > PROVED_SHARE * content, "why": share}
+    return {"method": method, "read_bytes": read, "proved": read > PROVED_SHARE * content, "why": share}
 
 
 def parse_events(output: bytes) -> list[dict]:

@@ -155,9 +155,9 @@ class Picture:
 class Item:
     """One figure.
 
-    `kind` is heatmap, ranks, intervals, latencies, series, scaling, stacks, disks or agreement; `setting` is (lab,
-    stack, profile), for stacks and disks (lab, profile), for agreement (lab, lab, stack, profile); `workload` is (name,
-    scale), None if it is of all.
+    `kind` is heatmap, ranks, intervals, latencies, series, scaling, stacks, disks, agreement, published or beside;
+    `setting` is (lab, stack, profile), for stacks, disks, published and beside (lab, profile), for agreement (lab, lab,
+    stack, profile); `workload` is (name, scale), None if it is of all.
     """
 
     kind: str

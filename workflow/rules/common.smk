@@ -89,9 +89,11 @@ def files(*patterns):
 ANALYSIS = files(
     *(
         f"scripts/reprofs/{name}.py"
-        for name in "dataset stats tables figures gallery narrative words series curves sections importers/fio".split()
+        for name in "dataset stats tables figures gallery narrative words series curves sections published importers/fio".split()
     )
 )
+if "published" in PLAN:  # the numbers that the study is set beside
+    ANALYSIS += files(f"data/published/{PLAN['study']['published']}.*")
 
 
 def papermill(wildcards):

@@ -60,6 +60,26 @@ rule figures:
         "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
 
 
+rule published:
+    input:
+        notebook="notebooks/04-published.ipynb",
+        tables="data/tables/{study}",
+        figures="report/{study}/figures",
+        code=ANALYSIS,
+    output:
+        "report/{study}/notebooks/04-published.ipynb",
+    log:
+        "logs/{study}/04-published.ipynb",
+    conda:
+        "../../envs/python.yaml"
+    resources:
+        kernel_slot=1,
+    params:
+        papermill=papermill,
+    shell:
+        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+
+
 rule agreement:
     input:
         notebook="notebooks/06-agreement.ipynb",

@@ -4,6 +4,11 @@ rule report:
         quality="report/{study}/notebooks/01-quality.ipynb",
         statistics="report/{study}/notebooks/02-statistics.ipynb",
         narrative="report/{study}/notebooks/05-report.ipynb",
+        published=(
+            ["report/{study}/notebooks/04-published.ipynb"]
+            if "published" in PLAN
+            else []
+        ),
         agreement=(
             ["report/{study}/notebooks/06-agreement.ipynb"]
             if len({trial["lab"] for trial in TRIALS.values()}) > 1

@@ -14,9 +14,10 @@ def samples(text: str) -> list[dict]:
     """What a run of fio measured, as samples: one for each job and direction that did something.
 
     Keys: name (`read`, `write`, `trim`; of several jobs with different names `JOB-read`), start_ns (after the first
-    job's start; 0 where fio does not tell), wall_ns (the time spent in the calls, which is the sum of the latencies, when
-    requests come one at a time and nothing is flushed; else fio's runtime, a whole number of ms), items (requests), bytes, client (number of the job among those of one name). Raises ValueError
-    with a sentence that names the line when the text is no JSON of fio or a job has an error.
+    job's start; 0 where fio does not tell), wall_ns (when requests come one at a time and nothing is flushed, the time
+    spent in the calls, which is the sum of the latencies; else fio's runtime, a whole number of ms), items (requests),
+    bytes, client (number of the job among those of one name). Raises ValueError with a sentence that names the line
+    when the text is no JSON of fio or a job has an error.
     """
     source = Source.of("fio's output", text)
     try:

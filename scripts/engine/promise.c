@@ -1,0 +1,152 @@
+/* engine promise: files that a program was told are safe. They are written one after another, each flushed (the file, and the
+ * folder that has its name); only then its number goes into a log outside of the file system. After a power cut every file in
+ * the log must be there, whole and right: that is what fsync promises.
+ * --no-sync, with --pause-ms between the files, logs without flushing: files that nobody promised. With --count what is left of them is counted, not judged. */
+#define _GNU_SOURCE
+#include "stream.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RECORD = 1 << 20 };
+struct promise {
+    uint64_t files, bytes, seed, pause_ms;
+    bool no_sync, verify, count, check;
+    const char *log, *folder;
+};
+
+static int arguments(int argc, char **argv, struct promise *p) {
+    const struct stream_option known[] = {
+        {"--files", STREAM_NUMBER, &p->files}, {"--bytes", STREAM_NUMBER, &p->bytes}, {"--seed", STREAM_NUMBER, &p->seed},
+        {"--pause-ms", STREAM_NUMBER, &p->pause_ms},
+        {"--no-sync", STREAM_FLAG, &p->no_sync}, {"--verify", STREAM_FLAG, &p->verify}, {"--count", STREAM_FLAG, &p->count},
+        {"--check", STREAM_FLAG, &p->check},
+    };
+    int options = argc > 3 ? argc - 2 : 1;
+    if (argc < 3 || *argv[argc - 2] == '-' || *argv[argc - 1] == '-')
+        return wrong("promise: the last two arguments must be the log and the folder");
+    p->log = argv[argc - 2], p->folder = argv[argc - 1];
+    int code = stream_arguments(options, argv, known, sizeof known / sizeof *known);
+    if (code) return code;
+    if (!p->files || !p->bytes) return wrong("promise: --files and --bytes, of one file, must be given and above zero");
+    if (p->bytes > INT64_MAX / p->files) return wrong("promise: --files times --bytes is too large");
+    if (p->pause_ms > 86400000) return wrong("promise: --pause-ms is at most a day, 86400000");
+    if (p->count && !p->verify) return wrong("promise: --count goes with --verify");
+    return 0;
+}
+
+static void name_file(uint64_t i, char *name, size_t room) { snprintf(name, room, "promise-%08llu", (unsigned long long)i); }
+
+/* One file. Returns 0 or errno. */
+static int write_file(const struct promise *p, int folder, uint64_t i, const char *name) {
+    uint64_t done;
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) return errno;
+    int error = stream_write(fd, stream_key(p->seed, i, 0), 0, p->bytes, RECORD, &done);
+    if (!error && !p->no_sync && fsync(fd)) error = errno;
+    if (close(fd) && !error) error = errno;
+    if (!error && !p->no_sync && fsync(folder)) error = errno;
+    return error;
+}
+
+/* The folder, made and flushed if it is new. Returns a descriptor, or -1 (errno). */
+static int make_folder(const char *path, bool flush) {
+    char parent[PATH_BYTES + 4];
+    if (mkdir(path, 0755) && errno != EEXIST) return -1;
+    snprintf(parent, sizeof parent, "%.*s/..", PATH_BYTES, path);
+    int above = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0 || (flush && fsync(above))) return -1;
+    close(above);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int promise_files(const struct promise *p) {
+    char name[32], line[32];
+    const char *cut = getenv("REPROFS_CUT_NS"); /* when the power goes: what is flushed later is in vain, and no promise */
+    uint64_t until = cut ? strtoull(cut, NULL, 10) : UINT64_MAX, begin = now_ns(), i = 0;
+    int log = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    if (log < 0) return stream_failed("promise", "make", p->log, errno);
+    int folder = make_folder(p->folder, !p->no_sync);
+    if (folder < 0) return stream_failed("promise", "make", p->folder, errno);
+    for (; i < p->files; i++) {
+        struct timespec pause = {(time_t)(p->pause_ms / 1000), (long)(p->pause_ms % 1000 * 1000000)};
+        if (i && p->pause_ms) nanosleep(&pause, NULL);
+        name_file(i, name, sizeof name);
+        uint64_t start = now_ns();
+        int error = write_file(p, folder, i, name);
+        uint64_t end = now_ns();
+        if (error) return stream_failed("promise", "write", name, error);
+        if (end >= until) break;
+        int n = snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
+        if (write(log, line, (size_t)n) != n) return stream_failed("promise", "write", p->log, errno);
+        sample_put(SAMPLE(.name = p->no_sync ? "write" : "promise", .start_ns = start - begin, .wall_ns = end - start, .items = 1,
+            .bytes = p->bytes, .iteration = (int64_t)i));
+    }
+    printf("%llu files %s before the cut or the end\n", (unsigned long long)i, p->no_sync ? "written, not flushed," : "promised");
+    return 0;
+}
+
+/* What became of a file: as it was written, only a beginning of it, anything else, nothing. */
+enum fate { WHOLE, SHORT, WRONG, MISSING, FATES };
+static enum fate fate_of(const struct promise *p, int folder, uint64_t i, const char *name) {
+    static uint8_t buffer[1 << 16];
+    uint64_t at = 0, key = stream_key(p->seed, i, 0);
+    ssize_t n;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return errno == ENOENT ? MISSING : WRONG;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0) {
+        if (at + (uint64_t)n > p->bytes || memcmp(buffer, stream_content(key, at, (size_t)n), (size_t)n)) break;
+        at += (uint64_t)n;
+    }
+    close(fd);
+    return n ? WRONG : at < p->bytes ? SHORT : WHOLE; /* n: content that differs, or that cannot be read */
+}
+
+static uint64_t names(int folder) {
+    uint64_t n = 0;
+    DIR *d = folder < 0 ? NULL : fdopendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    if (d) closedir(d);
+    return n;
+}
+
+static int verify(const struct promise *p) {
+    uint64_t written = 0, fate[FATES] = {0};
+    char name[32], worst[64] = "";
+    FILE *log = fopen(p->log, "re");
+    if (!log) return stream_failed("promise", "read", p->log, errno);
+    int folder = open(p->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* that it is gone shows in every file */
+    for (unsigned long long i; fscanf(log, "%llu", &i) == 1; written++) {
+        name_file(i, name, sizeof name);
+        enum fate f = folder < 0 ? MISSING : fate_of(p, folder, i, name);
+        fate[f]++;
+        static const char *const what[FATES] = {"", "cut short", "not what was written", "missing"};
+        if (f != WHOLE && !*worst) snprintf(worst, sizeof worst, "%s is %s", name, what[f]);
+    }
+    fclose(log);
+    uint64_t lost = written - fate[WHOLE], there = names(folder), known = written - fate[MISSING];
+    printf("{\"written\":%llu,\"promised\":%llu,\"kept\":%llu,\"broken\":%llu,\"short\":%llu,\"wrong\":%llu,\"missing\":%llu,\"extra\":%llu}\n",
+        (unsigned long long)written, (unsigned long long)(p->count ? 0 : written), (unsigned long long)fate[WHOLE],
+        (unsigned long long)(p->count ? 0 : lost), (unsigned long long)fate[SHORT], (unsigned long long)fate[WRONG],
+        (unsigned long long)fate[MISSING], (unsigned long long)(there > known ? there - known : 0));
+    fflush(stdout);
+    if (p->count || !lost) return 0;
+    return broken("promise: %llu of %llu promises are broken, the first: %s", (unsigned long long)lost, (unsigned long long)written, worst);
+}
+
+int promise(int argc, char **argv) {
+    struct promise p = {.seed = 1};
+    int code = arguments(argc, argv, &p);
+    if (code) return code;
+    if (p.check) {
+        printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)(p.files * p.bytes), (unsigned long long)p.files);
+        return 0;
+    }
+    if (!stream_open_pool(p.seed, RECORD)) return broken("promise: no memory for the content of files");
+    return p.verify ? verify(&p) : promise_files(&p);
+}

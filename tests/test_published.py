@@ -1,0 +1,444 @@
+"""A study beside published numbers: ranks, ratios, laws and sentences against worked examples; the files of data."""
+
+import itertools
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from reprofs import dataset, figures, published, report, tables
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.plan import make_plan
+from scipy.stats import spearmanr
+
+sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
+import run
+
+ROOT = Path(__file__).parents[1]
+RAW = ROOT.parent / "shared/published/datalad-test-fs"
+
+
+def study(name: str, seconds, skip=(), rounds: int = 3) -> dataset.Study:
+    """The study of that name as if it had run: `seconds` of (label, stack, phase, cache, size, round); None is no row.
+
+    `skip` are labels whose trials failed.
+    """
+    plan = make_plan(name, Catalog())
+    size = plan["published"]["size"]
+    rows = []
+    for trial in plan["trials"]:
+        label = trial["filesystem"] + (f"+{trial['variant']}" if trial["variant"] != "default" else "")
+        if trial["round"] > rounds:
+            continue
+        entry = plan["workloads"][trial["workload"]]
+        for position, phase in enumerate(entry["phases"]):
+            key = (label, trial["stack"], phase["name"], phase["cache"], entry["scale"][size], trial["round"])
+            time = seconds(*key)
+            if time is not None:
+                keys = ("lab", "stack", "profile", "workload", "scale", "round")
+                rows.append(
+                    {key: trial[key] for key in keys}
+                    | {"trial": trial["id"], "label": label, "role": "contender", "position": position}
+                    | {"status": "failed" if label in skip else "ok", "operation": "exec", "phase": phase["name"]}
+                    | {"cache": phase["cache"], "wall_ns": round(time * 1e9)}
+                    | {"user_ns": round(time * 0.2e9), "system_ns": round(time * 0.1e9)}
+                )
+    phases = pd.DataFrame(rows).convert_dtypes()
+    environment = {"values": {"lab.kernel": {"6.12.0": 1}}}
+    nothing = pd.DataFrame()
+    return dataset.Study(nothing, phases, nothing, nothing, nothing, plan, environment, {})
+
+
+DATALAD = published.load("datalad-2015")
+SMALL = DATALAD[DATALAD["size"] == 2000].set_index(["stack", "label", "phase", "cache"])["median_s"]
+
+
+def as_published(label, stack, phase, cache, size, number, factor=0.5, bend=1.0):
+    """The published time, half of it, a percent apart from round to round; Btrfs' compression has none."""
+    told = SMALL.get(
+        (stack, label.replace("btrfs+lzo", "btrfs+none").replace("btrfs+zlib", "btrfs+none"), phase, cache)
+    )
+    if told is None:
+        return 1.0
+    more = {"btrfs+lzo": 1.2, "btrfs+zlib": 1.3}.get(label, 1)
+    return factor * more * told**bend * (1 + 0.001 * number + 0.0001 * len(label))
+
+
+@pytest.fixture(scope="module")
+def same():
+    return study("datalad-2015", as_published)
+
+
+(PLACE,) = [("exact", "hdd-st4000nm0033", "git-annex", "laptop")]
+
+
+# ---- the files of data -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", Catalog().paths("published"))
+def test_every_file_is_whole_and_its_claims_have_numbers(name):
+    numbers, about = published.load(name), Catalog().get("published", name)
+    for claim in about["claims"]:
+        slow, fast = (
+            tables.select(numbers, published.KEY[1:], (*claim[side].split("/"), claim["phase"], claim["cache"]))
+            for side in ("slower", "faster")
+        )
+        small = slow.merge(fast, on="size").sort_values("size").iloc[0]
+        assert small["median_s_x"] > small["median_s_y"], claim["says"]
+    for entry in about["differs"]:
+        entry["here"].format(kernel="", sizes="", rounds="", lab="", profile="")
+
+
+def test_studies_name_published_numbers_that_meet_theirs():
+    studies = {name: Catalog().get("study", name).get("published") for name in Catalog().paths("study")}
+    for name in [name for name, told in studies.items() if told]:
+        assert published.places(study(name, lambda *_: 1.0)), name
+
+
+@pytest.mark.skipif(not RAW.is_dir(), reason="the raw files of the study are not on this machine")
+def test_medians_are_those_of_the_raw_files():
+    from reprofs.importers import Source, datalad
+
+    names = {"du": "du", "tar": "tar", "clone": "clone", "annex-get": "get", "annex-drop": "drop", "untar": "untar"}
+    for path in sorted(RAW.glob("simpleannex_*.json")):
+        result = datalad.read(Source(path.name, path))
+        own = DATALAD[(DATALAD["size"] == 2000) & (DATALAD["note"] == result.facts["configuration"])]
+        for (phase, cache), values in result.facts["series"].items():
+            told = own[(own["phase"] == names.get(phase)) & (own["cache"] == cache)]
+            for row in told.itertuples():
+                seconds = [value for _, value in values]
+                assert row.median_s == pytest.approx(np.median(seconds), rel=1e-3)
+                assert (row.q1_s, row.q3_s) == pytest.approx(tuple(np.quantile(seconds, [0.25, 0.75])), rel=1e-3)
+                assert row.n == len(seconds)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.drop(columns="note"), ["the columns are"]),
+        (lambda f: f.assign(median_s=[1.0, -2.0]), ["line 3", "median_s is -2.0", "above zero"]),
+        (lambda f: f.assign(n=["many", 3]), ["line 2", "n is many"]),
+        (lambda f: f.assign(phase="du"), ["line 3", "is there before"]),
+    ],
+)
+def test_mistakes_in_a_file_are_told_in_a_sentence(change, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    change(DATALAD[DATALAD["cache"] == "cold"].iloc[:2]).to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(UserError) as caught:
+        published.load("mine")
+    assert all(word in str(caught.value) for word in words), caught.value
+    with pytest.raises(UserError, match="cannot be read"):
+        published.load("none")
+
+
+def test_an_unknown_name_is_told_with_the_nearest(checkout, reprofs, says, edit_yaml):
+    edit_yaml(checkout / "config/studies/quick.yaml", lambda s: s.update(published="datalad-2016"))
+    says(reprofs("plan", "quick", cwd=checkout), "set of published numbers 'datalad-2016'", "did you mean datalad-2015")
+
+
+# ---- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_relabellings_of_three_by_hand():
+    # Ranks 1 2 3 against 1 2 3: rho over the six orders is 1, 0.5, 0.5, -0.5, -0.5, -1.
+    rho, null = published.relabelled([[1, 2, 3]], [[10, 20, 70]])
+    assert rho == pytest.approx([1.0])
+    assert sorted(np.round(null[:, 0], 9)) == [-1, -0.5, -0.5, 0.5, 0.5, 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rho_is_spearmans_and_p_the_share_of_permutations(seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, 5, (2, 6)).astype(float), rng.lognormal(0, 1, (2, 6))  # x has ties
+    rho, null = published.relabelled(x, y)
+    for i in range(2):
+        assert rho[i] == pytest.approx(spearmanr(x[i], y[i]).statistic)
+        brute = [spearmanr(x[i], list(order)).statistic for order in itertools.permutations(y[i])]
+        assert np.mean(np.array(brute) >= rho[i] - 1e-9) == pytest.approx(published._share(null[:, i], rho[i]))
+    assert null.shape == (720, 2)
+
+
+def test_values_without_order_correlate_with_nothing_and_many_configurations_are_drawn():
+    rho, null = published.relabelled([[3, 3, 3]], [[1, 2, 3]])
+    assert rho[0] == 0 and not null.any()
+    rho, null = published.relabelled([range(10)], [range(10)])
+    assert len(null) == published.DRAWN + 1
+    assert published._share(null[:, 0], rho[0]) == pytest.approx(1 / (published.DRAWN + 1))
+
+
+def test_the_joint_p_never_lies_below_the_single_one_and_holds_its_level():
+    rng = np.random.default_rng(3)
+    first = 0
+    for _ in range(100):
+        rho, null = published.relabelled(rng.normal(size=(5, 5)), rng.normal(size=(5, 5)))
+        joint = [published._share(null.max(axis=1), value) for value in rho]
+        single = [published._share(null[:, i], value) for i, value in enumerate(rho)]
+        assert all(a >= b for a, b in zip(joint, single, strict=True))
+        first += min(joint) < 0.05
+    assert first <= 12  # 5 % of 100, and what chance adds
+
+
+# ---- orders and ratios -----------------------------------------------------------------------------------------------
+
+
+def test_the_published_order_is_found_again(same):
+    assert published.places(same) == [PLACE] and not published.grown(same, PLACE)
+    table, together = published.orders(same, PLACE)
+    assert together["n"] == 6 and together["relabellings"] == 720 and not together["left_out"]
+    assert together["p"] == pytest.approx(1 / 720) and together["rho"] == pytest.approx(1, abs=0.02)
+    assert len(table) == 15 and set(table["verdict"]) == {"same"}
+    assert (table["reversed"] == 0).all() and (table["same"] == table["told"]).all()
+    assert table["ratio"].to_numpy() == pytest.approx(0.5, rel=0.01)
+    assert ((table["low"] < table["ratio"]) & (table["ratio"] < table["high"])).all()
+    assert set(table["kind"]) == {"BCa bootstrap of paired log ratios"}
+    text = str(published.summary(same, PLACE))
+    assert "0.14 % of the 720 ways" in text and "**Same order** (15 of 15)" in text
+    assert "Another order** (" not in text and "Undecided** (" not in text
+    assert str(published.sentences(same, PLACE)).count("same order.**") == 15
+
+
+def test_ratios_of_one_cell_by_hand(same):
+    cells = published.beside(same, PLACE).set_index(["stack", "label", "phase", "cache"])
+    row = cells.loc["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
+    told = SMALL["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
+    rounds = [0.5 * told * (1 + 0.001 * number + 0.0017) for number in (1, 2, 3)]
+    assert row["median_ns"] == pytest.approx(rounds[1] * 1e9)
+    assert row["ratio"] == pytest.approx(math.exp(np.mean(np.log(np.array(rounds) / told))))
+    assert row["their_ns"] == pytest.approx(told * 1e9) and row["their_n"] == 100
+    # Half the raw files are known: RAID-Z2's quartiles are, those of ext4 over LVM are not.
+    assert math.isnan(row["their_low_ns"])
+    assert not cells.loc["zfs-raidz2", "zfs+ashift12", "get", "cold"].isna().any()
+    assert not (cells.index.get_level_values("label") == "btrfs+lzo").any()
+
+
+def test_the_opposite_order_is_another_order():
+    opposite = study("datalad-2015", lambda *key: as_published(*key, bend=-1.0))
+    table, together = published.orders(opposite, PLACE)
+    assert set(table["verdict"]) == {"another"} and together["rho"] < -0.95 and together["p"] > 0.99
+    assert (table["same"] == 0).all()
+    assert "**Another order** (15 of 15)" in str(published.summary(opposite, PLACE))
+    assert "reversed (here " in str(published.sentences(opposite, PLACE))
+    assert set(published.claims(opposite, PLACE)["verdict"]) == {
+        "another",
+        "same",
+    }  # compression has an order of its own
+
+
+def test_one_round_confirms_no_pair_and_equal_times_decide_nothing():
+    one = study("datalad-2015", as_published, rounds=1)
+    table, _ = published.orders(one, PLACE)
+    assert (table["same"] == 0).all() and (table["reversed"] == 0).all()
+    assert published.beside(one, PLACE)["low"].isna().all()
+    assert set(published.claims(one, PLACE)["verdict"]) == {"undecided"}
+    flat = study("datalad-2015", lambda *_: 1.0)
+    table, together = published.orders(flat, PLACE)
+    assert set(table["verdict"]) == {"undecided"} and together["p"] == 1
+
+
+def test_few_configurations_decide_little_and_the_report_says_so():
+    three = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs"))
+    table, together = published.orders(three, PLACE)
+    assert together["names"] == ["btrfs+none", "ext4+no-lazy-init", "xfs"]
+    assert together["smallest"] == pytest.approx(1 / 6)
+    assert set(table["verdict"]) == {"undecided"}
+    assert "no p value below 0.17 exists" in str(published.summary(three, PLACE))
+    one = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs", "btrfs+none", "xfs"))
+    assert published.orders(one, PLACE)[0].empty
+    assert "nothing to compare" in str(published.summary(one, PLACE))
+    assert len(published.items(one)) == 2  # no ratios over configurations
+
+
+def test_a_configuration_without_an_operation_is_left_out_and_told():
+    def partly(label, stack, phase, *more):
+        return None if (label, phase) == ("xfs", "untar") else as_published(label, stack, phase, *more)
+
+    found = study("datalad-2015", partly)
+    _, together = published.orders(found, PLACE)
+    assert together["n"] == 5 and together["left_out"] == ["xfs"]
+    assert "some operation is missing: xfs" in str(published.summary(found, PLACE))
+
+
+def test_another_size_is_set_beside_the_nearest_and_told():
+    large = study("datalad-2015@paper", as_published)
+    (place,) = published.places(large)
+    cells = published.beside(large, place)
+    assert set(cells["their_size"]) == {100_000}
+    assert "Sizes differ" not in str(published.summary(large, place))
+    small = study("datalad-2015@smoke", as_published)
+    (place,) = published.places(small)
+    assert "Sizes differ: 20 files here, 2,000 there" in str(published.summary(small, place))
+
+
+def test_claims_by_hand(same):
+    table = published.claims(same, PLACE).set_index("says")
+    get = table.loc["git annex get takes three times as long on ext4 as on Btrfs"]
+    assert get["there"] == pytest.approx(33.5 / 11, rel=0.001) and get["here"] == pytest.approx(get["there"], rel=0.01)
+    assert get["verdict"] == "same" and get["low"] < get["here"] < get["high"]
+    lzo = table.loc["git clone takes 43 % longer on Btrfs with LZO than without"]
+    assert lzo["their_size"] == 100_000 and lzo["there"] == pytest.approx(96.97 / 67.75, rel=0.001)
+    assert lzo["here"] == pytest.approx(1.2, rel=0.01) and math.isnan(lzo["ahead"])
+    (text,) = [row for row in published._claims_table(same, PLACE).rows if "LZO" in row["Published statement"]]
+    assert text["There"] == "1.43 (100,000 files)" and "Carried on" not in text
+    assert text["Waiting here"] == "70 %, 70 %"
+
+
+# ---- laws carried on -------------------------------------------------------------------------------------------------
+
+
+def law(exponent_ext4=1.2, bend=0.0):
+    """ext4 grows with that exponent, XFS in proportion; a percent apart from round to round."""
+
+    def seconds(label, stack, phase, cache, size, number):
+        power = exponent_ext4 if label == "ext4" else 1.0
+        return 1e-4 * size**power * math.exp(bend * math.log(size / 16000) ** 2) * (1 + 0.01 * number)
+
+    return study("plug-2020", seconds)
+
+
+GROWN = ("exact", "hdd-7200", "many-inodes", "smoke")
+
+
+def test_a_law_is_carried_on_to_the_published_hours():
+    found = law()
+    assert published.places(found) == [GROWN] and published.grown(found, GROWN)
+    table = published.growth(found, GROWN).set_index(["label", "phase", "their_size"])
+    row = table.loc["ext4", "find", 497_716_103]
+    assert row["exponent"] == pytest.approx(1.2) and row["last"] == pytest.approx(1.2) and row["n"] == 12
+    assert row["expected_ns"] == pytest.approx(1e5 * 497_716_103**1.2 * 1.02, rel=0.001)
+    assert row["expected_low_ns"] < row["expected_ns"] < row["expected_high_ns"]
+    assert row["their_ns"] == pytest.approx((1983 * 60 + 45.609) * 1e9)
+    assert row["factor"] == pytest.approx(row["their_ns"] / row["expected_ns"]) and not row["inside"]
+    assert row["decades"] == pytest.approx(math.log10(497_716_103 / row["most"]))
+    assert row["bend"] > 0.05
+    assert len(table) == 11  # ext4 without lazy initialisation is not in the study
+    text = str(published.summary(found, GROWN))
+    assert "is an assumption, not a measurement" in text and "None of the 11 laws bend already" in text
+
+
+def test_a_published_time_on_the_law_lies_inside():
+    hours = DATA_PLUG.set_index(["label", "phase", "size"])["median_s"]["xfs", "du", 497_716_103]
+
+    def seconds(label, stack, phase, cache, size, number):
+        return hours * (size / 497_716_103) ** 1.1 * (1 + 0.01 * number)
+
+    table = published.growth(study("plug-2020", seconds), GROWN)
+    (row,) = table[(table["label"] == "xfs") & (table["phase"] == "du")].to_dict("records")
+    assert row["inside"] and row["factor"] == pytest.approx(1, rel=0.05)
+
+
+DATA_PLUG = published.load("plug-2020")
+
+
+def test_a_bent_law_is_told():
+    bent = law(bend=0.05)
+    assert "All of the 11 laws bend already" in str(published.summary(bent, GROWN))
+    assert str(published.sentences(bent, GROWN)).count("The law bends already here (p = ") == 11
+    row = published.growth(bent, GROWN).iloc[0]
+    assert row["last"] > row["exponent"] and row["by_last_ns"] > row["expected_ns"]
+
+
+def test_a_ratio_is_carried_on_too():
+    table = published.claims(law(), GROWN)
+    assert len(table) == 4 and set(table["verdict"]) == {"same"}
+    assert table["ahead"].to_numpy() == pytest.approx(497_716_103**0.2, rel=0.001)
+    row = published._claims_table(law(), GROWN).rows[0]
+    assert row["Carried on"] and row["There"].endswith("(497,716,103 names)")
+
+
+def test_one_size_has_no_law():
+    def seconds(label, stack, phase, cache, size, number):
+        return 1.0 if size == 2000 or phase == "remove" else None
+
+    found = study("plug-2020", seconds)
+    assert published.growth(found, GROWN).empty and published._growth_items(found, GROWN) == []
+    assert "No published number has a law" in str(published.summary(found, GROWN))
+
+
+# ---- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_differences_names_this_study(same):
+    rows = published._differs_table(same, PLACE).rows
+    assert any(row["Here"] == "Linux 6.12.0" for row in rows)
+    (size,) = published.sizes(same, PLACE)
+    assert any(f"{size:,} files" in row["Here"] for row in rows)
+    assert not any("{" in value for row in rows for value in row.values())
+
+
+def test_figures_hold_every_configuration_and_are_the_same_bytes_again(same, tmp_path):
+    items = published.items(same)
+    assert [item.name.split("-exact")[0] for item in items] == ["published-cold", "published-warm", "published-ratios"]
+    cold = items[0].draw()
+    assert len(cold.axes) == 11
+    get = next(axes for axes in cold.axes if axes.get_title("left") == "git annex get")
+    marks = [line for line in get.lines if line.get_marker() != "None" and len(line.get_xdata()) == 1]
+    assert len(marks) == 6
+    told = SMALL["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
+    assert told in [pytest.approx(line.get_xdata()[0]) for line in marks]
+    first, second = (figures.save(items[2].draw(), tmp_path / name).read_text() for name in ("a.svg", "b.svg"))
+    assert first == second and "currentColor" in first
+
+
+def test_the_law_reaches_the_published_mark():
+    (item,) = published.items(law())
+    panel = next(axes for axes in item.draw().axes if axes.get_title("left") == "List with find, cold")
+    furthest = max(max(line.get_xdata()) for line in panel.lines)
+    assert furthest == pytest.approx(497_716_103)
+    filled = [line for line in panel.lines if line.get_markersize() == 7]
+    assert sorted(len(line.get_xdata()) for line in filled) == [1, 2]  # XFS once, ext4 twice
+
+
+def test_a_study_without_published_numbers_has_nothing(same):
+    plan = {key: value for key, value in same.plan.items() if key != "published"}
+    plain = dataset.Study(**{**vars(same), "plan": plan})
+    assert published.places(plain) == [] and published.items(plain) == []
+
+
+ABOUT = {
+    "title": "Numbers of a fixture",
+    "source": "Nowhere.",
+    "numbers": "Medians.",
+    "size": "files",
+    "claims": [
+        {"says": "files are created faster on ext4", "phase": "create", "cache": "warm", "slower": "single/xfs"}
+        | {"faster": "single/ext4"}
+    ],
+    "differs": [{"what": "Kernel", "there": "none", "here": "Linux {kernel}", "follows": "Nothing."}],
+}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A rendered report of a study of fixtures that is set beside published numbers."""
+    import json
+
+    import make
+
+    folder = tmp_path_factory.mktemp("published")
+    path = make.make(folder, systems=["ext4", "xfs", "btrfs", "jfs", "tmpfs"], workloads=["metadata"], failures={})
+    plan = json.loads(path.read_text())
+    plan["study"]["published"] = "fixture"
+    path.write_text(json.dumps({**plan, "published": ABOUT}))
+    rows = [
+        {"size": 1000, "stack": "single", "label": label, "phase": phase, "cache": cache, "n": 5}
+        | {"median_s": 1.0 + i + j, "q1_s": "", "q3_s": "", "min_s": "", "max_s": "", "note": ""}
+        for i, label in enumerate(("ext4", "xfs", "jfs", "btrfs+none"))
+        for j, (phase, cache) in enumerate((("create", "warm"), ("stat", "cold"), ("remove", "warm")))
+    ]
+    pd.DataFrame(rows, columns=[*published.KEY, *published.NUMBERS, "note"]).to_csv(folder / "fixture.csv", index=False)
+    run.build(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "FOLDER", folder)
+        executed = run.execute(folder, [*run.NAMES, "04-published"])
+        report.render(executed, folder / "report", folder / "tables/study.json")
+    return (folder / "report/index.html").read_text()
+
+
+def test_the_report_has_a_section_and_an_appendix(page):
+    assert "Beside the published numbers" in page and "Appendix C. Beside the published numbers" in page
+    for words in ("Numbers of a fixture", "files are created faster on ext4", "have numbers on both sides", "24 ways"):
+        assert words in page.replace("\N{NO-BREAK SPACE}", " "), words
+    assert page.index("Beside the published numbers") < page.index("Threats to validity")
