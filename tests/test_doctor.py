@@ -15,7 +15,7 @@ BASE = {
     "guest": "base",
     "device": True,
     "packages": [],
-    **{key: [] for key in ("make", "mount", "inspect", "unmount", "check")},
+    **{key: [] for key in ("make", "mount", "inspect", "unmount", "recover", "check")},
     "variants": {"default": {"title": "defaults", "make": "", "mount": "", "expect": []}},
 }
 LAYER = {
@@ -26,7 +26,8 @@ LAYER = {
     "filesystem": "",
     "devices": ["{disks}"],
     "layout": "",
-    **{key: [] for key in ("packages", "modules", "build", "readback", "resync", "teardown", "cold")},
+    **{key: [] for key in ("packages", "modules", "build", "readback", "resync", "cold")},
+    **{key: [] for key in ("stop", "assemble", "teardown")},
 }
 SMOKE = {"device_mib": 64, "files": 1, "directories": 1, "fan_out": 1, "size_median": 1, "size_sigma": 1, "size_max": 1}
 KINDS = {

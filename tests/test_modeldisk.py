@@ -107,7 +107,7 @@ def test_wrong_settings_are_refused(guest):
 
 @pytest.mark.parametrize("profile", [ROTATING, SOLID])
 def test_driver_takes_little_of_the_service_time(guest, profile):
-    """Random reads of 4 KiB, one at a time: a hundredth on a rotating disk, a twentieth on one that answers in 0.1 ms."""
+    """Random reads of 4 KiB, one at a time: a hundredth on a rotating disk, a twentieth where one takes 0.1 ms."""
     script = (
         "fio --name=r --filename=/dev/modeldisk0 --rw=randread --bs=4k --direct=1 --number_ios=500 --norandommap "
         "> /dev/null; cat /sys/block/modeldisk0/account"
