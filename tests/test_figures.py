@@ -71,6 +71,17 @@ def test_the_ceiling_is_no_row_among_contenders(items):
     figures.plt.close(intervals)
 
 
+def test_a_part_of_the_heat_map_shows_those_who_are_in_it(tmp_path, monkeypatch):
+    lost = {("jfs", "metadata", number): ("failed", "It broke.") for number in (1, 2, 3)}
+    make.make(tmp_path, systems=["ext4", "xfs", "jfs"], failures=lost)
+    study = run.build(tmp_path)
+    monkeypatch.setattr(gallery, "ROWS", 1)  # a part for each workload
+    parts = [item for item in gallery.catalogue(study, dataset.results(study)) if item.kind == "heatmap"]
+    assert ["2 file systems" in item.alt for item in parts] == [True, False]
+    for item in parts:
+        figures.plt.close(item.draw())
+
+
 def test_no_contender_no_figure(tmp_path):
     make.make(tmp_path, systems=["tmpfs"], failures={})
     study = run.build(tmp_path)

@@ -60,6 +60,7 @@ def digests(folder: Path) -> dict[str, str]:
         table = (
             table[table["workload"] == "metadata"]
             .drop(columns="order")
+            .convert_dtypes()
             .sort_values(list(table.columns[:1]), kind="stable")
         )
         found[name] = f"{len(table)} rows {hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()}"

@@ -82,7 +82,8 @@ def _heatmaps(study: Study, cells: pd.DataFrame, setting: tuple, order: list[str
         worst = contenders.sort_values("cost").iloc[-1]
         alt = (
             f"Heat map of {words.count(here[stats.OPERATION].drop_duplicates().shape[0], 'operation')} by"
-            f" {words.count(len(order), 'file system')}. The largest cost is {words.digits(worst['cost'], 3)},"
+            f" {words.count(here['label'].nunique(), 'file system')}."
+            f" The largest cost is {words.digits(worst['cost'], 3)},"
             f" {worst['label']} in {study.title(worst['workload'], worst['phase'], worst['cache'])}."
         )
         name = tables.slug("heatmap", *setting, *(group[0] if parts else ()))
@@ -90,7 +91,7 @@ def _heatmaps(study: Study, cells: pd.DataFrame, setting: tuple, order: list[str
         present = [label for label in order if label in set(here["label"])]
         draw = partial(figures.grid, shown, present, _titles(study))
         if not many:
-            draw = partial(figures.heatmap, here, order, _titles(study))
+            draw = partial(figures.heatmap, here, present, _titles(study))
         items.append(Item("heatmap", name, setting, None, caption, alt, draw))
     return items
 
