@@ -218,40 +218,42 @@ def _windows_panel(axes, write: pd.DataFrame, read: pd.DataFrame) -> None:
 def clients(table: pd.DataFrame):
     """When each of the clients that started together is done: one panel a phase, one line a file system and stack.
 
-    `table` is that of the clients. Clients are in the order in which they finish; with several rounds a mark is the
-    mean of that place. The legend of a panel has Jain's index of fairness of their rates (mean of rounds), 1 is fair.
+    `table` is that of the clients. Time counts from the earliest start of the phase in its trial. Clients are in the
+    order in which they finish; with several rounds a mark is the mean of that place.
     """
     _something(table, "client")
     phases = list(table[["phase", "cache"]].drop_duplicates().itertuples(index=False, name=None))
     columns = min(2, len(phases))
-    lines = math.ceil(len(phases) / columns)
+    rows = math.ceil(len(phases) / columns)
+    names = list(_cells(table.drop(columns="phase")))
+    lines = dict(zip(names, itertools.cycle(LINES), strict=False))
     with matplotlib.rc_context(STYLE):
-        figure, panels = figures._grid(lines, columns, len(phases), 0.3 + 2.4 * lines)
+        figure, panels = figures._grid(rows, columns, len(phases), 0.5 + 2.1 * rows)
         for axes, (phase, cache) in zip(panels, phases, strict=True):
             own = table[(table["phase"] == phase) & (table["cache"] == cache)]
-            _clients_panel(axes, own)
+            _clients_panel(axes, own.drop(columns="phase"), lines)
             axes.set_title(", ".join(filter(None, (phase, cache))), loc="left")
         figure.supxlabel("clients that are done", fontsize=8)
+        figures._legend(figure, lines)
     return figure
 
 
-def _clients_panel(axes, table: pd.DataFrame) -> None:
-    end = (table["start_ns"] + table["wall_ns"]).astype(float)
+def _clients_panel(axes, table: pd.DataFrame, lines: dict) -> None:
+    start = table["start_ns"].astype(float)
+    end = start + table["wall_ns"].astype(float) - start.groupby(table["trial"]).transform("min")
     name, scale = words.unit_of(end.median())
-    cells = _cells(table.assign(end=end))
-    for (title, own), (colour, marker, dash) in zip(cells.items(), itertools.cycle(LINES), strict=False):
+    for title, own in _cells(table.assign(end=end)).items():
+        colour, marker, dash = lines[title]
         runs = [run["end"].sort_values().to_numpy() / scale for _, run in own.groupby("trial")]
         most = max(map(len, runs))
         place = np.array([np.pad(run, (0, most - len(run)), constant_values=np.nan) for run in runs])
-        fair = np.mean([series.clients_summary(run)["jain"] for _, run in own.groupby("trial")])
         # With many clients every mark would hide the next one.
         style = {"color": colour, "marker": marker, "ls": dash, "lw": 1.1, "ms": 3.6, "markevery": max(1, most // 15)}
-        axes.plot(np.arange(1, most + 1), np.nanmean(place, axis=0), label=f"{title}: Jain {fair:.3f}", **style)
+        axes.plot(np.arange(1, most + 1), np.nanmean(place, axis=0), **style)
     axes.set_ylabel(f"done after, {name}", labelpad=1)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.legend(frameon=False, fontsize=8, handlelength=3, loc="lower right")
     _grid_lines(axes)
 
 
