@@ -163,7 +163,8 @@ def test_vm_endings(machine, script, ending, limit):
 def test_vm_says_what_it_cannot_do(machine):
     assert machine.obstacle(["git"], [], [], {"backing": "file", "iops": 5}) == ""
     assert "no package nosuch" in machine.obstacle(["nosuch"], [], [], {})
-    assert "completion_ns" in machine.obstacle([], [], [], {"completion_ns": 1})
+    for modelled in ({"completion_ns": 1}, {"backing": "model"}):
+        assert "models no disks" in machine.obstacle([], [], [], modelled)
     assert "lab host" in machine.obstacle([], [], [], {"backing": "device"})
     exact = get_lab("exact")(machine.manifest, machine.cache)
     assert "in memory" in exact.obstacle([], [], [], {"backing": "file"})

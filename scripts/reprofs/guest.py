@@ -365,7 +365,8 @@ def _module_sets(guest: dict) -> list[tuple[str, str]]:
 def _compile_script(name: str) -> str:
     """The hook that compiles modules; our own source comes along in its text."""
     text, source = (SCRIPTS / f"{name}.sh").read_text(), SCRIPTS / f"{name}.c"
-    return f"SOURCE={shlex.quote(source.read_text())}\n{text}" if source.exists() else text
+    first, rest = text.split("\n", 1)
+    return f"{first}\nSOURCE={shlex.quote(source.read_text())}\n{rest}" if source.exists() else text
 
 
 def _add_modules(
@@ -545,7 +546,7 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         return UserError(
             f"no disk space left in {tempfile.gettempdir()} while building the guest image; free some or set TMPDIR"
         )
-    compiling = text.partition("\nI: running ")[2] if re.search("I: running (configure|the compiler)", text) else ""
+    compiling = "".join(re.split(r"^I: running (?:configure|the compiler)", text, flags=re.MULTILINE)[1:])
     wrong = re.search(r"^(.*\berror:)[\s*]*(.*)|^make.*\*\*\* \[(.*)", compiling, re.MULTILINE)
     if wrong:
         return UserError(
