@@ -25,6 +25,7 @@ FILESYSTEMS = [
     for name in Catalog().paths("filesystem")
     if not {"path", "unavailable"} & Catalog().get("filesystem", name).keys()
     and Catalog().get("filesystem", name)["guest"] == "base"
+    and not Catalog().get("filesystem", name)["raw"]
 ]
 
 

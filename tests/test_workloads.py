@@ -112,7 +112,7 @@ def test_every_client_has_a_folder_and_a_seed(monkeypatch):
         "mkdir\tpath=/run/reprofs/mnt/trial/c0",
         "mkdir\tpath=/run/reprofs/mnt/trial/c1",
     ]
-    checks = [line for line in lines if "stage=check create" in line]
+    checks = [line for line in lines if "stage=check untar" in line]
     assert [("/trial/c0\t" in line, "/trial/c1\t" in line) for line in checks] == [(True, False), (False, True)]
     assert all("clients=2" in line for line in lines if line.startswith("phase"))
 
