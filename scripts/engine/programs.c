@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -70,7 +69,7 @@ void sample_put(const struct sample *s) {
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 struct barrier { /* before the accounts, in the same shared memory */
-    atomic_uint ready, open;
+    atomic_uint ready, open, passed;
 };
 static size_t shared_bytes(unsigned n) { return 4096 + n * sizeof(struct client); }
 
@@ -78,6 +77,15 @@ static void wait_open(struct barrier *b) {
     atomic_fetch_add(&b->ready, 1);
     syscall(SYS_futex, &b->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
     while (!atomic_load(&b->open)) syscall(SYS_futex, &b->open, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+/* With fewer cores than clients every client starts before one works; a yield does not make the scheduler do that. */
+static void wait_others(struct barrier *b, unsigned n) {
+    const struct timespec limit = {.tv_nsec = 100000000}; /* one of them may have been killed */
+    atomic_fetch_add(&b->passed, 1);
+    for (unsigned there; (there = atomic_load(&b->passed)) < n;)
+        if (syscall(SYS_futex, &b->passed, FUTEX_WAIT, there, &limit, NULL, 0) && errno == ETIMEDOUT) return;
+    syscall(SYS_futex, &b->passed, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 struct client *clients_run(unsigned n, client_work *work, void *what) {
@@ -97,7 +105,7 @@ struct client *clients_run(unsigned n, client_work *work, void *what) {
         if (getppid() != parent) _exit(1);
         wait_open(b);
         c->start = now_ns();
-        sched_yield(); /* so that with fewer cores than clients every client starts before one works */
+        wait_others(b, n);
         c->error = 0;
         work(started, what, c);
         c->end = now_ns();
