@@ -67,7 +67,7 @@ def test_modifiers():
         ("metadata+fill95", "+fill must be from 1 to 90"),
         ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
         ("read-while-write+clients2", "workload read-while-write has one writer by its nature"),
-        ("git-annex@12", "workload git-annex has no key size"),
+        ("mdtest@12", "workload mdtest has no key size"),
         ("rsync-into@0", "the number after @ must be 1 or more"),
         ("metadata+", "is not a name with modifiers"),
         ("metadate", "did you mean metadata?"),
@@ -91,7 +91,7 @@ def test_missing_parameters_are_named():
     catalog = catalog_with("metadata", lambda data: data["scales"]["smoke"].pop("fan_out"))
     with pytest.raises(UserError, match="workload metadata, scale smoke: the parameter fan_out is missing"):
         render_job(cell("metadata"), catalog)
-    catalog = catalog_with("git-annex", lambda data: data["scales"]["smoke"].pop("each"))
+    catalog = catalog_with("git-annex", lambda data: data["scales"]["smoke"].pop("folders"))
     with pytest.raises(UserError, match=r"git-annex.*has an unknown placeholder"):
         render_job(cell("git-annex"), catalog)
     catalog = catalog_with("git-annex", lambda data: data["phases"][0].update(items="folds"))

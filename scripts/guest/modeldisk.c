@@ -81,7 +81,6 @@ struct disk {
     u64 link_free, unit_free[UNITS], read_free, write_free;
     u64 requests, service_ns, cpu_ns;
 };
-static struct disk *disks[DISKS];
 static int made, major;
 
 static u64 transfer(u64 bytes, u64 rate) { return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate); }
@@ -94,7 +93,7 @@ static u64 rate(const struct disk *d, u64 offset) {
 }
 /* Track number within the zone, and the angle in it as ns of a turn. */
 static u64 track(const struct disk *d, u64 offset, u64 *angle) {
-    u64 start = mul_u64_u64_div_u64(zone(d, offset) , d->m.size, d->m.zones), within;
+    u64 start = mul_u64_u64_div_u64(zone(d, offset), d->m.size, d->m.zones), within;
     u64 bytes = mul_u64_u64_div_u64(rate(d, offset), d->m.period, NSEC_PER_SEC);
     u64 number = div64_u64_rem(offset - min(start, offset), bytes, &within);
     *angle = mul_u64_u64_div_u64(within, d->m.period, bytes);
@@ -671,7 +670,7 @@ static int add(const char *text, const struct kernel_param *parameter) {
     int error = !copy ? -ENOMEM : parse(copy, &d->m) ?: make(d, made);
     kfree(copy);
     if (error) kfree(d);
-    else disks[made++] = d;
+    else made++;
     return error;
 }
 static const struct kernel_param_ops add_ops = {.set = add};

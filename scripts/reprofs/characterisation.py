@@ -19,7 +19,7 @@ from .words import Item
 
 BAND = 0.03
 REFERENCE, UNTIMED = "reference", "ram"  # profiles: every request takes the same time; requests take none
-# Of the disk's time. Above it what is slower than the disk may be so because of the processor.
+# Of the disk's time. Above it the processor may decide how long a job takes.
 PROCESSOR_SHARE = 0.8
 KEYS = [*stats.SETTING, "workload", "scale"]
 
@@ -61,10 +61,10 @@ def comparison(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    ratio = table["measured"] / table["expected"]
+    # Decided by what is known before, never by how the comparison comes out.
     short = table["software"] <= PROCESSOR_SHARE * table["disk"]
     added = table["expected"] > table["disk"]
-    return table.assign(ratio=ratio, compared=added | short | (ratio <= 1 + BAND))
+    return table.assign(ratio=table["measured"] / table["expected"], compared=added | short)
 
 
 def _requests(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
@@ -169,8 +169,7 @@ def show(study: Study, setting: tuple, workload: tuple) -> list:
         f"{setting[2]}, {workload[0]} ({workload[1]}), lab {setting[0]}: measured and expected. Disk is the model's"
         " time of a request. Software is what the guest needs to issue it, from the same job on other devices: added"
         " where requests come one at a time, hidden behind the disk where several are under way or where the next waits"
-        " for the platter anyway. Bound by the processor: slower than the disk, and the software's time is most of the"
-        " disk's or more."
+        " for the platter anyway. Bound by the processor: the software's time is most of the disk's or more."
     )
     text = f"Of {words.count(len(compared), 'job')} that the disk decides, {inside} are within {100 * BAND:g} % of the"
     text += f" model; not so: {words.listing(outside)}." if outside else " model."
