@@ -152,44 +152,43 @@ class Machine:
     """
 
     def __init__(self, command: list[str], place: Path, gate: Path | None = None, incoming: bool = False):
-        address = str(place / "qmp")
+        # Not a socket with a name: that would have to fit into 108 bytes, wherever the cache is.
+        self.socket, theirs = socket.socketpair()
         command = [
             *command,
-            "-qmp",
-            f"unix:{address},server=on,wait=off",
+            *("-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control"),
             *(["-incoming", "defer"] if incoming else []),
         ]
         self.place = place
         self.shutdown = ""
         self.panicked = False
-        self.socket = None
         self.note = place / "gate.note" if gate else None
         environment = {**os.environ, "REPROFS_PLACE": str(place)}  # by this the clean-up knows it
         if gate:  # it leaves a note once it has found the processor's thread
             environment |= {"LD_PRELOAD": str(gate), "REPROFS_GATE": str(self.note)}
-        with (place / "qemu").open("w") as log:
+        with theirs, (place / "qemu").open("w") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent, env=environment
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=end_with_parent,
+                env=environment,
+                pass_fds=[theirs.fileno()],
             )
         try:
-            self._connect(address)
+            self._connect()
         except BaseException:
             self.end()
             raise
 
-    def _connect(self, address: str) -> None:
+    def _connect(self) -> None:
         deadline = time.monotonic() + 60
-        self.socket = socket.socket(socket.AF_UNIX)
-        while True:
-            try:
-                self.socket.connect(address)
-                break
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise self._error("QEMU did not start") from None
-                time.sleep(0.01)
         self.received = b""
-        self._receive(deadline)  # the greeting
+        try:
+            self._receive(deadline)  # the greeting
+        except (MachineError, TimeoutError):
+            raise self._error("QEMU did not start") from None
         self.call("qmp_capabilities")
         while self.note and not self.note.exists():
             if time.monotonic() > deadline:
@@ -254,8 +253,7 @@ class Machine:
 
     def end(self) -> None:
         """Kill QEMU, if it still runs."""
-        if self.socket:
-            self.socket.close()
+        self.socket.close()
         self.process.kill()
         self.process.wait()
 
