@@ -233,7 +233,8 @@ def _operation(study: Study, results: Results, row) -> str:
     centre = _centre(same[same["label"] == row.best].iloc[0])
     title = f"**{study.title(row.workload, row.phase, row.cache)}:**"
     if row.verdict == "alone":
-        return f"{title} {row.best} needs {centre}; no other contender completed it."
+        only = len(tables.select(results.ranks, stats.SETTING, [getattr(row, name) for name in stats.SETTING])) == 1
+        return f"{title} {row.best} needs {centre}{'' if only else '; no other contender completed it'}."
     pairs = tables.select(results.pairwise, keys, key)
     others = stats.versus(pairs[pairs["contenders"]], row.best).sort_values(["ratio", "other"])
     last = others.iloc[-1]
