@@ -38,7 +38,7 @@ static struct tree trees[CLIENTS]; /* one for each client; one client unless the
 static unsigned clients = 1;
 static int devices;
 static char device[DEVICES][64];
-struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight; };
+struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight, model_ns; };
 static struct { /* a rebuild that goes on while phases run */
     char path[PATH_BYTES];
     uint64_t since;
@@ -446,6 +446,12 @@ static struct counters sample(void) {
         free(text);
         sum.reads += v[0], sum.read_bytes += v[2] * 512, sum.writes += v[4], sum.written_bytes += v[6] * 512;
         sum.in_flight += v[8], sum.busy_ns += v[9] * 1000000, sum.discards += v[11], sum.flushes += v[15];
+        unsigned long long model = 0;
+        snprintf(path, sizeof path, "/sys/block/%s/account", device[i]); /* only modelled disks have one */
+        text = slurp(path, NULL);
+        if (text) sscanf(text, "%*s %*s %llu", &model);
+        free(text);
+        sum.model_ns += model;
     }
     return sum;
 }
@@ -754,6 +760,7 @@ static void step_phase(const struct step *s) {
         json_number("flushes", after.flushes - before.flushes);
         json_number("discards", after.discards - before.discards);
         json_number("busy_ns", after.busy_ns - before.busy_ns);
+        if (after.model_ns) json_number("model_ns", after.model_ns - before.model_ns);
         printf("}");
     } else printf(",\"device\":null");
     json_histogram(&h);

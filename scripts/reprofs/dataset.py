@@ -117,6 +117,7 @@ device_written_bytes | int64   | bytes | Bytes written to the block devices
 device_flushes       | int64   |       | Flush requests completed by the block devices
 device_discards      | int64   |       | Discard requests completed by the block devices
 device_busy_ns       | int64   | ns    | Time with at least one request under way
+device_model_ns      | int64   | ns    | Processor time that the code of modelled disks took; empty without such a disk
 cold_proved          | bool    |       | Whether device reads prove cold caches; empty if that cannot be proved
 cold_method          | string  |       | How the caches were made cold; empty for a warm phase
 cold_read_bytes      | int64   | bytes | Bytes read from the device, the proof
@@ -659,7 +660,7 @@ def _devices(devices: list[dict]) -> str:
 def _phase_row(identity: dict, position: int, phase: dict) -> dict:
     device, cold, latency = phase["device"] or {}, phase["cold"] or {}, phase["latency"] or {}
     timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
-    counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns")
+    counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns", "model_ns")
     return identity | {
         "rebuilding": phase.get("rebuilding"),
         "position": position,
