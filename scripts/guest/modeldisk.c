@@ -15,9 +15,8 @@
 #include <linux/hrtimer.h>
 #include <linux/math64.h>
 #include <linux/module.h>
-#include <linux/xarray.h>
 
-enum { DISKS = 32, UNITS = 64, SEGMENTS = 64, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
+enum { DISKS = 32, UNITS = 64, SEGMENTS = 64, LEAF = 512, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
 
 struct model {
     u64 rotating, size, block, queue_depth, link, cache, write_cache, nonvolatile, overhead; /* bytes, bytes/s, ns */
@@ -31,9 +30,14 @@ static const struct { const char *name; size_t at; } keys[] = {
     KEY(read_ns), KEY(write_ns), KEY(flush_ns), KEY(discard_ns), KEY(read_rate), KEY(write_rate),
 };
 
-/* A write that was accepted and is not on the media yet. Each of its pages is a version of a page of the disk, private = seq. */
+/* A page of the disk. media: what a power cut leaves; fresh: the newest version where that is not on the media yet. seq is 0 where there
+ * is none; zeros, which file systems write a lot of, need no page. */
+struct version { struct page *page; u64 seq; };
+struct place { struct version media, fresh; };
+
+/* A write that was accepted and is not on the media yet. */
 struct write {
-    struct rb_node place; /* in disk.dirty */
+    struct rb_node node; /* in disk.dirty */
     struct list_head age; /* in disk.ages */
     u64 seq, offset, bytes;
     unsigned int pages;
@@ -54,9 +58,8 @@ struct disk {
     struct hrtimer timer;
     spinlock_t lock;
 
-    /* Data. media: what a power cut leaves: a page, or a value (its seq) for zeros. fresh: the newest version where that is not on the media. */
-    struct xarray media, fresh;
-    u64 seq;
+    struct place **leaf; /* each for LEAF pages, made by the first write there */
+    u64 leaves, seq;
     bool cut;
     u64 cut_at, lost;
 
@@ -175,42 +178,58 @@ static u64 read_elsewhere(struct disk *d, const struct command *c, u64 t) {
 }
 
 /* ---- data ------------------------------------------------------------------------------------------------------------------------ */
+/* A real disk's controller moves the data without the processor. Here the processor has to, with as few instructions as it can: each
+ * turn of a string instruction counts as one, for 8 bytes. */
+static void copy(void *to, const void *from, size_t n) {
+    size_t words = n / 8;
+    asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory"); /* requests are whole sectors */
+}
+static bool all_zeros(const void *page) {
+    size_t words = PAGE_SIZE / 8;
+    bool zeros;
+    asm volatile("xorl %%eax, %%eax; repe scasq" : "=@cce"(zeros), "+D"(page), "+c"(words) : : "rax", "memory");
+    return zeros;
+}
+
+static void set(struct version *v, struct page *page, u64 seq) {
+    if (page) get_page(page);
+    if (v->page) put_page(v->page);
+    *v = (struct version){page, seq};
+}
 static void release(struct write *w) {
-    for (unsigned int i = 0; i < w->pages; i++) put_page(w->page[i]);
+    for (unsigned int i = 0; i < w->pages; i++)
+        if (w->page[i]) put_page(w->page[i]);
     kvfree(w);
 }
-static u64 version(void *entry) { return xa_is_value(entry) ? xa_to_value(entry) : entry ? page_private((struct page *)entry) : 0; }
+static struct place *place(const struct disk *d, u64 index) { /* NULL: nothing was ever written near it */
+    return d->leaf[index / LEAF] ? &d->leaf[index / LEAF][index % LEAF] : NULL;
+}
+static bool make_leaf(struct disk *d, u64 index) {
+    struct place *leaf = d->leaf[index / LEAF] ? NULL : kvcalloc(LEAF, sizeof(*leaf), GFP_NOIO);
+    spin_lock_irq(&d->lock);
+    if (!d->leaf[index / LEAF]) swap(leaf, d->leaf[index / LEAF]);
+    spin_unlock_irq(&d->lock);
+    kvfree(leaf);
+    return d->leaf[index / LEAF];
+}
 
-/* One page of a write reaches the media, unless a newer version of it already has. */
-static void settle_page(struct disk *d, struct page *page) {
-    unsigned long index = page->index;
-    void *old = xa_load(&d->media, index);
-    if (version(old) < page_private(page)) {
-        /* The index was filled when the write arrived, so that this never allocates. Zeros, which file systems write a lot of, need no page. */
-        bool zeros = !*(u64 *)page_address(page) && !memchr_inv(page_address(page), 0, PAGE_SIZE);
-        if (!zeros) get_page(page);
-        xa_store(&d->media, index, zeros ? xa_mk_value(page_private(page)) : page, GFP_ATOMIC);
-        if (old && !xa_is_value(old)) put_page(old);
-    }
-    if (xa_load(&d->fresh, index) == page) {
-        xa_erase(&d->fresh, index);
-        put_page(page);
-    }
-}
+/* A write reaches the media, where no newer version of a page already has. */
 static void settle(struct disk *d, struct write *w) {
-    for (unsigned int i = 0; i < w->pages; i++) settle_page(d, w->page[i]);
+    for (unsigned int i = 0; i < w->pages; i++) {
+        struct place *p = place(d, (w->offset >> PAGE_SHIFT) + i);
+        if (p->media.seq < w->seq) set(&p->media, w->page[i], w->seq);
+        if (p->fresh.seq == w->seq) set(&p->fresh, NULL, 0);
+    }
 }
-static void forget(struct disk *d, unsigned long index) { /* discarded: zeros from now on */
-    void *old = xa_load(&d->media, index), *newest = xa_load(&d->fresh, index);
-    if (newest) put_page(xa_erase(&d->fresh, index));
-    if (!old && !newest) return;
-    xa_store(&d->media, index, xa_mk_value(++d->seq), GFP_ATOMIC);
-    if (old && !xa_is_value(old)) put_page(old);
+static void forget(struct disk *d, u64 index) { /* discarded: zeros from now on */
+    struct place *p = place(d, index);
+    if (!p) return;
+    set(&p->fresh, NULL, 0);
+    set(&p->media, NULL, ++d->seq);
 }
-static struct page *newest(struct disk *d, unsigned long index) {
-    void *entry = xa_load(&d->fresh, index);
-    if (!entry) entry = xa_load(&d->media, index);
-    return entry && !xa_is_value(entry) ? entry : NULL;
+static const void *newest(const struct place *p) { /* NULL: zeros */
+    struct page *page = !p ? NULL : p->fresh.seq ? p->fresh.page : p->media.page;
+    return page ? page_address(page) : NULL;
 }
 
 /* Copies a request's data out of the disk; says whether all of it came from the write cache. */
@@ -221,60 +240,54 @@ static bool copy_out(struct disk *d, struct request *rq) {
     bool cached = true;
     rq_for_each_segment(v, rq, walk) {
         for (unsigned int done = 0, n; done < v.bv_len; done += n, at += n) {
-            unsigned int within = offset_in_page(at);
-            struct page *page = newest(d, at >> PAGE_SHIFT);
-            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - within);
-            if (page) memcpy_page(v.bv_page, v.bv_offset + done, page, within, n);
-            else memzero_page(v.bv_page, v.bv_offset + done, n);
-            cached = cached && xa_load(&d->fresh, at >> PAGE_SHIFT);
+            const struct place *p = place(d, at >> PAGE_SHIFT);
+            const void *from = newest(p);
+            void *to = bvec_virt(&v) + done;
+            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - offset_in_page(at));
+            if (from) copy(to, from + offset_in_page(at), n);
+            else memset(to, 0, n);
+            cached = cached && p && p->fresh.seq;
         }
     }
     return cached;
 }
+/* A page that a part of a request is written to; what the request leaves of it, at its ends, is what was there. */
+static struct page *new_page(struct disk *d, u64 index, const struct write *w) {
+    struct page *page = alloc_page(GFP_NOIO);
+    u64 from = index << PAGE_SHIFT;
+    if (page && (w->offset > from || w->offset + w->bytes < from + PAGE_SIZE)) {
+        const void *old;
+        spin_lock_irq(&d->lock);
+        old = newest(place(d, index));
+        if (old) copy(page_address(page), old, PAGE_SIZE);
+        else clear_page(page_address(page));
+        spin_unlock_irq(&d->lock);
+    }
+    return page;
+}
 /* New versions of the pages that a request writes; they can be read from now on. NULL without memory. */
 static struct write *copy_in(struct disk *d, struct request *rq) {
-    u64 offset = blk_rq_pos(rq) << SECTOR_SHIFT, bytes = blk_rq_bytes(rq), at = offset;
-    unsigned long first = offset >> PAGE_SHIFT, index;
-    unsigned int pages = ((offset + bytes - 1) >> PAGE_SHIFT) - first + 1;
+    u64 at = blk_rq_pos(rq) << SECTOR_SHIFT, first = at >> PAGE_SHIFT, bytes = blk_rq_bytes(rq);
+    unsigned int pages = ((at + bytes - 1) >> PAGE_SHIFT) - first + 1;
     struct write *w = kvzalloc(struct_size(w, page, pages), GFP_NOIO);
     struct req_iterator walk;
     struct bio_vec v;
     if (!w) return NULL;
-    w->offset = offset, w->bytes = bytes;
-    for (; w->pages < pages; w->pages++) {
-        index = first + w->pages;
-        if (!(w->page[w->pages] = alloc_page(GFP_NOIO))) goto failed;
-        w->page[w->pages]->index = index;
-        if (xa_err(xa_cmpxchg_irq(&d->media, index, NULL, xa_mk_value(0), GFP_NOIO)) || xa_reserve_irq(&d->fresh, index, GFP_NOIO)) {
-            w->pages++;
-            goto failed;
-        }
-        if ((w->pages == 0 && offset_in_page(offset)) || (w->pages == pages - 1 && offset_in_page(offset + bytes))) {
-            struct page *page; /* only a part of it is written: the rest is what was there */
-            spin_lock_irq(&d->lock);
-            page = newest(d, index);
-            if (page) copy_page(page_address(w->page[w->pages]), page_address(page));
-            else clear_page(page_address(w->page[w->pages]));
-            spin_unlock_irq(&d->lock);
-        }
-    }
+    w->offset = at, w->bytes = bytes, w->pages = pages;
     rq_for_each_segment(v, rq, walk) {
         for (unsigned int done = 0, n; done < v.bv_len; done += n, at += n) {
-            unsigned int within = offset_in_page(at);
-            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - within);
-            memcpy_page(w->page[(at >> PAGE_SHIFT) - first], within, v.bv_page, v.bv_offset + done, n);
+            struct page **page = &w->page[(at >> PAGE_SHIFT) - first];
+            const void *from = bvec_virt(&v) + done;
+            n = min_t(unsigned int, v.bv_len - done, PAGE_SIZE - offset_in_page(at));
+            if (!place(d, at >> PAGE_SHIFT) && !make_leaf(d, at >> PAGE_SHIFT)) goto failed;
+            if (n == PAGE_SIZE && all_zeros(from)) continue;
+            if (!*page && !(*page = new_page(d, at >> PAGE_SHIFT, w))) goto failed;
+            copy(page_address(*page) + offset_in_page(at), from, n);
         }
     }
     spin_lock_irq(&d->lock);
     w->seq = ++d->seq;
-    for (unsigned int i = 0; i < pages; i++) {
-        struct page *old;
-        set_page_private(w->page[i], w->seq);
-        get_page(w->page[i]);
-        old = xa_store(&d->fresh, first + i, w->page[i], GFP_ATOMIC);
-        if (xa_is_err(old)) put_page(w->page[i]), pr_warn_once("modeldisk: no memory\n");
-        else if (old) put_page(old);
-    }
+    for (unsigned int i = 0; i < pages; i++) set(&place(d, first + i)->fresh, w->page[i], w->seq);
     spin_unlock_irq(&d->lock);
     return w;
 failed:
@@ -305,10 +318,10 @@ static void insert_dirty(struct disk *d, struct write *w) {
     struct write *older;
     while (*at) {
         parent = *at;
-        at = w->offset < rb_entry(parent, struct write, place)->offset ? &parent->rb_left : &parent->rb_right;
+        at = w->offset < rb_entry(parent, struct write, node)->offset ? &parent->rb_left : &parent->rb_right;
     }
-    rb_link_node(&w->place, parent, at);
-    rb_insert_color(&w->place, &d->dirty);
+    rb_link_node(&w->node, parent, at);
+    rb_insert_color(&w->node, &d->dirty);
     list_for_each_entry_reverse(older, &d->ages, age) /* nearly always the last one */
         if (older->seq < w->seq) break;
     list_add(&w->age, &older->age);
@@ -319,10 +332,10 @@ static struct write *next_dirty(struct disk *d) {
     if (list_empty(&d->ages)) return NULL;
     if (!d->m.rotating) return list_first_entry(&d->ages, struct write, age);
     while (n) {
-        if (rb_entry(n, struct write, place)->offset >= d->head) found = n, n = n->rb_left;
+        if (rb_entry(n, struct write, node)->offset >= d->head) found = n, n = n->rb_left;
         else n = n->rb_right;
     }
-    return rb_entry(found ?: rb_first(&d->dirty), struct write, place);
+    return rb_entry(found ?: rb_first(&d->dirty), struct write, node);
 }
 /* Shortest positioning time first; what has waited long goes before. */
 static struct command *next_command(struct disk *d, u64 t) {
@@ -379,7 +392,7 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
         stop_reading(d, t);
         d->busy_until = t + (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset)) : transfer(w->bytes, d->m.write_rate));
         d->destaging = w;
-        rb_erase(&w->place, &d->dirty);
+        rb_erase(&w->node, &d->dirty);
         list_del(&w->age);
     } else return;
     d->busy = true;
@@ -548,13 +561,11 @@ static ssize_t supply_show(struct device *dev, struct device_attribute *attribut
     return sysfs_emit(text, "%s\n", of(dev)->cut ? "cut" : "on");
 }
 static void restore(struct disk *d) {
-    struct page *page;
-    unsigned long index;
     d->lost = 0;
-    xa_for_each(&d->fresh, index, page) {
-        xa_erase(&d->fresh, index);
-        put_page(page);
-        d->lost += PAGE_SIZE;
+    for (u64 i = 0; i < d->leaves * LEAF; i++) {
+        struct place *p = place(d, i);
+        if (!p) i |= LEAF - 1; /* the whole leaf */
+        else if (p->fresh.seq) set(&p->fresh, NULL, 0), d->lost += PAGE_SIZE;
     }
     d->cut = d->reading = false;
     memset(d->segment, 0, sizeof(d->segment));
@@ -632,8 +643,6 @@ static int make(struct disk *d, int number) {
     int error;
     if (!d->m.rotating) limits.max_hw_discard_sectors = (128 << 20) >> SECTOR_SHIFT, limits.discard_granularity = PAGE_SIZE;
     spin_lock_init(&d->lock);
-    xa_init_flags(&d->media, XA_FLAGS_LOCK_IRQ);
-    xa_init_flags(&d->fresh, XA_FLAGS_LOCK_IRQ);
     INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes), INIT_LIST_HEAD(&d->ages);
     hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
     d->timer.function = on_timer;
@@ -643,6 +652,9 @@ static int make(struct disk *d, int number) {
     d->tags.numa_node = NUMA_NO_NODE;
     d->tags.cmd_size = sizeof(struct command);
     d->tags.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING; /* memory for the data may have to be waited for */
+    d->leaves = DIV_ROUND_UP(d->m.size, (u64)LEAF << PAGE_SHIFT);
+    d->leaf = kvcalloc(d->leaves, sizeof(*d->leaf), GFP_KERNEL);
+    if (!d->leaf) return -ENOMEM;
     if ((error = blk_mq_alloc_tag_set(&d->tags))) return error;
     d->gendisk = blk_mq_alloc_disk(&d->tags, &limits, d);
     if (IS_ERR(d->gendisk)) {
@@ -669,6 +681,7 @@ static int add(const char *text, const struct kernel_param *parameter) {
     char *copy = d ? kstrdup(text, GFP_KERNEL) : NULL;
     int error = !copy ? -ENOMEM : parse(copy, &d->m) ?: make(d, made);
     kfree(copy);
+    if (error && d) kvfree(d->leaf);
     if (error) kfree(d);
     else made++;
     return error;
