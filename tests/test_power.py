@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import events
-from reprofs import dataset, sections
+from reprofs import dataset, narrative, sections
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import job_line
@@ -431,3 +431,9 @@ def test_cuts_are_in_the_tables_and_in_the_report(tmp_path):
     found = list(table.rows[0].values())[1:]
     assert found == ["ext4", 1, "250 ms", "8 KiB", "7.00 ms", "9", "2", "9", "7", "1", "0", "1"]
     assert {row["column"] for row in dataset.dictionary() if row["column"].startswith("crash_")} >= {"crash_broken"}
+    assert narrative._promises(study.phases) == (
+        "**Power cuts.** Of what fsync had promised there were lost or damaged: on ext4 2 of 9 files."
+    )
+    kept = study.phases.assign(crash_broken=0)
+    assert narrative._promises(kept).endswith("was whole afterwards on ext4 (9 files).")
+    assert narrative._promises(kept.assign(crash_promised=0)) == ""

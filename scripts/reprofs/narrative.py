@@ -48,6 +48,7 @@ def answer(study: Study, results: Results) -> Prose:
         paragraphs.append(_wins(study, results, setting))
     paragraphs += [_stacks(study, results, place) for place in tables.places(study)]
     paragraphs += [_rebuilds(results, lab) for lab in sorted(set(results.rebuilds["lab"]))]
+    paragraphs.append(_promises(study.phases))
     paragraphs.append(agreement(study, results).text)
     bad = study.trials[study.trials["status"] != "ok"]
     if len(bad):
@@ -110,6 +111,23 @@ def _rebuilds(results: Results, lab: str) -> str:
     if len(ordered) == 1:
         return f"{text} ({where(first)})."
     return f"{text} ({where(first)}) to {time(last['mean_ns'], 3)} ({where(last)})."
+
+
+def _promises(phases: pd.DataFrame) -> str:
+    """Who kept what fsync promised when the power was cut, in failed trials too; empty where nothing was promised."""
+    told = phases[phases["crash_promised"].fillna(0) > 0]
+    sums = told.groupby("label")[["crash_promised", "crash_broken"]].sum()
+    kept, broken = sums[sums["crash_broken"] == 0], sums[sums["crash_broken"] > 0]
+    parts = []
+    if len(kept):
+        files = count(int(kept["crash_promised"].sum()), "file")
+        parts.append(
+            f"What fsync had promised before the power was cut was whole afterwards on {listing(kept.index)} ({files})."
+        )
+    if len(broken):
+        each = [f"{row.Index} {row.crash_broken:,} of {row.crash_promised:,} files" for row in broken.itertuples()]
+        parts.append(f"Of what fsync had promised there were lost or damaged: on {listing(each)}.")
+    return " ".join(["**Power cuts.**", *parts]) if parts else ""
 
 
 def agreement(study: Study, results: Results) -> Prose:
@@ -542,8 +560,8 @@ def threats(study: Study, results: Results) -> Prose:
             lines.append(
                 "The code that models the disks runs on the guest's processor: it took"
                 f" {percent(share.median())} of the time of a phase in the median and at most {percent(share.max())}"
-                f" ({study.title(worst['workload'], worst['phase'], worst['cache'])}, {worst['label']}), as the driver of"
-                " a real disk takes some."
+                f" ({study.title(worst['workload'], worst['phase'], worst['cache'])}, {worst['label']}), as the driver"
+                " of a real disk takes some."
             )
     lines += _stack_threats(study)
     rounds = ok.groupby([*stats.SETTING, "label", "workload", "scale"]).size()
