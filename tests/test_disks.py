@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy
 import pandas as pd
 import pytest
-from reprofs import characterisation, disks, figures, trial
+from reprofs import characterisation, disks, figures, narrative, trial
 from reprofs.catalog import Catalog, project_root
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from test_dataset import built
 
 MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]
 ROTATING = {
@@ -303,6 +304,20 @@ def test_other_studies_have_no_such_section():
     assert characterisation.items(told, WHERE[0], ("metadata", "smoke")) == []
 
 
+def test_what_the_models_code_took_is_among_the_threats(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            phase = data["measurement"]["phases"][1]
+            phase["device"] = phase["device"] | {"model_ns": phase["wall_ns"] / 50}
+
+    told = built(tmp_path, change)
+    row = told.phases.dropna(subset="device_model_ns").iloc[0]
+    title = told.title(row["workload"], row["phase"], row["cache"])
+    text = narrative._model_threat(told, told.phases)
+    assert text.endswith(f"2.00 % of the time of a phase in the median and at most 2.00 % ({title}, {row['label']}).")
+    assert narrative._model_threat(told, told.phases[told.phases["device_model_ns"].isna()]) == ""
+
+
 # ---- in the guest ----------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +341,8 @@ def test_a_modelled_disk_in_the_guest_does_what_the_model_says(guest, tmp_path, 
         disk, _ = disks.expected(own, SIZE, job, sample["items"])
         # One at a time the software comes on top, up to 60 µs; random places of one round are within a few percent.
         assert 0.97 * disk < time < 1.03 * disk + (60_000 if job.depth == 1 else 0), phase["name"]
+    reads = next(phase for phase in measured["phases"] if phase["name"] == "random-read-1")
+    assert 0 < reads["device"]["model_ns"] < 0.03 * reads["wall_ns"]
 
 
 def test_fio_on_a_modelled_disk_twice_the_same(guest, tmp_path):

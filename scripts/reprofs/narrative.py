@@ -554,15 +554,7 @@ def threats(study: Study, results: Results) -> Prose:
             "Modelled disks do what their figures and equations say (METHODOLOGY.md, Modelled disks). That does not"
             " make them the products whose figures they have: no defects, no wear, no choices of a firmware."
         )
-        share = phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)
-        if share.notna().any():
-            worst = phases.loc[share.idxmax()]
-            lines.append(
-                "The code that models the disks runs on the guest's processor: it took"
-                f" {percent(share.median())} of the time of a phase in the median and at most {percent(share.max())}"
-                f" ({study.title(worst['workload'], worst['phase'], worst['cache'])}, {worst['label']}), as the driver"
-                " of a real disk takes some."
-            )
+        lines.append(_model_threat(study, phases))
     lines += _stack_threats(study)
     rounds = ok.groupby([*stats.SETTING, "label", "workload", "scale"]).size()
     if len(rounds) and rounds.min() < stats.ENOUGH:
@@ -641,6 +633,18 @@ def _real_clocks(study: Study) -> list[str]:
 def _reach(bounds: list, show) -> str:
     low, high = bounds
     return show(low) if show(low) == show(high) else f"{show(low)} to {show(high)}"
+
+
+def _model_threat(study: Study, phases: pd.DataFrame) -> str:
+    share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
+    if share.empty:
+        return ""
+    worst = phases.loc[share.idxmax()]
+    return (
+        "The code that models the disks runs on the guest's processor, as the driver of a real disk does: it took"
+        f" {percent(share.median())} of the time of a phase in the median and at most {percent(share.max())}"
+        f" ({study.title(worst['workload'], worst['phase'], worst['cache'])}, {worst['label']})."
+    )
 
 
 def _stack_threats(study: Study) -> list[str]:
