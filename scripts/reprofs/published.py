@@ -553,7 +553,7 @@ def _growth_table(study: Study, place: tuple) -> words.Table:
             "Exponent": words.digits(row.exponent, 3),
             "95 % interval": words.span(row.low, row.high, significant=3),
             "Last step": words.digits(row.last, 3),
-            "p of bend": words.digits(row.bend, 2),
+            "p of bend": "< 0.0001" if row.bend < 0.0001 else words.digits(row.bend, 2),
             "Published size": f"{row.their_size:,}",
             "Expected h": words.digits(row.expected_ns / 3.6e12, 3),
             "95 % prediction": words.span(row.expected_low_ns, row.expected_high_ns, 3.6e12, 3),
