@@ -53,4 +53,4 @@ def dictionary(tables: dict[str, str]) -> list[dict]:
 def cache_folder() -> Path:
     """Where images, snapshots and the engine are kept: $REPROFS_CACHE, or reprofs in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("REPROFS_CACHE") or Path(base) / "reprofs")
+    return Path(os.environ.get("REPROFS_CACHE") or Path(base) / "reprofs").absolute()

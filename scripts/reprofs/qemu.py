@@ -148,7 +148,7 @@ def read_manifest(guest: str) -> dict:
 class Machine:
     """One QEMU process and its control socket (QMP: JSON lines).
 
-    place: a private folder for its files; gate: the library that makes the clock of the exact lab exact.
+    place: a private folder for its files; gate: the library in it that makes the clock of the exact lab exact.
     """
 
     def __init__(self, command: list[str], place: Path, gate: Path | None = None, incoming: bool = False):
@@ -165,10 +165,12 @@ class Machine:
         self.note = place / "gate.note" if gate else None
         environment = {**os.environ, "REPROFS_PLACE": str(place)}  # by this the clean-up knows it
         if gate:  # it leaves a note once it has found the processor's thread
-            environment |= {"LD_PRELOAD": str(gate), "REPROFS_GATE": str(self.note)}
+            # LD_PRELOAD takes no spaces or colons, which the place's path may have: QEMU starts in the place.
+            environment |= {"LD_PRELOAD": f"./{gate.name}", "REPROFS_GATE": str(self.note)}
         with theirs, (place / "qemu").open("w") as log:
             self.process = subprocess.Popen(
                 command,
+                cwd=place,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -174,7 +174,7 @@ class ExactLab(GuestLab):
         ]
 
     def _machine(self, place: Path, incoming: bool = False) -> Machine:
-        gate = Path(shutil.copy(self.files["gate"], place / "gate.so"))  # LD_PRELOAD takes no spaces or colons
+        gate = Path(shutil.copy(self.files["gate"], place / "gate.so"))
         return Machine(self._command(place), place, gate, incoming)
 
     def _snapshot(self) -> Path:
