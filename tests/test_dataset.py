@@ -1,13 +1,19 @@
 """Raw records become tables: complete, sorted, byte-identical, documented; bad records are named."""
 
+import contextlib
+import hashlib
 import itertools
 import json
+import random
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from reprofs import dataset, sections
+from reprofs import record as seals
 from reprofs.errors import UserError
 from reprofs.importers import fio
 
@@ -31,13 +37,16 @@ def tables(source):
     return source / "tables"
 
 
-def copy_with(source: Path, target: Path, change) -> Path:
-    """A copy of one record's study with the record changed by `change(record)`; returns the record's path."""
+def copy_with(source: Path, target: Path, change, seal=seals.seal) -> Path:
+    """A copy of one record's study with the record changed by `change(record)`; returns the record's path.
+
+    seal: makes digests that fit the change, as the trial itself would have.
+    """
     make.make(target, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
     path = next((target / "raw").iterdir())
     record = json.loads(path.read_text())
     change(record)
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(seal(record) if "digests" in record else record))
     return path
 
 
@@ -148,6 +157,110 @@ def test_a_bad_record_is_named_with_its_key(source, tmp_path, change, part):
     assert not (tmp_path / "tables").exists()
 
 
+def halve(record):
+    record["measurement"]["phases"][1]["wall_ns"] //= 2
+
+
+def swap_round(record):
+    other = make._measurement(record["trial"] | {"round": 2}, 1.0)
+    record["measurement"] = other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        halve,
+        swap_round,
+        lambda record: record["measurement"]["phases"][1].update(items=4000),
+        lambda record: record["measurement"]["phases"].pop(1),
+        lambda record: record.update(measurement={}),
+        lambda record: record["measurement"].update(verification=[]),
+        lambda record: record["measurement"]["commands"][0].update(argv=["mkfs.ext4", "-O", "^has_journal"]),
+        lambda record: record.update(status="failed", reason="It broke."),
+        lambda record: record["environment"].update(qemu="9"),
+        lambda record: record["environment"]["lab"].update(image_sha256="0" * 64),
+        lambda record: record["digests"].update(measurement="0" * 64),
+    ],
+)
+def test_a_record_that_was_changed_after_its_trial_is_refused(source, tmp_path, change):
+    path = copy_with(source, tmp_path, change, seal=lambda record: record)
+    with pytest.raises(UserError, match="was changed after its trial") as caught:
+        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    assert str(path) in str(caught.value) and not (tmp_path / "tables").exists()
+
+
+def another_job(record):
+    job = "another job\n"
+    record["environment"].update(job=job, job_sha256=hashlib.sha256(job.encode()).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (another_job, "environment.job_sha256 is"),
+        (lambda record: record["environment"].update(job="another job\n"), "is not the digest of environment.job"),
+        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, planned is 1"),
+        (lambda record: record["environment"]["lab"].update(name="vm"), "environment.lab.name is vm, planned is exact"),
+        (lambda record: record["measurement"]["clock"].update(name="wall"), "measurement.clock.name is wall"),
+        (lambda record: record["trial"].update(round=2), "trial.round is 2, planned is 1"),
+        (lambda record: record["measurement"]["phases"].pop(1), "phase create (warm) is missing"),
+        (lambda record: record.update(measurement={}), "phase make-tree (warm) is missing"),
+        (lambda record: record["measurement"]["verification"][0].update(mismatches=1), "1 files differed"),
+        (lambda record: record["measurement"]["phases"][1].update(wall_ns=2**70), "phases.1.wall_ns does not fit"),
+        (lambda record: record.update(schema=1), "another version of ReproFS"),
+    ],
+)
+def test_a_record_of_something_else_is_refused(source, tmp_path, change, part):
+    """Whole, but of another job, protocol, lab or clock; or its status is not what its measurement says."""
+    path = copy_with(source, tmp_path, change)
+    with pytest.raises(UserError) as caught:
+        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    assert str(path) in str(caught.value) and part in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["qemu", "image_sha256", "initrd_sha256", "command"])
+def test_records_of_two_guests_are_not_one_study(source, tmp_path, key):
+    shutil.copytree(source, tmp_path / "study")
+    path = next((tmp_path / "study/raw").glob("r1-*ext4*metadata*"))
+    record = json.loads(path.read_text())
+    record["environment"]["lab"][key] = "another"
+    path.write_text(json.dumps(seals.seal(record)))
+    with pytest.raises(UserError, match="do not come from one guest") as caught:
+        dataset.build(tmp_path / "study/plan.json", path.parent, tmp_path / "tables")
+    assert f"environment.lab.{key}" in str(caught.value) and path.name in str(caught.value)
+
+
+def test_every_flipped_bit_is_noticed(source, tmp_path):
+    """A damaged record never becomes a table, wherever the damage is."""
+    path = copy_with(source, tmp_path, lambda record: None)
+    whole = path.read_bytes()
+    draw = random.Random(1)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        with contextlib.suppress(ValueError):
+            if json.loads(damaged) == json.loads(whole):  # as a letter of a key that nobody reads may be
+                continue
+        with pytest.raises(UserError):
+            dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+
+
+def test_records_nested_too_deep_are_named(source, tmp_path):
+    path = copy_with(source, tmp_path, lambda record: None)
+    path.write_text("[" * 100_000)
+    with pytest.raises(UserError, match="nests too deep"):
+        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+
+
+def test_the_records_of_the_tables_can_be_checked_with_sha256sum(source, tables):
+    done = subprocess.run(
+        ["sha256sum", "--check", "--quiet", tables / "records.sha256"], cwd=source / "raw", check=True
+    )
+    assert done.returncode == 0
+    assert len((tables / "records.sha256").read_text().splitlines()) == len(list((source / "raw").glob("*.json")))
+
+
 def test_bad_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"plan\.json"):
         dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
@@ -198,7 +311,7 @@ def test_what_a_stack_was_is_in_the_table_of_trials(mixed):
 def test_phases_say_whether_the_array_was_rebuilding(mixed):
     phases = mixed.phases[mixed.phases["stack"] == "md-raid5-rebuilding"]
     during = phases[(phases["operation"] != "rebuild")].groupby("position")["rebuilding"].unique()
-    assert [list(values) for values in during] == [[True]] * 7 + [[False]]
+    assert [list(values) for values in during] == [[True]] * 8 + [[False]]
     assert mixed.phases.loc[mixed.phases["stack"] == "md-raid5", "rebuilding"].isna().all()
 
 
@@ -302,6 +415,8 @@ def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
             phases = data["measurement"]["phases"]
             again = [dict(phase, run=2, wall_ns=phase["wall_ns"] * 3) for phase in phases]
             data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+        else:
+            data["workloads"]["metadata"]["runs"] = 2
 
     study = built(tmp_path, change)
     assert not study.phases.duplicated(["phase", "cache"]).any()
@@ -324,6 +439,35 @@ def test_output_of_fio_becomes_a_sample(tmp_path):
     expected = fio.samples(text)
     found = study.samples[study.samples["phase"] == "make-tree"]
     assert list(found["wall_ns"]) == [one["wall_ns"] for one in expected] and set(found["name"]) == {"write"}
+
+
+@pytest.mark.parametrize(
+    "output", ["", "fio: killed", '{"jobs": [', "[" * 100_000, '{"fio version": "fio-3.39", "jobs": []}']
+)
+def test_output_of_fio_that_cannot_be_read_is_a_failed_trial(tmp_path, output):
+    """A failure is a row: the other trials of the study are in the tables."""
+
+    def change(data):
+        if "measurement" in data:
+            data["measurement"]["phases"][0] |= {"output": output, "exit": 0}
+        else:
+            data["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+
+    (row,) = built(tmp_path, change).trials.itertuples()
+    assert row.status == "failed"
+    assert row.reason.startswith("Phase make-tree: fio's output") and len(row.reason) < 300
+
+
+def test_what_a_check_after_a_power_cut_said_in_vain_is_a_failed_trial(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            command = dict(
+                data["measurement"]["commands"][0], stage="check create", output='{"written": 1, "kept": }\n'
+            )
+            data["measurement"]["commands"].append(command)
+
+    (row,) = built(tmp_path, change).trials.itertuples()
+    assert (row.status, "The output of check create is not valid JSON" in row.reason) == ("failed", True)
 
 
 def test_checks_of_a_workload_are_counted(tmp_path):

@@ -10,9 +10,10 @@ import numpy
 import pandas as pd
 import pytest
 from reprofs import characterisation, disks, figures, narrative, trial
-from reprofs.catalog import Catalog, project_root
+from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.project import project_root
 from test_dataset import built
 
 MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]

@@ -15,6 +15,7 @@ import jsonschema
 import yaml
 
 from reprofs.errors import UserError
+from reprofs.project import project_root
 
 FOLDERS = {
     "filesystem": "workflow/filesystems",
@@ -25,18 +26,6 @@ FOLDERS = {
     "published": "data/published",
 }
 KINDS = {"device": "device profile", "filesystem": "file system", "published": "set of published numbers"}
-
-
-@cache
-def project_root() -> Path:
-    """The folder of the checkout: the working directory or the nearest folder above it that has a workflow.
-
-    Raises UserError outside a checkout.
-    """
-    for folder in (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2]):
-        if (folder / "workflow" / "schemas").is_dir():
-            return folder
-    raise UserError(f"{Path.cwd()} is not inside a ReproFS checkout (no workflow/schemas): change into one.")
 
 
 @cache

@@ -2,7 +2,8 @@
 
 `build` reads the plan of a study and the raw record of each of its trials and writes, for identical input, identical
 bytes: trials, phases, samples, clients and latency.parquet, study.json, dictionary.csv. environment.json describes the
-hosts and the lab, and therefore differs from run to run. `load` reads the folder back for the notebooks.
+hosts and the lab, and records.sha256 lists the records (as sha256sum does): both differ from run to run. `load` reads
+the folder back for the notebooks.
 """
 
 import csv
@@ -24,10 +25,14 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from . import files, stats
+from . import record as seals
 from .errors import UserError
-from .importers import fio
+from .importers import Malformed, fio
+from .project import place
+from .record import LAYOUT
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
+SET_ASIDE = "set-aside"  # folder beside the records: those of trials that were to be made again
 RECOVERY = ": recovery"  # after the name of a phase: the mount after its power cut
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]
@@ -203,23 +208,27 @@ def build(plan: Path, raw: Path, output: Path) -> None:
 
     `plan` is the plan's JSON; `raw` the folder with one `<trial id>.json` for each of its trials. A trial without a
     record becomes a row with status missing; a record of no trial of this plan is not part of the study and not read.
-    Raises UserError for a plan or record that is not valid, naming file and key.
+    A record whose programs printed what cannot be read becomes a row with status failed.
+
+    Raises UserError, naming file and key, for a plan or record that is not valid, and for a record that is not what
+    its trial wrote or comes from another job, protocol, lab or guest than the plan or the other records.
     """
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = _read_json(plan)
     records = _read_records(plan, content, raw)
+    digests = {f"{name}.json": hashlib.sha256((raw / f"{name}.json").read_bytes()).hexdigest() for name in records}
     tables: dict[str, list[dict]] = {name: [] for name in _TABLES}
     for trial in content["trials"]:
-        record = records.get(trial["id"])
+        declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
+        record = _with_outputs_read(records.get(trial["id"]), declared)
         identity = _identity(trial, content, record)
         tables["trials"].append(_trial_row(identity, record))
-        declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
         position, runs = 0, {}
         for phase in _phases(record):
             runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
         for key, phases in runs.items():
             for number, phase in enumerate(phases):
-                own = _samples(phase, declared.get(key, {}), number if len(phases) > 1 else None)
+                own = _samples(phase, number if len(phases) > 1 else None)
                 place = identity | {"phase": phase["name"], "cache": phase["cache"]}
                 tables["samples"] += [place | sample for sample in own]
                 tables["clients"] += [place | row for row in _clients(phase, own)]
@@ -238,7 +247,11 @@ def build(plan: Path, raw: Path, output: Path) -> None:
             pq.write_table(_table(name, rows), partial / f"{name}.parquet")
         study = {key: value for key, value in content.items() if key != "trials"}
         _write_json(partial / "study.json", study)
-        _write_json(partial / "environment.json", summarise_environments(records))
+        environment = summarise_environments(records)
+        environment["set_aside"] = len(list((raw / SET_ASIDE).glob("*.json")))
+        _write_json(partial / "environment.json", environment)
+        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+        (partial / "records.sha256").write_text(sums)
         (partial / "dictionary.csv").write_text(_csv(dictionary()))
         shutil.rmtree(output, ignore_errors=True)
         partial.rename(output)
@@ -386,8 +399,11 @@ def results(study: Study) -> Results:
 
 
 def save_results(results: Results, folder: str | Path) -> None:
-    """Write each frame to <name>.parquet in the folder, every file under a temporary name first."""
-    folder = Path(folder)
+    """Write each frame to <name>.parquet in the folder, every file under a temporary name first.
+
+    A relative folder is below the checkout, as in `load_results` and `load`: notebooks run in folders of their own.
+    """
+    folder = place(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in vars(results).items():
         partial = folder / f"{name}.partial"
@@ -397,7 +413,7 @@ def save_results(results: Results, folder: str | Path) -> None:
 
 def load_results(folder: str | Path) -> Results:
     """Read a folder written by `save_results`. Raises UserError when it is not there."""
-    folder = Path(folder)
+    folder = place(folder)
     names = list(Results.__annotations__)
     missing = [name for name in names if not (folder / f"{name}.parquet").is_file()]
     if missing:
@@ -409,7 +425,7 @@ def load_results(folder: str | Path) -> Results:
 
 def load(tables: str | Path) -> Study:
     """Read a folder written by `build`. Raises UserError when it is not there."""
-    folder = Path(tables)
+    folder = place(tables)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
     frames = {name: pd.read_parquet(folder / f"{name}.parquet", dtype_backend="numpy_nullable") for name in _TABLES}
@@ -423,34 +439,42 @@ def _read_json(path: Path) -> dict:
         return json.loads(path.read_text())
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
-    except ValueError as error:
-        raise UserError(
-            f"{path} is not valid JSON ({error}); delete it and run the step that makes it again."
-        ) from None
+    except (RecursionError, ValueError) as error:
+        what = "it nests too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
 
 
 def _read_records(plan_path: Path, plan: dict, raw: Path) -> dict[str, dict]:
     validator = Draft202012Validator(yaml.safe_load(RECORD_SCHEMA.read_text()))
-    for key in ("study", "trials", "filesystems", "workloads"):
+    for key in ("study", "trials", "filesystems", "workloads", "labs", "protocol"):
         if key not in plan:
             raise UserError(f"{plan_path} has no key `{key}`; run `reprofs plan` again.")
     records = {}
     for trial in plan["trials"]:
         path = raw / f"{trial['id']}.json"
         if path.exists():
-            records[trial["id"]] = _checked(path, _read_json(path), trial, validator)
+            record = records[trial["id"]] = _read_json(path)
+            _check(path, record, validator)
+            _check_against_plan(path, record, trial, plan)
+    _check_guests(plan, raw, records)
     return records
 
 
-def _checked(path: Path, record: dict, trial: dict, validator: Draft202012Validator) -> dict:
-    again = "delete the file and run the trial again."
+_AGAIN = "delete the file and run the study again, which makes it again."
+
+
+def _check(path: Path, record: dict, validator: Draft202012Validator) -> None:
+    """Raises UserError for a record that does not fit the schema, was changed after its trial or contradicts itself."""
+    if isinstance(record, dict) and record.get("schema", LAYOUT) != LAYOUT:
+        raise UserError(f"{path} was written by another version of ReproFS (its schema is not {LAYOUT}): {_AGAIN}")
     for error in validator.iter_errors(record):
         key = ".".join(str(part) for part in error.absolute_path) or "the record"
-        raise UserError(f"{path} is not a valid record: {key}: {error.message[:200]}; {again}")
-    for key in (*CELL, "round", "seed"):
-        if record["trial"][key] != trial[key]:
-            was, planned = record["trial"][key], trial[key]
-            raise UserError(f"{path} belongs to another plan: trial.{key} is {was}, planned is {planned}; {again}")
+        raise UserError(f"{path} is not a valid record: {key}: {error.message[:200]}; {_AGAIN}")
+    part = seals.broken(record)
+    if part:
+        raise UserError(f"{path} was changed after its trial: the digest of the {part} is not the one noted; {_AGAIN}")
+    if hashlib.sha256(record["environment"]["job"].encode()).hexdigest() != record["environment"]["job_sha256"]:
+        raise UserError(f"{path}: environment.job_sha256 is not the digest of environment.job; {_AGAIN}")
     seen = set()
     for number, phase in enumerate(_phases(record)):
         key = (phase["name"], phase["cache"], phase.get("run"))
@@ -461,20 +485,110 @@ def _checked(path: Path, record: dict, trial: dict, validator: Draft202012Valida
         seen.add(key)
         latency = phase["latency"]
         if latency and sum(count for _, count in latency["buckets"]) != latency["count"]:
-            raise UserError(f"{path}: measurement.phases.{number}.latency.count is not the sum of its buckets; {again}")
-    return record
+            raise UserError(
+                f"{path}: measurement.phases.{number}.latency.count is not the sum of its buckets; {_AGAIN}"
+            )
+    large = next((key for key, value in _numbers(record["measurement"], "measurement") if abs(value) >= 2**63), None)
+    if large:
+        raise UserError(f"{path}: {large} does not fit into 64 bits; {_AGAIN}")
+
+
+def _numbers(value, key: str):
+    """Dotted key and value of every number in a part of a record."""
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, dict | list):
+            yield from _numbers(item, f"{key}.{name}")
+        elif isinstance(item, int | float):
+            yield f"{key}.{name}", item
+
+
+def _check_against_plan(path: Path, record: dict, trial: dict, plan: dict) -> None:
+    """Raises UserError for a record of another cell, job, protocol or clock, and for an incomplete one that says ok."""
+    environment, measurement = record["environment"], record["measurement"]
+    compared = [(f"trial.{key}", record["trial"][key], trial[key]) for key in (*CELL, "round", "seed")]
+    compared.append(("environment.job_sha256", environment["job_sha256"], trial["job_sha256"]))
+    compared.append(("environment.protocol", environment["protocol"], plan["protocol"]))
+    compared.append(("environment.lab.name", environment["lab"].get("name"), trial["lab"]))
+    if measurement.get("clock"):
+        compared.append(("measurement.clock.name", measurement["clock"]["name"], plan["labs"][trial["lab"]]["clock"]))
+    for key, was, planned in compared:
+        if was != planned:
+            raise UserError(f"{path} belongs to another plan: {key} is {was}, planned is {planned}; {_AGAIN}")
+    if record["status"] != "ok":
+        return
+    workload = plan["workloads"][trial["workload"]]
+    measured = Counter((phase["name"], phase["cache"]) for phase in _phases(record))
+    for phase in workload["phases"]:
+        if measured[phase["name"], phase["cache"]] != workload.get("runs", 1):
+            raise UserError(f"{path} says ok, but phase {phase['name']} ({phase['cache']}) is missing; {_AGAIN}")
+    wrong = sum(check["mismatches"] for check in measurement.get("verification", []))
+    if wrong:
+        raise UserError(f"{path} says ok, but {wrong} files differed from what was written; {_AGAIN}")
+
+
+# What fixes the numbers of a lab whose clock counts instructions, besides the job.
+_SAME = ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256", "engine_sha256")
+
+
+def _check_guests(plan: dict, raw: Path, records: dict[str, dict]) -> None:
+    """Raises UserError when numbers that are compared as exact come from different guests or versions of QEMU."""
+    found: dict[tuple, dict[str, list[str]]] = {}
+    for name, record in sorted(records.items()):
+        trial, lab = record["trial"], record["environment"]["lab"]
+        if plan["labs"][trial["lab"]]["clock"] != "instructions" or record["status"] == "skipped":
+            continue
+        guest = plan["filesystems"][trial["filesystem"]]["guest"]
+        for key in _SAME:
+            # All guests are to run in one QEMU; the rest is each guest's own.
+            place = (trial["lab"], "" if key == "qemu" else guest, key)
+            found.setdefault(place, {}).setdefault(json.dumps(lab.get(key)), []).append(name)
+    for (lab, _, key), values in found.items():
+        if len(values) > 1:
+            fewest = min(values.values(), key=len)
+            raise UserError(
+                f"{raw}: the records of the lab {lab} do not come from one guest: environment.lab.{key} has "
+                f"{len(values)} values, the rarest in {len(fewest)} of {sum(map(len, values.values()))} records, such "
+                f"as {fewest[0]}.json; delete those records, or all, and run the study again."
+            )
 
 
 def _phases(record: dict | None) -> list[dict]:
     return record["measurement"].get("phases", []) if record else []
 
 
-def _samples(phase: dict, declared: dict, run: int | None) -> list[dict]:
-    """The samples of a phase: its own, those in its output, or the phase itself when it is one of several runs."""
+def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
+    """The record with what its programs printed: samples of fio, files that were left after a power cut.
+
+    One whose output cannot be read has failed, whatever its programs' exit codes were. `declared` maps (phase, cache)
+    to the phase in the plan.
+    """
+    for phase in _phases(record):
+        expected = declared.get((phase["name"], phase["cache"]), {})
+        if expected.get("parse") != "fio" or phase["exit"] != 0:
+            continue
+        (name,) = expected["samples"]  # one job in one direction
+        try:
+            phase["samples"] = [sample | {"name": name} for sample in fio.samples(phase["output"])]
+            if not phase["samples"]:
+                raise ValueError("fio's output has no results")
+        except (ValueError, Malformed) as error:
+            record = _failed(record, f"Phase {phase['name']}: {error}.")
+    for command in record["measurement"].get("commands", []) if record else []:
+        found = PROMISES.search(command["output"]) if command["stage"].startswith("check ") else None
+        try:
+            command["survivors"] = json.loads(found[1]) if found else None
+        except ValueError as error:
+            record = _failed(record, f"The output of {command['stage']} is not valid JSON: {error}.")
+    return record
+
+
+def _failed(record: dict, reason: str) -> dict:
+    return record if record["status"] != "ok" else record | {"status": "failed", "reason": reason}
+
+
+def _samples(phase: dict, run: int | None) -> list[dict]:
+    """The samples of a phase, or the phase itself when it is one of several runs without any."""
     found = phase.get("samples", [])
-    if declared.get("parse") == "fio" and phase["exit"] == 0:
-        (name,) = declared["samples"]  # one job in one direction
-        found = [sample | {"name": name} for sample in fio.samples(phase["output"])]
     if run is not None and not found:
         found = [{"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")}]
     optional = ("client", "iteration", "file_bytes", "record_bytes", "start_ns")
@@ -492,7 +606,7 @@ def _crash(record: dict, phases: list[dict]) -> dict:
     name = phases[0]["name"]
     after = [phase["wall_ns"] for phase in _phases(record) if phase["name"] == name + RECOVERY]
     checks = [c for c in record["measurement"].get("commands", []) if c["stage"] == f"check {name}"]
-    found = [json.loads(told[1]) for c in checks if (told := PROMISES.search(c["output"]))]
+    found = [check["survivors"] for check in checks if check.get("survivors")]
     found += [cut["survivors"] for cut in cuts if "survivors" in cut]
     counted = ("written", "promised", "broken", "kept", "short", "wrong", "missing", "extra")
     return {

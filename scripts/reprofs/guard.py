@@ -12,9 +12,10 @@ import subprocess
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.catalog import project_root, read_yaml
+from reprofs.catalog import read_yaml
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.project import project_root
 
 LIST = "config/devices.yaml"
 SYS = Path("/sys")

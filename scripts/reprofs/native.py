@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +16,8 @@ from reprofs import engine
 from reprofs.files import cache_folder
 from reprofs.labs import Outcome, end_with_parent
 
+ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # what ends a process from outside
+KILLED = {*(-number for number in ENDING), *(128 + number for number in ENDING)}  # as exit codes, also of a shell
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -87,8 +90,7 @@ class NativeLab:
                 preexec_fn=end_with_parent,
             )
             try:
-                process.wait(limit_s)
-                ending = "lost"
+                ending = "killed" if process.wait(limit_s) in KILLED else "lost"
             except subprocess.TimeoutExpired:
                 ending = "timeout"
             finally:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import random
 from pathlib import Path
 
-from reprofs import workloads
-from reprofs.catalog import FOLDERS, Catalog, project_root, read_yaml, unknown, validate
+from reprofs import labs, workloads
+from reprofs.catalog import FOLDERS, Catalog, read_yaml, unknown, validate
 from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.project import project_root
 from reprofs.stacks import resolve
-from reprofs.trial import check_cell
+from reprofs.trial import PROTOCOL, check_cell, render_job
 
 SCALES = ("smoke", "laptop", "paper")
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
@@ -33,7 +35,7 @@ def read_config(config: dict | None = None) -> dict:
 
 
 def make_plan(name: str, catalog: Catalog) -> dict:
-    """The plan of a study: itself, its trials in order, and the titles and parameters a reader of the results needs.
+    """The plan of a study: itself, its trials in order, and what a reader of the records and results needs of the rest.
 
     name: NAME, or NAME@SCALE for another scale than that of its file.
 
@@ -65,13 +67,17 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         random.Random(f"{study['seed']}/{number}").shuffle(block)
         for cell in block:
             trial = {**cell, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
-            trials.append({"id": trial_id(trial), **trial})
+            job = hashlib.sha256(render_job(trial, catalog)[0].encode()).hexdigest()
+            trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
     return {
         "schema": 1,
+        "protocol": PROTOCOL,
         "study": study,
         "trials": trials,
+        "labs": {lab: {"clock": labs.get_lab(lab).clock} for lab in used("lab")},
         "filesystems": {
-            fs: {k: d[k] for k in ("title", "home", "role", "packages", "variants")} for fs, d in filesystems.items()
+            fs: {k: d[k] for k in ("title", "home", "role", "packages", "variants", "guest")}
+            for fs, d in filesystems.items()
         },
         "workloads": {
             w: {

@@ -15,10 +15,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from reprofs.catalog import project_root
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.labs import Outcome, end_with_parent
+from reprofs.project import project_root
 
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
@@ -225,15 +225,17 @@ class Machine:
         self.panicked = False
 
     def wait_for_end(self, deadline: float) -> str:
-        """Until the machine ended; "lost" (it powered off), "panic" or "timeout"."""
+        """Until the machine ended; "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""
         while not self.shutdown and not self.panicked:
             try:
                 self._receive(deadline)
             except TimeoutError:
                 return "timeout"
             except MachineError:
-                break  # QEMU itself died: its console says no more
-        return "panic" if self.panicked or self.shutdown == "guest-reset" else "lost"
+                return "killed"
+        if self.panicked or self.shutdown == "guest-reset":
+            return "panic"
+        return "killed" if self.shutdown.startswith("host-") else "lost"  # a signal that QEMU could still answer to
 
     def save(self, path: Path) -> None:
         """Save the paused machine, without what is shared memory, to a file."""

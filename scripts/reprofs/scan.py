@@ -21,6 +21,7 @@ import yaml
 
 from reprofs import catalog, files
 from reprofs.errors import UserError
+from reprofs.project import project_root
 
 FOLDER = "workflow/trees"
 LEVELS = 32  # of the engine; what is deeper counts as on the last one
@@ -222,7 +223,7 @@ def text_of(data: dict) -> str:
 
 def profiles() -> dict[str, Path]:
     """name -> file of every profile of this checkout."""
-    return {path.stem: path for path in sorted((catalog.project_root() / FOLDER).glob("*.yaml"))}
+    return {path.stem: path for path in sorted((project_root() / FOLDER).glob("*.yaml"))}
 
 
 def read(name: str) -> dict:

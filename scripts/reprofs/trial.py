@@ -18,9 +18,11 @@ import subprocess
 from pathlib import Path
 
 from reprofs import conditions, labs, workloads
-from reprofs.catalog import Catalog, project_root, unknown
+from reprofs import record as records
+from reprofs.catalog import Catalog, unknown
 from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.project import project_root
 from reprofs.stacks import commands, expand, fill, resolve
 
 PROTOCOL = 1  # raise when a change of the rules makes new numbers incomparable with old ones
@@ -453,7 +455,8 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
 
     trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
     Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
-    before that: an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written.
+    before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
+    lab's process was ended from outside: that says nothing of the file system, so no record is written.
     """
     job, devices = render_job(trial, catalog)
     filesystem, profile = catalog.get("filesystem", trial["filesystem"]), catalog.get("device", trial["profile"])
@@ -475,10 +478,11 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     if not reason:
         try:
             with conditions.watched(lab) as noted:
-                outcome = lab.run(job, time_limit_s, labs.Disks(profile, len(paths), size))
+                outcome, attempts = _run(lab, job, time_limit_s, labs.Disks(profile, len(paths), size))
         except labs.Obstacle as found:
             reason = str(found)
     if not reason:
+        environment["attempts"] = attempts
         events, console = parse_events(outcome.output), outcome.console
         state, reason = status(outcome.ending, events, console, time_limit_s)
         measured = measurement(events, devices, lab.clock, lab.provisions)
@@ -491,13 +495,14 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
             }
         environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
     record = {
-        "schema": 1,
+        "schema": records.LAYOUT,
         "status": state,
         "reason": reason,
         "trial": trial,
         "measurement": measured,
         "environment": environment,
     }
+    record = records.seal(record)
     log = output.with_suffix(".console.log")
     try:
         write_text(log, console)
@@ -507,6 +512,23 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
             log.unlink()
         raise
     return record
+
+
+def _run(lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
+    """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
+
+    Where the clock counts instructions a second attempt gives the same numbers, so it is made once. On a real clock
+    the host is not quiet while somebody kills processes on it.
+    """
+    last = 2 if lab.clock == "instructions" else 1
+    for attempt in range(1, last + 1):
+        outcome = lab.run(job, time_limit_s, disks)
+        if outcome.ending != "killed":
+            return outcome, attempt
+    raise UserError(
+        f"the process of the lab {lab.name} was killed{', twice' if last > 1 else ''}, and nothing is recorded: "
+        "see whether the host ran out of memory (journalctl -k, dmesg), then run this again."
+    )
 
 
 def commit() -> str:

@@ -44,7 +44,7 @@ class Outcome:
     """What came back from a lab.
 
     ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time
-      limit) or "lost" (it ended otherwise);
+      limit), "killed" (its process on the host was ended from outside) or "lost" (it ended otherwise);
     output: what the engine wrote; console: what the kernel and the start-up wrote;
     environment: the `lab` part of the raw record; host_seconds: wall clock of the host.
     """

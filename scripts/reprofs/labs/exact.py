@@ -94,7 +94,7 @@ class ExactLab(GuestLab):
                     if self.start == "snapshot":
                         raise UserError(f"the guest cannot be started from its snapshot: {error}") from None
             try:
-                ending = "lost"
+                ending = "killed"
                 try:
                     if machine is None:
                         machine = self._machine(place)

@@ -36,7 +36,9 @@ for disk; do
     i=$((i + 1))
 done
 "$engine" run "$place/job"
-echo "engine ended: $?" >&2
+code=$?
+echo "engine ended: $code" >&2
+exit $code
 """
 # The volume manager sees the trial's devices and no others, so it cannot meet the user's volume groups.
 LVM = """

@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.catalog import project_root
 from reprofs.labs import Disks, Obstacle, Outcome, job_text, workplace
 from reprofs.native import NativeLab
+from reprofs.project import project_root
 
 MOUNTPOINT = "/run/reprofs/mnt"  # stands for the sub-directory in a job, which so is the same in every run
 

@@ -143,7 +143,7 @@ class VmLab(GuestLab):
             try:
                 ending = VmLab(self.manifest, self.cache, "kvm").run("clock\n", PROBE_S).ending
             except UserError:
-                ending = "lost"
+                ending = "killed"
             write_text(path, json.dumps({**key, "works": ending == "finished"}))
             return ending == "finished"
 
