@@ -10,12 +10,19 @@ local function tagged(cell, tag)
   return (cell.attributes.tags or ""):find('"' .. tag .. '"', 1, true) ~= nil
 end
 
+-- A notebook has its figures in itself; here they are the files that were drawn for the report.
+local function from_file(image)
+  local name = image.attributes.figure
+  if not name then return nil end
+  return pandoc.Image(image.caption, "../figures/" .. name .. ".svg", "", pandoc.Attr("", { "inline-svg" }))
+end
+
 -- The richest representation of an output: HTML, then Markdown; plain text only if there is nothing else.
 local function parse(output)
   for _, format in ipairs({ "html", "markdown" }) do
     for _, block in ipairs(output.content) do
       if block.t == "RawBlock" and block.format == format then
-        return pandoc.read(block.text, format, PANDOC_READER_OPTIONS).blocks
+        return pandoc.read(block.text, format, PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file })
       end
     end
   end

@@ -357,7 +357,16 @@ def nbval(folder: Path, *names: str, path: Path | None = None) -> subprocess.Com
     for name in names:
         shutil.copy(make_goldens.GOLDENS / f"{name}.ipynb", folder)
     arguments = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
-    arguments += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(f"{name}.ipynb" for name in names)]
+    (folder / "sanitize.cfg").write_text("[pictures]\nregex: {}\nreplace: {}\n".format(*make_goldens.PICTURE))
+    arguments += [
+        "--nbval-sanitize-with=sanitize.cfg",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        *(f"{name}.ipynb" for name in names),
+    ]
     environment = os.environ | ({"PYTHONPATH": str(path)} if path else {})
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

@@ -71,13 +71,22 @@ def parser() -> argparse.ArgumentParser:
     sub = command(
         "trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial."
     )
-    for name in ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale"):
+    for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
+    sub.add_argument("--variant", help="of the file system (default: the first of its file)")
     sub.add_argument("--round", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
     sub.add_argument("--order", type=int, help="place in the randomised order of a study")
     sub.add_argument("--time-limit", type=float, default=1800.0, metavar="SECONDS", help="of the host (default 1800)")
+    catalog_options(sub)
+
+    sub = command(
+        "retry",
+        _retry,
+        "Set aside the records of trials that failed, timed out or were skipped: the next run makes them again.",
+    )
+    sub.add_argument("study", help="NAME, or NAME@SCALE")
     catalog_options(sub)
 
     sub = command(
@@ -111,6 +120,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--study", type=Path, required=True, metavar="FILE", help="study.json of the tables")
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     return top
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _catalog(arguments):
@@ -147,16 +160,13 @@ def _plan(arguments) -> None:
 def _guest(arguments) -> None:
     from reprofs import engine, files, guest
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     name, cache = arguments.output.stem, files.cache_folder()
     guest.read_spec(name=name)  # an unknown one is said before the engine is compiled
-    guest.build(cache, arguments.output, engine.build(cache), say, name=name)
+    guest.build(cache, arguments.output, engine.build(cache), _say, name=name)
 
 
 def _trial(arguments) -> None:
-    from reprofs import trial
+    from reprofs import guest, trial
     from reprofs.plan import CELL
 
     if arguments.round < 1:
@@ -164,9 +174,27 @@ def _trial(arguments) -> None:
     if arguments.seed < 0:
         raise UserError(f"--seed is {arguments.seed}, but must not be negative.")
     cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
+    catalog = _catalog(arguments)
+    if cell["variant"] is None:
+        cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
+    trial.check_cell(cell, catalog)  # a mistake is said before a guest is built
+    if labs.get_lab(cell["lab"]).in_guest:
+        guest.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     started = time.monotonic()
-    record = trial.run_trial(cell, _catalog(arguments), arguments.output, arguments.time_limit)
+    record = trial.run_trial(cell, catalog, arguments.output, arguments.time_limit)
     print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+
+
+def _retry(arguments) -> None:
+    from reprofs import plan, record
+    from reprofs.project import place
+
+    name = plan.study_of(arguments.study, _catalog(arguments))["name"]
+    lines = record.set_aside(place(f"data/raw/{name}"))
+    print("\n".join(lines) or "every record is ok: nothing was set aside")
+    if lines:
+        folder = f"data/raw/{name}/{record.SET_ASIDE}"
+        print(f"{len(lines)} set aside in {folder}; make report STUDY={name} makes them again")
 
 
 def _doctor(arguments) -> None:

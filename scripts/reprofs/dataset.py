@@ -29,10 +29,9 @@ from . import record as seals
 from .errors import UserError
 from .importers import Malformed, fio
 from .project import place
-from .record import LAYOUT
+from .record import LAYOUT, SET_ASIDE
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
-SET_ASIDE = "set-aside"  # folder beside the records: those of trials that were to be made again
 RECOVERY = ": recovery"  # after the name of a phase: the mount after its power cut
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]

@@ -21,6 +21,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from . import stats, words
+from .project import place
 
 matplotlib.use("agg")
 WIDTH = 6.6
@@ -51,18 +52,30 @@ STYLE = {
 }
 
 
-def save(figure, path: Path) -> Path:
-    """Write a figure as SVG under a temporary name, then rename; close it."""
+def picture(item: words.Item, folder: str | Path | None = None) -> words.Picture:
+    """The figure as a notebook shows it: as it was saved in `folder` (below the checkout), or drawn now."""
+    path = place(folder) / f"{item.name}.svg" if folder else None
+    text = path.read_text() if path and path.exists() else svg(item.draw())
+    return words.Picture(item.name, text, item.caption, item.alt)
+
+
+def svg(figure) -> str:
+    """A figure as SVG; it is closed."""
     with matplotlib.rc_context(STYLE):
         text = io.StringIO()
         figure.savefig(
             text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.03
         )
     plt.close(figure)
-    path = Path(path)
+    return re.sub(INK, "currentColor", text.getvalue())
+
+
+def save(figure, path: str | Path) -> Path:
+    """Write a figure as SVG, below the checkout if the path is relative, under a temporary name first; close it."""
+    path = place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    partial.write_text(re.sub(INK, "currentColor", text.getvalue()))
+    partial.write_text(svg(figure))
     return partial.replace(path)
 
 

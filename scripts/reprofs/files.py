@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -34,6 +37,35 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Like write_bytes, for text in UTF-8."""
     write_bytes(path, text.encode())
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def intact(path: Path, digest: str) -> bool:
+    """Whether a file of the cache is there and has this SHA-256; one that has another is removed, to be made again.
+
+    It is read when it was not read before, and after every change of its inode, size or times: what was found is noted
+    beside it. So a trial does not read hundreds of megabytes, and a damaged file is not used for ever.
+    """
+    note = path.with_name(f"{path.name}.checked")
+    try:
+        state = path.stat()
+        found = [digest, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(note.read_text()) == found:
+                return True
+        if sha256(path) == digest:
+            with contextlib.suppress(UserError):  # a cache that may only be read
+                write_text(note, json.dumps(found))
+            return True
+        path.unlink()
+    except OSError:
+        pass
+    return False
 
 
 def dictionary(tables: dict[str, str]) -> list[dict]:

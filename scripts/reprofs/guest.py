@@ -24,11 +24,13 @@ from pathlib import Path
 
 import yaml
 
+from reprofs import engine as engines
 from reprofs.engine import build_gate
 from reprofs.errors import UserError
-from reprofs.files import write_bytes
+from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.labs import end_with_parent, workplace
 from reprofs.labs.exact import PMEM_BYTES
+from reprofs.project import place as inside
 
 HERE = Path(__file__).resolve()
 SPEC = HERE.parents[2] / "envs" / "guest.yaml"
@@ -61,6 +63,7 @@ exec "$@"
 DRAINED = '"$@" && cat > /dev/null'
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
+PARTS = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
 
 Progress = Callable[[str], None]
 
@@ -118,6 +121,21 @@ def build(
     write_bytes(manifest, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
     manifest.touch()  # also when nothing changed: it is newer than what it was made from
     return found
+
+
+def ensure(name: str, progress: Progress) -> None:
+    """Build the guest of this checkout unless it is there and all its files are what its manifest says.
+
+    Raises UserError like `build`.
+    """
+    manifest, cache = inside(f"data/guest/{name}.json"), cache_folder()
+    try:
+        parts = json.loads(manifest.read_text())
+        whole = [intact(cache / parts[part]["file"], parts[part]["sha256"]) for part in PARTS]
+    except (OSError, ValueError, KeyError, TypeError):
+        whole = [False]
+    if not all(whole):
+        build(cache, manifest, engines.build(cache), progress, name=name)
 
 
 def read_spec(path: Path = SPEC, name: str = "base") -> dict:
@@ -249,12 +267,6 @@ def make_image(tree: Path, image: Path) -> None:
     if done.returncode:
         raise UserError(f"mkfs.erofs could not make the guest's root image: {_last_line(done.stderr + done.stdout)}")
     os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
-
-
-def sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
@@ -475,10 +487,11 @@ def _unpack(
 def _sweep(base: Path) -> None:
     """Remove what killed builds without root left in `base`: other users' files, which only a namespace may remove.
 
-    `workplace` has removed what this user may, and the owner's mark with it.
+    `workplace` has removed what this user may, and the owner's mark with it. The folders themselves are this user's:
+    those of others, which may not even be looked into, are none of our business.
     """
     for left in base.glob("reprofs-work-*") if os.geteuid() else ():
-        if not (left / "owner").exists():
+        if left.lstat().st_uid == os.geteuid() and not (left / "owner").exists():
             for inside in (["mmdebstrap", "--unshare-helper"], []):
                 command = [*inside, "rm", "-rf", "--one-file-system", "--", str(left)]
                 subprocess.run(command, capture_output=True, preexec_fn=end_with_parent)

@@ -34,10 +34,19 @@ def read_config(config: dict | None = None) -> dict:
     return validate({**read_yaml(path, "config"), **(config or {})}, "config", "config/config.yaml")
 
 
+def study_of(name: str, catalog: Catalog) -> dict:
+    """The study NAME, or NAME@SCALE for another scale than that of its file. Raises UserError for an unknown name."""
+    base, _, scale = name.partition("@")
+    study = {"name": name, **catalog.get("study", base)}
+    if scale:
+        if scale not in SCALES:
+            raise unknown("scale", scale, SCALES)
+        study["scale"] = scale
+    return study
+
+
 def make_plan(name: str, catalog: Catalog) -> dict:
     """The plan of a study: itself, its trials in order, and what a reader of the records and results needs of the rest.
-
-    name: NAME, or NAME@SCALE for another scale than that of its file.
 
     Randomised complete blocks: a round is a block, holds every cell once, and is shuffled by a generator seeded with
     the study's seed and the round, so that the order can be had again. Round r uses the seed `study seed + r` for all
@@ -45,12 +54,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
 
     Raises UserError for an unknown name or a descriptor that does not fit its schema.
     """
-    base, _, scale = name.partition("@")
-    study = {"name": name, **catalog.get("study", base)}
-    if scale:
-        if scale not in SCALES:
-            raise unknown("scale", scale, SCALES)
-        study["scale"] = scale
+    study = study_of(name, catalog)
     cells = _cells(study, catalog)
 
     def used(kind: str) -> list[str]:

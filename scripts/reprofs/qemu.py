@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from reprofs.errors import UserError
-from reprofs.files import cache_folder
+from reprofs.files import cache_folder, intact
 from reprofs.labs import Outcome, end_with_parent
 from reprofs.project import project_root
 
@@ -46,8 +46,10 @@ class GuestLab(abc.ABC):
         self.manifest, self.cache = manifest, Path(cache)
         self.files = {part: self.cache / manifest[part]["file"] for part in self.parts}
         for part, path in self.files.items():
-            if not path.exists() or path.stat().st_size != manifest[part]["bytes"]:
-                raise UserError(f"the guest's {part} {path} is missing or cut; build the guest again")
+            if not intact(path, manifest[part]["sha256"]):
+                raise UserError(
+                    f"the guest's {part} {path} is missing or damaged; run `reprofs guest` to build it again"
+                )
         self.qemu = shutil.which("qemu-system-x86_64")
         if self.qemu is None:
             raise UserError(

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
+
+from reprofs.errors import UserError
 
 LAYOUT = 2  # of the raw record, its key `schema`; raise when a reader must know
+SET_ASIDE = "set-aside"  # folder beside the records of a study: those of trials that are to run again
 
 
 def digest(value: object) -> str:
@@ -28,3 +32,41 @@ def broken(record: dict) -> str:
     """What does not fit its digest: "measurement", "record" (anything else in it), or nothing."""
     right = seal(record)["digests"]
     return next((part for part in ("measurement", "record") if record["digests"][part] != right[part]), "")
+
+
+def set_aside(raw: Path) -> list[str]:
+    """Moves the records that are not ok, or no longer what their trial wrote, into a folder beside them.
+
+    The next run of the study then makes them again. Nothing is lost: the report says how many were set aside, and the
+    files keep their names and the second at which their trial started. Returns a line for each. Raises UserError when
+    there are no records or they cannot be moved.
+    """
+    paths = sorted(raw.glob("*.json"))
+    if not paths:
+        raise UserError(f"{raw} has no records: run the study first.")
+    said = []
+    for path in paths:
+        why, started = _not_ok(path)
+        if not why:
+            continue
+        try:
+            (raw / SET_ASIDE).mkdir(exist_ok=True)
+            for file in (path.with_suffix(".console.log"), path):  # the record last: it is what a run looks for
+                if file.exists():
+                    file.rename(raw / SET_ASIDE / file.name.replace(path.stem, f"{path.stem}.{started}", 1))
+        except OSError as error:
+            raise UserError(f"{path} cannot be set aside: {error.strerror}; free space or change its rights.") from None
+        said.append(f"{path.stem}: {why}")
+    return said
+
+
+def _not_ok(path: Path) -> tuple[str, str]:
+    """Why a record should be made again (empty: it should not), and when its trial started, for a file's name."""
+    try:
+        record = json.loads(path.read_text())
+        started = "".join(filter(str.isalnum, record["environment"]["started"]))
+        if broken(record):
+            return "changed after its trial", started
+        return ("" if record["status"] == "ok" else f"{record['status']}: {record['reason']}"), started
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return "not a whole record of this version", f"{path.stat().st_mtime:.0f}"

@@ -1,5 +1,6 @@
 """Numbers and lists as words, correct for any count; and the three things a notebook cell can show."""
 
+import base64
 import html
 import math
 import re
@@ -138,14 +139,20 @@ class Table:
 
 
 class Picture:
-    """A numbered figure: the SVG file as seen from the executed notebook, caption, words for who cannot see it."""
+    """A numbered figure: its SVG, caption, words for who cannot see it.
 
-    def __init__(self, name: str, source: str, caption: str, alt: str):
-        self.name, self.source, self.caption, self.alt = name, source, caption, alt
+    The SVG is in the notebook itself, which so can be shown wherever it lies. For the report the file's name stands
+    beside it (report/filter.lua).
+    """
+
+    def __init__(self, name: str, svg: str, caption: str, alt: str):
+        self.name, self.svg, self.caption, self.alt = name, svg, caption, alt
 
     def _repr_html_(self) -> str:
-        image = f'<img class="inline-svg" src="{html.escape(self.source)}" alt="{html.escape(self.alt)}">'
-        return f'<figure id="{self.name}">{image}<figcaption>{inline(self.caption)}</figcaption></figure>'
+        data = f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+        # Its ink is that of the page, black here: it needs a light ground on a dark page.
+        image = f'<img data-figure="{self.name}" src="{data}" style="background:white" alt="{html.escape(self.alt)}">'
+        return f'<figure id="fig-{self.name}">{image}<figcaption>{inline(self.caption)}</figcaption></figure>'
 
     def __repr__(self) -> str:
         return f"{self.caption}\n{self.alt}"
@@ -167,10 +174,6 @@ class Item:
     caption: str
     alt: str
     draw: Callable
-
-    def picture(self, folder: str = "../figures") -> Picture:
-        """The figure as a notebook cell shows it; `folder` as seen from the executed notebook."""
-        return Picture(f"fig-{self.name}", f"{folder}/{self.name}.svg", self.caption, self.alt)
 
 
 def inline(text: str) -> str:

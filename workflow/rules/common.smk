@@ -1,15 +1,13 @@
 # What all rules share: the plan of the chosen study. A mistake in any descriptor ends the run here, in one sentence.
-import hashlib
 import re
 import shlex
 import sys
 from pathlib import Path
 
-from reprofs import cli, labs, progress
+from reprofs import cli, labs, progress, record, sources
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.plan import read_config, write_plan
-from reprofs.trial import PROTOCOL, render_job
 
 try:
     SETTINGS = read_config(config)
@@ -18,10 +16,6 @@ try:
     PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
     LABS = {lab: labs.get_lab(lab) for lab in {t["lab"] for t in PLAN["trials"]}}
-    JOBS = {
-        name: hashlib.sha256(render_job(trial, CATALOG)[0].encode()).hexdigest()
-        for name, trial in TRIALS.items()
-    }
 except UserError as error:
     cli.fail(error)
     sys.exit(2)
@@ -44,14 +38,14 @@ def is_alone(name):
 
 progress.start(
     {
-        Path(record): (JOBS[name], guest_of(name))
-        for record, name in zip(RECORDS, TRIALS)
+        Path(f"data/raw/{STUDY}/{name}.json"): (trial["job_sha256"], guest_of(name))
+        for name, trial in TRIALS.items()
     }
 )
 
 
 wildcard_constraints:
-    study=STUDY,
+    study=re.escape(STUDY),
     trial="|".join(map(re.escape, TRIALS)),
 
 
@@ -69,7 +63,7 @@ def trial_options(name):
     options = {
         key.replace("_", "-"): value
         for key, value in TRIALS[name].items()
-        if key != "id"
+        if key not in ("id", "job_sha256")
     }
     words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
     words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
@@ -85,24 +79,32 @@ def files(*patterns):
     return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
 
 
-# A notebook's results follow from these modules; the ones that run inside a lab are not among them.
-ANALYSIS = files(
-    *(
-        f"scripts/reprofs/{name}.py"
-        for name in "dataset stats tables figures gallery narrative words series curves sections published importers/fio".split()
-    )
+def code(start):
+    """The modules that a stage follows from: what its module or notebook imports, directly or through others."""
+    here = Path.cwd()
+    return [
+        str(path.relative_to(here) if path.is_relative_to(here) else path)
+        for path in sources.of(Path(start))
+    ]
+
+
+# The numbers that the study is set beside.
+PUBLISHED = (
+    files(f"data/published/{PLAN['study']['published']}.*")
+    if "published" in PLAN
+    else []
 )
-if "published" in PLAN:  # the numbers that the study is set beside
-    ANALYSIS += files(f"data/published/{PLAN['study']['published']}.*")
 
 
 def papermill(wildcards):
-    """Options of papermill: quiet, started in the project's folder, with relative paths as parameters."""
+    """Options of papermill: quiet, with paths below the project's folder as parameters."""
     places = {
         "study": wildcards.study,
         "tables": f"data/tables/{wildcards.study}",
         "results": f"data/results/{wildcards.study}",
         "figures": f"report/{wildcards.study}/figures",
     }
-    parameters = " ".join(f"-p {name} {value}" for name, value in places.items())
-    return f"{parameters} --kernel python3 --cwd . --no-progress-bar --log-level ERROR --execution-timeout 600"
+    parameters = " ".join(
+        f"-r {name} {shlex.quote(value)}" for name, value in places.items()
+    )
+    return f"{parameters} --kernel python3 --no-progress-bar --log-level ERROR --execution-timeout 600"

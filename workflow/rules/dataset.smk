@@ -3,7 +3,7 @@ rule dataset:
     input:
         RECORDS,
         "workflow/schemas/record.schema.yaml",
-        "scripts/reprofs/dataset.py",
+        code("scripts/reprofs/dataset.py"),
         plan=f"data/plan/{STUDY}.json",
     output:
         directory("data/tables/{study}"),
@@ -14,4 +14,4 @@ rule dataset:
     params:
         raw="data/raw/{study}",
     shell:
-        "exec reprofs dataset {input.plan} --raw {params.raw} --output {output} 2> >(tee {log} >&2)"
+        "exec reprofs dataset {input.plan:q} --raw {params.raw:q} --output {output:q} 2> >(tee {log:q} >&2)"

@@ -10,4 +10,4 @@ rule guest:
     conda:
         "../../envs/python.yaml"
     shell:
-        "exec reprofs guest --output {output} 2> >(tee {log} >&2)"
+        "exec reprofs guest --output {output:q} 2> >(tee {log:q} >&2)"

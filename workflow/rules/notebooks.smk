@@ -1,10 +1,10 @@
 # Tables → statistics → figures → narrative: papermill runs each notebook once, the executed copy is kept.
-# An edit of a notebook or of the analysis runs it again: both are inputs.
+# An edit of a notebook, or of a module that it imports directly or through others, runs it again: both are inputs.
 rule quality:
     input:
         notebook="notebooks/01-quality.ipynb",
         tables="data/tables/{study}",
-        code=ANALYSIS,
+        code=code("notebooks/01-quality.ipynb") + PUBLISHED,
     output:
         "report/{study}/notebooks/01-quality.ipynb",
     log:
@@ -16,14 +16,14 @@ rule quality:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output:q}"
 
 
 rule statistics:
     input:
         notebook="notebooks/02-statistics.ipynb",
         tables="data/tables/{study}",
-        code=ANALYSIS,
+        code=code("notebooks/02-statistics.ipynb") + PUBLISHED,
     output:
         notebook="report/{study}/notebooks/02-statistics.ipynb",
         results=directory("data/results/{study}"),
@@ -36,7 +36,7 @@ rule statistics:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output.notebook:q}"
 
 
 rule figures:
@@ -44,7 +44,7 @@ rule figures:
         notebook="notebooks/03-figures.ipynb",
         tables="data/tables/{study}",
         results="data/results/{study}",
-        code=ANALYSIS,
+        code=code("notebooks/03-figures.ipynb") + PUBLISHED,
     output:
         notebook="report/{study}/notebooks/03-figures.ipynb",
         figures=directory("report/{study}/figures"),
@@ -57,7 +57,7 @@ rule figures:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output.notebook}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output.notebook:q}"
 
 
 rule published:
@@ -65,7 +65,7 @@ rule published:
         notebook="notebooks/04-published.ipynb",
         tables="data/tables/{study}",
         figures="report/{study}/figures",
-        code=ANALYSIS,
+        code=code("notebooks/04-published.ipynb") + PUBLISHED,
     output:
         "report/{study}/notebooks/04-published.ipynb",
     log:
@@ -77,7 +77,7 @@ rule published:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output:q}"
 
 
 rule agreement:
@@ -85,7 +85,7 @@ rule agreement:
         notebook="notebooks/06-agreement.ipynb",
         tables="data/tables/{study}",
         results="data/results/{study}",
-        code=ANALYSIS,
+        code=code("notebooks/06-agreement.ipynb") + PUBLISHED,
     output:
         "report/{study}/notebooks/06-agreement.ipynb",
     log:
@@ -97,7 +97,7 @@ rule agreement:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output:q}"
 
 
 rule narrative:
@@ -106,7 +106,7 @@ rule narrative:
         tables="data/tables/{study}",
         results="data/results/{study}",
         figures="report/{study}/figures",
-        code=ANALYSIS,
+        code=code("notebooks/05-report.ipynb") + PUBLISHED,
     output:
         "report/{study}/notebooks/05-report.ipynb",
     log:
@@ -118,4 +118,4 @@ rule narrative:
     params:
         papermill=papermill,
     shell:
-        "papermill {input.notebook} {log} {params.papermill} && cp {log} {output}"
+        "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output:q}"

@@ -20,8 +20,8 @@ rule report:
             "report/*.css",
             "report/*.lua",
             "report/*.typ",
-            "scripts/reprofs/report.py",
-        ),
+        )
+        + code("scripts/reprofs/report.py"),
         tables="data/tables/{study}",
     output:
         html="report/{study}/index.html",
@@ -34,5 +34,5 @@ rule report:
         notebooks=lambda wildcards, input: Path(input.narrative).parent,
         folder=lambda wildcards, output: Path(output.html).parent,
     shell:
-        "exec reprofs report {params.notebooks} --study {input.tables}/study.json --output {params.folder}"
-        " 2> >(tee {log} >&2)"
+        "exec reprofs report {params.notebooks:q} --study {input.tables:q}/study.json --output {params.folder:q}"
+        " 2> >(tee {log:q} >&2)"

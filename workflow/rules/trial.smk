@@ -15,8 +15,9 @@ rule trial:
     resources:
         bench_slot=lambda wildcards: int(is_alone(wildcards.trial)),
     params:
-        job=lambda wildcards: JOBS[wildcards.trial],
-        protocol=PROTOCOL,
+        job=lambda wildcards: TRIALS[wildcards.trial]["job_sha256"],
+        protocol=PLAN["protocol"],
+        layout=record.LAYOUT,
         options=lambda wildcards: trial_options(wildcards.trial),
     shell:
-        "exec reprofs trial {params.options} --output {output}"
+        "exec reprofs trial {params.options} --output {output:q}"

@@ -9,13 +9,14 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
 
 from reprofs.disks import line as disk_line
 from reprofs.errors import UserError
-from reprofs.files import cache_folder
+from reprofs.files import cache_folder, intact, sha256, write_text
 from reprofs.labs import Disks, Outcome, job_line, workplace
 from reprofs.qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
 
@@ -185,24 +186,26 @@ class ExactLab(GuestLab):
             for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        if path.exists():
+        note = path.with_suffix(".sha256")
+        if note.exists() and intact(path, note.read_text()):
             return path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if path.exists():
+                if note.exists() and intact(path, note.read_text()):
                     return path
                 # One for each guest that is in use; those of older engines and images go.
-                for old in sorted(path.parent.glob("*[0-9a-f]"), key=lambda file: file.stat().st_mtime)[
-                    :-KEPT_SNAPSHOTS
-                ]:
-                    old.unlink(missing_ok=True)
+                known = [file for file in path.parent.iterdir() if re.fullmatch("[0-9a-f]{64}", file.name)]
+                for old in sorted(known, key=lambda file: file.stat().st_mtime)[:-KEPT_SNAPSHOTS]:
+                    for file in path.parent.glob(f"{old.name}*"):
+                        file.unlink(missing_ok=True)
                 with workplace() as place:
                     self._write_job(place, b"")
                     with contextlib.closing(self._machine(place)) as machine:
                         machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
                         machine.save(path)
+                write_text(note, sha256(path))
         except OSError as error:
             raise MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
         return path

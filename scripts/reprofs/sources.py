@@ -1,0 +1,65 @@
+"""Which files of this package a module or a notebook follows from: what it imports, directly or through others.
+
+The workflow makes them inputs of its stages, so that an edit repeats the stages that it can change and no others.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def of(start: Path) -> list[Path]:
+    """The file itself, if it is of the package, and every file of the package that it imports, sorted.
+
+    start: a module of the package, or a notebook. Imports inside functions count; modules that are found by name while
+    running (labs, import formats) do not, for no stage after the trials uses them. Raises OSError or SyntaxError for a
+    file that cannot be read as Python.
+    """
+    start = start.resolve()
+    found: set[Path] = set()
+    todo = [start] if start.suffix == ".py" else _imports(_code(start), "")
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo += _imports(path.read_text(), _name(path))
+    return sorted(found)
+
+
+def _code(notebook: Path) -> str:
+    """The code of a notebook, without the lines that only IPython understands."""
+    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    lines = [line for cell in cells for line in [*"".join(cell["source"]).splitlines(), ""]]
+    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in lines)
+
+
+def _name(path: Path) -> str:
+    """The dotted name of the package in which a file's relative imports begin."""
+    return ".".join([PACKAGE.name, *path.parent.relative_to(PACKAGE).parts])
+
+
+def _imports(code: str, package: str) -> list[Path]:
+    """Files of the package that some code imports; package: where its relative imports begin."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    # Importing a.b.c runs the __init__ of a and of a.b first.
+    names |= {".".join(name.split(".")[:length]) for name in names for length in range(1, name.count(".") + 1)}
+    return [path for name in sorted(names) if (path := _file(name))]
+
+
+def _file(name: str) -> Path | None:
+    """The file of a dotted name, if it is a module of the package."""
+    first, *rest = name.split(".")
+    place = PACKAGE.joinpath(*rest)
+    candidates = [place / "__init__.py", place.with_suffix(".py")] if rest else [place / "__init__.py"]
+    return next((path for path in candidates if path.is_file()), None) if first == PACKAGE.name else None
