@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -321,6 +322,15 @@ def mounts_in(folder: Path) -> list[str]:
     return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {folder}/" in line]
 
 
+def test_work_folder_of_another_user_is_left_alone(tmp_path, monkeypatch):
+    """It may not even be looked into; it neither stops a build nor is it removed by one."""
+    (tmp_path / "reprofs-work-theirs").mkdir(mode=0o700)
+    (tmp_path / "reprofs-work-theirs/precious").touch()
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1000)
+    monkeypatch.setattr("subprocess.run", lambda command, **_: pytest.fail(f"{command} was run"))
+    builder._sweep(tmp_path)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_left_folder_with_a_mount_is_not_removed(tmp_path):
     """What is mounted in a folder that a killed run left is not its own."""
@@ -408,8 +418,70 @@ def test_no_qemu(guest, monkeypatch, tmp_path):
 
 
 def test_missing_image(guest, tmp_path):
-    with pytest.raises(UserError, match="missing or cut"):
+    with pytest.raises(UserError, match="missing or damaged"):
         exact.ExactLab(guest, tmp_path)
+
+
+def own_cache(folder: Path, guest: dict) -> Path:
+    """A cache with the files of the guest, as links: what is made or damaged there hurts nobody else."""
+    for part in ("root", "vmlinuz", "initrd", "gate"):
+        link = folder / guest[part]["file"]
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(files.cache_folder() / guest[part]["file"])
+    return folder
+
+
+def damage(path: Path, cut: bool = False) -> None:
+    """40 flipped bits, or the end missing; size and time stay the same in the first case."""
+    data, times = bytearray(path.read_bytes()), path.stat()
+    draw = random.Random(1)
+    for _ in range(40):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.unlink()  # if it is a link, only that
+    path.write_bytes(data[: len(data) // 2] if cut else data)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("part", ["vmlinuz", "initrd", "gate"])
+def test_damaged_file_of_a_guest_is_not_used_and_made_again(guest, tmp_path, monkeypatch, part):
+    cache = own_cache(tmp_path, guest)
+    exact.ExactLab(guest, cache)
+    damage(cache / guest[part]["file"])
+    with pytest.raises(UserError, match=f"the guest's {part} .* is missing or damaged"):
+        exact.ExactLab(guest, cache)
+    made = []
+    monkeypatch.setattr(builder, "cache_folder", lambda: cache)
+    monkeypatch.setattr(builder, "build", lambda *arguments, name: made.append(name))
+    builder.ensure("base", print)
+    assert made == ["base"] and not (cache / guest[part]["file"]).exists()
+    (cache / guest[part]["file"]).symlink_to(files.cache_folder() / guest[part]["file"])
+    builder.ensure("base", print)
+    assert made == ["base"]
+
+
+def test_damaged_snapshot_is_made_again(guest, tmp_path):
+    """Neither used, which hangs the trial, nor passed by with a cold boot for ever."""
+    lab = exact.ExactLab(guest, own_cache(tmp_path, guest), "snapshot")
+    first = lab.run(work(), 120)
+    for cut in (False, True):
+        (snapshot,) = (path for path in (tmp_path / "snapshot").iterdir() if not path.suffix)
+        damage(snapshot, cut)
+        again = lab.run(work(), 120)
+        assert (again.ending, again.environment["start"], again.output) == ("finished", "snapshot", first.output)
+
+
+def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tmp_path):
+    """Here it finds the image in the cache; a mistake in the trial is said first."""
+    words = ["--lab=exact", "--stack=single", "--profile=ssd", "--workload=metadata", "--scale=smoke", "--round=1"]
+    words += ["--seed=7", "--output", tmp_path / "record.json"]
+    env = {"PYTHONPATH": str(checkout / "scripts")}
+    wrong = reprofs("trial", *words, "--filesystem", "ext5", cwd=checkout, env=env)
+    assert wrong.returncode == 2 and "did you mean" in wrong.stderr and not (checkout / "data/guest").exists()
+    done = reprofs("trial", *words, "--filesystem", "btrfs", cwd=checkout, env=env)  # without --variant: the first
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["status"], record["trial"]["variant"]) == ("ok", "none")
+    assert json.loads((checkout / "data/guest/base.json").read_text()) == guest
 
 
 def test_same_bytes_under_load_beside_a_guest_and_from_a_cold_boot(guest):

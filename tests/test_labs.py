@@ -240,7 +240,7 @@ def test_host_endings():
     lab = host.Lab.open()
     late = lab.run(job_of(shell("sleep 100 & sleep 100")), 1, Disks({}, 1, 64))
     assert late.ending == "timeout" and late.host_seconds < 50
-    assert lab.run(job_of(shell("kill -9 $PPID; sleep 1")), 60).ending == "lost"
+    assert lab.run(job_of(shell("kill -9 $PPID; sleep 1")), 60).ending == "killed"
 
 
 @needs_root

@@ -1,5 +1,6 @@
 """The report: complete, self-contained, numbered, the same bytes; true for any study; goldens hold the notebooks."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from reprofs import report, words
+from reprofs import narrative, report, words
 from reprofs.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -235,7 +236,7 @@ def test_ratios_to_single_and_to_the_healthy_stack_are_there(stacked):
     faults = tables["tbl-faults-exact-ssd-metadata-smoke-0"]
     assert {row["Beside"] for row in faults.values()} == {"md-raid5"}
     rebuilt = tables["tbl-rebuilds-exact"]
-    assert rebuilt["md-raid5-rebuilding"]["Operations during the rebuild"] == "7 of 8"
+    assert rebuilt["md-raid5-rebuilding"]["Operations during the rebuild"] == "8 of 9"
     assert "s" in rebuilt["md-raid5-rebuilding"]["Time to rebuild"]
     built = tables["tbl-stacks"]
     assert list(built) == [*STACKS, *FAULTS[1:]]
@@ -350,6 +351,48 @@ def test_words():
     assert words.digits(123456.7, 3) == "123,457" and words.digits(0.012345, 3) == "0.0123" and words.digits(0) == "0"
     assert words.size(1536) == "1.5 KiB" and words.size(2**30) == "1 GiB"
     assert "a &lt; b" in words.Table("t", "a < b", [{"x": "1"}])._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A study of two contenders and a ceiling, to be changed with dataclasses.replace."""
+    folder = tmp_path_factory.mktemp("small")
+    make.make(folder, rounds=2, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={})
+    return run.build(folder)
+
+
+def test_sync_is_told_with_the_cache_state(small):
+    """In the fixture no reading phase syncs, and create does; stat is there cold and warm."""
+    phases = small.phases.copy()
+    phases.loc[(phases["phase"] == "stat") & (phases["cache"] == "cold"), "sync_ns"] = 1
+    text = narrative._sync(dataclasses.replace(small, phases=phases))
+    with_sync, without = text.split("No sync was measured in these: ")
+    assert "`stat` (cold)" in with_sync and "`stat` (warm)" not in with_sync and "`create`" in with_sync
+    assert without == "`stat` (warm), `read` (cold) and `read` (warm)."
+
+
+def test_time_between_operations_is_not_all_the_drivers(small):
+    """A thread of one file system that runs between the operations is not charged to the driver."""
+    phases = small.phases.copy()
+    phases["driver_ns"] = (phases["wall_ns"] // 50).astype("Int64")
+    own = (phases["phase"] == "make-tree") & (phases["label"] == "xfs")
+    phases.loc[own, "driver_ns"] = phases.loc[own, "wall_ns"] // 2
+    text = "\n".join(narrative._driver_threats(small, phases))
+    assert "at most" in text and "Make the directory tree" not in text and "50" not in text
+    # Where it is long for every one of them it may be the driver's, and for whom is said; not for the ceiling.
+    here = phases["phase"] == "make-tree"
+    phases.loc[here, "driver_ns"] = phases.loc[here & (phases["label"] == "ext4"), "wall_ns"].min() // 4
+    text = "\n".join(narrative._driver_threats(small, phases))
+    assert "more than 10 % in Make the directory tree (ext4" in text and "tmpfs" not in text
+
+
+def test_what_was_made_again_is_told(small):
+    assert "again" not in repr(narrative.quality(small)) and "twice" not in repr(narrative.quality(small))
+    values = small.environment["values"] | {"attempts": {"1": 10, "2": 2}}
+    changed = dataclasses.replace(small, environment=small.environment | {"values": values, "set_aside": 1})
+    text = repr(narrative.quality(changed))
+    assert "Two trials ran twice, because the lab's process was killed the first time." in text
+    assert "One earlier record was set aside, and its trial made again." in text
 
 
 def nbval(folder: Path, *names: str, path: Path | None = None) -> subprocess.CompletedProcess:

@@ -46,6 +46,7 @@ def test_without_root_the_command_is_printed_and_nothing_done(tmp_path, machine)
     assert sentence.startswith("reprofs: Debian packages are missing; install them as root")
     assert command.split("&&")[0].strip() == "apt-get update"
     assert "--no-install-recommends qemu-system-x86 mmdebstrap" in command
+    assert "uidmap" in command.split()  # with which a guest can be built without root
     assert "git" not in command.split()  # only what is missing
     assert not list((tmp_path / "checkout/.uv").iterdir())
     assert not (tmp_path / "checkout/.venv").exists()

@@ -1,9 +1,12 @@
 """Trials in the exact lab: the same numbers always, every file system, and every kind of failure as a record."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -82,6 +85,47 @@ def test_cold_boot_gives_the_same_numbers(trial):
     assert snapshot["environment"]["lab"]["start"] == "snapshot"
     assert boot["environment"]["lab"]["start"] == "cold boot"
     assert measurement(snapshot) == measurement(boot)
+
+
+def kill_guests(command: list[str], env: dict, place: Path, times: int) -> tuple[subprocess.CompletedProcess, int]:
+    """Runs a command and kills the guests that work for it in `place`, once their job has begun. How often it did."""
+    killed: list[str] = []
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None:
+        for output in place.glob("reprofs-work-*/output") if len(killed) < times else ():
+            with contextlib.suppress(OSError):
+                began = output.stat().st_size and str(output.parent) not in killed
+                for path in Path("/proc").glob("[0-9]*/cmdline") if began else ():
+                    with contextlib.suppress(OSError):
+                        words = path.read_bytes().split(b"\0")
+                        if b"qemu-system" in words[0] and str(output.parent).encode() in b"\0".join(words):
+                            os.kill(int(path.parent.name), signal.SIGKILL)
+                            killed.append(str(output.parent))
+        time.sleep(0.02)
+    return subprocess.CompletedProcess(command, process.returncode, "", process.stderr.read()), len(killed)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_killed_guest_is_no_result(trial, tmp_path, times):
+    """Somebody, or the kernel for lack of memory, kills QEMU: the trial runs again once, else there is no record."""
+    first = trial(filesystem="ext4", variant="default")
+    assert first["environment"]["attempts"] == 1
+    (tmp_path / "tmp").mkdir()
+    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "killed.json"}
+    command = [str(Path(sys.executable).parent / "reprofs"), "trial"]
+    command += [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    done, killed = kill_guests(command, {**os.environ, "TMPDIR": str(tmp_path / "tmp")}, tmp_path / "tmp", times)
+    assert killed == times
+    if times == 1:
+        assert done.returncode == 0, done.stderr
+        record = json.loads((tmp_path / "killed.json").read_text())
+        assert record["environment"]["attempts"] == 2
+        assert record["digests"]["measurement"] == first["digests"]["measurement"]
+    else:
+        assert done.returncode == 2
+        assert "the process of the lab exact was killed, twice, and nothing is recorded" in done.stderr
+        assert not list(tmp_path.glob("killed*"))
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_another_round_differs(trial):

@@ -107,7 +107,7 @@ wall_ns              | int64   | ns    | Time of the whole phase: operations, th
 user_ns              | int64   | ns    | User CPU time of the process that did the work
 system_ns            | int64   | ns    | System CPU time of the process that did the work
 sync_ns              | int64   | ns    | Share of wall_ns spent in the final sync
-driver_ns            | int64   | ns    | Share of wall_ns spent in the driver itself: names, content, order
+driver_ns            | int64   | ns    | Share of wall_ns between the operations: the driver's work and what else ran
 settle_ns            | int64   | ns    | Waiting after the phase, outside wall_ns, until the device was idle
 items                | int64   |       | Things done: files, directories or commands
 bytes                | int64   | bytes | Content read or written by the operations

@@ -392,7 +392,12 @@ def _sync(study: Study) -> str:
     synced = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max() > 0
     if not len(synced):
         return ""
-    names = lambda chosen: listing(dict.fromkeys(code(key[1]) for key in chosen.index[chosen]))  # noqa: E731
+    caches = study.phases.groupby(["workload", "phase"])["cache"].nunique()
+
+    def names(chosen: pd.Series) -> str:
+        found = chosen.index[chosen]
+        return listing(dict.fromkeys(code(p) + (f" ({c})" if caches[w, p] > 1 else "") for w, p, c in found))
+
     text = "After every phase the trial waited, outside the time, until the device was idle."
     if synced.all():
         return f"{text} The time of every phase includes its final sync of the file system."
@@ -529,6 +534,16 @@ def quality(study: Study) -> Prose:
     if len(unverified):
         listed = listing(sorted(unverified["workload"].unique()))
         parts.append(f"{opening(len(unverified), 'trial')} ({listed}) compared no content.")
+    environment = study.environment
+    twice = sum(number for attempts, number in environment["values"].get("attempts", {}).items() if attempts != "1")
+    if twice:
+        parts.append(f"{opening(twice, 'trial')} ran twice, because the lab's process was killed the first time.")
+    if environment.get("set_aside"):
+        number = environment["set_aside"]
+        parts.append(
+            f"{opening(number, 'earlier record')} {verb(number, 'was', 'were')} set aside, and"
+            f" {verb(number, 'its trial', 'their trials')} made again."
+        )
     failed = int(trials["commands_failed"].sum())
     total = int(trials["commands"].sum())
     parts.append(
@@ -678,20 +693,22 @@ def _cold_threat(phases: pd.DataFrame) -> str:
 
 
 def _driver_threats(study: Study, phases: pd.DataFrame) -> list[str]:
-    """Where the driver's own work narrows ratios, lab by lab."""
+    """Where the driver's own work narrows ratios between contenders, lab by lab."""
     lines = []
-    for lab, own in phases.groupby("lab"):
+    phases = phases[phases["wall_ns"] > 0].assign(share=stats.driver_bound)
+    for lab, own in phases[phases["role"] != "ceiling"].dropna(subset="share").groupby("lab"):
         where = f" in the lab {lab}" if study.trials["lab"].nunique() > 1 else ""
-        share = own["driver_ns"].astype(float) / own["wall_ns"].astype(float)
-        high = own[share > 0.1]
-        if high.empty:
-            lines.append(f"The driver's own work is at most {percent(share.max())} of the time of a phase{where}.")
-            continue
-        keys = sorted(set(high[["workload", "phase", "cache"]].itertuples(index=False, name=None)))
-        names = dict.fromkeys(study.title(*key) for key in keys)
+        high, most = own[own["share"] > 0.1], percent(own["share"].max())
+        names = [
+            f"{study.title(*key)} ({listing(sorted(set(group['label'])))})"
+            for key, group in high.groupby(["workload", "phase", "cache"])
+        ]
         lines.append(
-            f"The driver's own work is more than 10 % of the time in {listing(names)} (at most"
-            f" {percent(share.max())}){where}, which narrows the ratios there."
+            "Between the operations the driver makes names, order and content, which takes"
+            f" {'up to' if names else 'at most'} {most} of the time of a contender's phase{where}"
+            + (f" and narrows the ratios; more than 10 % in {listing(names)}." if names else ".")
+            + " This is an upper bound: the driver does the same for every file system of a round, so it takes no"
+            " longer than the shortest time between the operations of any of them."
         )
     return lines
 

@@ -65,6 +65,18 @@ def outliers(values) -> np.ndarray:
     return (x < first - reach) | (x > third + reach)
 
 
+def driver_bound(phases: pd.DataFrame) -> pd.Series:
+    """Upper bound of the driver's own share of each phase's time.
+
+    `driver_ns` is all the time between operations, so it has in it what else ran on the processor then, such as threads
+    of the file system. The driver itself does the same work for every file system of a round: it cannot take longer
+    than the shortest time between operations of any of them.
+    """
+    same = ["lab", "workload", "scale", "phase", "cache", "round"]
+    least = phases["driver_ns"].astype(float).groupby([phases[key] for key in same]).transform("min")
+    return least / phases["wall_ns"].astype(float)
+
+
 def statistics(phases: pd.DataFrame) -> pd.DataFrame:
     """One row a cell, times in ns: columns are listed below. sd_ns has divisor n - 1, the rate is a harmonic mean."""
     rows = []

@@ -184,14 +184,14 @@ def cold(study: Study) -> words.Table | words.Prose:
 
 
 def driver_share(study: Study) -> words.Table | words.Prose:
-    """Share of the driver's own work in the time of each engine phase."""
+    """Share of the time between operations in each phase of the engine."""
     phases = stats.measured(study.phases)
     phases = phases[(phases["operation"] != "exec") & (phases["wall_ns"] > 0)].sort_values(
         ["lab", "workload", "scale", "position"]
     )
     if phases.empty:
         return words.Prose(
-            "No phase of a completed trial was done by the load engine: commands have no driver's share."
+            "No phase of a completed trial was done by the load engine; within a command no operations are told apart."
         )
     phases = phases.assign(share=phases["driver_ns"].astype(float) / phases["wall_ns"].astype(float))
     rows = []
@@ -207,7 +207,10 @@ def driver_share(study: Study) -> words.Table | words.Prose:
                 "Largest for": worst["label"],
             }
         )
-    caption = "The driver's own share of a phase (names, content, order). It is part of every time shown."
+    caption = (
+        "Time between the operations as a share of a phase: the driver's own work (names, content, order) and what else"
+        " ran on the processor, such as threads of the file system. It is part of every time shown."
+    )
     return words.Table("tbl-driver", caption, rows, left=["Lab", "Workload", "Phase", "Largest for"])
 
 
