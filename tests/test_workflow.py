@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -18,11 +19,11 @@ TABLES = ("trials", "phases", "latency")
 
 
 def prepare(folder: Path) -> dict:
-    """Makes a checkout in `folder` that uses this environment; returns the environment variables for a run in it."""
+    """Makes a checkout in `folder` with this environment and its own code; returns the variables for a run in it."""
     copy_checkout(folder / "checkout")
     (folder / "checkout/.venv").symlink_to(BIN.parent)
     (folder / "tmp").mkdir()
-    return {**os.environ, "TMPDIR": str(folder / "tmp")}
+    return {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(folder / "checkout/scripts")}
 
 
 def start(folder: Path, env: dict, *arguments) -> subprocess.Popen:
@@ -37,6 +38,17 @@ def run(folder: Path, env: dict, *arguments) -> str:
     text = (folder / "log").read_text()
     assert code == 0, text[-3000:]
     return text
+
+
+def to_do(folder: Path, env: dict, *arguments) -> set[str]:
+    """The rules that a run would execute now."""
+    command = ["snakemake", "--cores", "1", "--dry-run", "--quiet", "none", *arguments]
+    env = env | {"PATH": f"{BIN}:{env['PATH']}"}
+    done = subprocess.run(
+        [BIN / command[0], *command[1:]], cwd=folder / "checkout", env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.MULTILINE)) - {"all"}
 
 
 def guests(folder: Path) -> list[str]:
@@ -119,6 +131,33 @@ def test_whole_study(guest, tmp_path, shared):
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+    # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
+    notebooks = {"quality", "statistics", "figures", "narrative"}
+    for module, rules in {
+        "report.py": {"report"},
+        "characterisation.py": {*notebooks - {"quality"}, "report"},
+        "disks.py": {*notebooks - {"quality"}, "report"},
+        "gallery.py": {*notebooks - {"quality"}, "report"},
+        "files.py": {"dataset", *notebooks, "report"},
+        "importers/__init__.py": {"dataset", *notebooks, "report"},
+        "narrative.py": {*notebooks, "report"},
+        "cleanup.py": set(),
+        "labs/exact.py": set(),
+        "importers/mdtest.py": set(),
+        "trial.py": set(),
+    }.items():
+        path = tmp_path / "checkout/scripts/reprofs" / module
+        source, times = path.read_text(), path.stat()
+        path.write_text(source + "# edited\n")
+        assert to_do(tmp_path, env) == rules, module
+        path.write_text(source)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    # A record that was deleted is made again, and the report with it.
+    record = next((tmp_path / "checkout/data/raw/quick").glob("*.json"))
+    record.rename(tmp_path / "kept.json")
+    assert to_do(tmp_path, env) == {"trial", "dataset", *notebooks, "report"}
+    (tmp_path / "kept.json").rename(record)
+    assert to_do(tmp_path, env) == set()
 
 
 def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edit_yaml):
@@ -154,6 +193,20 @@ def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
     assert "make: sh exited with 4: no such luck" in html
     assert "2 of 2" in html
     assert "0 of 2" in html
+    # Failed trials can be repeated, which is told; what was there is not lost.
+    options = {"cwd": tmp_path / "checkout", "env": env, "capture_output": True, "text": True}
+    retry = [BIN / "reprofs", "retry", "small", f"--extra-filesystem-dir={own}"]
+    said = subprocess.run(retry, **options)
+    assert said.returncode == 0 and said.stdout.count("broken+default-metadata-smoke: failed: make: sh exited") == 2
+    assert len(list((tmp_path / "checkout/data/raw/small/set-aside").glob("*.json"))) == 2
+    again = run(tmp_path, env, "--config", "study=small", f"extra_filesystem_dirs=['{own}']").removeprefix(log)
+    assert again.count("broken+default metadata") == 2 and "second+default" not in again and "trial 2 of 2" in again
+    html = (tmp_path / "checkout/report/small/index.html").read_text()
+    assert "Two earlier records were set aside, and their trials made again." in html
+    (tmp_path / "checkout/data/raw/small/r1-exact-single-ssd-ext4+default-metadata-smoke.json").write_text("{}")
+    said = subprocess.run(retry, **options)
+    assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout
+    assert len(list((tmp_path / "checkout/data/raw/small/set-aside").glob("*.json"))) == 5
 
 
 def test_study_of_arrays(guest, tmp_path, edit_yaml):
@@ -194,6 +247,28 @@ def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     assert "config/studies/quick.yaml: scale is 'smokee'" in text
     assert "did you mean smoke" in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("name", ["y$(touch PWNED)", "y;touch PWNED"])
+def test_name_of_a_file_is_never_executed(tmp_path, name):
+    env = prepare(tmp_path)
+    filesystems = tmp_path / "checkout/workflow/filesystems"
+    (filesystems / f"{name}.yaml").write_text((filesystems / "tmpfs.yaml").read_text())
+    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
+    study.update(filesystems=[name], workloads=["metadata"], rounds=1)
+    (tmp_path / "checkout/config/studies/named.yaml").write_text(yaml.safe_dump(study))
+    assert start(tmp_path, env, "--config", "study=named").wait(timeout=120) != 0
+    text = (tmp_path / "log").read_text()
+    assert "rename" in text and "Traceback" not in text, text
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_values_in_shell_lines_are_quoted(root):
+    """Names are checked where they enter; should one slip through, the shell takes it as one word all the same."""
+    for path in sorted((root / "workflow/rules").glob("*.smk")):
+        for line in re.findall(r'^ +"(.*[{].*)"$', path.read_text(), re.MULTILINE):
+            for value in re.findall(r"\{([^{}]+)\}", line):
+                assert value.endswith(":q") or value in ("params.options", "params.papermill"), (path.name, value)
 
 
 def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):

@@ -1,0 +1,72 @@
+"""The modules that a stage follows from: as many as Python loads for it, in any way of writing an import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from reprofs import sources
+
+STAGES = [
+    *sorted((ROOT / "notebooks").glob("*.ipynb")),
+    ROOT / "scripts/reprofs/dataset.py",
+    ROOT / "scripts/reprofs/report.py",
+]
+
+
+# In one process, which has the large libraries loaded: each stage is imported in a child of its own.
+CHILDREN = """
+import json, os, sys
+import matplotlib.pyplot, pandas, pyarrow.parquet, scikit_posthocs, scipy.stats, statsmodels.api
+for name, code in json.load(sys.stdin).items():
+    sys.stdout.flush()
+    if os.fork() == 0:
+        exec(code, {})
+        print(name, *[m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] == "reprofs"], sep="\\t")
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+
+
+def imports(stage: Path) -> str:
+    """The lines of a module or notebook that import."""
+    if stage.suffix == ".py":
+        return f"import reprofs.{stage.stem}"
+    cells = json.loads(stage.read_text())["cells"]
+    lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
+    return "\n".join(line for line in lines if line.startswith(("import ", "from ")))
+
+
+def test_all_that_python_loads_is_there():
+    """Imports inside functions come on top of that; nothing that runs in a lab is among them."""
+    code = json.dumps({stage.name: imports(stage) for stage in STAGES})
+    done = subprocess.run([sys.executable, "-c", CHILDREN], input=code, capture_output=True, text=True, check=True)
+    loaded = {name: {Path(path) for path in paths} for name, *paths in map(str.split, done.stdout.splitlines())}
+    assert len(loaded) == len(STAGES) > 6
+    for stage in STAGES:
+        found = set(sources.of(stage))
+        assert loaded[stage.name] and loaded[stage.name] <= found, stage
+        assert not {path.name for path in found} & {"trial.py", "qemu.py", "guest.py", "exact.py", "cli.py"}
+
+
+@pytest.mark.parametrize(
+    ("code", "package", "names"),
+    [
+        ("import reprofs.labs.exact", "reprofs", ["__init__", "labs/__init__", "labs/exact"]),
+        ("import reprofs.stats as s, os", "", ["__init__", "stats"]),
+        ("from reprofs import stats, errors", "", ["__init__", "errors", "stats"]),
+        ("from reprofs.errors import UserError", "", ["__init__", "errors"]),
+        ("from . import stats", "reprofs", ["__init__", "stats"]),
+        ("from .importers import fio, Malformed", "reprofs", ["__init__", "importers/__init__", "importers/fio"]),
+        ("def f():\n    from .. import dataset", "reprofs.importers", ["__init__", "dataset"]),
+        ("from ..errors import UserError", "reprofs.importers", ["__init__", "errors"]),
+        ("from . import fio", "reprofs.importers", ["__init__", "importers/__init__", "importers/fio"]),
+        ("import pandas", "reprofs", []),
+    ],
+)
+def test_every_way_to_import(code, package, names):
+    found = sources._imports(code, package)
+    assert sorted(str(path.relative_to(sources.PACKAGE).with_suffix("")) for path in found) == names
