@@ -1,6 +1,8 @@
 """Figures: the same bytes every time, ink that follows the page, nothing loaded from elsewhere, words for all."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +50,21 @@ def test_the_same_bytes_twice_in_the_ink_of_the_page(items, tmp_path):
         assert "<text" not in text and "<image" not in text  # paths: no font, no bitmap
         assert not re.search(r'(href|src)="(?!#)', text)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(f"{item.name}.svg" for item in items)
+
+
+def test_the_same_ranks_in_every_process(tmp_path):
+    """Python's sets have another order in each, and bars that join more than two systems are drawn from sets."""
+    code = (
+        "import itertools, sys, pandas as pd; from reprofs import figures\n"
+        "names = [f'fs{n}' for n in range(8)]\n"
+        "table = pd.DataFrame({'label': names, 'mean_rank': [1 + n / 2 for n in range(8)]})\n"
+        "pairs = [(a, b, float(int(b[2]) - int(a[2]) < 4)) for a, b in itertools.combinations(names, 2)]\n"
+        "figures.save(figures.ranks(table, pd.DataFrame(pairs, columns=['a', 'b', 'p'])), sys.argv[1])\n"
+    )
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", code, str(tmp_path / seed)]
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 def test_the_printed_width_is_that_of_the_page(items):

@@ -388,8 +388,7 @@ def test_time_between_operations_is_not_all_the_drivers(small):
 
 def test_what_was_made_again_is_told(small):
     assert "again" not in repr(narrative.quality(small)) and "twice" not in repr(narrative.quality(small))
-    values = small.environment["values"] | {"attempts": {"1": 10, "2": 2}}
-    changed = dataclasses.replace(small, environment=small.environment | {"values": values, "set_aside": 1})
+    changed = dataclasses.replace(small, environment=small.environment | {"ran_twice": 2, "set_aside": 1})
     text = repr(narrative.quality(changed))
     assert "Two trials ran twice, because the lab's process was killed the first time." in text
     assert "One earlier record was set aside, and its trial made again." in text

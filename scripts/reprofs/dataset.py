@@ -287,6 +287,7 @@ def summarise_environments(records: dict[str, dict]) -> dict:
         "first_started": started[0] if started else None,
         "last_started": started[-1] if started else None,
         "host_seconds_sum": round(sum(seconds), 3),
+        "ran_twice": sum(e.get("attempts", 1) > 1 for e in environments),
         "conditions": _ranges([record for _, record in sorted(records.items())]),
         "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
     }
@@ -805,10 +806,14 @@ def _table(name: str, rows: list[dict]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
+# What differs in every trial, or has a key of its own in environment.json.
+_OWN = ("job", "job_sha256", "started", "host_seconds", "host.load_1min", "settling", "conditions", "attempts")
+
+
 def _flatten(value, prefix: str = ""):
     """Dotted key and text of every leaf of an environment, without what differs in every trial."""
     for key, item in value.items():
-        if prefix + key in ("job", "job_sha256", "started", "host_seconds", "host.load_1min", "settling", "conditions"):
+        if prefix + key in _OWN:
             continue
         if isinstance(item, dict):
             yield from _flatten(item, f"{prefix}{key}.")

@@ -361,7 +361,7 @@ def ranks(table: pd.DataFrame, pairs: pd.DataFrame):
         matrix.loc[pair.a, pair.b] = matrix.loc[pair.b, pair.a] = pair.p
     with matplotlib.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(WIDTH, 0.7 + 0.17 * len(positions)))
-        scikit_posthocs.critical_difference_diagram(
+        drawn = scikit_posthocs.critical_difference_diagram(
             positions,
             matrix,
             ax=axes,
@@ -373,6 +373,10 @@ def ranks(table: pd.DataFrame, pairs: pd.DataFrame):
             marker_props={"marker": "o", "s": 14, "color": INK},
             text_h_margin=0.12,
         )
+        for line in itertools.chain(
+            *drawn["crossbars"]
+        ):  # their points come from a set: another order in every process
+            line.set_xdata(sorted(line.get_xdata()))
     return figure
 
 

@@ -535,7 +535,7 @@ def quality(study: Study) -> Prose:
         listed = listing(sorted(unverified["workload"].unique()))
         parts.append(f"{opening(len(unverified), 'trial')} ({listed}) compared no content.")
     environment = study.environment
-    twice = sum(number for attempts, number in environment["values"].get("attempts", {}).items() if attempts != "1")
+    twice = environment.get("ran_twice")
     if twice:
         parts.append(f"{opening(twice, 'trial')} ran twice, because the lab's process was killed the first time.")
     if environment.get("set_aside"):
