@@ -373,9 +373,8 @@ def ranks(table: pd.DataFrame, pairs: pd.DataFrame):
             marker_props={"marker": "o", "s": 14, "color": INK},
             text_h_margin=0.12,
         )
-        for line in itertools.chain(
-            *drawn["crossbars"]
-        ):  # their points come from a set: another order in every process
+        # The points of a bar come from a set, which has another order in every process.
+        for line in itertools.chain(*drawn["crossbars"]):
             line.set_xdata(sorted(line.get_xdata()))
     return figure
 
