@@ -1,10 +1,17 @@
 """Descriptors: every file in the checkout fits its schema, and every mistake gives one sentence with file and key."""
 
+import copy
 import json
+import os
 import re
+import subprocess
 
 import pytest
-from reprofs.catalog import Catalog, validate
+import yaml
+from conftest import BIN
+from reprofs import catalog as catalogs
+from reprofs import scan
+from reprofs.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.errors import UserError
 from reprofs.plan import make_plan
 from reprofs.stacks import commands, expand, resolve
@@ -90,13 +97,10 @@ def test_array_on_disks_with_old_data_is_synced_first():
 
 @pytest.mark.parametrize("kind", ["filesystem", "stack"])
 def test_template_fits_the_schema_and_explains_every_key(root, kind):
-    import yaml
-    from reprofs.catalog import FOLDERS, schema
-
     text = (root / FOLDERS[kind] / "_template.yaml").read_text()
     assert validate(yaml.safe_load(text), kind, "template")["title"] == "Example"
     assert "_template" not in Catalog().paths(kind)
-    for key in schema(kind)["properties"]:
+    for key in catalogs.schema(kind)["properties"]:
         assert f"\n{key}:" in text, key
 
 
@@ -237,3 +241,298 @@ def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     (tmp_path / "ext9.yaml").write_text(text)
     assert "ext9" in Catalog([str(tmp_path)]).paths("filesystem")
     assert "ext9" not in Catalog().paths("filesystem")
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+BAD_NAMES = [
+    "y$(touch PWNED)",
+    "a;b",
+    "a b",
+    "A",
+    "-x",
+    "a\n",
+    "é",
+    "a'b",
+    "a&b",
+    "a|b",
+    "a+b",
+    "a@b",
+    "x" * 65,
+]
+
+
+@pytest.mark.parametrize("stem", BAD_NAMES)
+def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
+    (tmp_path / "good-1.2.yaml").touch()
+    (tmp_path / "_template.yaml").touch()
+    (tmp_path / ".#good-1.2.yaml").touch()  # an editor's
+    assert list(named(tmp_path)) == ["good-1.2"]
+    (tmp_path / f"{stem}.yaml").touch()
+    with pytest.raises(UserError, match=r"must have up to 64 small letters, .*: rename it\.") as told:
+        named(tmp_path)
+    assert f"{tmp_path}: {f'{stem}.yaml'!r}"[:100] in str(told.value)
+
+
+@pytest.mark.parametrize("kind", [*FOLDERS, "tree", "extra"])
+def test_every_folder_of_descriptors_is_asked_for_its_names(kind, tmp_path, monkeypatch):
+    folder = tmp_path / {**FOLDERS, "tree": scan.FOLDER, "extra": "more"}[kind]
+    folder.mkdir(parents=True)
+    (folder / "y$(touch PWNED).yaml").touch()
+    monkeypatch.setattr(catalogs, "project_root", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"y\$\(touch PWNED\)\.yaml' .*: rename it"):
+        if kind == "tree":
+            scan.profiles()
+        else:
+            Catalog(["more"] if kind == "extra" else []).paths("filesystem" if kind == "extra" else kind)
+
+
+def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
+    """A whole run of a study whose file system's file is named like a command, in the lab that needs no guest."""
+    name = "y$(touch PWNED)"
+    here = checkout / "workflow/filesystems/here.yaml"
+    (here.parent / f"{name}.yaml").write_text(here.read_text())
+    study = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 1, "labs": ["mount"]}
+    study |= {"stacks": ["single"], "profiles": ["ram"], "filesystems": [name], "workloads": ["metadata"]}
+    (checkout / "config/studies/own.yaml").write_text(yaml.safe_dump(study))
+    command = [BIN / "snakemake", "--cores", "1", "--config", "study=own", "--forceall", "--until", "trial"]
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=300)
+    assert not list(checkout.rglob("PWNED*")), done.stderr
+    assert done.returncode
+    told = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
+    assert len(told) == 1 and "config/studies/own.yaml: filesystems.0 is 'y$(touch PWNED)', but must be" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["plan", "s$(touch PWNED)"], "study 's$(touch PWNED)' does not exist"),
+        (["plan", "quick@"], "scale '' does not exist"),
+        (["plan", "quick@smoke;touch PWNED"], "scale 'smoke;touch PWNED' does not exist"),
+        (["plan", "quick\n"], "study 'quick\\n' does not exist"),
+        (["trial", "--filesystem", "x;touch PWNED"], "file system 'x;touch PWNED' does not exist"),
+        (["trial", "--variant", "`touch PWNED`"], "variant of ext4 '`touch PWNED`' does not exist"),
+        (["trial", "--stack", "single+$(touch PWNED)"], "stack '$(touch PWNED)' does not exist"),
+        (["trial", "--stack", "single@"], "'' is not a number of disks"),
+        (["trial", "--stack", f"single@{'9' * 5000}"], "is not a number of disks"),
+        (["trial", "--profile", "../ssd"], "device profile '../ssd' does not exist"),
+        (["trial", "--workload", "metadata;touch PWNED"], "'metadata;touch PWNED' is not a name with modifiers"),
+        (["trial", "--workload", f"metadata@{'9' * 5000}"], "the number after @ must be 1 or more, and"),
+        (["trial", "--workload", f"metadata+clients{'9' * 5000}"], "+clients must be from 1 to 256"),
+        (["trial", "--scale", "$(touch PWNED)"], "scale '$(touch PWNED)' does not exist"),
+    ],
+)
+def test_bad_names_on_the_command_line(arguments, told, tmp_path, reprofs, says):
+    if arguments[0] == "trial":
+        chosen = {f"--{key}": value for key, value in cell(output=tmp_path / "r.json").items()}
+        chosen |= {arguments[1]: arguments[2]}
+        arguments = ["trial", *(str(word) for pair in chosen.items() for word in pair)]
+    says(reprofs(*arguments), told)
+    assert not list(tmp_path.iterdir())
+
+
+def changed(kind: str, name: str, change) -> dict:
+    data = copy.deepcopy(Catalog().get(kind, name))
+    change(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "told"),
+    [
+        (
+            "filesystem",
+            "btrfs",
+            lambda d: d["variants"].update({"zstd\n": d["variants"]["zstd"]}),
+            r"a key at variants is 'zstd\\n', but must be a name",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["phases"][0].update(name="a\n"),
+            r"phases\.0\.name is 'a\\n', but must be",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(environment={"A=B": "c"}),
+            "a key at environment is 'A=B', but must",
+        ),
+        ("stack", "md-raid5", lambda d: d.update(filesystem="$(x)"), r"filesystem is '\$\(x\)', but must be the name"),
+        ("study", "quick", lambda d: d["stacks"].append("single\n"), r"stacks\.1 is 'single\\n', but must be a name"),
+    ],
+)
+def test_bad_names_in_a_file(kind, name, change, told):
+    with pytest.raises(UserError, match=told):
+        Catalog().add(kind, name, changed(kind, name, change))
+
+
+def test_trials_of_one_name_or_too_long_a_one_are_refused():
+    catalog = Catalog()
+    for name in ("a", "a-b"):
+        catalog.add("stack", name, {"title": name, "disks": {"default": 1}})
+    for name in ("b-c", "c", "p" * 60):
+        catalog.add("device", name, {"title": name})
+    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
+    catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
+    with pytest.raises(UserError, match="two different trials would be called r1-exact-a-b-c-ext4"):
+        make_plan("own", catalog)
+    catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
+    assert make_plan("own", catalog)["trials"]
+    catalog.add("stack", "s" * 60, {"title": "s", "disks": {"default": 1}})
+    catalog.add("filesystem", "f" * 60, Catalog().get("filesystem", "ext4"))
+    catalog.add("study", "own", {**study, "profiles": ["p" * 60], "stacks": ["s" * 60], "filesystems": ["f" * 60]})
+    with pytest.raises(UserError, match="characters, and 200 are the most"):
+        make_plan("own", catalog)
+
+
+# ---- what a file may hold --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"title: \xff", "x.yaml is not text in UTF-8: save it as such"),
+        (b"a: 1\nseen: 2020-13-45", "x.yaml line 2 is not valid YAML: '2020-13-45' cannot be read as timestamp: write"),
+        (b"a: " + b"9" * 6000, r"x.yaml line 1 is not valid YAML: '9+\.\.\.9+' cannot be read as int: write another"),
+        (b"a: 0x" + b"f" * 6000, "x.yaml: a is a number of more than 64 bits: write a smaller one"),
+        (b"a: " + b"[" * 3000 + b"]" * 3000, "x.yaml is nested too deeply"),
+        (
+            b"a: {b: " + b"[" * 30 + b"]" * 30 + b"}",
+            "x.yaml: a.b.0.*nested too deeply: no descriptor needs more than 20",
+        ),
+        (b"a: &a [*a]", "x.yaml: a.*belongs to more values than the file has characters"),
+        (b"a: {b: .nan}", "x.yaml: a.b is nan: write a number that is finite"),
+        (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a number that is finite"),
+        (b'a: "b\\0c"', "x.yaml: a has a character that no file and no command can have"),
+        (b'a: "\\ud800"', "x.yaml: a has a character that no file and no command can have"),
+        (b'a: "\\U00110000"', "x.yaml is not valid YAML: chr.*: correct the character after a backslash"),
+        (b"a: {1: b}", "x.yaml: the key 1 at a is no text: put it in quotes"),
+        (b"a: " + b"x" * 10_001, "x.yaml: a has 10,001 characters: shorten it to 10,000"),
+        (b"a: !!bool maybe", "x.yaml line 1 is not valid YAML: 'maybe' cannot be read as bool"),
+    ],
+)
+def test_what_no_file_may_hold(tmp_path, data, told):
+    (tmp_path / "x.yaml").write_bytes(data)
+    with pytest.raises(UserError, match=told) as found:
+        parse(tmp_path / "x.yaml", "x.yaml")
+    assert len(str(found.value)) < 300
+
+
+def rendered(kind: str, name: str, change, **place) -> None:
+    catalog = Catalog()
+    catalog.get(kind, name)
+    catalog.add(kind, name, changed(kind, name, change))
+    render_job(cell(**place), catalog)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "told"),
+    [
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d.update(make=["  "]),
+            r"make\.0 is ' ', but must be a command, not blank",
+        ),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d.update(make=["{make}"]),
+            r"filesystems/ext4.yaml: make: '\{make\}' begins with no",
+        ),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d.update(check=["e2fsck 'x"]),
+            "filesystems/ext4.yaml: check: .*no closing quot",
+        ),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d["variants"]["default"].update(make="-L 'x"),
+            r"filesystems/ext4.yaml: make: \{make\}: \"-L 'x\" cannot be split into words",
+        ),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d.update(sync=["{device.x}"]),
+            "ext4.yaml: sync: .* has an unknown placeholder",
+        ),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d.update(sync=["{device:>9}"]),
+            "ext4.yaml: sync: .* has an unknown placeholder",
+        ),
+        ("workload", "metadata", lambda d: d.update(size="file"), "metadata.yaml: size is 'file', which is no whole"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["phases"][0].update(limit_s=10**25),
+            r"phases\.0\.limit_s is 1.*, but must be at most",
+        ),
+        (
+            "stack",
+            "md-raid10",
+            lambda d: d["disks"].update(multiple_of=5),
+            "md-raid10.yaml: disks.default is 6, but must",
+        ),
+        ("stack", "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
+        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices names none"),
+        ("device", "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
+        (
+            "device",
+            "ssd",
+            lambda d: d.update(completion_ns=10**25),
+            "completion_ns is 1.*, but must be at most 60000000000",
+        ),
+        ("device", "ssd", lambda d: d.update(completion_ns=3.0), "completion_ns is 3.0, but must be of type integer"),
+        (
+            "device",
+            "hdd-7200",
+            lambda d: d["disk"].update(outer_mb_s=1e25),
+            r"outer_mb_s is 1e\+25, but must be at most",
+        ),
+    ],
+)
+def test_what_no_job_is_made_of(kind, name, change, told):
+    with pytest.raises(UserError, match=told) as found:
+        rendered(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
+    assert len(str(found.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        ("bash -c '$ENGINE mdtest \"x'", "is no script of a shell: No closing quotation"),
+        ("engine", "the engine is not told which of its programs to run"),
+        ("bash -c 'true; $ENGINE; true'", "the engine is not told which of its programs to run"),
+        ("engine mdtest " + "{long}" * 100, "cannot be checked: Argument list too long"),
+        ("engine look-alike {tree:none}", "tree 'none' does not exist"),
+    ],
+)
+def test_commands_that_the_engine_cannot_be_asked_about(run, told):
+    def change(workload):
+        workload["phases"][0]["run"] = run
+        for scale in workload["scales"].values():
+            scale["long"] = "x" * 9000
+
+    with pytest.raises(UserError, match=told) as found:
+        rendered("workload", "mdtest", change, workload="mdtest")
+    assert "workflow/workloads/mdtest.yaml: workload mdtest, scale smoke, phase" in str(found.value)
+    assert len(str(found.value)) < 400
+
+
+def test_sentences_are_short_whatever_is_in_a_file():
+    for value in ("x" * 9000, ["x"] * 9000, {"x" * 9000: {}}):
+        for change in (lambda d: d.update(title=value), lambda d: d.update(stacks=[value])):  # noqa: B023
+            with pytest.raises(UserError) as found:
+                validate(
+                    {**Catalog().get("study", "quick"), "x": value} | changed("study", "quick", change), "study", "f"
+                )
+            assert len(str(found.value)) < 400
+    with pytest.raises(UserError) as found:
+        Catalog().get("study", "x" * 9000)
+    assert len(str(found.value)) < 400

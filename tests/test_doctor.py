@@ -57,6 +57,9 @@ class FakeCatalog:
     def get(self, kind, name):
         return KINDS[kind][name]
 
+    def file(self, kind, name):
+        return f"{kind} {name}"
+
 
 def fake_lab(name, **changes):
     """A lab that has no package and models nothing."""

@@ -22,11 +22,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import yaml
-
 from reprofs import engine as engines
+from reprofs.catalog import NAME, NAME_RULE, parse
 from reprofs.engine import build_gate
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut, short
 from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.labs import end_with_parent, workplace
 from reprofs.labs.exact import PMEM_BYTES
@@ -64,6 +63,7 @@ DRAINED = '"$@" && cat > /dev/null'
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
 PARTS = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
+MEMORY_MAX_MIB = 1 << 20  # a tebibyte, more than any machine lends to a guest
 
 Progress = Callable[[str], None]
 
@@ -144,27 +144,33 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
     Keys: name, suite, variant, memory_mib, packages, component, modules, modprobe (the last three may be empty).
     Raises UserError naming file and key.
     """
-    try:
-        guest = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    guest = parse(path, str(path))
     kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list, "guests": dict}
     _check_keys(guest, kinds, f"{path}", kinds.keys() - {"guests"})
-    if guest["memory_mib"] < 512:
-        raise UserError(f"{path} gives memory_mib {guest['memory_mib']}, but the guest needs at least 512")
+    if not 512 <= guest["memory_mib"] <= MEMORY_MAX_MIB:
+        raise UserError(
+            f"{path} gives memory_mib {guest['memory_mib']}, but the guest needs at least 512 and can have at most "
+            f"{MEMORY_MAX_MIB}"
+        )
     known = {"base": {"packages": []}, **guest.pop("guests", {})}
     for other, section in known.items():
         kinds = {"component": str, "packages": list, "modules": str, "modprobe": list}
-        _check_keys(section, kinds, f"{path} under guests.{other}", {"packages"})
+        _check_keys(section, kinds, f"{path} under guests.{cut(other, 80)}", {"packages"})
+    # The first two are options of mmdebstrap, a component becomes a line of a sources list, a guest's name a file's.
+    words = [guest["suite"], guest["variant"], *known]
+    for word in words + [section["component"] for section in known.values() if "component" in section]:
+        if not NAME.fullmatch(word):
+            raise UserError(f"{path}: {short(word)} must have {NAME_RULE}")
     if name not in known:
-        raise UserError(f"there is no guest {name!r}; the guests of {path} are {', '.join(known)}")
+        raise UserError(f"there is no guest {short(name)}; the guests of {path} are {cut(', '.join(known))}")
     more = known[name]
     packages = more["packages"] + guest["packages"]
     for package in [*packages, *([more["modules"]] if "modules" in more else [])]:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", str(package)):
-            raise UserError(f"{path} lists {package!r} under packages, which is not the name of a Debian package")
+        if not (isinstance(package, str) and re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package)):
+            raise UserError(f"{path} lists {short(package)} under packages, which is not the name of a Debian package")
+    for line in more.get("modprobe", []):
+        if not isinstance(line, str):
+            raise UserError(f"{path} under guests.{name} gives {short(line)} in modprobe, which is no line of text")
     return {"component": "", "modules": "", "modprobe": [], **guest, **more, "packages": packages, "name": name}
 
 
@@ -172,10 +178,10 @@ def _check_keys(found: object, kinds: dict[str, type], place: str, needed: set[s
     if not isinstance(found, dict):
         raise UserError(f"{place} must be a mapping with the keys {', '.join(kinds)}")
     for key in found.keys() - kinds.keys():
-        raise UserError(f"{place} has the unknown key {key!r}; known keys are {', '.join(kinds)}")
+        raise UserError(f"{place} has the unknown key {short(key)}; known keys are {', '.join(kinds)}")
     for key, kind in kinds.items():
         if (key in found or key in needed) and type(found.get(key)) is not kind:
-            raise UserError(f"{place} must give {key} as {kind.__name__}, not {found.get(key)!r}")
+            raise UserError(f"{place} must give {key} as {kind.__name__}, not {short(found.get(key))}")
 
 
 def apt_mirrors(suite: str, component: str = "") -> list[str]:

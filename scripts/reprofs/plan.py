@@ -6,17 +6,19 @@ import hashlib
 import itertools
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 from reprofs import labs, workloads
-from reprofs.catalog import FOLDERS, Catalog, read_yaml, unknown, validate
-from reprofs.errors import UserError
+from reprofs.catalog import Catalog, read_yaml, unknown, validate
+from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.project import project_root
 from reprofs.stacks import resolve
 from reprofs.trial import PROTOCOL, check_cell, render_job
 
 SCALES = ("smoke", "laptop", "paper")
+ID_MAX = 200  # a file's name has 255 bytes, and those of a trial have endings
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
 
 
@@ -36,9 +38,9 @@ def read_config(config: dict | None = None) -> dict:
 
 def study_of(name: str, catalog: Catalog) -> dict:
     """The study NAME, or NAME@SCALE for another scale than that of its file. Raises UserError for an unknown name."""
-    base, _, scale = name.partition("@")
+    base, at, scale = name.partition("@")
     study = {"name": name, **catalog.get("study", base)}
-    if scale:
+    if at:
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
         study["scale"] = scale
@@ -55,7 +57,16 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     Raises UserError for an unknown name or a descriptor that does not fit its schema.
     """
     study = study_of(name, catalog)
-    cells = _cells(study, catalog)
+    file = catalog.file("study", name.partition("@")[0])
+    published = {}
+    try:
+        cells = _cells(study, catalog)
+        if "published" in study:
+            published["published"] = catalog.get("published", study["published"])
+    except FileError:
+        raise
+    except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
+        raise FileError(f"{file}: {error}") from None
 
     def used(kind: str) -> list[str]:
         return list(dict.fromkeys(cell[kind] for cell in cells))
@@ -64,7 +75,6 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     chosen = {w: workloads.resolve(w, catalog) for w in used("workload")}
     devices = {d: catalog.get("device", d) for d in used("profile")}
     stacks = {s: resolve(s, catalog) for s in used("stack")}
-    published = {"published": catalog.get("published", study["published"])} if "published" in study else {}
     trials = []
     for number in range(1, study["rounds"] + 1):
         block = list(cells)
@@ -73,6 +83,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             trial = {**cell, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
             job = hashlib.sha256(render_job(trial, catalog)[0].encode()).hexdigest()
             trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
+    _check_ids([trial["id"] for trial in trials], file)
     return {
         "schema": 1,
         "protocol": PROTOCOL,
@@ -111,6 +122,19 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     }
 
 
+def _check_ids(ids: list[str], file: str) -> None:
+    """Raises FileError when two trials of a study would have one name, or one its file cannot have."""
+    twice = next((one for one, count in Counter(ids).items() if count > 1), None)
+    if twice:  # as of stack a on profile b-c and stack a-b on profile c
+        raise FileError(f"{file}: two different trials would be called {twice}: rename a descriptor.")
+    longest = max(ids, key=len)
+    if len(longest) > ID_MAX:
+        raise FileError(
+            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, and {ID_MAX} are the most: "
+            "shorten the names of its parts."
+        )
+
+
 def _cells(study: dict, catalog: Catalog) -> list[dict]:
     """Every cell of the study once. Raises UserError for a missing axis and for a cell that cannot be put together."""
     axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
@@ -120,7 +144,7 @@ def _cells(study: dict, catalog: Catalog) -> list[dict]:
         for axis, value in zip(axes, values, strict=True):
             if value is None:
                 place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
-                raise UserError(f"{FOLDERS['study']}/{study['name']}.yaml: key '{axis}' is missing at {place}: add it.")
+                raise UserError(f"key '{axis}' is missing at {place}: add it.")
         for lab, stack, profile, spec, workload in itertools.product(*values):
             words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
             cell = dict(zip(CELL, words, strict=True))

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from reprofs import catalog, files
-from reprofs.errors import UserError
+from reprofs.errors import FileError, UserError
 from reprofs.project import project_root
 
 FOLDER = "workflow/trees"
@@ -222,8 +222,8 @@ def text_of(data: dict) -> str:
 
 
 def profiles() -> dict[str, Path]:
-    """name -> file of every profile of this checkout."""
-    return {path.stem: path for path in sorted((project_root() / FOLDER).glob("*.yaml"))}
+    """name -> file of every profile of this checkout. Raises UserError for a file that cannot have its name."""
+    return catalog.named(project_root() / FOLDER)
 
 
 def read(name: str) -> dict:
@@ -239,16 +239,17 @@ def read(name: str) -> dict:
     else:
         raise catalog.unknown("tree", name, known)
     data = catalog.read_yaml(path, "tree")
+    where = catalog.shown(path)
     for key, bins in _distributions(data):
         bounds = [bound for bound, _ in bins]
         if bounds != sorted(set(bounds)):
-            raise UserError(f"{path}: {key}: the bounds must grow: sort them.")
+            raise FileError(f"{where}: {key}: the bounds must grow: sort them.")
         if not sum(weight for _, weight in bins):
-            raise UserError(f"{path}: {key}: all weights are 0: give one that is not.")
+            raise FileError(f"{where}: {key}: all weights are 0: give one that is not.")
     if not any(level["files"] for level in data["levels"]):
-        raise UserError(f"{path}: levels: none has files: give one of them a number.")
+        raise FileError(f"{where}: levels: none has files: give one of them a number.")
     if data["levels"][0]["folders"] != 1:
-        raise UserError(f"{path}: levels.0.folders is {data['levels'][0]['folders']}, but the top is one folder.")
+        raise FileError(f"{where}: levels.0.folders is {data['levels'][0]['folders']}, but the top is one folder.")
     return data
 
 

@@ -7,11 +7,13 @@ hands devices to the layer above, or to the file system.
 from __future__ import annotations
 
 import math
+import re
 import shlex
+import string
 from dataclasses import dataclass, field
 
 from reprofs.catalog import Catalog
-from reprofs.errors import UserError
+from reprofs.errors import FileError, UserError, cut, short
 
 _DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2": lambda n: n / 2, "1": lambda n: 1}
 
@@ -19,28 +21,45 @@ _DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2"
 def expand(command: str, values: dict[str, str], where: str) -> list[str]:
     """`command` as a list of words, with {placeholders} filled in; a value of several words becomes several words.
 
-    Raises UserError naming `where` for an unknown placeholder or unbalanced quotes.
+    Raises FileError, beginning with `where`, for an unknown placeholder or unbalanced quotes.
     """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UserError(f"{where}: '{command}' cannot be split into words: {error}.") from None
     result: list[str] = []
-    for word in words:
+    for word in _split(command, where):
         if word.startswith("{") and word.endswith("}") and word[1:-1] in values:
-            result += shlex.split(values[word[1:-1]])
+            result += _split(values[word[1:-1]], f"{where}: {word}")
         else:
             result.append(fill(word, values, where))
     return result
 
 
-def fill(text: str, values: dict[str, str], where: str) -> str:
-    """`text` with its {placeholders} filled in. Raises UserError naming `where` for an unknown one."""
+def argv(command: str, values: dict[str, str], where: str) -> list[str]:
+    """Like `expand`, of a command to be run. Raises FileError too when no program is left to run."""
+    words = expand(command, values, where)
+    if not words or not words[0]:
+        raise FileError(f"{where}: {short(command)} begins with no program: write its name first.")
+    return words
+
+
+def _split(text: str, where: str) -> list[str]:
     try:
-        return text.format_map(values)
-    except (KeyError, ValueError, IndexError):
-        known = ", ".join("{" + name + "}" for name in values)
-        raise UserError(f"{where}: '{text}' has an unknown placeholder; known: {known}.") from None
+        return shlex.split(text)
+    except ValueError as error:
+        reason = str(error)[0].lower() + str(error)[1:]
+        raise FileError(f"{where}: {short(text)} cannot be split into words: {reason}: complete it.") from None
+
+
+def fill(text: str, values: dict[str, str], where: str) -> str:
+    """`text` with its {placeholders} filled in. Raises FileError, beginning with `where`, for an unknown one."""
+    try:
+        fields = [field[1:] for field in string.Formatter().parse(text) if field[1] is not None]
+        # Names only: what a format can do besides, such as {name:>9999999999}, nobody needs here.
+        bad = [name for name, form, conversion in fields if name not in values or form or conversion]
+    except ValueError:
+        bad = [text]
+    if bad:
+        known = cut(", ".join("{" + name + "}" for name in values))
+        raise FileError(f"{where}: {short(text)} has an unknown placeholder; known: {known}.")
+    return text.format_map(values)
 
 
 @dataclass
@@ -48,6 +67,7 @@ class Layer:
     """One layer with its placeholders; `count` devices come from below, `devices` go up."""
 
     name: str
+    file: str
     descriptor: dict
     count: int
     devices: int
@@ -102,16 +122,23 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
 
     Raises UserError for an unknown layer, a number of disks that a layer cannot have, or layers that do not fit.
     """
-    family, _, number = spec.partition("@")
+    family, at, number = spec.partition("@")
     names = family.split("+")
     descriptors = [catalog.get("stack", name) for name in names]
-    if number and not number.isdecimal():
+    if at and not re.fullmatch("[0-9]{1,3}", number):
         raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
     default = descriptors[0]["disks"]["default"]
     count = int(number) if number else default
     layers, share = [], 1.0
     incoming = count
     for name, descriptor in zip(names, descriptors, strict=True):
+        file = catalog.file("stack", name)
+        disks = descriptor["disks"]
+        if disks["default"] < disks["least"] or disks["default"] % disks["multiple_of"]:
+            raise FileError(
+                f"{file}: disks.default is {disks['default']}, but must be at least {disks['least']} (least) and a "
+                f"multiple of {disks['multiple_of']} (multiple_of)."
+            )
         _check_count(spec, name, descriptor, incoming, lowest=name == names[0])
         if descriptor["filesystem"] and name != names[-1]:
             raise UserError(
@@ -119,7 +146,11 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
             )
         outgoing = sum(incoming if device == "{disks}" else 1 for device in descriptor["devices"])
         share *= _DATA[descriptor["data"]](incoming) / incoming
-        layers.append(Layer(name, descriptor, incoming, outgoing))
+        if share <= 0:
+            raise FileError(
+                f"{file}: data is {descriptor['data']}, which leaves no room with {incoming} disks: raise disks.least."
+            )
+        layers.append(Layer(name, file, descriptor, incoming, outgoing))
         incoming = outgoing
     faults = [layer for layer in layers if "fault" in layer.descriptor]
     if len(faults) > 1:
@@ -176,35 +207,42 @@ class Commands:
 
 
 def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str) -> Commands:
-    """What to run for `stack` on the device files `disks`. Raises UserError for a bad placeholder in a layer's file."""
+    """What to run for `stack` on the device files `disks`. Raises FileError for a bad command in a layer's file."""
     made = Commands(disks)
     for layer in stack.layers:
-        where, descriptor = f"stack {layer.name}", layer.descriptor
+        where, descriptor = layer.file, layer.descriptor
         values = {**layer.values(made.devices, assume_clean), "mountpoint": mountpoint}
 
-        def lines(templates: list[str], values=values, where=where) -> list[list[str]]:
-            return [expand(template, values, where) for template in templates]
+        def lines(key: str, found=descriptor, values=values, where=where) -> list[list[str]]:
+            return [argv(template, values, f"{where}: {key}") for template in found[key]]
 
-        def checks(items: list[dict], values=values, where=where) -> list[tuple[list[str], list[str]]]:
+        def checks(found=descriptor, values=values, where=where) -> list[tuple[list[str], list[str]]]:
             # Expressions have braces of their own: only {count} and its like are filled in, by name.
-            return [(expand(item["run"], values, where), [_regex(e, values) for e in item["expect"]]) for item in items]
+            return [
+                (argv(item["run"], values, f"{where}: readback"), [_regex(e, values) for e in item["expect"]])
+                for item in found["readback"]
+            ]
 
         fault = descriptor.get("fault")
         made.packages += descriptor["packages"]
         made.modules += descriptor["modules"]
-        made.build += lines(descriptor["build"])
+        made.build += lines("build")
         made.resync += [] if assume_clean else descriptor["resync"]
-        made.readback += checks(descriptor["readback"])
-        made.faulted += checks(fault["readback"] if fault else descriptor["readback"])
-        made.cold += lines(descriptor["cold"])
+        made.readback += checks()
+        made.faulted += checks(fault or descriptor)
+        made.cold += lines("cold")
         if fault:
-            made.fault, made.rebuild = lines(fault["run"]), fault["rebuild"]
-        stop = lines(descriptor["stop"])
+            made.fault, made.rebuild = lines("run", fault), fault["rebuild"]
+        stop = lines("stop")
         made.stop = stop + made.stop
-        made.assemble += lines(descriptor["assemble"])
-        made.teardown = stop + lines(descriptor["teardown"]) + made.teardown
-        made.layout = " ".join(shlex.join(words) for words in lines([descriptor["layout"]]) if words)
-        made.devices = [path for template in descriptor["devices"] for path in expand(template, values, where)]
+        made.assemble += lines("assemble")
+        made.teardown = stop + lines("teardown") + made.teardown
+        made.layout = shlex.join(expand(descriptor["layout"], values, f"{where}: layout"))
+        made.devices = [
+            path for template in descriptor["devices"] for path in expand(template, values, f"{where}: devices")
+        ]
+        if not made.devices:
+            raise FileError(f"{where}: devices names none, so that nothing is left for what lies above: name one.")
     return made
 
 

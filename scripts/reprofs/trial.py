@@ -20,10 +20,10 @@ from pathlib import Path
 from reprofs import conditions, labs, workloads
 from reprofs import record as records
 from reprofs.catalog import Catalog, unknown
-from reprofs.errors import UserError
+from reprofs.errors import FileError, UserError
 from reprofs.files import write_text
 from reprofs.project import project_root
-from reprofs.stacks import commands, expand, fill, resolve
+from reprofs.stacks import argv, commands, fill, resolve
 
 PROTOCOL = 1  # raise when a change of the rules makes new numbers incomparable with old ones
 MOUNTPOINT = "/run/reprofs/mnt"
@@ -130,7 +130,7 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     workload = workloads.resolve(trial["workload"], catalog)
     scale = workload["scales"][trial["scale"]]
     lab = labs.get_lab(trial["lab"])
-    where = f"file system {trial['filesystem']}"
+    where = catalog.file("filesystem", trial["filesystem"])
     stack, size, paths, plan = _devices(trial, catalog)
     profile = catalog.get("device", trial["profile"])
 
@@ -139,7 +139,10 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         job.step("seed", ("value", trial["seed"]))
     job.step("clock")
     if plan:
-        job.lines += lab.device_steps(profile, stack.disks, size)
+        try:
+            job.lines += lab.device_steps(profile, stack.disks, size)
+        except UserError as error:  # figures that no disk has together
+            raise FileError(f"{catalog.file('device', trial['profile'])}: {error}") from None
         for module in plan.modules:
             job.command("module", ["modprobe", module])
         for words in plan.build:
@@ -155,20 +158,25 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         "layout": plan.layout if plan else "",
         **({"device": plan.devices[0], "devices": " ".join(plan.devices)} if plan else {}),
     }
+
+    def lines(key: str) -> list[list[str]]:
+        return [argv(line, values, f"{where}: {key}") for line in filesystem[key]]
+
     # What a file system wants to be done after a power cut belongs to its recovery.
-    recovery = [expand(line, values, where) for line in (*filesystem["recover"], *filesystem["mount"])]
+    recovery = [*lines("recover"), *lines("mount")]
     supply = [("power", f"/sys/block/{Path(path).name}/supply") for path in paths]
-    syncs = [("sync", path) for path in (MOUNTPOINT, *(fill(path, values, where) for path in filesystem["sync"]))]
+    synced = [fill(path, values, f"{where}: sync") for path in filesystem["sync"]]
+    syncs = [("sync", path) for path in (MOUNTPOINT, *synced)]
     if filesystem.get("module"):
         job.command("module", ["modprobe", filesystem["module"]])
     for directory in ("/run/reprofs", BASE, MOUNTPOINT) if lab.provisions else ():
         job.step("mkdir", ("path", directory))
-    for line in filesystem["make"]:
-        job.command("make", expand(line, values, where))
+    for words in lines("make"):
+        job.command("make", words)
 
     def mount() -> None:
-        for line in filesystem["mount"]:
-            job.command("mount", expand(line, values, where))
+        for words in lines("mount"):
+            job.command("mount", words)
         mounted()
 
     def mounted() -> None:
@@ -178,8 +186,8 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         job.step("mounted", ("path", MOUNTPOINT), *options, *(("expect", option) for option in variant["expect"]))
 
     def unmount() -> None:
-        for line in filesystem["unmount"]:
-            job.command("unmount", expand(line, values, where))
+        for words in lines("unmount"):
+            job.command("unmount", words)
 
     def cold() -> None:
         """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
@@ -226,7 +234,8 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
         readback(plan.readback)
 
     def command(text: str, run: int) -> list[str]:
-        return workloads.words(text, workload, trial["scale"], seed, f"workload {trial['workload']}", run)
+        place = f"{workload['file']}: workload {trial['workload']}"
+        return workloads.words(text, workload, trial["scale"], seed, place, run)
 
     def execute(words: list[str], items: int, limit_s: int, folder: str = WORK) -> list[tuple[str, object]]:
         pairs = [("operation", "exec"), ("items", items), ("cwd", folder), ("limit_s", limit_s)]
@@ -276,8 +285,8 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
 
     mount()
     readback(plan.readback if plan else [])
-    for line in filesystem["inspect"]:
-        job.command("inspect", expand(line, values, where))
+    for words in lines("inspect"):
+        job.command("inspect", words)
     for folder in dict.fromkeys([WORK, *folders]):
         job.step("mkdir", ("path", folder))
     tree = {key: scale[key] for key in workloads.TREE if key in scale}
@@ -314,11 +323,10 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     if plan:  # what the phases ran on is still what was asked for; a rebuilt array is whole again
         readback(plan.readback if plan.rebuild or not plan.fault else plan.faulted)
     unmount()
-    for line in filesystem["check"]:
-        job.command("check", expand(line, values, where))
+    for words in lines("check"):
+        job.command("check", words)
     job.lines.append("teardown")
-    for line in filesystem["unmount"]:
-        words = expand(line, values, where)
+    for words in lines("unmount"):
         job.command("teardown", words, ("if_mounted", words[-1] if words[0] == "umount" else MOUNTPOINT))
     for words in plan.teardown if plan else []:
         job.command("teardown", words)

@@ -17,25 +17,27 @@ import shlex
 import subprocess
 
 from reprofs import engine, scan
-from reprofs.catalog import Catalog
-from reprofs.errors import UserError
+from reprofs.catalog import NAME, Catalog
+from reprofs.errors import FileError, UserError, cut, short
 from reprofs.files import cache_folder
-from reprofs.stacks import expand
+from reprofs.stacks import argv
 
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
-SPEC = re.compile(r"([a-z][a-z0-9-]*)(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]+)*)")
+SIZE_MAX = 10**12
+SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]+)*)")
+TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
 
 
 def resolve(spec: str, catalog: Catalog) -> dict:
-    """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without) and fill (0).
+    """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without), fill (0), file.
 
     Raises UserError for an unknown workload or modifier, or one that the workload does not take.
     """
     found = SPEC.fullmatch(spec)
     if not found:
-        raise UserError(f"workload {spec!r} is not a name with modifiers, like metadata@50000+clients30.")
+        raise UserError(f"workload {short(spec)} is not a name with modifiers, like metadata@50000+clients30.")
     name, times, size, rest = found.groups()
     modifiers = {}
     for word, number in re.findall(r"\+([a-z]+)([0-9]+)", rest):
@@ -44,15 +46,22 @@ def resolve(spec: str, catalog: Catalog) -> dict:
             raise UserError(
                 f"workload {spec}: +{word} is not a modifier, or comes twice; known are {', '.join(LIMITS)}."
             )
-        if not low <= int(number) <= high:
+        if not low <= _number(number) <= high:
             raise UserError(f"workload {spec}: +{word} must be from {low} to {high}, not {number}.")
         modifiers[word] = int(number)
     workload = copy.deepcopy(catalog.get("workload", name))
+    file = catalog.file("workload", name)
+    for scale, values in workload["scales"].items() if "size" in workload else ():
+        if type(values.get(workload["size"])) is not int:
+            raise FileError(
+                f"{file}: size is {short(workload['size'])}, which is no whole number of the scale {scale}: name a "
+                "parameter that is."
+            )
     if size is not None:
         if "size" not in workload:
             raise UserError(f"workload {name} has no key size, so that {spec} cannot set it: leave @{times}{size} out.")
-        if int(size) < 1:
-            raise UserError(f"workload {spec}: the number after @ must be 1 or more.")
+        if not 1 <= _number(size) <= SIZE_MAX:
+            raise UserError(f"workload {spec}: the number after @ must be 1 or more, and {SIZE_MAX:,} at most.")
         for scale in workload["scales"].values():
             _resize(scale, workload["size"], int(size) * (scale[workload["size"]] if times else 1))
     if "aged" in modifiers and not workload["aged"]:
@@ -66,7 +75,12 @@ def resolve(spec: str, catalog: Catalog) -> dict:
     if suffix:
         workload["title"] += f" ({', '.join(suffix)})"
     more = {"clients": modifiers.get("clients", 1), "runs": modifiers.get("aged", 1), "fill": modifiers.get("fill", 0)}
-    return {**workload, **more}
+    return {**workload, **more, "file": file}
+
+
+def _number(digits: str) -> int:
+    """What the digits say, or a number beyond every limit: int() refuses thousands of them."""
+    return int(digits[:20])
 
 
 def _resize(scale: dict, key: str, value: int) -> None:
@@ -79,12 +93,17 @@ def _resize(scale: dict, key: str, value: int) -> None:
 def words(text: str, workload: dict, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
     """A command of a workload as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE.
 
-    Raises UserError naming `where` for an unknown placeholder.
+    Raises FileError, beginning with `where`, for an unknown placeholder or no program.
     """
     values = {key: f"{value}" for key, value in workload["scales"][scale].items()}
     values |= {"seed": f"{seed}", "run": f"{run}"}
-    text = re.sub(r"\{tree:([a-z0-9-]+)\}", lambda found: scan.arguments(found[1]), text)
-    return expand(text, values, where)
+    try:
+        text = TREE_NAME.sub(lambda found: scan.arguments(found[1]), text)
+    except FileError:
+        raise
+    except UserError as error:  # no such tree: of what asks for it
+        raise FileError(f"{where}: {error}") from None
+    return argv(text, values, where)
 
 
 def commands(workload: dict) -> list[tuple[str, str]]:
@@ -102,27 +121,31 @@ def check(spec: str, workload: dict, scale: str) -> None:
     than the file system.
     """
     values = workload["scales"][scale]
-    where = f"workload {spec}, scale {scale}"
+    where = _where(spec, workload, scale)
     operations = [phase["operation"] for phase in workload["phases"] if "operation" in phase]
     if operations or any(isinstance(entry, str) for entry in workload["populate"]):
         missing = [key for key in TREE if key not in values]
         if missing:
-            raise UserError(
+            raise FileError(
                 f"{where}: the parameter {missing[0]} is missing, which the engine's operations need: add it."
             )
     for phase in workload["phases"]:
         if "run" in phase and phase["items"] != "one" and not isinstance(values.get(phase["items"]), int):
-            raise UserError(
-                f"{where}: phase {phase['name']}: items is {phase['items']}, which is no whole number of the scale: "
-                "name a parameter of the scale, or one."
+            raise FileError(
+                f"{where}: phase {phase['name']}: items is {cut(phase['items'], 80)}, which is no whole number of the "
+                "scale: name a parameter of the scale, or one."
             )
     content = needs(spec, workload, scale)
     room = values["device_mib"] * 2**20 * (100 - workload["fill"]) // 100
     if content > room:
-        raise UserError(
+        raise FileError(
             f"{where}: the content is about {content / 2**20:,.0f} MiB, more than the {room / 2**20:,.0f} MiB which "
             "the file system offers: raise device_mib or lower the size."
         )
+
+
+def _where(spec: str, workload: dict, scale: str) -> str:
+    return f"{workload['file']}: workload {spec}, scale {scale}"
 
 
 def needs(spec: str, workload: dict, scale: str) -> int:
@@ -134,23 +157,35 @@ def needs(spec: str, workload: dict, scale: str) -> int:
         tree = int(values["files"] * min(mean, values["size_max"]))
     programs = 0
     for phase, command in commands(workload):
-        where = f"workload {spec}, scale {scale}, phase {phase}"
-        for arguments in _programs(words(command, workload, scale, 1, where)):
+        where = f"{_where(spec, workload, scale)}, phase {phase}"
+        for arguments in _programs(words(command, workload, scale, 1, where), where):
             programs = max(programs, _ask(where, tuple(arguments)))
     return (tree + programs) * workload["clients"]
 
 
-def _programs(argv: list[str]) -> list[list[str]]:
-    """Arguments of each of the engine's programs that a command runs, also inside the script of a shell."""
-    if argv[0] == "engine":
-        return [argv[1:]]
-    if "$ENGINE" not in argv[-1]:
+def _programs(argv: list[str], where: str) -> list[list[str]]:
+    """Arguments of each of the engine's programs that a command runs, also inside the script of a shell.
+
+    Raises FileError for a script with unbalanced quotes and an engine without arguments.
+    """
+    found = [argv[1:]] if argv[0] == "engine" else _in_script(argv[-1], where)
+    if not all(found):
+        raise FileError(f"{where}: the engine is not told which of its programs to run: write one after it.")
+    return found
+
+
+def _in_script(script: str, where: str) -> list[list[str]]:
+    if "$ENGINE" not in script:
         return []
-    lexer = shlex.shlex(argv[-1], posix=True, punctuation_chars=True)
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError as error:
+        raise FileError(f"{where}: {short(script)} is no script of a shell: {error}: complete it.") from None
     found: list[list[str]] = []
     inside = False
-    for word in lexer:
+    for word in words:
         if word == "$ENGINE":
             found.append([])
             inside = True
@@ -163,9 +198,13 @@ def _programs(argv: list[str]) -> list[list[str]]:
 
 @functools.lru_cache(maxsize=4096)
 def _ask(where: str, arguments: tuple[str, ...]) -> int:
-    """Bytes of content that a program will write at most. Raises UserError with its sentence when it refuses."""
+    """Bytes of content that a program will write at most. Raises FileError with its sentence when it refuses."""
     command = [str(engine.build(cache_folder())), arguments[0], "--check", *arguments[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:  # arguments longer than a command may be, or endless work
+        why = getattr(error, "strerror", None) or "no answer within a minute"
+        raise FileError(f"{where}: engine {short(' '.join(arguments))} cannot be checked: {why}: shorten it.") from None
     if done.returncode:
-        raise UserError(f"{where}: {done.stderr.strip().removeprefix('engine: ')}")
+        raise FileError(f"{where}: {cut(done.stderr.removeprefix('engine: '))}")
     return json.loads(done.stdout)["bytes"]

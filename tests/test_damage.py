@@ -1,0 +1,281 @@
+"""Damaged descriptors: whatever is in a file, it is taken, or refused in one short sentence that names the file.
+
+Every kind of file is damaged in every way below, at places drawn from a fixed seed, then read, planned and rendered as
+`reprofs plan` and the workflow do it. REPROFS_DAMAGE=20 tries twenty places in the stead of the few of the suite.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import shutil
+import traceback
+from pathlib import Path
+
+import pytest
+import yaml
+from reprofs import catalog as catalogs
+from reprofs import guard, guest, scan, workloads
+from reprofs.catalog import FOLDERS, Catalog
+from reprofs.errors import UserError
+from reprofs.plan import make_plan, read_config, table
+from reprofs.trial import _devices, _tools, render_job
+
+TIMES = int(os.environ.get("REPROFS_DAMAGE", "1"))  # places for each damage
+FILES = {
+    **FOLDERS,
+    "tree": scan.FOLDER,
+    "guest": "envs/guest.yaml",
+    "config": "config/config.yaml",
+    "devices": "config/devices.yaml",
+}
+LONG = 11_000
+REAL_DISK = "devices:\n- {path: /dev/sdb, serial: WD-WCC4N0123456, size_bytes: 4000787030016}\n"
+
+# Nine times nine times nine ... values in few characters.
+BOMB = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in itertools.pairwise("abcdef")]
+BOMB = f"{{a: &a [1, 1], {', '.join(BOMB)}}}"
+# What is put, as YAML, in the place of a value: of any, of a number, of a text, or of a key.
+VALUES = {
+    "huge": ("number", ["1.0e+25", "1.0e+300", "9" * 18, "9" * 25, "9" * 6000, "0x" + "f" * 6000, "1" + ":59" * 3000]),
+    "small": ("number", ["0", "-1", "-" + "9" * 18, "1.0e-300", "-1.0e+25"]),
+    "no number": ("number", [".nan", ".inf", "-.inf", "1.0e+999", "3.0", "true", "'3'", "1e25"]),
+    "date": ("any", ["2020-13-45", "2020-12-01", "!!timestamp x", "2020-12-01 25:61:61"]),
+    "blank": ("text", ["''", "'  '", r'"\t\n"', "\"''\"", "\"'' x\"", "'{make}'"]),
+    "quotes": ("text", ["mkfs 'x", 'a "b', "a \\", """ "bash -c '$ENGINE mdtest \\"x'" """, "engine", "engine x"]),
+    "braces": (
+        "text",
+        ["'{nothing}'", "'{'", "'}'", "'{0}'", "'{}'", "'{tree:none}'", "'{tree:../x}'", "'{tree:x.yaml}'"],
+    ),
+    "formats": (
+        "text",
+        ["'{make.__class__}'", "'{device[a]}'", "'{files!q}'", "'{files:>9999999}'", "'{files:{files}}'"],
+    ),
+    "characters": ("text", [r'"a\0b"', r'"\ud800"', r'"\U00110000"', r'"a\nb"', "!!binary aGk=", "!!binary z"]),
+    "long": ("any", ["x" * LONG, "'" + "x " * LONG + "'", "[" + "x," * 2000 + "]", "{" + "x" * LONG + ": 1}"]),
+    "deep": (
+        "any",
+        ["[" * 1500 + "]" * 1500, "[" * 60 + "]" * 60, "{a: " * 200 + "1" + "}" * 200, "&a [*a]", "&a {a: *a}", BOMB],
+    ),
+    "type": (
+        "any",
+        ["null", "true", "[]", "{}", "5", "a word", "[null]", "{a: {b: c}}", "[[a, b], 1]", "!!set {a, b}"],
+    ),
+    "tag": ("any", ["!!bool maybe", "!!int ''", "!!float x", "!own x", "*none", "!!python/object/apply:os.abort []"]),
+    "shell": ("text", ["'x; touch PWNED $(touch PWNED)'", "$(touch PWNED)", r'"ext4\n"', "../../x", "-x"]),
+    "key": ("key", ["1", "null", "2020-12-01", "''", "a b", "x" * LONG, "$(touch PWNED)", "[a, b]", r'"a\n"']),
+}
+MARK = "damage-goes-here"
+
+
+def cut(draw, data: bytes) -> bytes:
+    return data[: draw.randrange(len(data))]
+
+
+def flip(draw, data: bytes) -> bytes:
+    place = draw.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+
+
+def put(what: bytes):
+    def change(draw, data: bytes) -> bytes:
+        place = draw.randrange(len(data))
+        return data[:place] + what + data[place:]
+
+    return change
+
+
+TEXTS = {
+    "cut": [cut],
+    "flip": [flip] * 4,
+    "put": [
+        put(what) for what in (b"\xff\xfe", b"\xc3", b"\0", b"\t", b"\x1b[2J", b"'", b'"', b"{", b"]", b": ", b"%")
+    ],
+    "whole": [
+        lambda draw, data: b"",
+        lambda draw, data: b"\xef\xbb\xbf" + data,
+        lambda draw, data: data.decode().encode("utf-16"),
+        lambda draw, data: data.decode().encode("utf-32"),
+        lambda draw, data: b"--- 1\n--- 2\n",
+        lambda draw, data: b"- a\n- b\n",
+        lambda draw, data: b"%YAML 9.9\n---\n" + data,
+        lambda draw, data: data + data,
+    ],
+}
+
+
+def places(data, kind: str, path: tuple = ()) -> list[tuple]:
+    """Where in a document a damage of that kind can be put."""
+    found = []
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = {"any": True, "number": number, "text": isinstance(value, str), "key": isinstance(data, dict)}[kind]
+        found += [(*path, key)] if fits else []
+        found += places(value, kind, (*path, key))
+    return found
+
+
+def replaced(data, path: tuple, key: bool):
+    """A copy of the document with a mark in the place of one value or key."""
+    first, rest = path[0], path[1:]
+    if isinstance(data, list):
+        return [(replaced(v, rest, key) if rest else MARK) if i == first else v for i, v in enumerate(data)]
+    if rest:
+        return {k: replaced(v, rest, key) if k == first else v for k, v in data.items()}
+    return {MARK if key and k == first else k: MARK if not key and k == first else v for k, v in data.items()}
+
+
+def damaged(draw, text: str, damage: str):
+    """(what was done, the bytes) for each way of a damage that the text of a descriptor can have."""
+    if damage in TEXTS:
+        for number, change in enumerate(TEXTS[damage]):
+            yield f"{damage} {number}", change(draw, text.encode())
+        return
+    kind, ways = VALUES[damage]
+    data = yaml.safe_load(text)
+    known = places(data, kind)
+    for way in ways if known else []:
+        path = draw.choice(known)
+        marked = yaml.safe_dump(replaced(data, path, kind == "key"), sort_keys=False, allow_unicode=True, width=10**9)
+        yield f"{path}: {way[:60]}", marked.replace(MARK, way).encode()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, engine):
+    """A checkout of descriptors only, which is also the working directory; each test finds it whole."""
+    root = tmp_path_factory.mktemp("damage")
+    for name in ("config", "workflow", "envs", "data/published"):
+        shutil.copytree(catalogs.project_root() / name, root / name)
+    (root / "config/devices.yaml").write_text(REAL_DISK)
+    catalogs.project_root.cache_clear()
+    with contextlib.chdir(root):
+        yield root
+    catalogs.project_root.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def known(place):
+    """Every descriptor, read once."""
+    catalog = Catalog()
+    for kind in FOLDERS:
+        for name in catalog.paths(kind):
+            catalog.get(kind, name)
+    return catalog._known
+
+
+def plan_and_render(name: str, catalog: Catalog, trials: int = 4) -> None:
+    plan = make_plan(name, catalog)
+    json.dumps(plan, ensure_ascii=False).encode()
+    table(plan).encode()
+    for trial in plan["trials"][:trials]:
+        job, devices = render_job(trial, catalog)
+        job.encode(), json.dumps(devices)
+        workload = workloads.resolve(trial["workload"], catalog)
+        _tools(catalog.get("filesystem", trial["filesystem"]), workload, _devices(trial, catalog)[3])
+
+
+STUDY = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}
+STUDY |= {"stacks": ["single"], "profiles": ["hdd-7200"], "filesystems": ["ext4"], "workloads": ["populated"]}
+WITH_TREES = ("look-alike", "look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch")
+
+
+def use(kind: str, name: str, known: dict) -> None:
+    """Everything that is done with a descriptor before a trial starts."""
+    if kind == "guest":
+        guest.read_spec(catalogs.project_root() / FILES[kind], "base")
+        guest.read_spec(catalogs.project_root() / FILES[kind], "zfs")
+        return
+    if kind == "devices":
+        guard.allowed()
+        return
+    if kind == "config":
+        settings = read_config()
+        catalog = Catalog(settings["extra_filesystem_dirs"])
+        catalog._known.update(known)
+        make_plan(settings["study"], catalog)
+        return
+    catalog = Catalog()
+    catalog._known.update(known)
+    if kind == "tree":
+        scan.arguments(name)
+        workload = next(w for w in WITH_TREES if f"{{tree:{name}}}" in str(known["workload", w]))
+        catalog.add("study", "own", {**STUDY, "workloads": [workload]})
+        plan_and_render("own", catalog)
+        return
+    whole = catalog._known.pop((kind, name))
+    data = catalog.get(kind, name)
+    data["title"].encode()
+    if kind in ("study", "published"):
+        plan_and_render(name, catalog)
+        return
+    study, other = dict(STUDY), {"workloads": ["power-cut"]}
+    if kind == "filesystem":
+        study["filesystems"] = [name, *(f"{name}+{variant}" for variant in list(data["variants"])[1:3])]
+        study["labs"] = ["mount" if "path" in whole else "exact"]
+        study["workloads"] = ["device" if whole["raw"] else "populated"]
+    elif kind == "stack":
+        study["filesystems"] = [whole["filesystem"] or "ext4"]
+        study["stacks"] = [name]
+    elif kind == "device":
+        study["profiles"], other = [name], {"labs": ["vm", "host"]}
+    else:
+        sized = [f"{name}@500", f"{name}@x2"] if "size" in whole else []
+        study["workloads"], other = [name, *sized], {"workloads": [f"{name}+clients2+fill10"]}
+        study["filesystems"] = ["raw" if whole["raw"] else "ext4"]
+        for scale in ("laptop", "paper"):
+            catalog.add("study", "own", {**study, "workloads": [name], "scale": scale})
+            plan_and_render("own", catalog)
+    catalog.add("study", "own", study)
+    plan_and_render("own", catalog)
+    with contextlib.suppress(UserError):  # of a cell that cannot be put together
+        catalog.add("study", "own", {**study, **other})
+        plan_and_render("own", catalog)
+
+
+def verdict_on(kind: str, name: str, file: str, known: dict) -> tuple[str, str]:
+    """How a damaged file is dealt with: (verdict, sentence); the verdict is taken, refused, or what is wrong."""
+    workloads._ask.cache_clear()
+    try:
+        use(kind, name, known)
+    except UserError as error:
+        sentence = " ".join(str(error).split())
+        if len(sentence) > 500:
+            return "long sentence", sentence
+        # A study that does not exist may have been asked for in the command line too.
+        named = file in sentence or (kind == "config" and sentence.startswith("study '"))
+        return ("refused" if named else "file not named"), sentence
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if "/reprofs/" in frame.filename or frame.filename == __file__]
+        return f"traceback {type(error).__name__} {Path(own[-1].filename).name}:{own[-1].lineno}", repr(error)[:200]
+    return "taken", ""
+
+
+def trials_of(kind: str, damage: str, known: dict, place, times: int):
+    """(verdict, what was done, sentence) for every damage of a kind of file."""
+    folder = place / FILES[kind]
+    files = [folder] if folder.is_file() else sorted(p for p in folder.glob("*.yaml") if not p.name.startswith("_"))
+    for number in range(times):
+        draw = random.Random(f"{kind}/{damage}/{number}")
+        path = draw.choice(files)
+        text = path.read_text()
+        file = str(path.relative_to(place))
+        try:
+            for done, data in damaged(draw, text, damage):
+                path.write_bytes(data)
+                verdict, sentence = verdict_on(kind, path.stem, file, known)
+                if (place / "PWNED").exists():
+                    verdict = "executed"
+                if verdict == "taken" and damage == "huge":
+                    verdict = "implausible"
+                yield verdict, f"{file}: {done}", sentence
+        finally:
+            path.write_text(text)
+
+
+@pytest.mark.parametrize("damage", [*VALUES, *TEXTS])
+@pytest.mark.parametrize("kind", FILES)
+def test_damage_is_taken_or_refused_in_a_sentence(kind, damage, known, place):
+    found = list(trials_of(kind, damage, known, place, TIMES))
+    assert not [one for one in found if one[0] not in ("taken", "refused")]
