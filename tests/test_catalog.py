@@ -279,7 +279,8 @@ def test_every_folder_of_descriptors_is_asked_for_its_names(kind, tmp_path, monk
     folder = tmp_path / {**FOLDERS, "tree": scan.FOLDER, "extra": "more"}[kind]
     folder.mkdir(parents=True)
     (folder / "y$(touch PWNED).yaml").touch()
-    monkeypatch.setattr(catalogs, "project_root", lambda: tmp_path)
+    for module in (catalogs, scan):
+        monkeypatch.setattr(module, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"y\$\(touch PWNED\)\.yaml' .*: rename it"):
         if kind == "tree":
             scan.profiles()

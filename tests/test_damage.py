@@ -148,10 +148,8 @@ def place(tmp_path_factory, engine):
     for name in ("config", "workflow", "envs", "data/published"):
         shutil.copytree(catalogs.project_root() / name, root / name)
     (root / "config/devices.yaml").write_text(REAL_DISK)
-    catalogs.project_root.cache_clear()
     with contextlib.chdir(root):
         yield root
-    catalogs.project_root.cache_clear()
 
 
 @pytest.fixture(scope="module")

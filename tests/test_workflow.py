@@ -249,20 +249,6 @@ def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     assert "Traceback" not in text
 
 
-@pytest.mark.parametrize("name", ["y$(touch PWNED)", "y;touch PWNED"])
-def test_name_of_a_file_is_never_executed(tmp_path, name):
-    env = prepare(tmp_path)
-    filesystems = tmp_path / "checkout/workflow/filesystems"
-    (filesystems / f"{name}.yaml").write_text((filesystems / "tmpfs.yaml").read_text())
-    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
-    study.update(filesystems=[name], workloads=["metadata"], rounds=1)
-    (tmp_path / "checkout/config/studies/named.yaml").write_text(yaml.safe_dump(study))
-    assert start(tmp_path, env, "--config", "study=named").wait(timeout=120) != 0
-    text = (tmp_path / "log").read_text()
-    assert "rename" in text and "Traceback" not in text, text
-    assert not list(tmp_path.rglob("PWNED"))
-
-
 def test_values_in_shell_lines_are_quoted(root):
     """Names are checked where they enter; should one slip through, the shell takes it as one word all the same."""
     for path in sorted((root / "workflow/rules").glob("*.smk")):
