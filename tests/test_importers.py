@@ -554,6 +554,91 @@ def test_what_is_no_file_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_link_that_leads_to_itself_is_one_sentence(tmp_path, reprofs, says):
+    (tmp_path / "loop").symlink_to("loop")
+    says(reprofs("import", "fio", "loop", "--output", "out", cwd=tmp_path), "Cannot read loop")
+    process = reprofs("import", "io500", FIXTURES / "io500.txt", "--output", "loop/out", cwd=tmp_path)
+    says(process, "Cannot write", "loop/out")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
+
+
+@pytest.mark.parametrize("name", ["{}", "{}/", ".", "./", "../{}", "absolute"])
+def test_an_empty_folder_is_filled_and_stays_the_same_private_one(name, tmp_path, reprofs):
+    folder = tmp_path / "mine"
+    folder.mkdir(mode=0o700)
+    before = folder.stat()
+    cwd = folder if name.startswith(".") else tmp_path
+    name = str(folder) if name == "absolute" else name.format("mine")
+    for _ in range(2):  # the second time it is an earlier import
+        process = reprofs("import", "io500", FIXTURES / "io500.txt", "--output", name, cwd=cwd)
+        assert process.returncode == 0, process.stderr
+        after = folder.stat()
+        assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "dictionary.csv", "findings.csv", "import.json", "measurements.csv", "measurements.parquet"
+        ]  # fmt: skip
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_earlier_import_is_whole_when_a_new_one_cannot_be_placed(tmp_path, monkeypatch):
+    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    rename = Path.rename
+
+    def fails(path, target):
+        if "new" in path.parts and path.name == "import.json":
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(UserError, match="No space left"):
+        importers.import_files("fio", [FIXTURES / "fio.json"], tmp_path / "out")
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "line"),
+    [
+        ("mdtest", "mdtest-1.9.txt", "   File stat         :       7903"),
+        ("ior", "ior.txt", "write     512.00"),
+        ("io500", "io500.txt", "[RESULT]                 find"),
+        ("iozone", "iozone.txt", "          102400       4    20000"),
+        ("iozone", "iozone-t.txt", "\tMin throughput"),
+        ("compilebench", "compilebench.txt", "compile total runs"),
+        ("compilebench", "compilebench.txt", "read dir kernel-1"),
+        ("pwalk", "pwalk.csv", "11,"),
+    ],
+)
+def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
+    text = (FIXTURES / file).read_text()
+    (whole,) = (full for full in text.splitlines(keepends=True) if full.startswith(line))
+    (tmp_path / file).write_text(text.replace(whole, whole + whole))
+    _, findings = load(form, file)
+    assert "repeated-lines" not in set(findings["rule"])
+    _, findings = load(form, tmp_path / file)
+    told = findings[findings["rule"] == "repeated-lines"]
+    number = text[: text.index(whole)].count("\n") + 2
+    assert told["place"].tolist() == [f"line {number}"]
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "old", "new", "words"),
+    [
+        ("io500", "io500.txt", "16.000000 kIOPS", "-16.00000 kIOPS", "line 3: -16.00000 is negative"),
+        ("io500", "io500.txt", "16.000000 kIOPS", "1_6.00000 kIOPS", "line 3: '1_6.00000' is not a number"),
+        ("mdtest", "mdtest-1.9.txt", "7903.923", "7_903.92", "line 14: '7_903.92' is not a number"),
+        ("iozone", "iozone.txt", "20000", "-2000", "line 17: -2000 is negative"),
+        ("pwalk", "pwalk.csv", "0100644", "01_0644", "st_mode '01_0644'"),
+        ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', no whole number"),
+    ],
+)
+def test_what_no_program_prints_is_refused(form, file, old, new, words, tmp_path):
+    path = changed(tmp_path, file, (old, new))
+    with pytest.raises(UserError) as error:
+        importers.import_files(form, [path], tmp_path / "out")
+    assert words in str(error.value)
+
+
 def test_lines_of_json_places():
     text = '{"a": [1, {"b": "x,]",\n "c": [2,\n 3]}],\n "d": {}, "e": 5}'
     for path, line in ((("a", 1, "b"), 1), (("a", 1, "c", 1), 3), (("e",), 4), (("a", 1, "zz"), 1), (("d", "x"), 4)):
