@@ -288,6 +288,48 @@ def test_smallfile_threads_and_stonewall(load, tmp_path):
     assert "rate-not-items-over-time" in set(findings["rule"])
 
 
+def smallfile_3(tmp_path: Path, hosts: bool) -> Path:
+    """What version 3.2 writes: rates are the sums of those of the threads."""
+    threads = {
+        "00": {"elapsed": 2.0, "files": 1000, "records": 1000, "filesPerSec": 500.0, "IOPS": 500.0, "MiBps": 31.25},
+        "01": {"elapsed": 12.5, "files": 1000, "records": 1000, "filesPerSec": 80.0, "IOPS": 80.0, "MiBps": 5.0},
+    }
+    total = {"elapsed": 12.5, "files": 2000, "records": 2000, "filesPerSec": 580.0, "IOPS": 580.0, "MiBps": 36.25}
+    results = {"host": {"node1": {**total, "thread": threads}}} if hosts else {"thread": threads}
+    results |= {**total, "totalhreads": 2, "totalDataGB": 0.125, "pctFilesDone": 100.0, "status": "Success"}
+    params = {"version": "3.2", "top": "/mnt/test/smf", "operation": "create", "threads": 2, "file_size": 64}
+    path = tmp_path / f"smallfile-{hosts}.json"
+    path.write_text(json.dumps({"params": params, "results": results}, indent=4))
+    return path
+
+
+@pytest.mark.parametrize("hosts", [False, True])
+def test_smallfile_3_sums_the_rates_of_its_threads(hosts, load, tmp_path):
+    rows, findings = load("smallfile", smallfile_3(tmp_path, hosts))
+    assert set(rows["file_bytes"]) == {64 * 1024} and set(rows["tool_version"]) == {"3.2"}
+    for thread, seconds in (("00", 2.0), ("01", 12.5)):
+        client = f"node1 {thread}" if hosts else thread
+        assert pick(rows, client=client, quantity="time") == [seconds] and pick(rows, client=client, unit="1") == [1000]
+    assert pick(rows[rows["client"].isna()], quantity="time") == [12.5] and pick(rows, quantity="rate") == [580]
+    assert findings["rule"].tolist() == ["sum-of-rates", "unfair"]
+    assert "are 160.0/s, printed are 580.0, the sum" in findings["what"][0]
+
+
+def test_smallfile_writes_a_time_for_a_thread_that_did_not_end(load, tmp_path):
+    path = smallfile_3(tmp_path, False)
+    path.write_text(path.read_text().replace("12.5", "100000000.0"))
+    rows, findings = load("smallfile", path)
+    assert pick(rows, quantity="time") == [2.0]
+    assert findings["rule"].tolist() == ["error"] and "the first is 01" in findings["what"][0]
+
+
+def test_compilebench_reports_are_not_pooled(tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text(2 * (FIXTURES / "compilebench.txt").read_text())
+    with pytest.raises(UserError, match="line 32: a second report begins with 'intial create'"):
+        importers.import_files("compilebench", [path], tmp_path / "out")
+
+
 def test_pwalk_keeps_sums_and_no_names(load, tmp_path):
     rows, findings = load("pwalk", "pwalk.csv")
     assert pick(rows, operation="files", quantity="count") == [3] and pick(rows, operation="directories") == [2]
@@ -630,6 +672,7 @@ def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
         ("iozone", "iozone.txt", "20000", "-2000", "line 17: -2000 is negative"),
         ("pwalk", "pwalk.csv", "0100644", "01_0644", "st_mode '01_0644'"),
         ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', no whole number"),
+        ("smallfile", "smallfile.json", '"total-IOPS": 190', '"total-IOPS": -190', "is -190.0"),
     ],
 )
 def test_what_no_program_prints_is_refused(form, file, old, new, words, tmp_path):
