@@ -211,11 +211,142 @@ def test_fio_percentiles_and_units_of_both_versions(load):
     rows, findings = load("fio", "fio.json", "fio-2.json")
     assert pick(rows, operation="read completion latency", statistic="p99") == [8e-6]
     assert pick(rows, operation="read", quantity="throughput") == [4096000]
-    assert set(rows.loc[rows["operation"] == "write", "record_bytes"]) == {16384, 4096}
     old = rows[rows["tool_version"] == "2.16"]
+    # The old version does not tell its options, so the size of a request is not known.
+    assert old["record_bytes"].isna().all() and old["file_bytes"].isna().all()
+    assert set(rows.loc[rows["operation"] == "write", "record_bytes"].dropna()) == {16384}
     assert pick(old, quantity="bytes") == [2**20] and pick(old, quantity="throughput") == [512 * 1024]
     assert pick(old, operation="write latency", statistic="max") == pytest.approx([900e-6])
     assert {"stopped-early", "short-requests", "cached", "error"} == set(findings["rule"])
+
+
+@pytest.fixture
+def fio_job(tmp_path):
+    """A file of fio with one job, whose keys `change` replaces; `version` is without its fio-."""
+
+    def make(version: str = "3.36", **change) -> Path:
+        data = json.loads((FIXTURES / "fio.json").read_text())
+        data["fio version"] = f"fio-{version}"
+        data["jobs"][0] |= change
+        data["jobs"][0] = {key: value for key, value in data["jobs"][0].items() if value is not None}
+        (tmp_path / "job.json").write_text(json.dumps(data, indent=1))
+        return tmp_path / "job.json"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "record", "file"),
+    [
+        ("3.36", {"size": "4GB", "bs": "64KB"}, 2**16, 2**32),
+        ("3.36", {"size": "4g", "bs": "65536"}, 2**16, 2**32),
+        ("3.36", {"size": "4GB", "bs": "64kb", "kb_base": "1000"}, 64000, 4 * 10**9),
+        ("3.36", {"size": "4GiB", "bs": "64KiB"}, 64000, 4 * 10**9),  # as fio's documentation says
+        ("3.36", {"size": "4GiB", "bs": "64KiB", "kb_base": "1000"}, 2**16, 2**32),
+        ("2.16", {"size": "4GiB", "bs": "64KiB"}, None, None),
+        ("3.36", {"size": "2t"}, 4096, 2**41),
+        ("3.36", {"size": "50%", "bs": ",16k"}, 4096, None),
+        ("3.36", {"size": "1g", "nrfiles": "8"}, 4096, None),
+        ("3.36", {"size": "1g", "nrfiles": "8", "filesize": "2m"}, 4096, 2**21),
+        ("3.36", {"size": "1g", "filename": "/a:/b", "bsrange": "1k-4k"}, None, None),
+        ("3.36", {"size": "9999999999999p"}, 4096, None),
+    ],
+)
+def test_fio_sizes_mean_what_fio_says(version, options, record, file, load, fio_job):
+    rows, _ = load("fio", fio_job(version, **{"job options": {"name": "mix"} | options}))
+    read = rows[rows["operation"] == "read"]
+    for column, size in (("record_bytes", record), ("file_bytes", file)):
+        assert read[column].isna().all() if size is None else set(read[column]) == {size}, column
+
+
+def test_fio_flushes_have_latencies(load, fio_job):
+    lat = {"min": 1000, "max": 5000, "mean": 2500.0, "stddev": 10.0, "N": 40, "percentile": {"99.000000": 4800}}
+    rows, _ = load("fio", fio_job(sync={"total_ios": 40, "lat_ns": lat}))
+    assert pick(rows, operation="sync", quantity="count") == [40]
+    assert pick(rows, operation="sync latency", statistic="p99") == [4.8e-6]
+    assert set(rows.loc[rows["phase"].str.startswith("sync"), "items"]) == {40}
+    none = dict.fromkeys(("min", "max", "mean", "stddev", "N"), 0)
+    rows, _ = load("fio", fio_job(sync={"total_ios": 0, "lat_ns": none}))
+    assert not rows["operation"].str.startswith("sync").any()
+
+
+def test_fio_fills_places_of_percentiles(load, fio_job):
+    """Versions up to 3.1 write 0.00 for those that were not asked for."""
+    read = json.loads((FIXTURES / "fio.json").read_text())["jobs"][0]["read"]
+    read["clat_ns"]["percentile"] = {"1.000000": 900, "99.000000": 8000, "0.00": 0}
+    rows, _ = load("fio", fio_job("3.1", read=read))
+    told = rows.loc[rows["operation"] == "read completion latency", "statistic"]
+    assert told.tolist() == ["min", "max", "mean", "sd", "p1", "p99"]
+
+
+def test_fio_directions_that_are_reported_as_one(load, fio_job):
+    mixed = json.loads((FIXTURES / "fio.json").read_text())["jobs"][0]["read"]
+    options = {"name": "mix", "unified_rw_reporting": "1", "bs": "8k"}
+    path = fio_job(read=None, write=None, trim=None, mixed=mixed, **{"job options": options})
+    rows, _ = load("fio", path)
+    assert pick(rows, operation="mixed", quantity="throughput") == [4096000]
+    assert set(rows["record_bytes"]) == {8192}
+    assert fio.samples(path.read_text())[0]["name"] == "mixed"
+    path = fio_job(mixed=mixed)  # unified_rw_reporting=both
+    rows, _ = load("fio", path)
+    assert (
+        set(rows["phase"]) >= {"read", "write", "mixed"}
+        and rows.loc[rows["phase"] == "mixed", "record_bytes"].isna().all()
+    )
+    assert [sample["name"] for sample in fio.samples(path.read_text())] == ["read", "write"]
+
+
+def test_fio_without_the_number_of_requests(load, tmp_path):
+    """Version 2.1.4: no total_ios; trim did nothing."""
+    path = changed(
+        tmp_path, "fio-2.json", ("fio-2.16", "fio-2.1.4"), (', "total_ios" : 256', ""), (', "total_ios" : 0', "")
+    )
+    rows, _ = load("fio", path)
+    assert set(rows["operation"]) == {"write", "write latency"} and rows["items"].isna().all()
+    assert pick(rows, quantity="bytes") == [2**20] and pick(rows, quantity="rate") == [128]
+    with pytest.raises(ValueError, match="has no 'total_ios'"):
+        fio.samples(path.read_text().replace('"error" : 28', '"error" : 0'))
+
+
+def fio_reports(*ran: int, began: int = 1700000000) -> str:
+    """Reports of one run after so many seconds, as --status-interval prints them."""
+    reports = []
+    for seconds in ran:
+        data = json.loads((FIXTURES / "fio.json").read_text())
+        data["timestamp"] = began + seconds
+        data["jobs"][0]["elapsed"] = seconds + 1
+        data["jobs"][0]["read"] |= {"runtime": seconds * 1000, "total_ios": 500 * seconds}
+        reports.append(json.dumps(data, indent=2) + "\n")
+    return "".join(reports)
+
+
+def test_fio_interim_reports_are_not_runs(load, tmp_path):
+    path = tmp_path / "status.json"
+    path.write_text(fio_reports(1, 2, 3))
+    rows, findings = load("fio", path)
+    assert pick(rows, operation="read", quantity="time") == [3.0] and pick(rows, operation="read", unit="1") == [1500]
+    told = findings.loc[findings["rule"] == "interim-reports", "what"].item()
+    assert told.endswith("left out: 2")
+    path.write_text(fio_reports(3) + fio_reports(3, began=1700000100))
+    with pytest.raises(UserError, match=r"status.json, line \d+: a second report begins"):
+        importers.import_files("fio", [path], tmp_path / "out")
+    path.write_text(fio_reports(1, 2)[:-20])
+    with pytest.raises(UserError, match=r"line \d+: no JSON: Unterminated"):
+        importers.import_files("fio", [path], tmp_path / "out")
+
+
+def test_fio_json_among_its_text(load, tmp_path):
+    """--output-format=normal,json: the text for people stands around the JSON."""
+    before = "mix: (g=0): rw=randrw, bs=(R) 8192B-8192B, ioengine=psync, iodepth=1\nfio-3.36\nStarting 1 process\n\n"
+    after = "\nmix: (groupid=0, jobs=1): err= 0: pid=7: Tue Nov 14 22:13:20 2023\n  read: IOPS=500, BW=4000KiB/s\n"
+    path = tmp_path / "both.txt"
+    path.write_text(before + (FIXTURES / "fio.json").read_text() + after)
+    rows, findings = load("fio", path)
+    alone, _ = load("fio", "fio.json")
+    assert rows["value"].tolist() == alone["value"].tolist() and "interim-reports" not in set(findings["rule"])
+    path.write_text(path.read_text().replace('"error" : 0', '"error" : "x"'))
+    with pytest.raises(UserError, match=r"line 14: .*error is not a whole number"):
+        importers.import_files("fio", [path], tmp_path / "out")
 
 
 def test_fio_samples():
@@ -672,6 +803,10 @@ def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
         ("iozone", "iozone.txt", "20000", "-2000", "line 17: -2000 is negative"),
         ("pwalk", "pwalk.csv", "0100644", "01_0644", "st_mode '01_0644'"),
         ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', no whole number"),
+        ("fio", "fio.json", '"iops" : 500.0', '"iops" : -500.0', "line 13: $.jobs[0].read.iops is -500.0"),
+        ("fio", "fio.json", '"max" : 9000', '"max" : -9000', "clat_ns.max is -9000"),
+        ("fio", "fio.json", '"50.000000"', '"nan"', "line 16: $.jobs[0].read.clat_ns.percentile has 'nan'"),
+        ("fio", "fio.json", '"50.000000"', '"1000"', "has '1000', which is no percentile"),
         ("smallfile", "smallfile.json", '"total-IOPS": 190', '"total-IOPS": -190', "is -190.0"),
     ],
 )

@@ -183,8 +183,7 @@ class Source:
                 raise self.wrong(path[:depth], f"has no {key!r}")
             value = value[key]
         if not isinstance(value, kind) or isinstance(value, bool):
-            names = "a number" if kind == NUMBER else {dict: "an object", list: "a list", str: "a text"}.get(kind, kind)
-            raise self.wrong(path, f"is not {names}")
+            raise self.wrong(path, f"is not {_KINDS[kind]}")
         if isinstance(value, NUMBER) and not abs(value) <= LARGEST:
             raise self.wrong(path, "is too large or not finite")
         return value
@@ -198,6 +197,8 @@ class Source:
 
 
 NUMBER = (int, float)
+_KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", NUMBER: "a number"}
+_KINDS[list, int, float] = "a number or a list"
 
 
 @dataclass
