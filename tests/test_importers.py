@@ -127,13 +127,107 @@ def test_mdtest_gives_back_every_iteration(load):
 
 def test_mdtest_4_has_two_tables_and_the_other_deviation(load):
     rows, findings = load("mdtest", "mdtest-4.txt")
-    assert set(findings["rule"]) == {"mean-of-rates"}
-    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [0.01]  # ms a file
+    assert set(findings["rule"]) == {"mean-of-rates", "wrong-unit"}
+    # 1000 files at 100/s: the head says ms/op, and 10.000 are the seconds of the phase.
+    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [10]
+    assert "'SUMMARY time (in ms/op)', the numbers are seconds" in findings.set_index("rule")["what"]["wrong-unit"]
+    # The times are printed, so none is derived from a rate; those of the iterations are from the printed statistics.
+    assert sorted(pick(rows, operation="File creation", quantity="time", derived=True)) == pytest.approx(
+        [8.333, 9.09, 10], abs=0.001
+    )
     assert sorted(pick(rows, operation="Directory creation", quantity="rate", derived=True, statistic="value")) == [
         100,
         150,
         200,
     ]
+
+
+def test_mdtest_times_that_are_milliseconds_stay_so(load, tmp_path):
+    """No known version prints them; the rates beside them would tell. Here 1000 ms/op are 1000 over the rate."""
+    path = changed(
+        tmp_path,
+        "mdtest-4.txt",
+        ("2 tasks, 1000 files", "2 tasks, 5000 files"),
+        ("0.100          0.033          0.061          0.035", "100.000         33.333         61.111         34.694"),
+        ("14:40:20", "14:43:35"),
+    )
+    rows, findings = load("mdtest", path)
+    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [0.01]
+    assert set(findings["rule"]) == {"mean-of-rates"}
+
+
+def stonewalled(tmp_path: Path, *pairs: tuple[str, str]) -> Path:
+    """A run of 4.1 that created files for 300 s: 90,000 of the 2,000,000 of its head, at 250/s with the wear-out."""
+    text = """\
+-- started at 05/03/2024 09:32:15 --
+
+mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)
+Command line used: ./mdtest '-n' '1000000' '-F' '-P' '-d' '/mnt/t' '-x' '/mnt/r/easy.stonewall' '-C' '-W' '300'
+Path                : /mnt/t
+2 tasks, 2000000 files
+Continue stonewall hit min: 40000 max: 45000 avg: 42500.0
+
+SUMMARY rate (in ops/sec): (of 1 iterations)
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
+   File creation                 250.000        250.000        250.000          0.000
+   File stat                       0.000          0.000          0.000          0.000
+   Tree creation                4000.000       4000.000       4000.000          0.000
+   Tree removal                    0.000          0.000          0.000          0.000
+
+SUMMARY time (in ops/sec): (of 1 iterations)
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
+   File creation                 360.000        360.000        360.000          0.000
+   File stat                       0.000          0.000          0.000          0.000
+   Tree creation                   0.000          0.000          0.000          0.000
+   Tree removal                    0.000          0.000          0.000          0.000
+-- finished at 05/03/2024 09:38:16 --
+"""
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "stonewall.txt").write_text(text)
+    return tmp_path / "stonewall.txt"
+
+
+def test_mdtest_with_a_stonewall_derives_nothing(load, tmp_path):
+    rows, findings = load("mdtest", stonewalled(tmp_path))
+    assert not rows["derived"].any() and rows["items"].isna().all()
+    assert pick(rows, quantity="time") == [360] and pick(rows, quantity="rate") == [250, 4000]
+    assert findings["rule"].tolist() == ["not-run", "not-run", "wrong-unit", "too-short"]
+    # The same with its rates alone, by either option, or told only by what it printed on the way.
+    text = (tmp_path / "stonewall.txt").read_text()
+    rates = text[: text.index("SUMMARY time")] + text[text.index("-- finished") :]
+    hit = "Continue stonewall hit min: 40000 max: 45000 avg: 42500.0\n"
+    for options, said in (("'-W' '300'", ""), ("-W=300", ""), ("'-x' '/mnt/r/s'", ""), ("-C", hit)):
+        made = rates.replace("'-x' '/mnt/r/easy.stonewall' '-C' '-W' '300'", options).replace(hit, said)
+        (tmp_path / "rates.txt").write_text(made)
+        rows, _ = load("mdtest", tmp_path / "rates.txt")
+        assert not rows["derived"].any() and rows["items"].isna().all(), options
+    (tmp_path / "rates.txt").write_text(made.replace(hit, ""))
+    rows, findings = load("mdtest", tmp_path / "rates.txt")
+    assert pick(rows, quantity="time", derived=True) == [8000] and "time-unaccounted" in set(findings["rule"])
+
+
+def test_mdtest_that_could_not_read_the_stonewall_is_told(load, tmp_path):
+    hit = "Continue stonewall hit min: 40000 max: 45000 avg: 42500.0"
+    path = stonewalled(tmp_path, (hit, "WARNING: could not read stonewall status file"), ("'-C' '-W' '300'", "'-T'"))
+    _, findings = load("mdtest", path)
+    assert findings.loc[findings["rule"] == "stonewall-unread", "place"].tolist() == ["line 7"]
+
+
+def test_mdtest_rate_until_the_stonewall(load, tmp_path):
+    """Versions about 3.2 have a line for it within the table."""
+    line = "   File create (stonewall)   :             NA             NA        283.333             NA\n"
+    path = stonewalled(tmp_path, ("   Tree creation  ", line + "   Tree creation  "))
+    rows, _ = load("mdtest", path)
+    until = rows[rows["operation"] == "File create (stonewall)"]
+    assert until["value"].tolist() == [283.333, 283.333] and until["unit"].tolist() == ["1/s", "s"]
+    assert until["statistic"].tolist() == ["mean", "total"] and until["items"].isna().all()
+    path.write_text(path.read_text().replace("NA        283.333             NA", "NA        283"))
+    with pytest.raises(UserError, match="line 14: 'File create' has 5 values"):
+        importers.import_files("mdtest", [path], tmp_path / "out")
 
 
 @pytest.mark.parametrize(
