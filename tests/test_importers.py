@@ -104,11 +104,13 @@ def test_a_truncated_file_is_refused_with_its_line(form, file):
     starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
     for cut in sorted({*starts[:-1], *((a + b) // 2 for a, b in pairwise(starts))}):
         try:
-            found = [row["value"] for row in read(Source.of(file, text[:cut])).rows]
+            result = read(Source.of(file, text[:cut]))
         except Malformed as error:
             assert 1 <= error.line <= text.count("\n", 0, cut) + 1, (cut, error.what)
-        else:  # a list of entries may end after any of them
-            assert found == whole or (form == "pwalk" and cut in starts), cut
+        else:  # a list of entries may end after any of them; a run of ior within IO500 has no end, which is told
+            found = [row["value"] for row in result.rows]
+            told = "no-end" in {finding.rule for finding in result.findings} and found == whole[: len(found)]
+            assert found == whole or (form == "pwalk" and cut in starts) or told, cut
 
 
 def test_mdtest_gives_back_every_iteration(load):
@@ -281,9 +283,84 @@ def test_ior_repetitions_and_rates_that_are_not_bytes_over_time(load):
     assert pick(rows, operation="write", quantity="throughput", statistic="value") == [2**30, 2**29]
     assert pick(rows, operation="write", quantity="time", iteration=1) == [8.0]
     assert pick(rows, operation="remove", quantity="time") == [0.006066, 0.006066]
-    assert set(rows["record_bytes"]) == {2**20} and set(rows["bytes"]) == {2**32}
-    assert findings["rule"].tolist() == ["own-data-read", "rate-not-bytes-over-time"]
-    assert "read 1" in findings["what"][1]
+    moved = rows[rows["operation"] != "remove"]
+    assert set(moved["record_bytes"]) == {2**20} and set(moved["bytes"]) == {2**32}
+    assert rows.loc[rows["operation"] == "remove", ["record_bytes", "bytes"]].isna().all(axis=None)
+    assert rows["file_bytes"].isna().all()  # a block is no file where all tasks share one
+    assert findings["rule"].tolist() == ["rate-not-bytes-over-time", "own-data-read"]
+    assert "read 1" in findings["what"][0]
+
+
+def ior_of_io500(tmp_path: Path, *pairs: tuple[str, str]) -> Path:
+    """What ior prints within IO500: ended by a stonewall, of a size beyond all disks, without summary and end."""
+    text = """\
+IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O
+Began               : Fri May  3 09:38:29 2024
+Command line        : ./ior -C -Q 1 -g -k -e -o /mnt/t/file -O stoneWallingStatusFile=/mnt/r/s -t 1m -b 99g -w -D 300
+Path                : /mnt/t/file
+
+Options:
+access              : file-per-process
+segments            : 1
+ordering inter file : constant task offset
+repetitions         : 1
+xfersize            : 1 MiB
+blocksize           : 99 GiB
+aggregate filesize  : 5903320.31 TiB
+stonewallingTime    : 300
+
+Results:
+
+access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
+stonewalling pairs accessed min: 52926 max: 69362 -- min data: 2.3 GiB mean data: 3.0 GiB time: 300.1s
+WARNING: Expected aggregate file size       = 6490769326080000000
+WARNING: Stat() of aggregate file size      = 335544320000
+WARNING: Using actual aggregate bytes moved = 335544320000
+write     1000.00    1000.00    0.003900    103809024  1024.00    0.001000   319.99     0.002000   320.00     0
+"""
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "ior-easy.txt").write_text(text)
+    return tmp_path / "ior-easy.txt"
+
+
+def test_ior_within_io500(load, tmp_path):
+    rows, findings = load("ior", ior_of_io500(tmp_path))
+    assert set(rows["bytes"]) == {335544320000} and set(rows["file_bytes"]) == {99 * 2**30}
+    assert findings["rule"].tolist() == ["warning", "warning", "warning", "no-end"]
+    # Two of them in one file; the bytes of the first are not those of the second.
+    text = (tmp_path / "ior-easy.txt").read_text()
+    path = tmp_path / "two.txt"
+    path.write_text(text + text.replace("335544320000", "167772160000").replace("1000.00", "500.00"))
+    rows, findings = load("ior", path)
+    assert pick(rows, quantity="throughput") == [1000 * 2**20, 500 * 2**20]
+    assert rows.loc[rows["quantity"] == "throughput", "bytes"].tolist() == [335544320000, 167772160000]
+    assert findings["rule"].tolist().count("no-end") == 2
+
+
+def test_ior_that_has_not_all_results_is_refused(tmp_path):
+    for pair in ((" -w ", " -w -r "), ("repetitions         : 1", "repetitions         : 2")):
+        with pytest.raises(UserError, match="line 24: the run started in line 1 has no end"):
+            importers.import_files("ior", [ior_of_io500(tmp_path, pair)], tmp_path / "out")
+
+
+def test_ior_sizes_that_cannot_be_are_left_out(load, tmp_path):
+    moved = "WARNING: Using actual aggregate bytes moved = 335544320000\n"
+    rows, _ = load("ior", ior_of_io500(tmp_path, (moved, "")))
+    assert rows["bytes"].isna().all() and pick(rows, quantity="throughput") == [1000 * 2**20]
+
+
+def test_ior_summary_has_the_bytes_of_its_repetitions(load, tmp_path):
+    warning = "WARNING: Using actual aggregate bytes moved = 2147483648.\n"
+    path = changed(tmp_path, "ior.txt", ("write     512.00 ", warning + "write     256.00 "))
+    rows, findings = load("ior", path)
+    once = rows["value"].eq(256 * 2**20) & rows["statistic"].eq("value")
+    assert rows.loc[once, "bytes"].tolist() == [2**31]
+    writes = rows[rows["operation"].eq("write") & rows["quantity"].eq("throughput") & rows["statistic"].ne("value")]
+    assert len(writes) == 4 and writes["bytes"].isna().all()
+    assert findings["rule"].tolist() == ["warning", "rate-not-bytes-over-time", "own-data-read"]
 
 
 def test_io500_score_is_computed_again(load, tmp_path):
