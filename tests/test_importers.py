@@ -391,6 +391,67 @@ def test_fio_percentiles_and_units_of_both_versions(load):
     assert {"stopped-early", "short-requests", "cached", "error"} == set(findings["rule"])
 
 
+def test_io500_extended_runs_have_more_phases_and_a_score_of_their_own(load, tmp_path):
+    more = "[      ]  ior-rnd4K-easy-read        0.134469 GiB/s : time 30.157 seconds\n"
+    path = changed(tmp_path, "io500.txt", ("(standard)", "(extended)"), ("[SCORE ]", more + "[SCORE ]"))
+    with pytest.raises(UserError, match=r"line 16: the line of the score \('\[SCOREX'\) is missing"):
+        importers.import_files("io500", [path], tmp_path / "out")
+    extended = "[SCOREX] Bandwidth 1.000000 GiB/s : IOPS 9.000000 kiops : TOTAL 3.000000 [INVALID]\n"
+    path.write_text(path.read_text() + extended)
+    rows, findings = load("io500", path)
+    assert pick(rows, operation="ior-rnd4K-easy-read", quantity="throughput") == [0.134469 * 2**30]
+    assert pick(rows, operation="extended score") == [3] and "timestamp" not in set(rows["operation"])
+    assert pick(rows, operation="score", derived=True) == pytest.approx([4.362031], abs=1e-6)
+    assert findings["rule"].tolist() == ["invalid"] and "the extended score" in findings["what"].item()
+
+
+def io500_of_2019(tmp_path: Path, total: str) -> Path:
+    """The rates of the fixture as the shell script of 2017 to 2019 printed them; its GB/s are GiB/s."""
+    lines = ["[Summary] Results files in /mnt/r/results/2019.09.17-22.52.53"]
+    counts = {"BW": 0, "IOPS": 0}
+    for line in (FIXTURES / "io500.txt").read_text().splitlines():
+        if line.startswith("[RESULT]"):
+            _, name, rate, unit, *_, seconds, _ = line.split()
+            kind, unit = ("BW", "GB/s") if unit == "GiB/s" else ("IOPS", "kiops")
+            counts[kind] += 1
+            numbers = f"{float(rate):20.3f} {unit} : time {float(seconds):6.2f} seconds"
+            lines.append(f"[RESULT] {kind:4} phase {counts[kind]} {name.replace('-', '_'):>25} {numbers}")
+    lines.append(f"[SCORE] Bandwidth 1.41421 GB/s : IOPS 13.4543 kiops : TOTAL {total}")
+    (tmp_path / "2019.txt").write_text("\n".join(lines) + "\n")
+    return tmp_path / "2019.txt"
+
+
+def test_io500_of_the_first_versions(load, tmp_path):
+    rows, findings = load("io500", io500_of_2019(tmp_path, "4.36203"))
+    new, _ = load("io500", "io500.txt")
+    assert sorted(rows["phase"]) == sorted(new["phase"]) and findings.empty
+    for quantity in ("throughput", "rate", "time"):
+        assert sorted(pick(rows, quantity=quantity)) == pytest.approx(sorted(pick(new, quantity=quantity)), rel=1e-5)
+    _, findings = load("io500", io500_of_2019(tmp_path, "19.02"))
+    assert findings["rule"].tolist() == ["score-is-product"]
+    path = io500_of_2019(tmp_path, "4.26203")
+    _, findings = load("io500", path)
+    assert findings["rule"].tolist() == ["score-differs"]
+    path.write_text(path.read_text()[:-3])
+    with pytest.raises(UserError, match="line 14: the line of the score is cut short"):
+        importers.import_files("io500", [path], tmp_path / "out")
+
+
+def test_io500_marks_within_the_brackets(load, tmp_path):
+    path = changed(
+        tmp_path,
+        "io500.txt",
+        ("[RESULT]        ior-easy-read", "[RESULT-invalid]        ior-easy-read"),
+        ("[SCORE ] Bandwidth 1.414214 GiB/s", "[SCORE-invalid] Bandwidth 1.414214 GB/s"),
+    )
+    rows, findings = load("io500", path)
+    assert pick(rows, operation="ior-easy-read", quantity="throughput") == [8 * 2**30]
+    assert findings["rule"].tolist() == ["invalid"] and "io500: ior-easy-read, the score" in findings["what"].item()
+    path = changed(tmp_path, "io500.txt", ("TOTAL 4.362031", "TOTAL 4.3620"))
+    with pytest.raises(UserError, match="line 15: the line of the score is cut short"):
+        importers.import_files("io500", [path], tmp_path / "out")
+
+
 @pytest.fixture
 def fio_job(tmp_path):
     """A file of fio with one job, whose keys `change` replaces; `version` is without its fio-."""
