@@ -633,6 +633,39 @@ def test_iozone_throughput_mode(load):
     assert pick(rows, statistic="work over makespan") == [300000 * 1024]
 
 
+def test_iozone_operations_a_second_are_no_kibibytes(load, tmp_path):
+    mode = "\tOPS Mode. Output is in operations per second.\n\tFile size set to 102400 kB"
+    path = changed(tmp_path, "iozone.txt", ("\tFile size set to 102400 kB", mode))
+    rows, findings = load("iozone", path)
+    assert set(rows["quantity"]) == {"request rate"} and set(rows["unit"]) == {"1/s"}
+    assert pick(rows, operation="random read", record_bytes=4096) == [20500]
+    assert "faster-than-device" not in set(findings["rule"])
+    path = changed(tmp_path, "iozone-t.txt", ("400000.00 kB/sec", "400000.00 ops/sec"))
+    rows, _ = load("iozone", path)
+    assert pick(rows, statistic="sum of clients", quantity="request rate") == [400000]
+    path = changed(tmp_path, "iozone-R.txt", ("\tOutput is in kBytes/sec", mode))
+    rows, _ = load("iozone", path)
+    assert len(rows) == 20 and set(rows["unit"]) == {"1/s"}
+    microseconds = "\tMicroseconds/op Mode. Output is in microseconds per operation."
+    path = changed(tmp_path, "iozone.txt", ("\tFile size set to 102400 kB", microseconds))
+    with pytest.raises(UserError, match=r"line 9: output in microseconds \(-N\) is not read"):
+        importers.import_files("iozone", [path], tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        ("          1x2400       4    20000", "'1x2400' is not a number"),
+        ("          x02400       4    20000", "'x02400' is not a number"),
+        ("               4   20000    20000", "records of 20000 KiB are larger than the file of 4 KiB"),
+    ],
+)
+def test_iozone_lines_damaged_in_their_first_columns_are_refused(damaged, words, tmp_path):
+    path = changed(tmp_path, "iozone.txt", ("          102400       4    20000", damaged))
+    with pytest.raises(UserError, match=f"line 17: {words}"):
+        importers.import_files("iozone", [path], tmp_path / "out")
+
+
 def test_compilebench_megabytes_are_mebibytes(load):
     rows, findings = load("compilebench", "compilebench.txt")
     assert pick(rows, operation="initial create", quantity="throughput") == [74 * 2**20]
