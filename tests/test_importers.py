@@ -806,6 +806,27 @@ def test_study_files_with_one_label_are_told_and_kept_apart(load, tmp_path):
     assert len(phases.groupby(["stack", "label"])) == 2
 
 
+@pytest.mark.parametrize(
+    ("configuration", "label", "stack"),
+    [
+        ("EXT4_MD_raid6", "ext4", "MD_raid6"),
+        ("EXT4_MD_raid6-old", "ext4+old", "MD_raid6"),
+        ("r2_BTRFSv4_LVM_MD_raid6_compress=lzo", "btrfsv4+compress=lzo_r2", "LVM_MD_raid6"),
+        ("r2_BTRFSv4_MD_raid5_-mraid0_compress=lzo", "btrfsv4+-mraid0_compress=lzo_r2", "MD_raid5"),
+        ("ReiserFS_sda", "reiserfs", "sda"),
+        ("ZFS_layout=raid6_ashift=12", "zfs+layout=raid6_ashift=12", "single"),
+    ],
+)
+def test_study_repetitions_and_notes_are_no_file_system_and_no_stack(configuration, label, stack, load, tmp_path):
+    path = study(tmp_path, configuration)
+    if configuration.startswith("r2_"):
+        path = path.rename(tmp_path / f"r2_repo_ndirs=2_nfiles=50-{configuration[3:]}.json")
+    load("datalad", path)
+    phases = pd.read_parquet(tmp_path / "out/phases.parquet")
+    assert set(phases["label"]) == {label} and set(phases["stack"]) == {stack}
+    assert set(phases["filesystem"]) == {label.partition("+")[0]}
+
+
 def test_study_label_of_another_layout_is_told(load, tmp_path):
     path = study(tmp_path, "BTRFS_LVM_stripe4_sda+sdb", fs="BTRFS_LVM_raid6_sda+sdb+sdc")
     _, findings = load("datalad", path)

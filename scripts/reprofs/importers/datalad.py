@@ -120,23 +120,35 @@ def _phase(operation: str) -> str:
     return word(operation)
 
 
+def _parts(configuration: str) -> tuple[str, str, str]:
+    """File system, stack and variant: r2_BTRFS_MD_raid6-old_compress=lzo is btrfs, MD_raid6 and compress=lzo_old_r2.
+
+    The file system is the first word; words with = or a leading - are its variant, the others its stack. A repetition
+    of the study (r2 in front) and a note (-old) are neither: they go to the variant, which keeps the data apart.
+    """
+    repetition, words = re.fullmatch(r"(?:(r\d+)_)?(.*)", configuration, re.DOTALL).groups()
+    first, *words = words.split("_")
+    options = [word for word in words if "=" in word or word.startswith("-")]
+    layers = [word.partition("-") for word in words if word not in options]
+    notes = [note for _, _, note in layers if note] + ([repetition] if repetition else [])
+    stack, variant = "_".join(layer for layer, _, _ in layers), "_".join(options + notes)
+    return first.lower(), stack or "single", variant or "default"
+
+
 def _phase_row(row: dict, stem: str, configuration: str, position: int) -> dict:
-    """A row of the table of phases: the file system is the first word of the configuration, words with = or a leading
-    - are its variant, the others its stack. Rounds are counted from 1; cold comes before warm."""
-    first, *words = configuration.split("_")
-    variant = "_".join(w for w in words if "=" in w or w.startswith("-")) or "default"
-    stack = "_".join(w for w in words if "=" not in w and not w.startswith("-")) or "single"
+    """A row of the table of phases. Rounds are counted from 1; cold comes before warm."""
+    filesystem, stack, variant = _parts(configuration)
     name, _, scale = row["workload"].partition("_")
     nanoseconds = round(row["value"] * 1e9)
     return {
         "trial": f"{stem}-r{row['iteration'] + 1:03d}",
-        "label": first.lower() if variant == "default" else f"{first.lower()}+{variant}",
+        "label": filesystem if variant == "default" else f"{filesystem}+{variant}",
         "role": "contender",
         "status": "ok",
         "lab": "imported",
         "stack": stack,
         "profile": "unknown",
-        "filesystem": first.lower(),
+        "filesystem": filesystem,
         "variant": variant,
         "workload": name,
         "scale": scale or "unknown",
