@@ -967,9 +967,10 @@ def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says
         ("mdtest", "", ["line 1", "SUMMARY"]),
         ("mdtest", "SUMMARY rate: (of 0 iterations)\n", ["line 1", "no iterations"]),
         ("ior", "hello\nworld\n", ["line 2", "table of results"]),
+        ("ior", "access bw(MiB/s) ite\nwrite 1 0\n", ["line 1", "no column 'iter'"]),
         ("io500", "[SCORE ] Bandwidth x\n", ["line 1", "cut short"]),
         ("fio", "", ["line 1", "no JSON"]),
-        ("fio", "[1]", ["line 1", "no JSON of fio"]),
+        ("fio", "[1]", ["line 1", "not the JSON of fio"]),
         ("fio", '{"jobs": 3,\n"fio version": "fio-3"}', ["line 1", "$.jobs is not a list"]),
         (
             "fio",
@@ -981,14 +982,14 @@ def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says
         ("compilebench", "intial create total runs 2 avg\n", ["line 1", "cut short"]),
         ("smallfile", '{"params": {"operation": "x"},\n"results": {}}', ["line 2", "no elapsed time"]),
         ("pwalk", "1,2,3\n", ["line 1", "3 columns"]),
-        ("pwalk", '1,2,3,"a\n', ["line 1", "no CSV"]),
+        ("pwalk", '1,2,3,"a\n', ["line 1", "not CSV"]),
         ("pwalk", "1,0,0,a,b,0,0,99999999999999999999,1,0,1,0100644,0,0,0,-1,0\n", ["line 1", "st_size"]),
-        ("datalad", "{}", ["line 1", "no list of runs"]),
+        ("datalad", "{}", ["line 1", "not a list of runs"]),
         ("datalad", '[\n{"fs": "a"}]', ["line 2", "no 'test_repo'"]),
         (
             "datalad",
             '[{"fs": "a", "test_repo": "b", "times": [],\n"run": 99999999999}]',
-            ["line 2", "no number of a run"],
+            ["line 2", "not the number of a run"],
         ),
         ("datalad", "[" * 100000, ["line 1"]),
         ("datalad", "[NaN]", ["line 1"]),
@@ -1007,7 +1008,7 @@ def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    for path, words in ((tmp_path / "none", "Cannot read"), (tmp_path, "no regular file")):
+    for path, words in ((tmp_path / "none", "Cannot read"), (tmp_path, "not a regular file")):
         with pytest.raises(UserError, match=words):
             importers.import_files("io500", [path], tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -1088,7 +1089,7 @@ def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
         ("mdtest", "mdtest-1.9.txt", "7903.923", "7_903.92", "line 14: '7_903.92' is not a number"),
         ("iozone", "iozone.txt", "20000", "-2000", "line 17: -2000 is negative"),
         ("pwalk", "pwalk.csv", "0100644", "01_0644", "st_mode '01_0644'"),
-        ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', no whole number"),
+        ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', not a whole number"),
         ("fio", "fio.json", '"iops" : 500.0', '"iops" : -500.0', "line 13: $.jobs[0].read.iops is -500.0"),
         ("fio", "fio.json", '"max" : 9000', '"max" : -9000', "clat_ns.max is -9000"),
         ("fio", "fio.json", '"50.000000"', '"nan"', "line 16: $.jobs[0].read.clat_ns.percentile has 'nan'"),

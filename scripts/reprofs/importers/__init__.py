@@ -142,7 +142,7 @@ class Source:
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, 1):
                 if "\0" in line:
-                    raise Malformed(number, "it is no text (it has a NUL byte)")
+                    raise Malformed(number, "it is not a text file (it has a NUL byte)")
                 yield line.replace("\r\n", "\n")
 
     @cached_property
@@ -380,7 +380,7 @@ def _repeated_lines(source: Source, result: Result) -> None:
 def _digest(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is no regular file; write the output to a file first and name that.")
+            raise UserError(f"{path} is not a regular file; write the output to a file first and name that.")
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

@@ -72,7 +72,7 @@ def _total(result: Result, line: int, found: re.Match) -> None:
     result.add(place, f"{operation} system", "time", found["system"], "s", statistic="mean", items=runs)
     if runs < 5:
         what = f"runs of {operation}: {runs}"
-        result.find("few-runs", what, "a mean of that few says nothing of its spread", place)
+        result.find("few-runs", what, "a mean of so few does not tell how much they vary", place)
 
 
 def _single(result: Result, line: int, found: re.Match, singles: dict) -> None:

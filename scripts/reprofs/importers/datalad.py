@@ -39,14 +39,14 @@ def read(source: Source) -> Result:
     The configuration is taken from the file's name, so that files with one label are not pooled. Raises Malformed.
     """
     if not isinstance(source.json, list) or not source.json:
-        raise Malformed(1, "it is no list of runs")
+        raise Malformed(1, "it is not a list of runs")
     result, series, counts = Result(source.name), defaultdict(list), Counter()
     labels, repositories, runs, objects, shapes = Counter(), Counter(), [], {}, Counter()
     for index in range(len(source.json)):
         label, repository = source.get((index, "fs"), str), source.get((index, "test_repo"), str)
         run, times = source.get((index, "run"), int), source.get((index, "times"), list)
         if not 0 <= run < 10**6:
-            raise source.wrong((index, "run"), "is no number of a run")
+            raise source.wrong((index, "run"), "is not the number of a run")
         configuration = _configuration(source.path.stem, repository, label)
         labels[label] += 1
         repositories[repository] += 1
@@ -196,7 +196,7 @@ def _run_findings(result: Result, runs: list[int], shapes: Counter, counts: Coun
         result.find("repeated-runs", f"run numbers that come more than once: {_several(repeated)}", why)
     missing = sorted(set(range(max(runs) + 1)) - set(runs))
     if missing:
-        why = "what was left out is not known to have been like the rest"
+        why = "nothing tells whether the missing runs were like the others"
         result.find("missing-runs", f"of the runs 0 to {max(runs)} there is no {_several(missing)}", why)
     if len(shapes) > 1:
         usual = shapes.most_common(1)[0][0]

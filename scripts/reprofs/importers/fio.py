@@ -139,7 +139,7 @@ def _began(report: dict) -> float | None:
 def _jobs(source: Source) -> list[dict]:
     """The jobs: name, error, start_ms (0: not told), options, and by direction what it did."""
     if not isinstance(source.json, dict):
-        raise Malformed(1, "it is no JSON of fio (not an object)")
+        raise Malformed(1, "it is not the JSON of fio (not an object)")
     jobs = source.get(("jobs",), list, None)
     if jobs is None:
         jobs = source.get(("client_stats",), list, None)
@@ -231,8 +231,8 @@ def _check(result: Result, number: int, job: dict) -> None:
     for direction, part in job["parts"].items():
         seconds = part["runtime_ms"] / 1000
         if seconds < 1:
-            result.find("short-run", f"job {name} spent {seconds:g} s with {direction}",
-                        "fio counts whole milliseconds and starts and ends weigh", place)  # fmt: skip
+            why = "fio counts whole milliseconds, and the start and the end are a large part of it"
+            result.find("short-run", f"job {name} spent {seconds:g} s with {direction}", why, place)
         if part["short"]:
             what = f"job {name}: {part['short']} short or dropped {direction} requests"
             result.find("short-requests", what, "less was moved than asked for", place)

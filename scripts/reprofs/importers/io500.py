@@ -75,7 +75,7 @@ def read(source: Source) -> Result:
         raise Malformed(line_number or 1, f"the line of the score ('[{missing}') is missing up to the end")
     if invalid:
         what = f"marked INVALID by io500: {', '.join(invalid)}"
-        result.find("invalid", what, "these numbers keep not the rules of the list and compare with none")
+        result.find("invalid", what, "these numbers break the rules of the list, so they do not compare with others")
     return result
 
 

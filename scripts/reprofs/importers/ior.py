@@ -73,6 +73,8 @@ def read(source: Source) -> Result:
         elif found := re.match(r"\s*repetitions\s*[:=]\s*(\d+)\s*$", line):
             run.repetitions = int(found[1])
         elif words[:2] == ["access", "bw(MiB/s)"]:
+            if "iter" not in words:
+                raise Malformed(line_number, "the head of the table has no column 'iter', so it is cut short")
             head, run.summary = words, False
         elif line.startswith("Summary of all tests"):
             run.summary = True

@@ -68,7 +68,7 @@ def read(source: Source) -> Result:
             sizes.append(values[_SIZE])
             allocated += values[_BLOCKS] * 512
     except csv.Error as error:
-        raise Malformed(reader.line_num or 1, f"the line is no CSV ({error}) or is cut short") from None
+        raise Malformed(reader.line_num or 1, f"the line is not CSV ({error}) or is cut short") from None
     if not kinds:
         raise Malformed(1, "it lists nothing")
     if not last.endswith("\n"):
@@ -89,7 +89,7 @@ def _entry(row: list[str], line: int) -> list[int | None]:
     values: list[int | None] = [None] * len(row)
     for index in _NUMBERS:
         if not _WHOLE.fullmatch(row[index]):
-            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, no whole number")
+            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, not a whole number")
         values[index] = int(row[index])
         if abs(values[index]) > LARGEST:
             raise Malformed(line, f"{COLUMNS[index]} is {row[index]}, which no file has")

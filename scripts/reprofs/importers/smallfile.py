@@ -28,7 +28,7 @@ def read(source: Source) -> Result:
     The rates of 3.x are the sums of those of the threads, each over its own time; older ones are all over all time.
     """
     if not isinstance(source.json, dict):
-        raise Malformed(1, "it is no JSON of smallfile (not an object)")
+        raise Malformed(1, "it is not the JSON of smallfile (not an object)")
     params, results = source.get(("params",), dict), source.get(("results",), dict)
     operation = source.get(("params", "operation"), str)
     sizes = {re.sub("[^a-z]", "", key.lower()): value for key, value in params.items()}  # file-size, file_size
@@ -128,7 +128,12 @@ def _check(result: Result, totals: dict, threads: list[dict], params: dict) -> N
     slowest, fastest = (pick((t["elapsed"] for t in threads), default=0) for pick in (max, min))
     if fastest and slowest > 2 * fastest:
         what = f"the slowest thread took {slowest / fastest:.1f} times as long as the fastest"
-        result.find("unfair", what, "files a second of the whole run is mostly that of the slowest", "$.results")
+        result.find("unfair", what, "the rate of the whole run is mostly that of the slowest", "$.results")
     if 0 < seconds < 10:
         what = f"the run took {seconds:g} s"
-        result.find("short-run", what, "starting the threads weighs, and little reached the device", "$.results")
+        result.find(
+            "short-run",
+            what,
+            "the start of the threads is a large part of it, and little data reached the device",
+            "$.results",
+        )
