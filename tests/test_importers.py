@@ -201,6 +201,10 @@ def test_mdtest_with_a_stonewall_derives_nothing(load, tmp_path):
     assert not rows["derived"].any() and rows["items"].isna().all()
     assert pick(rows, quantity="time") == [360] and pick(rows, quantity="rate") == [250, 4000]
     assert findings["rule"].tolist() == ["not-run", "not-run", "wrong-unit", "too-short"]
+    # The printed times are held against the clock: 360 s of the 361 s of the run, and not of the 421 s of another.
+    _, late = load("mdtest", stonewalled(tmp_path, ("09:38:16", "09:39:16")))
+    assert "the phases take 360 s as printed, the run took 421 s" in late["what"].iloc[-1]
+    stonewalled(tmp_path)
     # The same with its rates alone, by either option, or told only by what it printed on the way.
     text = (tmp_path / "stonewall.txt").read_text()
     rates = text[: text.index("SUMMARY time")] + text[text.index("-- finished") :]

@@ -43,9 +43,9 @@ class _Table:
 def read(source: Source) -> Result:
     """One row for each of Max, Min, Mean and Std Dev; with three iterations also each iteration's value, derived.
 
-    Rates are operations a second, times seconds of a whole phase, whatever the head of a table says (mdtest.c of IOR
-    3.0 to 4.1). Without a table of times they are derived from the rates, but not when a stonewall decided how many
-    items there were. Raises Malformed for a table that is missing or cut short.
+    Rates are operations a second, times seconds of a whole phase, whatever the head of a table says (mdtest.c of 3.2
+    and 4.1). Without a table of times they are derived from the rates, but not when a stonewall decided how many items
+    there were. Raises Malformed for a table that is missing or cut short.
     """
     result = Result(source.name, {"tool": "mdtest"})
     run, table, statistics, last = _Run(), None, [], ""
@@ -163,6 +163,7 @@ def _summary(result: Result, run: _Run, place: str, operation: str, table: _Tabl
         elif operation in run.lowest:
             what = f"{operation} has time {mean_text}, less than mdtest's digits can tell"
             result.find("too-short", what, "the time is left out, and its rate is of a phase that short", place)
+            run.spent[operation] = 0.0
         return
     if kind == "rate":
         run.lowest[operation] = low
