@@ -452,7 +452,7 @@ def _exchange(output: Path, new: Path, partial: Path) -> None:
                 if path != partial:
                     path.rename(target / path.name)
                     moved.append((path, target / path.name))
-    except OSError:
+    except BaseException:  # an interrupt too: what was there would be removed with `partial`
         for before, now in reversed(moved):
             now.rename(before)
         raise
