@@ -15,7 +15,7 @@ import hashlib
 import importlib
 import io
 import json
-import math
+import os
 import pkgutil
 import re
 import shutil
@@ -86,6 +86,8 @@ UNITS = {
 }
 LARGEST = 2**62
 _LARGE = "a number is larger than any file or count can be"
+# A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MANIFEST = "import.json"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+|\n')
 
@@ -140,7 +142,7 @@ class Source:
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, 1):
                 if "\0" in line:
-                    raise Malformed(number, "it is no text (it has a NUL byte)")
+                    raise Malformed(number, "it is not a text file (it has a NUL byte)")
                 yield line.replace("\r\n", "\n")
 
     @cached_property
@@ -181,14 +183,22 @@ class Source:
                 raise self.wrong(path[:depth], f"has no {key!r}")
             value = value[key]
         if not isinstance(value, kind) or isinstance(value, bool):
-            names = "a number" if kind == NUMBER else {dict: "an object", list: "a list", str: "a text"}.get(kind, kind)
-            raise self.wrong(path, f"is not {names}")
+            raise self.wrong(path, f"is not {_KINDS[kind]}")
         if isinstance(value, NUMBER) and not abs(value) <= LARGEST:
-            raise self.wrong(path, "is no number of this world")
+            raise self.wrong(path, "is too large or not finite")
+        return value
+
+    def amount(self, path: tuple, kind: type | tuple = (int, float), default=...):
+        """As `get`, for a number that cannot be negative: a time, a rate, a count."""
+        value = self.get(path, kind, default)
+        if isinstance(value, NUMBER) and value < 0:
+            raise self.wrong(path, f"is {value}, and a negative number cannot be")
         return value
 
 
 NUMBER = (int, float)
+_KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", NUMBER: "a number"}
+_KINDS[list, int, float] = "a number or a list"
 
 
 @dataclass
@@ -259,7 +269,8 @@ def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
         raise UserError(f"there is no import format {name!r}; known formats are {', '.join(known)}.")
     output, paths = Path(output), [Path(path) for path in paths]
     _replaceable(output)
-    inside = [path for path in paths if output.resolve() in path.resolve().parents]
+    # realpath, for a link that leads to itself raises nothing there; reading it says what is wrong.
+    inside = [path for path in paths if Path(os.path.realpath(output)) in Path(os.path.realpath(path)).parents]
     if inside:
         raise UserError(f"{inside[0]} lies in {output}, which would be replaced; choose another --output.")
     module = importlib.import_module(f"{__name__}.{name}")
@@ -281,6 +292,7 @@ def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
             raise UserError(f"{path}{where}: {error.what}; give {known[name]}, complete.") from None
         for row in result.rows:
             row["format"] = name
+        _repeated_lines(source, result)
         results.append(result)
         findings += result.findings
         files.append({"file": source.name, "sha256": digest, "rows": len(result.rows)})
@@ -296,14 +308,13 @@ def word(text: str) -> str:
 
 
 def number(text: str, line: int) -> float:
-    """A finite number. Raises Malformed."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    """A finite number that is not negative. Raises Malformed."""
+    if not _NUMBER.fullmatch(text):
         raise Malformed(line, f"{text!r} is not a number")
-    if abs(value) > LARGEST:
+    value = float(text)
+    if value < 0:
+        raise Malformed(line, f"{text} is negative, which no time, rate or count can be")
+    if value > LARGEST:
         raise Malformed(line, _LARGE)
     return value
 
@@ -348,24 +359,42 @@ def json_line(text: str, wanted: tuple) -> int:
     return best
 
 
+def _repeated_lines(source: Source, result: Result) -> None:
+    """A finding when lines of the file stand there twice and gave the same rows."""
+    given: dict[str, list] = {}  # line -> what its rows measure
+    for row in result.rows:
+        if re.fullmatch(r"line \d+", row["place"]):
+            given.setdefault(row["place"], []).append((row["operation"], row["quantity"], row["unit"]))
+    lines = source.text.splitlines() if given else []
+    first, again = {}, []
+    for place, rows in given.items():
+        key = (lines[int(place.split()[1]) - 1].strip(), *rows)
+        if first.setdefault(key, place) != place:
+            again.append((place, first[key]))
+    if again:
+        (place, before), more = again[0], f", and {len(again) - 1} more" if len(again) > 1 else ""
+        what = f"the line says the same as {before}{more}"
+        result.find("repeated-lines", what, "what was copied there by mistake counts twice", place)
+
+
 def _digest(path: Path) -> str:
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no regular file; write the output to a file first and name that.")
     try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a regular file; write the output to a file first and name that.")
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; name files that exist and can be read.") from None
 
 
-def _replaceable(output: Path) -> None:
-    """Raises UserError unless `output` is not there, is empty, or was written by an import."""
+def _replaceable(output: Path, besides: Path | None = None) -> None:
+    """Raises UserError unless `output` is not there, is empty (but for `besides`), or was written by an import."""
     if not output.exists() and not output.is_symlink():
         return
     if output.is_dir() and not output.is_symlink():
-        if not any(output.iterdir()):
-            return
         try:
+            if all(path == besides for path in output.iterdir()):
+                return
             if json.loads((output / _MANIFEST).read_text())["made_by"] == "reprofs import":
                 return
         except (OSError, ValueError, KeyError, TypeError):
@@ -384,8 +413,12 @@ def _write(output: Path, name: str, files: list[dict], results: list[Result], fi
     manifest = {"made_by": "reprofs import", "format": name, "files": files}
     partial = None
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=output.parent, prefix=f".{output.name}."))
+        # A folder that is there is kept and only its files are exchanged: it may be a private one, the working
+        # directory, or a mount point. A new one comes into being whole.
+        there = output.exists()
+        if not there:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=output if there else output.parent, prefix=".import."))
         new = partial / "new"
         new.mkdir()
         _tables(new, "measurements", rows, described)
@@ -395,15 +428,11 @@ def _write(output: Path, name: str, files: list[dict], results: list[Result], fi
         _csv(new / "findings.csv", columns, [vars(finding) for finding in findings])
         _csv(new / "dictionary.csv", list(described[0]), described)
         (new / _MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
-        _replaceable(output)
-        if output.exists():
-            output.rename(partial / "old")
-        try:
+        _replaceable(output, partial)
+        if there:
+            _exchange(output, new, partial)
+        else:
             new.rename(output)
-        except OSError:
-            if (partial / "old").exists():
-                (partial / "old").rename(output)
-            raise
     except OSError as error:
         raise UserError(
             f"Cannot write the import to {output}: {error.strerror}; free space or choose another folder."
@@ -411,6 +440,22 @@ def _write(output: Path, name: str, files: list[dict], results: list[Result], fi
     finally:
         if partial:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _exchange(output: Path, new: Path, partial: Path) -> None:
+    """Moves what is in `output` into `partial`, and what is in `new` into its place; all back when that fails."""
+    (partial / "old").mkdir()
+    moved = []
+    try:
+        for source, target in ((output, partial / "old"), (new, output)):
+            for path in sorted(source.iterdir()):
+                if path != partial:
+                    path.rename(target / path.name)
+                    moved.append((path, target / path.name))
+    except BaseException:  # an interrupt too: what was there would be removed with `partial`
+        for before, now in reversed(moved):
+            now.rename(before)
+        raise
 
 
 def _tables(folder: Path, name: str, rows: list[dict], described: list[dict]) -> None:

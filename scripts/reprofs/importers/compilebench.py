@@ -24,24 +24,30 @@ def read(source: Source) -> Result:
     compilebench's MB is 2^20 bytes. Raises Malformed when the report is missing, cut short or lacks an operation.
     """
     result = Result(source.name, {"tool": "compilebench"})
-    said, singles, place_of, line_number = set(), {}, {}, 0
+    said, singles, before, line_number = set(), {}, "", 0
     for line_number, line in enumerate(source.text.splitlines(), 1):
         line, place = line.strip(), f"line {line_number}"
         if found := re.match(r"no runs for (.+)$", line):
-            if found[1] not in _TAGS:
-                raise Malformed(line_number, f"the operation {found[1]!r} is not known or cut short")
-            said.add(found[1])
+            tag = found[1]
+            if tag not in _TAGS:
+                raise Malformed(line_number, f"the operation {tag!r} is not known or cut short")
             why = "the random order did not choose it, or --makej has no such operation"
-            result.find("not-run", f"{_title(found[1])} did not run", why, place)
+            result.find("not-run", f"{_title(tag)} did not run", why, place)
         elif " total runs " in line:
             found = _TOTAL.match(line)
             if not found or found["tag"] not in _TAGS:
                 raise Malformed(line_number, "the line of the report is cut short or of an unknown version")
+            tag = found["tag"]
             _total(result, line_number, found)
-            said.add(found["tag"])
-            place_of[found["tag"]] = place
-        elif found := _SINGLE.match(line):
-            _single(result, line_number, found, singles)
+        else:
+            if found := _SINGLE.match(line):
+                _single(result, line_number, found, singles)
+            continue
+        if tag in said and line != before:  # the same line at once again is told for every format
+            raise Malformed(line_number, f"a second report begins with {tag!r}; put each report into a file of its "
+                            "own, for nothing in the text tells their runs apart")  # fmt: skip
+        said.add(tag)
+        before = line
     missing = [tag for tag in _TAGS if tag not in said]
     if missing:
         raise Malformed(line_number or 1, f"the report has nothing of {missing[0]!r} up to the end")
@@ -66,7 +72,7 @@ def _total(result: Result, line: int, found: re.Match) -> None:
     result.add(place, f"{operation} system", "time", found["system"], "s", statistic="mean", items=runs)
     if runs < 5:
         what = f"runs of {operation}: {runs}"
-        result.find("few-runs", what, "a mean of that few says nothing of its spread", place)
+        result.find("few-runs", what, "a mean of so few does not tell how much they vary", place)
 
 
 def _single(result: Result, line: int, found: re.Match, singles: dict) -> None:

@@ -39,14 +39,14 @@ def read(source: Source) -> Result:
     The configuration is taken from the file's name, so that files with one label are not pooled. Raises Malformed.
     """
     if not isinstance(source.json, list) or not source.json:
-        raise Malformed(1, "it is no list of runs")
+        raise Malformed(1, "it is not a list of runs")
     result, series, counts = Result(source.name), defaultdict(list), Counter()
     labels, repositories, runs, objects, shapes = Counter(), Counter(), [], {}, Counter()
     for index in range(len(source.json)):
         label, repository = source.get((index, "fs"), str), source.get((index, "test_repo"), str)
         run, times = source.get((index, "run"), int), source.get((index, "times"), list)
         if not 0 <= run < 10**6:
-            raise source.wrong((index, "run"), "is no number of a run")
+            raise source.wrong((index, "run"), "is not the number of a run")
         configuration = _configuration(source.path.stem, repository, label)
         labels[label] += 1
         repositories[repository] += 1
@@ -120,23 +120,35 @@ def _phase(operation: str) -> str:
     return word(operation)
 
 
+def _parts(configuration: str) -> tuple[str, str, str]:
+    """File system, stack and variant: r2_BTRFS_MD_raid6-old_compress=lzo is btrfs, MD_raid6 and compress=lzo_old_r2.
+
+    The file system is the first word; words with = or a leading - are its variant, the others its stack. A repetition
+    of the study (r2 in front) and a note (-old) are neither: they go to the variant, which keeps the data apart.
+    """
+    repetition, words = re.fullmatch(r"(?:(r\d+)_)?(.*)", configuration, re.DOTALL).groups()
+    first, *words = words.split("_")
+    options = [word for word in words if "=" in word or word.startswith("-")]
+    layers = [word.partition("-") for word in words if word not in options]
+    notes = [note for _, _, note in layers if note] + ([repetition] if repetition else [])
+    stack, variant = "_".join(layer for layer, _, _ in layers), "_".join(options + notes)
+    return first.lower(), stack or "single", variant or "default"
+
+
 def _phase_row(row: dict, stem: str, configuration: str, position: int) -> dict:
-    """A row of the table of phases: the file system is the first word of the configuration, words with = or a leading
-    - are its variant, the others its stack. Rounds are counted from 1; cold comes before warm."""
-    first, *words = configuration.split("_")
-    variant = "_".join(w for w in words if "=" in w or w.startswith("-")) or "default"
-    stack = "_".join(w for w in words if "=" not in w and not w.startswith("-")) or "single"
+    """A row of the table of phases. Rounds are counted from 1; cold comes before warm."""
+    filesystem, stack, variant = _parts(configuration)
     name, _, scale = row["workload"].partition("_")
     nanoseconds = round(row["value"] * 1e9)
     return {
         "trial": f"{stem}-r{row['iteration'] + 1:03d}",
-        "label": first.lower() if variant == "default" else f"{first.lower()}+{variant}",
+        "label": filesystem if variant == "default" else f"{filesystem}+{variant}",
         "role": "contender",
         "status": "ok",
         "lab": "imported",
         "stack": stack,
         "profile": "unknown",
-        "filesystem": first.lower(),
+        "filesystem": filesystem,
         "variant": variant,
         "workload": name,
         "scale": scale or "unknown",
@@ -184,7 +196,7 @@ def _run_findings(result: Result, runs: list[int], shapes: Counter, counts: Coun
         result.find("repeated-runs", f"run numbers that come more than once: {_several(repeated)}", why)
     missing = sorted(set(range(max(runs) + 1)) - set(runs))
     if missing:
-        why = "what was left out is not known to have been like the rest"
+        why = "nothing tells whether the missing runs were like the others"
         result.find("missing-runs", f"of the runs 0 to {max(runs)} there is no {_several(missing)}", why)
     if len(shapes) > 1:
         usual = shapes.most_common(1)[0][0]

@@ -1,12 +1,16 @@
-"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3."""
+"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3, also among its other output."""
 
-from . import NUMBER, Malformed, Result, Source
+import json
+import re
+
+from . import LARGEST, Malformed, Result, Source
 
 WHAT = "the JSON or JSON+ that fio writes"
 
 _DIRECTIONS = ("read", "write", "trim")
+_MIXED = "mixed"  # all directions together, with unified_rw_reporting
 _LATENCIES = (("slat", "submission latency"), ("clat", "completion latency"), ("lat", "latency"))
-_SUFFIXES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d{1,15})(?:b?|([kmgtp])(ib|b?))", re.ASCII)
 _FLUSHES = {"fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range"}
 
 
@@ -19,8 +23,8 @@ def samples(text: str) -> list[dict]:
     bytes, client (number of the job among those of one name). Raises ValueError with a sentence that names the line
     when the text is no JSON of fio or a job has an error.
     """
-    source = Source.of("fio's output", text)
     try:
+        source, _ = _last_report(Source.of("fio's output", text))
         jobs = _jobs(source)
         several = len({job["name"] for job in jobs}) > 1
         first = min((job["start_ms"] for job in jobs if job["start_ms"]), default=0)
@@ -30,6 +34,10 @@ def samples(text: str) -> list[dict]:
                 raise ValueError(f"fio's job {job['name']!r} ended with error {job['error']}")
             client = clients[job["name"]] = clients.get(job["name"], -1) + 1
             for direction, part in job["parts"].items():
+                if direction == _MIXED and len(job["parts"]) > 1:
+                    continue  # the others are in it
+                if part["items"] is None:
+                    raise source.wrong(part["path"], "has no 'total_ios'")
                 found.append(
                     {
                         "name": f"{job['name']}-{direction}" if several else direction,
@@ -46,13 +54,20 @@ def samples(text: str) -> list[dict]:
 
 
 def read(source: Source) -> Result:
-    """For each job and direction: time, requests, bytes, rates, latencies with all printed percentiles."""
+    """For each job and direction: time, requests, bytes, rates, latencies with all printed percentiles.
+
+    Of the reports of one run (--status-interval) the last is read, which has the totals. Raises Malformed.
+    """
+    source, earlier = _last_report(source)
     jobs = _jobs(source)
     version = source.get(("fio version",), str).removeprefix("fio-")
     result = Result(source.name, {"tool": "fio", "tool_version": version})
+    if earlier:
+        what = f"earlier reports of the same run that are left out: {earlier}"
+        result.find("interim-reports", what, "they are running totals, which the last report includes")
     for number, job in enumerate(jobs):
         _check(result, number, job)
-        size = _size(job["options"].get("filesize") or job["options"].get("size"))
+        file_bytes = _file_bytes(job["options"], version)
         common = {
             "client": f"{job['name']} {number}",
             "workload": " ".join(f"{k}={v}" if v else k for k, v in sorted(job["options"].items())),
@@ -64,10 +79,9 @@ def read(source: Source) -> Result:
             sizes = {
                 "items": part["items"],
                 "bytes": part["bytes"],
-                "file_bytes": size,
-                "record_bytes": _block(job["options"], direction),
+                "file_bytes": file_bytes,
+                "record_bytes": _block(job["options"], direction, version),
             }
-            path = f"$.jobs[{number}].{direction}"
             for key, quantity, unit, statistic in (
                 ("runtime", "time", "ms", "value"),
                 ("total_ios", "count", "1", "total"),
@@ -75,19 +89,57 @@ def read(source: Source) -> Result:
                 (part["bw_key"], "throughput", part["bw_unit"], "value"),
                 ("iops", "rate", "1/s", "value"),
             ):
-                value = source.get(("jobs", number, direction, key), NUMBER)
-                result.add(f"{path}.{key}", direction, quantity, value, unit, statistic=statistic, **common, **sizes)
+                if key == "total_ios" and part["items"] is None:
+                    continue
+                value, place = source.amount((*part["path"], key)), f"$.jobs[{number}].{direction}.{key}"
+                result.add(place, direction, quantity, value, unit, statistic=statistic, **common, **sizes)
             for key, title, unit in part["latencies"]:
-                _latency(result, source, ("jobs", number, direction, key), f"{direction} {title}", unit, common, sizes)
+                _latency(result, source, (*part["path"], key), f"{direction} {title}", unit, common, sizes)
+        if flushes := source.amount(("jobs", number, "sync", "total_ios"), int, 0):
+            place, sizes = f"$.jobs[{number}].sync.total_ios", {"items": flushes}
+            result.add(place, "sync", "count", flushes, "1", statistic="total", **common, **sizes)
+            _latency(result, source, ("jobs", number, "sync", "lat_ns"), "sync latency", "ns", common, sizes)
     if not result.rows:
         raise Malformed(1, "no job read, wrote or trimmed anything")
     return result
 
 
+def _last_report(source: Source) -> tuple[Source, int]:
+    """The last JSON object of the text as a source with the same line numbers, and the number of those before it.
+
+    Around it may be what fio prints for people. Raises Malformed when the objects are not reports of one run.
+    """
+    decoder, reports, end = json.JSONDecoder(), [], 0
+    last = source
+    for start in re.finditer(r"^[ \t]*\{", source.text, re.MULTILINE):
+        if start.start() < end:
+            continue  # inside the one before
+        blank = "\n" * source.text.count("\n", 0, start.start())
+        try:
+            report, end = decoder.raw_decode(source.text, start.end() - 1)
+        except (RecursionError, ValueError):
+            return Source.of(source.name, blank + source.text[start.start() :]), 0  # whose reading tells what is wrong
+        last = Source.of(source.name, blank + source.text[start.start() : end])
+        reports.append((blank.count("\n") + 1, _began(report)))
+    for line, began in reports[1:]:
+        if began is None or reports[0][1] is None or abs(began - reports[0][1]) > 2:
+            raise Malformed(line, "a second report begins, which is not of the same run or does not tell; put each run "
+                            "into a file of its own")  # fmt: skip
+    return last, max(len(reports) - 1, 0)
+
+
+def _began(report: dict) -> float | None:
+    """When the run of a report began, in seconds of the epoch: fio tells when it reports and how long it has run."""
+    try:
+        return report["timestamp"] - report["jobs"][0]["elapsed"]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
 def _jobs(source: Source) -> list[dict]:
     """The jobs: name, error, start_ms (0: not told), options, and by direction what it did."""
     if not isinstance(source.json, dict):
-        raise Malformed(1, "it is no JSON of fio (not an object)")
+        raise Malformed(1, "it is not the JSON of fio (not an object)")
     jobs = source.get(("jobs",), list, None)
     if jobs is None:
         jobs = source.get(("client_stats",), list, None)
@@ -106,29 +158,31 @@ def _job(source: Source, number: int, shared: dict) -> dict:
         "options": {key: str(value) for key, value in (shared | source.get((*at, "job options"), dict, {})).items()},
         "parts": {},
     }
-    for direction in _DIRECTIONS:
-        part = source.get((*at, direction), dict, {})
+    for direction in (*_DIRECTIONS, _MIXED):
+        part, path = source.get((*at, direction), dict, {}), (*at, direction)
         if not part:
             continue
         # Before version 3 io_bytes counted KiB and latencies were in us; io_kbytes came with the change.
         new = "io_kbytes" in part
-        moved = source.get((*at, direction, "io_bytes"), int)
-        runtime = source.get((*at, direction, "runtime"), int)
-        requests = source.get((*at, direction, "total_ios"), int, 0)
-        if not requests:
+        moved = source.get((*path, "io_bytes"), int)
+        runtime = source.get((*path, "runtime"), int)
+        # Versions as old as 2.1.4 do not tell the number of requests.
+        requests = source.get((*path, "total_ios"), int) if "total_ios" in part else None
+        if not (moved or runtime if requests is None else requests):
             continue
-        if not 0 <= moved < 2**50 or not 0 <= runtime < 2**40 or requests < 0:
-            raise source.wrong((*at, direction), "has io_bytes, total_ios or a runtime that no run has")
+        if not 0 <= moved < 2**50 or not 0 <= runtime < 2**40 or (requests or 0) < 0:
+            raise source.wrong(path, "has io_bytes, total_ios or a runtime that no run has")
         latencies = [(key + end, title, unit) for key, title in _LATENCIES for end, unit in (("_ns", "ns"), ("", "us"))]
         latencies = [entry for entry in latencies if isinstance(part.get(entry[0]), dict)]
         wall = runtime * 10**6
         options = found["options"]
         alone = options.get("iodepth", "1") == "1" and not _FLUSHES & set(options)
-        if latencies and (alone or not wall):
+        if requests and latencies and (alone or not wall):
             key, _, unit = latencies[-1]
-            mean = source.get((*at, direction, key, "mean"), NUMBER)
+            mean = source.amount((*path, key, "mean"))
             wall = round(mean * requests * (1000 if unit == "us" else 1)) or wall  # 0: it was told not to measure them
         found["parts"][direction] = {
+            "path": path,
             "items": requests,
             "bytes": moved if new else moved * 1024,
             "bytes_key": "io_bytes",
@@ -138,30 +192,29 @@ def _job(source: Source, number: int, shared: dict) -> dict:
             "runtime_ms": runtime,
             "wall_ns": wall,
             "latencies": latencies,
-            "short": source.get((*at, direction, "short_ios"), int, 0)
-            + source.get((*at, direction, "drop_ios"), int, 0),
+            "short": source.get((*path, "short_ios"), int, 0) + source.get((*path, "drop_ios"), int, 0),
         }
     return found
 
 
 def _latency(result: Result, source: Source, path: tuple, title: str, unit: str, common: dict, sizes: dict) -> None:
-    entry = source.get(path, dict)
+    entry = source.get(path, dict, {})
     place = f"$.jobs[{path[1]}].{path[2]}.{path[3]}"
-    if not entry.get("N", 1) or not entry.get("max", 1):
+    if not entry or not entry.get("N", 1) or not entry.get("max", 1):
         return
     for key, statistic in (("min", "min"), ("max", "max"), ("mean", "mean"), ("stddev", "sd")):
         if key in entry:
-            value = source.get((*path, key), NUMBER)
+            value = source.amount((*path, key))
             result.add(f"{place}.{key}", title, "latency", value, unit, statistic=statistic, **common, **sizes)
     percentiles = source.get((*path, "percentile"), dict, {})
     for key in percentiles:
-        try:
-            name = f"p{float(key):g}"
-        except ValueError:
-            raise source.wrong((*path, "percentile"), f"has {key!r}, which is no percentile") from None
-        value = source.get((*path, "percentile", key), NUMBER)
-        place_of = f"{place}.percentile[{key!r}]"
-        result.add(place_of, title, "latency", value, unit, statistic=name, **common, **sizes)
+        value = source.amount((*path, "percentile", key))
+        if key == "0.00" and not value:
+            continue  # up to 3.1 it fills the places of percentiles that were not asked for
+        if not re.fullmatch(r"\d+(\.\d+)?", key, re.ASCII) or float(key) > 100:
+            raise source.wrong((*path, "percentile"), f"has {key!r}, which is no percentile")
+        place_of, statistic = f"{place}.percentile[{key!r}]", f"p{float(key):g}"
+        result.add(place_of, title, "latency", value, unit, statistic=statistic, **common, **sizes)
 
 
 def _check(result: Result, number: int, job: dict) -> None:
@@ -178,8 +231,8 @@ def _check(result: Result, number: int, job: dict) -> None:
     for direction, part in job["parts"].items():
         seconds = part["runtime_ms"] / 1000
         if seconds < 1:
-            result.find("short-run", f"job {name} spent {seconds:g} s with {direction}",
-                        "fio counts whole milliseconds and starts and ends weigh", place)  # fmt: skip
+            why = "fio counts whole milliseconds, and the start and the end are a large part of it"
+            result.find("short-run", f"job {name} spent {seconds:g} s with {direction}", why, place)
         if part["short"]:
             what = f"job {name}: {part['short']} short or dropped {direction} requests"
             result.find("short-requests", what, "less was moved than asked for", place)
@@ -203,17 +256,32 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _size(text: str | None) -> int | None:
-    """A size option (4k, 16M, 1g, 4KiB) in bytes; None for ranges, shares and what cannot be read."""
-    text = (text or "").lower().removesuffix("ib")
-    digits = text.rstrip("bkmgt")
-    factor = _SUFFIXES.get(text[len(digits) :])
-    return int(digits) * factor if digits.isdecimal() and len(digits) < 16 and factor else None
+def _size(text: str | None, options: dict, version: str) -> int | None:
+    """A size option (4096, 4k, 16M, 1GB) in bytes; None for ranges, shares and what cannot be read.
 
-
-def _block(options: dict, direction: str) -> int | None:
-    """Size of a request: bs=4k, or bs=4k,64k for reads and writes. fio's default is 4 KiB."""
-    if "bsrange" in options or "bssplit" in options:
+    k, kb and the like are powers of kb_base, which is 1024 unless set to 1000. KiB is of the other base, as fio's
+    documentation says: 1000 unless kb_base=1000. Whether that was so before version 3 is not known here.
+    """
+    found, base = _SIZE.fullmatch((text or "").lower()), options.get("kb_base", "1024")
+    if not found or base not in ("1000", "1024") or (found[3] == "ib" and re.match(r"[012]\.", version)):
         return None
-    sizes = (options.get("bs") or options.get("blocksize") or "4k").split(",")
-    return _size(sizes[min(_DIRECTIONS.index(direction), len(sizes) - 1)])
+    factor = 2024 - int(base) if found[3] == "ib" else int(base)
+    size = int(found[1]) * factor ** (" kmgtp".index(found[2]) if found[2] else 0)
+    return size if size <= LARGEST else None
+
+
+def _file_bytes(options: dict, version: str) -> int | None:
+    """Size of one file: `size` is that of all files of a job together."""
+    several = options.get("nrfiles", "1") != "1" or ":" in options.get("filename", "")
+    return _size(options.get("filesize") or (None if several else options.get("size")), options, version)
+
+
+def _block(options: dict, direction: str, version: str) -> int | None:
+    """Size of a request: bs=4k, or bs=4k,64k for reads and writes. fio's default is 4 KiB; None without options."""
+    if not options or "bsrange" in options or "bssplit" in options:
+        return None
+    told = (options.get("bs") or options.get("blocksize") or "4k").split(",")
+    sizes = [_size(told[min(index, len(told) - 1)] or "4k", options, version) for index in range(len(_DIRECTIONS))]
+    if direction == _MIXED:
+        return sizes[0] if len(set(sizes)) == 1 else None
+    return sizes[_DIRECTIONS.index(direction)]

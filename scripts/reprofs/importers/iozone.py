@@ -26,19 +26,28 @@ _REPORTS = {
     "re-fread": "freread",
 }
 _CHILDREN = re.compile(
-    r"(Children|Parent) sees? throughput for\s+(\d+) (.+?)\s*=\s*(\S+) [kK][bB](?:ytes)?/sec|"
-    r"(Min|Max|Avg) throughput per (?:process|thread)\s*=\s*(\S+) [kK][bB](?:ytes)?/sec"
+    r"(Children|Parent) sees? throughput for\s+(\d+) (.+?)\s*=\s*(\S+) ([kK][bB](?:ytes)?|ops)/sec|"
+    r"(Min|Max|Avg) throughput per (?:process|thread)\s*=\s*(\S+) ([kK][bB](?:ytes)?|ops)/sec"
 )
-_UNIT = {"k": 2**10, "m": 2**20, "g": 2**30}
+_THROUGHPUT, _RATE = ("throughput", "KiB/s"), ("request rate", "1/s")
 
 
 def read(source: Source) -> Result:
-    """A row for each operation, file size and record size. iozone's kBytes are KiB.
+    """A row for each operation, file size and record size. iozone's kBytes are KiB; with -O it prints records a second.
 
     Raises Malformed for a table that is missing, has a line that fits no columns, or does not end.
     """
     result = Result(source.name, {"tool": "iozone"})
-    state = {"ends": None, "lines": 0, "report": None, "records": None, "seen": {}, "excel": False, "threads": None}
+    state = {
+        "unit": _THROUGHPUT,
+        "ends": None,
+        "lines": 0,
+        "report": None,
+        "records": None,
+        "seen": {},
+        "excel": False,
+        "threads": None,
+    }
     complete, line_number, flags = False, 0, {"fsync": False, "close": False, "direct": False}
     for line_number, line in enumerate(source.text.splitlines(), 1):
         words = line.split()
@@ -52,8 +61,10 @@ def read(source: Source) -> Result:
             flags["close"] = True
         elif "O_DIRECT feature enabled" in line:
             flags["direct"], result.common["cache"] = True, "direct"
-        elif re.search(r"Output is in ops/sec|Microseconds/op Mode", line, re.IGNORECASE):
-            raise Malformed(line_number, "output in operations or microseconds (-O, -N) is not read; run it without")
+        elif "OPS Mode. Output is in operations per second" in line:
+            state["unit"] = _RATE
+        elif "Microseconds/op Mode" in line:
+            raise Malformed(line_number, "output in microseconds (-N) is not read; run it without")
         elif found := re.search(r"File size set to (\d+) [kK][bB]", line):
             state["file_bytes"] = int(found[1]) * 1024
         elif found := re.search(r"Record [Ss]ize (\d+) [kK][bB]", line):
@@ -70,7 +81,7 @@ def read(source: Source) -> Result:
             state["report"], state["records"] = _report(found[1], line_number), None
         elif state["report"] and words:
             _excel(result, line_number, line, words, state)
-        elif state["ends"] and words and words[0].isdigit():
+        elif state["ends"] and words and 2 * sum(word[0].isdecimal() for word in words) >= len(words):
             _row(result, line_number, line, state)
     if not result.rows:
         raise Malformed(line_number or 1, "iozone's table of results is missing up to the end")
@@ -98,6 +109,9 @@ def _row(result: Result, line: int, text: str, state: dict) -> None:
     file_kib, record_kib = (number(cell, line) for cell, _ in cells[:2]) if len(cells) > 2 else (0, 0)
     if not file_kib or not record_kib:
         raise Malformed(line, "the line is cut short")
+    if record_kib > file_kib:
+        what = f"records of {record_kib:g} KiB are larger than the file of {file_kib:g} KiB, so the line is damaged"
+        raise Malformed(line, what)
     cells, asked = cells[2:], state.get("columns") or []
     if len(cells) == len(_COLUMNS):
         columns = range(len(_COLUMNS))
@@ -117,7 +131,8 @@ def _row(result: Result, line: int, text: str, state: dict) -> None:
             "record_bytes": int(record_kib * 1024),
             "bytes": int(file_kib * 1024),
         }
-        result.add(f"line {line}", _COLUMNS[column], "throughput", cell, "KiB/s", iteration=0, **sizes)
+        quantity, unit = state["unit"]
+        result.add(f"line {line}", _COLUMNS[column], quantity, cell, unit, iteration=0, **sizes)
         state["seen"][_COLUMNS[column], sizes["file_bytes"], sizes["record_bytes"]] = cell
 
 
@@ -156,23 +171,25 @@ def _excel(result: Result, line: int, text: str, words: list[str], state: dict) 
                 if before != value:
                     raise Malformed(line, f"{value} stands where the table has {before}")
                 continue
-            result.add(f"line {line}", state["report"], "throughput", value, "KiB/s", iteration=0, **sizes)
+            quantity, unit = state["unit"]
+            result.add(f"line {line}", state["report"], quantity, value, unit, iteration=0, **sizes)
 
 
 def _throughput(result: Result, line: int, found: re.Match, state: dict) -> None:
     """A line of throughput mode: the sum over clients, as they or their parent saw it, or one client's rate."""
     sizes = {key: state.get(key) for key in ("file_bytes", "record_bytes")}
+    place, (quantity, unit) = f"line {line}", _RATE if "ops" in (found[5], found[8]) else _THROUGHPUT
     if found[1]:
         state["threads"] = (found[2], found[3].rstrip("s"))
         seen = "sum of clients" if found[1] == "Children" else "work over makespan"
         number(found[4], line)
         others = {"client": f"all {found[2]}", "statistic": seen}
-        result.add(f"line {line}", state["threads"][1], "throughput", found[4], "KiB/s", iteration=0, **others, **sizes)
+        result.add(place, state["threads"][1], quantity, found[4], unit, iteration=0, **others, **sizes)
     elif state["threads"]:
-        number(found[6], line)
-        statistic = {"Min": "min", "Max": "max", "Avg": "mean"}[found[5]]
+        number(found[7], line)
+        statistic = {"Min": "min", "Max": "max", "Avg": "mean"}[found[6]]
         others = {"client": f"one of {state['threads'][0]}", "statistic": statistic}
-        result.add(f"line {line}", state["threads"][1], "throughput", found[6], "KiB/s", iteration=0, **others, **sizes)
+        result.add(place, state["threads"][1], quantity, found[7], unit, iteration=0, **others, **sizes)
 
 
 def _findings(result: Result, flags: dict, text: str) -> None:
@@ -187,6 +204,8 @@ def _findings(result: Result, flags: dict, text: str) -> None:
         result.find("cached", what, "reads of files that fit into memory come from memory")
     best = {}
     for row in reads:
+        if row["quantity"] != "throughput":
+            continue  # records of several sizes do not compare
         best[row["operation"]] = max(best.get(row["operation"], 0), row["value"])
     for operation, rate in best.items():
         written = max((row["value"] for row in writes), default=0)

@@ -2,74 +2,145 @@
 
 import math
 import re
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from . import Malformed, Result, Source, number
 
 WHAT = "the text that mdtest prints"
 
-_LAUNCHED = re.compile(r"mdtest-(\S+) was launched with (\d+) total task")
+_LAUNCHED = re.compile(r"mdtest-(\S+) was launched with \d+ total task")
 _SUMMARY = re.compile(r"SUMMARY(?: (rate|time))?\s*(?:\(in ([^)]*)\))?\s*:\s*\(of (\d+) iterations?\)")
 _ROW = re.compile(r"((?:File|Directory|Tree) \w+)\s*:?((?:\s+\S+)*)\s*$")
 _TASKS = re.compile(r"(\d+) tasks, (\d+) (files/directories|files|directories)")
+# -W ends the creation after so many seconds, -x takes the number of items from a run that did.
+_STONEWALL = re.compile(r"(?:^|\s)'?-(?:W[\s'=]*[1-9]|x[\s'=])")
+_UNTIL_STONEWALL = re.compile(r"(File \w+ \(stonewall\))\s*:\s*NA\s+NA\s+(\S+)\s+NA$")
+
+
+@dataclass
+class _Run:
+    """What is known of one run: the items its head tells, its rates and times."""
+
+    items: dict[str, int] = field(default_factory=dict)
+    stonewall: bool = False  # how many items it handled is then not known
+    timed: bool = False  # it printed a table of times
+    lowest: dict[str, float] = field(default_factory=dict)  # operation -> its lowest rate
+    rates: list[dict] = field(default_factory=list)  # rows of the rates of single iterations
+    spent: dict[str, float] = field(default_factory=dict)  # operation -> seconds in all iterations
+
+
+@dataclass
+class _Table:
+    kind: str
+    head: str
+    unit: str
+    iterations: int
+    line: int
+    rows: list[tuple] = field(default_factory=list)  # line, operation, (text, number) of max, min, mean, sd
 
 
 def read(source: Source) -> Result:
     """One row for each of Max, Min, Mean and Std Dev; with three iterations also each iteration's value, derived.
 
-    The printed text has no unit before 4.x: rates are operations a second, times seconds of a whole phase.
-    Raises Malformed for a table that is missing or cut short.
+    Rates are operations a second, times seconds of a whole phase, whatever the head of a table says (mdtest.c of 3.2
+    and 4.1). Without a table of times they are derived from the rates, but not when a stonewall decided how many items
+    there were. Raises Malformed for a table that is missing or cut short.
     """
     result = Result(source.name, {"tool": "mdtest"})
-    kind, statistics, started, finished, items, line_number, clock = "", [], 0, True, {}, 0, []
-    iterations, tables, last, first_row = 0, 0, "", 0
+    run, table, statistics, last = _Run(), None, [], ""
+    tables, started, finished, line_number, clock = 0, 0, True, 0, ""
     for line_number, line in enumerate(source.text.splitlines(), 1):
         line = line.strip()
         if found := _LAUNCHED.search(line):
-            result.common["tool_version"] = found[1]
+            _derive(result, run)
+            result.common["tool_version"], run = found[1], _Run()
+            continue
+        if line.startswith("Command line used:"):
+            result.common["workload"] = line.partition(":")[2].strip()
+            run.stonewall = bool(_STONEWALL.search(line))
+            continue
+        if line.startswith("Path") and ":" in line:
+            result.common["configuration"] = line.partition(":")[2].strip()
+            continue
+        run.stonewall |= "stonewall" in line.lower()
+        if "could not read stonewall status file" in line.lower():
+            why = "it took the number of items from its command line, and may have looked for files that are not there"
+            what = "mdtest could not read how many items the run before had made"
+            result.find("stonewall-unread", what, why, f"line {line_number}")
         elif line.startswith("-- started at"):
             if not finished:
                 raise Malformed(line_number, f"a run starts before that of line {started} has ended")
-            started, finished, clock, first_row = line_number, False, [line], len(result.rows)
+            started, finished, clock = line_number, False, line
         elif line.startswith("-- finished at"):
             finished = True
-            _wall_clock(result, result.rows[first_row:], [*clock, line])
-        elif line.startswith("Command line used:"):
-            result.common["workload"] = line.partition(":")[2].strip()
-        elif line.startswith("Path") and ":" in line:
-            result.common["configuration"] = line.partition(":")[2].strip()
+            _derive(result, run)
+            _wall_clock(result, run, clock, line)
         elif found := re.match(r"FS\s*:\s*(.*)", line):
             _filesystem(result, found[1], line_number)
         elif found := _TASKS.match(line):
             count = int(found[2])
             items = {"File": count, "Directory": count}
-            items = {family: n for family, n in items.items() if family.lower()[:4] in found[3]}
+            run.items = {family: n for family, n in items.items() if family.lower()[:4] in found[3]}
         elif found := _SUMMARY.match(line):
-            if tables and last != "Tree removal":
+            if table and last != "Tree removal":
                 raise Malformed(line_number, f"the table before ends after {last or 'its head'!r}")
-            kind, iterations, last = found[1] or "rate", int(found[3]), ""
-            if iterations < 1:
+            if int(found[3]) < 1:
                 raise Malformed(line_number, "a summary of no iterations")
-            unit = {"rate": "1/s", "time": "ms" if found[2] == "ms/op" else "s"}[kind]
-            tables += 1
+            table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", int(found[3]), line_number)
+            last, tables = "", tables + 1
         elif line.startswith("Operation") and "Mean" in line:
             statistics = re.findall(r"Max|Min|Mean|Std Dev", line)
-        elif kind and (found := _ROW.match(line)):
+        elif table and (found := _UNTIL_STONEWALL.match(line)):
+            last, value = found[1], found[2]
+            number(value, line_number)
+            unit, statistic = ("1/s", "mean") if table.kind == "rate" else ("s", "total")
+            result.add(f"line {line_number}", last, table.kind, value, unit, statistic=statistic)
+        elif table and (found := _ROW.match(line)):
             values = found[2].split()
             if len(values) != len(statistics) or statistics[-4:] != ["Max", "Min", "Mean", "Std Dev"]:
                 raise Malformed(line_number, f"{found[1]!r} has {len(values)} values where the head has "
                                 f"{len(statistics)}, so the table is cut short or of an unknown version")  # fmt: skip
             last = found[1]
             # The 3.4 series may put statistics over the ranks in front; those over the iterations are the last four.
-            values = [(text, number(text, line_number)) for text in values[-4:]]
-            _summary(result, f"line {line_number}", last, kind, unit, iterations, values, items)
+            table.rows.append((line_number, last, [(text, number(text, line_number)) for text in values[-4:]]))
+            if last == "Tree removal":
+                _table(result, run, table)
+                table.rows = []
     if not tables:
         raise Malformed(line_number or 1, "mdtest's SUMMARY table is missing up to the end")
     if last != "Tree removal":
         raise Malformed(line_number, f"the text ends after {last or 'the head'!r} of the SUMMARY table")
     if not finished:
         raise Malformed(line_number, f"the run started in line {started} has no end ('-- finished at')")
+    _derive(result, run)
     return result
+
+
+def _table(result: Result, run: _Run, table: _Table) -> None:
+    unit = "1/s"
+    if table.kind == "time":
+        run.timed, unit = True, "ms" if _milliseconds(run, table) else "s"
+        if table.unit and unit == "s":
+            what = f"the head says {table.head!r}, the numbers are seconds of a whole phase"
+            result.find("wrong-unit", what, "mdtest prints another unit than it measures in", f"line {table.line}")
+    for line, operation, values in table.rows:
+        _summary(result, run, f"line {line}", operation, table, unit, values)
+
+
+def _milliseconds(run: _Run, table: _Table) -> bool:
+    """Whether times under a head that says ms/op are that, which no version up to 4.1 prints.
+
+    The lowest rate times the longest time is then 1000 for every operation; with seconds of a phase it is its items.
+    """
+    products = []
+    for _, operation, ((_, longest), *_) in table.rows:
+        rate, items = run.lowest.get(operation), run.items.get(operation.split()[0])
+        if not rate or not longest or not items:
+            continue
+        product, loose = rate * longest, rate * _slack("0.000") + 0.01 * rate * longest
+        products.append(abs(product - 1000) <= loose < abs(product - items))
+    return table.unit == "ms/op" and bool(products) and all(products)
 
 
 def _filesystem(result: Result, text: str, line: int) -> None:
@@ -80,18 +151,28 @@ def _filesystem(result: Result, text: str, line: int) -> None:
         result.find("impossible-size", f"the file system reports a size that cannot be ({text})", why, f"line {line}")
 
 
-def _summary(result: Result, place: str, operation: str, kind: str, unit: str, iterations: int, values, items) -> None:
+def _summary(result: Result, run: _Run, place: str, operation: str, table: _Table, unit: str, values) -> None:
     """The rows of one line of a table. `values`: text and number of max, min, mean, sd."""
     (_, high), (_, low), (mean_text, mean), (_, sd) = values
-    others = {"items": items.get(operation.split()[0])}
+    kind, iterations = table.kind, table.iterations
+    others = {"items": None if run.stonewall else run.items.get(operation.split()[0])}
     if high == low == mean == 0:
-        why = "mdtest prints 0.000 for a phase that was not asked for, which is no measurement"
-        result.find("not-run", f"{operation} has {kind} {mean_text}, so the phase did not run", why, place)
+        if kind == "rate" or not run.lowest:
+            why = "mdtest prints 0.000 for a phase that was not asked for, which is no measurement"
+            result.find("not-run", f"{operation} has {kind} {mean_text}, so the phase did not run", why, place)
+        elif operation in run.lowest:
+            what = f"{operation} has time {mean_text}, less than mdtest's digits can tell"
+            result.find("too-short", what, "the time is left out, and its rate is of a phase that short", place)
+            run.spent[operation] = 0.0
         return
+    if kind == "rate":
+        run.lowest[operation] = low
+    elif unit == "s":
+        run.spent[operation] = mean * iterations
     slack = _slack(mean_text)
     if iterations == 1:
         row = result.add(place, operation, kind, mean_text, unit, iteration=0, **others)
-        _times(result, [row])
+        run.rates += [row] if kind == "rate" else []
         return
     for name, (text, _) in zip(("max", "min", "mean", "sd"), values, strict=True):
         result.add(place, operation, kind, text, unit, statistic=name, **others)
@@ -103,7 +184,8 @@ def _summary(result: Result, place: str, operation: str, kind: str, unit: str, i
     if not recovered:
         return
     found, divisor = recovered  # their order in time is not known, so they have no iteration number
-    _times(result, [result.add(place, operation, kind, value, unit, derived=True, **others) for value in found])
+    rows = [result.add(place, operation, kind, value, unit, derived=True, **others) for value in found]
+    run.rates += rows if kind == "rate" else []
     if divisor == "n" and kind == "rate":
         sample = sd * math.sqrt(iterations / (iterations - 1))
         result.add(place, operation, kind, sample, unit, derived=True, statistic="sd (n - 1)", **others)
@@ -117,28 +199,31 @@ def _summary(result: Result, place: str, operation: str, kind: str, unit: str, i
             result.find("mean-of-rates", what, "an arithmetic mean of rates overstates by the slow iterations", place)
 
 
-def _times(result: Result, rates: list[dict]) -> None:
-    """Seconds of a phase, from its rate and its items: one iteration handles as many as the head says."""
-    for row in rates:
-        if row["quantity"] == "rate" and row["items"]:
-            same = {"items": row["items"], "iteration": row.get("iteration")}
-            result.add(row["place"], row["operation"], "time", row["items"] / row["value"], "s", derived=True, **same)
+def _derive(result: Result, run: _Run) -> None:
+    """Seconds of a phase from its rate and its items, for a run that printed no times."""
+    for row in run.rates:
+        if row["items"] and row["value"] and not run.timed:
+            operation, same = row["operation"], {"items": row["items"], "iteration": row.get("iteration")}
+            seconds = row["items"] / row["value"]
+            result.add(row["place"], operation, "time", seconds, "s", derived=True, **same)
+            run.spent[operation] = run.spent.get(operation, 0) + seconds
+    run.rates = []
 
 
-def _wall_clock(result: Result, rows: list[dict], clock: list[str]) -> None:
-    """Whether the derived times of all phases fill the time between the first and the last line of a run."""
-    times = [row for row in rows if row["derived"] and row["quantity"] == "time"]
-    ran = {row["operation"] for row in rows if row["quantity"] == "rate" and not row["operation"].startswith("Tree")}
+def _wall_clock(result: Result, run: _Run, *clock: str) -> None:
+    """Whether the times of all phases fill the time between the first and the last line of a run."""
+    ran = {operation for operation in run.lowest if not operation.startswith("Tree")}
     stamps = [found[0] for line in clock if (found := re.search(r"\d+/\d+/\d+ \d+:\d+:\d+", line))]
-    if not times or ran - {row["operation"] for row in times} or len(stamps) != 2:
+    if not run.spent or ran - set(run.spent) or len(stamps) != 2:
         return
     try:
         start, end = (datetime.strptime(stamp, "%m/%d/%Y %H:%M:%S") for stamp in stamps)
     except ValueError:
         return
-    seconds, wall = sum(row["value"] for row in times), (end - start).total_seconds()
+    seconds, wall = sum(run.spent.values()), (end - start).total_seconds()
     if abs(wall - seconds) > max(0.02 * wall, 2):
-        what = f"the phases take {seconds:.0f} s by their rates, the run took {wall:.0f} s by its clock"
+        whence = "as printed" if run.timed else "by their rates"
+        what = f"the phases take {seconds:.0f} s {whence}, the run took {wall:.0f} s by its clock"
         result.find("time-unaccounted", what, "time went by outside the phases, or a number is wrong")
 
 

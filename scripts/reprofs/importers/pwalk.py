@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from array import array
 from collections import Counter
 
@@ -12,6 +13,7 @@ WHAT = "the CSV that pwalk prints"
 COLUMNS = ["inode", "parent-inode", "directory-depth", "filename", "fileExtension", "UID", "GID", "st_size", "st_dev"]
 COLUMNS += ["st_blocks", "st_nlink", "st_mode", "st_atime", "st_mtime", "st_ctime", "pw_fcount", "pw_dirsum"]
 _KINDS = {0o10: "files", 0o4: "directories", 0o12: "symbolic links"}
+_WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)  # more digits take long to read, and no file has them
 _NUMBERS = [COLUMNS.index(name) for name in COLUMNS if name not in ("filename", "fileExtension", "st_mode")]
 _SIZE, _BLOCKS, _LINKS = (COLUMNS.index(name) for name in ("st_size", "st_blocks", "st_nlink"))
 _DEVICE, _DEPTH, _MODE, _MTIME, _FCOUNT = (
@@ -27,7 +29,8 @@ def read(source: Source) -> Result:
     result = Result(source.name, {"tool": "pwalk"})
     kinds, depths, devices, linked = Counter(), Counter(), Counter(), {}
     sizes, fan_out, allocated, double, last, odd = array("Q"), array("Q"), 0, 0, "", 0
-    newest = newest_changed = 0
+    newest = newest_changed = repeated = 0
+    before, first = [], 0
 
     def remember():
         nonlocal last
@@ -43,6 +46,9 @@ def read(source: Source) -> Result:
                     raise Malformed(1, f"the head has other columns than the {len(COLUMNS)} of pwalk")
                 continue
             values = _entry(row, reader.line_num)
+            if row == before:
+                repeated, first = repeated + 1, first or reader.line_num
+            before = row
             kind = _KINDS.get(int(row[_MODE], 8) >> 12, "other entries")
             kinds[kind] += 1
             depths[values[_DEPTH]] += 1
@@ -62,11 +68,15 @@ def read(source: Source) -> Result:
             sizes.append(values[_SIZE])
             allocated += values[_BLOCKS] * 512
     except csv.Error as error:
-        raise Malformed(reader.line_num or 1, f"the line is no CSV ({error}) or is cut short") from None
+        raise Malformed(reader.line_num or 1, f"the line is not CSV ({error}) or is cut short") from None
     if not kinds:
         raise Malformed(1, "it lists nothing")
     if not last.endswith("\n"):
         raise Malformed(reader.line_num, "the last line does not end, so the list is cut short")
+    if repeated:
+        more = f", and {repeated - 1} more" if repeated > 1 else ""
+        what = f"the line says the same as the one before{more}"
+        result.find("repeated-lines", what, "what was copied there by mistake counts twice", f"line {first}")
     _rows(result, kinds, sizes, allocated, fan_out, depths)
     _findings(result, kinds, linked, double, devices, odd, (newest, newest_changed), (sum(sizes), allocated))
     return result
@@ -78,10 +88,9 @@ def _entry(row: list[str], line: int) -> list[int | None]:
         raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}")
     values: list[int | None] = [None] * len(row)
     for index in _NUMBERS:
-        try:
-            values[index] = int(row[index])
-        except ValueError:
-            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, no whole number") from None
+        if not _WHOLE.fullmatch(row[index]):
+            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, not a whole number")
+        values[index] = int(row[index])
         if abs(values[index]) > LARGEST:
             raise Malformed(line, f"{COLUMNS[index]} is {row[index]}, which no file has")
     if values[_SIZE] < 0 or not row[_MODE] or set(row[_MODE]) - set("01234567"):

@@ -1,4 +1,6 @@
-"""smallfile: the JSON it writes with --output-json."""
+"""smallfile 2 to 3.2: the JSON it writes with --output-json."""
+
+import re
 
 from . import LARGEST, NUMBER, Malformed, Result, Source
 
@@ -14,29 +16,40 @@ _RESULTS = [
     (("total-data-GB", "totalDataGB"), "bytes", "GiB", "total"),
     (("pct-files-done", "pctFilesDone"), "share", "%", "value"),
 ]
+# Hosts, and the threads under a host or (when no host was named) under the results: their names in the versions.
+_HOSTS = ("hosts", "in-host", "host")
+_THREADS = ("threads", "per-thread", "in-thread", "thread")
+_NEVER = 1e8  # seconds that smallfile writes for a thread which did not end
 
 
 def read(source: Source) -> Result:
-    """The totals and, for each thread, its time and files. smallfile's GB is 2^30 bytes, its file sizes are KiB."""
+    """The totals and, for each thread, its time and files. smallfile's GB is 2^30 bytes, its file sizes are KiB.
+
+    The rates of 3.x are the sums of those of the threads, each over its own time; older ones are all over all time.
+    """
     if not isinstance(source.json, dict):
-        raise Malformed(1, "it is no JSON of smallfile (not an object)")
+        raise Malformed(1, "it is not the JSON of smallfile (not an object)")
     params, results = source.get(("params",), dict), source.get(("results",), dict)
     operation = source.get(("params", "operation"), str)
+    sizes = {re.sub("[^a-z]", "", key.lower()): value for key, value in params.items()}  # file-size, file_size
     result = Result(source.name, {"tool": "smallfile"})
     result.common |= {
         "tool_version": str(params["version"]) if "version" in params else None,
         "configuration": str(params.get("top", "")),
         "workload": " ".join(f"{key}={value}" for key, value in sorted(params.items()) if value not in (None, "", [])),
         "iteration": 0,
-        "record_bytes": _kib(params.get("record-size")),
-        "file_bytes": _kib(params.get("file-size")),
+        "record_bytes": _kib(sizes.get("recordsize")),
+        "file_bytes": _kib(sizes.get("filesize")),
     }
-    files = next((source.get(("results", key), int) for key in ("total-files", "files") if key in results), None)
+    files = next((source.amount(("results", key), int) for key in ("total-files", "files") if key in results), None)
     totals = {}
     for keys, quantity, unit, statistic in _RESULTS:
         key = next((key for key in keys if key in results), None)
         if key:
-            value = source.get(("results", key), NUMBER)
+            value = source.amount(("results", key))
+            if quantity == "time" and value == _NEVER:
+                totals[keys[0]] = value
+                continue
             row = result.add(f"$.results[{key!r}]", operation, quantity, value, unit, statistic=statistic, items=files)
             totals[keys[0]] = row["value"]
     if "elapsed-time" not in totals or "total-files" not in totals:
@@ -52,34 +65,46 @@ def _kib(value) -> int | None:
 
 
 def _threads(source: Source, result: Result, operation: str) -> list[dict]:
-    """Time and files of each thread, under hosts (newer versions) or per-thread (older ones)."""
+    """Time and files of each thread."""
     paths = []
-    for key in ("hosts", "in-thread", "per-thread"):
-        for name, entry in source.get(("results", key), dict, {}).items():
-            inner = entry.get("threads") if isinstance(entry, dict) else None
-            paths += [("results", key, name, "threads", t) for t in inner] if inner else [("results", key, name)]
+    for key in _HOSTS:
+        for host in source.get(("results", key), dict, {}):
+            inner = [name for name in _THREADS if name in source.get(("results", key, host), dict)]
+            paths += [("results", key, host, name) for name in inner] or [("results", key, host)]
+    paths += [("results", name) for name in _THREADS if name in source.get(("results",), dict)]
     found = []
     for path in paths:
-        elapsed = source.get((*path, "elapsed"), (list, *NUMBER))
-        # A comma too many in some versions makes a list of the time.
-        at = (*path, "elapsed", 0) if isinstance(elapsed, list) else (*path, "elapsed")
-        client = path[-1] if len(path) == 3 else f"{path[2]} {path[-1]}"
-        entry = {
-            "client": client,
-            "elapsed": source.get(at, NUMBER),
-            "files": source.get((*path, "filenum-final"), int),
-        }
-        entry["status"] = str(source.get(path, dict).get("status", "ok"))
-        place = "$." + ".".join(path)
-        others = {"client": client, "items": entry["files"]}
+        # A host without threads in it is the only one of its time.
+        found += [path] if len(path) == 3 else [(*path, thread) for thread in source.get(path, dict)]
+    return [_thread(source, result, operation, path) for path in found]
+
+
+def _thread(source: Source, result: Result, operation: str, path: tuple) -> dict:
+    elapsed = source.get((*path, "elapsed"), (list, *NUMBER))
+    # A comma too many in some versions makes a list of the time.
+    at = (*path, "elapsed", 0) if isinstance(elapsed, list) else (*path, "elapsed")
+    key = "filenum-final" if "filenum-final" in source.get(path, dict) else "files"
+    entry = {
+        "client": path[-1] if len(path) == 3 else f"{path[2]} {path[-1]}",
+        "elapsed": source.amount(at),
+        "files": source.amount((*path, key), int),
+        "status": str(source.get(path, dict).get("status", "ok")),
+    }
+    place = "$." + ".".join(path)
+    others = {"client": entry["client"], "items": entry["files"]}
+    if entry["elapsed"] != _NEVER:
         result.add(f"{place}.elapsed", operation, "time", entry["elapsed"], "s", **others)
-        result.add(f"{place}.filenum-final", operation, "count", entry["files"], "1", **others)
-        found.append(entry)
-    return found
+    result.add(f"{place}.{key}", operation, "count", entry["files"], "1", **others)
+    return entry
 
 
 def _check(result: Result, totals: dict, threads: list[dict], params: dict) -> None:
-    bad = [thread for thread in threads if thread["status"] not in ("ok", "0")]
+    endless = [thread["client"] for thread in threads if thread["elapsed"] == _NEVER]
+    if endless:
+        what = f"{len(endless)} of {len(threads)} threads did not end, the first is {endless[0]}"
+        result.find("error", what, "smallfile writes 100000000 s for them, which is left out", "$.results")
+        return
+    bad = [thread for thread in threads if thread["status"] not in ("ok", "0", "Success")]
     if bad:
         what = f"{len(bad)} of {len(threads)} threads ended with {bad[0]['status']!r}"
         result.find("error", what, "their numbers are of an unfinished run", "$.results")
@@ -88,17 +113,27 @@ def _check(result: Result, totals: dict, threads: list[dict], params: dict) -> N
         what = f"{100 * share:.2f} % of the files were done when the first thread ended"
         result.find("stonewall", what, "the rate leaves out the slow end of the run", "$.results")
     seconds, rate = totals["elapsed-time"], totals.get("files-per-sec")
-    if rate and seconds and abs(totals["total-files"] / seconds / rate - 1) > 0.01:
-        files = totals["total-files"]
-        what = f"{files:g} files in {seconds:g} s are {files / seconds:.1f}/s, printed are {rate:.1f}"
-        result.find("rate-not-items-over-time", what, "one of the three numbers is wrong", "$.results")
+    overall = totals["total-files"] / seconds if seconds else 0
+    if rate and overall and abs(overall / rate - 1) > 0.01:
+        summed = sum(thread["files"] / thread["elapsed"] for thread in threads if thread["elapsed"])
+        what = f"{totals['total-files']:g} files in {seconds:g} s are {overall:.1f}/s, printed are {rate:.1f}"
+        if abs(summed / rate - 1) < 0.01:
+            what += ", the sum of the rates of the threads"
+            result.find("sum-of-rates", what, "it leaves out that some threads ended early", "$.results")
+        else:
+            result.find("rate-not-items-over-time", what, "one of the three numbers is wrong", "$.results")
     if threads and sum(thread["files"] for thread in threads) != totals["total-files"]:
         what = f"the threads did {sum(t['files'] for t in threads)} files, the total says {totals['total-files']:g}"
         result.find("threads-missing", what, "results of some threads are lost", "$.results")
     slowest, fastest = (pick((t["elapsed"] for t in threads), default=0) for pick in (max, min))
     if fastest and slowest > 2 * fastest:
         what = f"the slowest thread took {slowest / fastest:.1f} times as long as the fastest"
-        result.find("unfair", what, "files a second of the whole run is mostly that of the slowest", "$.results")
+        result.find("unfair", what, "the rate of the whole run is mostly that of the slowest", "$.results")
     if 0 < seconds < 10:
         what = f"the run took {seconds:g} s"
-        result.find("short-run", what, "starting the threads weighs, and little reached the device", "$.results")
+        result.find(
+            "short-run",
+            what,
+            "the start of the threads is a large part of it, and little data reached the device",
+            "$.results",
+        )
