@@ -29,7 +29,7 @@ bench: setup  ## speed of the engine against a bare loop, side by side
 	@$(RUN) python tests/bench_engine.py
 
 lab: setup  ## open the notebooks in JupyterLab
-	@$(RUN) jupyter lab --LabApp.default_url=/lab/tree/notebooks
+	@$(RUN) jupyter lab --LabApp.default_url=/lab/tree/notebooks $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/results report/*/ logs .snakemake

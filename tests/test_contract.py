@@ -86,11 +86,13 @@ def guest_of(filesystem: str, request) -> None:
 
 
 @pytest.mark.parametrize(("filesystem", "variant"), FILESYSTEMS)
-def test_file_system_in_the_guest_twice(filesystem, variant, request):
+def test_file_system_in_the_guest(filesystem, variant, request):
+    """Twice in its first variant: the variants differ in how it is made and mounted, not in how it goes."""
     if "path" in CATALOG.get("filesystem", filesystem):
         pytest.skip("an existing directory: nothing is made or mounted (tests/test_labs.py)")
     guest_of(filesystem, request)
-    run(cell("exact", filesystem, variant), 2)
+    first = next(iter(CATALOG.get("filesystem", filesystem)["variants"]))
+    run(cell("exact", filesystem, variant), 2 if variant == first else 1)
 
 
 @pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), *COMPOSED])

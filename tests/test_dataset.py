@@ -7,18 +7,15 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import make
 import pandas as pd
 import pytest
 from reprofs import dataset, sections
 from reprofs import record as seals
 from reprofs.errors import UserError
 from reprofs.importers import fio
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import make
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
+import make
 import numpy as np
 import pytest
-from reprofs import dataset, figures, gallery, words
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import make
 import run
+from reprofs import dataset, figures, gallery, words
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,16 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import study2015
 from conftest import ROOT
 from reprofs import dataset, importers, stats
 from reprofs.errors import UserError
 from reprofs.importers import Malformed, Source, fio, mdtest
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import study2015
 
 FIXTURES = ROOT / "tests/fixtures/import"
 FILES = [

@@ -2,17 +2,13 @@
 
 import base64
 import re
-import sys
-from pathlib import Path
 
+import make
 import nbformat
 import papermill
 import pytest
 from conftest import ROOT
 from reprofs import dataset
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import make
 
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

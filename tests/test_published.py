@@ -2,21 +2,17 @@
 
 import itertools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import run
+import study2015
 from reprofs import dataset, figures, published, report, tables
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.plan import make_plan
 from scipy.stats import spearmanr
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import run
-import study2015
 
 
 def study(name: str, seconds, skip=(), rounds: int = 3) -> dataset.Study:

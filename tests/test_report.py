@@ -9,16 +9,13 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import nbformat
-import pytest
-from reprofs import narrative, report, words
-from reprofs.errors import UserError
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
 import make_goldens
+import nbformat
+import pytest
 import run
+from reprofs import narrative, report, words
+from reprofs.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,18 +1,14 @@
 """Statistics against values computed by hand or by another route."""
 
 import math
-import sys
-from pathlib import Path
 
+import make
 import numpy as np
 import pandas as pd
 import pytest
 from reprofs import dataset, stats
 from scipy import stats as reference
 from statsmodels.stats.multitest import multipletests
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
-import make
 
 PLACE = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "w", "scale": "smoke", "cache": "warm"}
 

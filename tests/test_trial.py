@@ -280,6 +280,7 @@ MISTAKES = {
     "profile": ({"profile": "sdd"}, ["device profile 'sdd'", "did you mean ssd"]),
     "round": ({"round": 0}, ["--round is 0"]),
     "seed": ({"seed": -1}, ["--seed is -1"]),
+    "large seed": ({"seed": 10**14}, ["--seed is 100000000000000, but must be from 0 to 10000000000000"]),
     "folder": ({"output": "/dev/null/record.json"}, ["/dev/null", "cannot be written"]),
 }
 

@@ -16,6 +16,7 @@ import yaml
 from conftest import BIN, ROOT, copy_checkout
 
 TABLES = ("trials", "phases", "latency")
+KILLED = ["btrfs", "ext4", "xfs", "tmpfs"]  # file systems of the study that is killed on the way
 
 
 def prepare(folder: Path) -> dict:
@@ -65,12 +66,12 @@ def guests(folder: Path) -> list[str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of all rows of the workload metadata, without the place of a trial in the order."""
+    """Of the rows that both studies below have, without the place of a trial in the order."""
     found = {}
     for name in TABLES:
         table = pd.read_parquet(folder / f"checkout/data/tables/quick/{name}.parquet")
         table = (
-            table[table["workload"] == "metadata"]
+            table[(table["workload"] == "metadata") & (table["round"] == 1) & table["filesystem"].isin(KILLED)]
             .drop(columns="order")
             .convert_dtypes()
             .sort_values(list(table.columns[:1]), kind="stable")
@@ -162,8 +163,9 @@ def test_whole_study(guest, tmp_path, shared):
 
 def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edit_yaml):
     env = prepare(tmp_path)
-    edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(workloads=["metadata"]))  # time
-    kill_in_the_middle(tmp_path, env, after=9)
+    small = {"workloads": ["metadata"], "rounds": 1, "filesystems": KILLED}
+    edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(small))
+    kill_in_the_middle(tmp_path, env, after=2)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data/raw/quick").glob("*.json")}
     run(tmp_path, env, "data/tables/quick")
     assert all(

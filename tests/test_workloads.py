@@ -1,7 +1,6 @@
 """Workloads: names with modifiers, what is refused before a trial starts, and every file of them in the exact lab."""
 
 import copy
-import json
 import os
 
 import pytest
@@ -126,12 +125,16 @@ def test_aged_repeats_the_phases_in_one_file_system():
 
 @pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
 @pytest.mark.parametrize("name", NAMES)
-def test_twice_the_same_in_the_exact_lab(guest, tmp_path, name, filesystem):
-    """To the byte, and what was written came back: by the engine's verification or by the workload's own checks."""
+def test_every_file_in_the_exact_lab(guest, tmp_path, name, filesystem):
+    """What was written came back: by the engine's verification or by the workload's own checks. Every workload runs
+    twice on one of the file systems, every other one on the same, and gives the same to the byte.
+    """
     trial = cell(name, filesystem)
-    first, second = (run_trial(trial, CATALOG, tmp_path / f"{n}.json", 900) for n in (1, 2))
+    first = run_trial(trial, CATALOG, tmp_path / "1.json", 900)
     assert (first["status"], first["reason"]) == ("ok", "")
-    assert json.dumps(first["measurement"]) == json.dumps(second["measurement"])
+    if NAMES.index(name) % 2 == ["ext4", "btrfs"].index(filesystem):
+        second = run_trial(trial, CATALOG, tmp_path / "2.json", 900)
+        assert first["digests"]["measurement"] == second["digests"]["measurement"]
     measured = first["measurement"]
     checks = [c for c in measured["commands"] if c["stage"].startswith("check ")]
     assert measured["verification"] or checks, "nothing was verified"

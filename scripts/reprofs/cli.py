@@ -11,6 +11,8 @@ from pathlib import Path
 from reprofs import labs, progress
 from reprofs.errors import UserError
 
+SEED_MAX = 10**13  # above that of any study and its rounds
+
 # Other modules are imported where they are used: a trial must not wait for pandas.
 
 
@@ -166,13 +168,13 @@ def _guest(arguments) -> None:
 
 
 def _trial(arguments) -> None:
-    from reprofs import guest, trial
+    from reprofs import files, guest, trial
     from reprofs.plan import CELL
 
     if arguments.round < 1:
         raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
-    if arguments.seed < 0:
-        raise UserError(f"--seed is {arguments.seed}, but must not be negative.")
+    if not 0 <= arguments.seed <= SEED_MAX:
+        raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
     cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
     catalog = _catalog(arguments)
     if cell["variant"] is None:
@@ -180,6 +182,7 @@ def _trial(arguments) -> None:
     trial.check_cell(cell, catalog)  # a mistake is said before a guest is built
     if labs.get_lab(cell["lab"]).in_guest:
         guest.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
+    files.check_writable(arguments.output)
     started = time.monotonic()
     record = trial.run_trial(cell, catalog, arguments.output, arguments.time_limit)
     print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)

@@ -24,11 +24,10 @@ import pyarrow.parquet as pq
 import yaml
 from jsonschema import Draft202012Validator
 
-from . import files, stats
+from . import files, project, stats
 from . import record as seals
 from .errors import UserError
 from .importers import Malformed, fio
-from .project import place
 from .record import LAYOUT, SET_ASIDE
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
@@ -403,7 +402,7 @@ def save_results(results: Results, folder: str | Path) -> None:
 
     A relative folder is below the checkout, as in `load_results` and `load`: notebooks run in folders of their own.
     """
-    folder = place(folder)
+    folder = project.place(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in vars(results).items():
         partial = folder / f"{name}.partial"
@@ -413,7 +412,7 @@ def save_results(results: Results, folder: str | Path) -> None:
 
 def load_results(folder: str | Path) -> Results:
     """Read a folder written by `save_results`. Raises UserError when it is not there."""
-    folder = place(folder)
+    folder = project.place(folder)
     names = list(Results.__annotations__)
     missing = [name for name in names if not (folder / f"{name}.parquet").is_file()]
     if missing:
@@ -425,7 +424,7 @@ def load_results(folder: str | Path) -> Results:
 
 def load(tables: str | Path) -> Study:
     """Read a folder written by `build`. Raises UserError when it is not there."""
-    folder = place(tables)
+    folder = project.place(tables)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
     frames = {name: pd.read_parquet(folder / f"{name}.parquet", dtype_backend="numpy_nullable") for name in _TABLES}

@@ -34,6 +34,16 @@ def write_bytes(path: Path, data: bytes) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}; free space or choose another folder.") from None
 
 
+def check_writable(path: Path) -> None:
+    """Raises UserError when `path` could not be written: before the work whose result is to be there, not after it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}; free space or choose another folder.") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Like write_bytes, for text in UTF-8."""
     write_bytes(path, text.encode())
