@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from reprofs import engine, files, scan
+from reprofs import files, scan
+from reprofs.guest import engine
 from reprofs.labs import job_line
 
 FILES, DIRECTORIES, REPEATS = 20_000, 1_200, 7

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from reprofs import engine as engine_builder
 from reprofs import files
-from reprofs import guest as guest_builder
+from reprofs.guest import engine as engine_builder
+from reprofs.guest import image as guest_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

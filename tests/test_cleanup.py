@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from reprofs import cleanup, files
-from reprofs.labs import workplace
+from reprofs.workplace import workplace
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
 

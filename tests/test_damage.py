@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 from reprofs import catalog as catalogs
-from reprofs import guard, guest, scan, workloads
+from reprofs import scan, workloads
 from reprofs.catalog import FOLDERS, Catalog
 from reprofs.errors import UserError
+from reprofs.guest import image as guest
+from reprofs.labs import _guard as guard
 from reprofs.plan import make_plan, read_config, table
 from reprofs.trial import _devices, _tools, render_job
 

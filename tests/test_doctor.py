@@ -158,7 +158,7 @@ def test_it_fits_the_terminal(real):
 
 
 def test_without_a_guest_it_says_how_to_build_one(monkeypatch):
-    for module in ("reprofs.qemu", "reprofs.labs.exact", "reprofs.labs.vm"):
+    for module in ("reprofs.labs._qemu", "reprofs.labs.exact", "reprofs.labs.vm"):
         monkeypatch.setattr(f"{module}.read_manifest", _no_manifest, raising=False)
     text, _ = doctor.examine(Catalog())
     answers = table(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import events
-from reprofs import engine as builder
+from reprofs.guest import engine as builder
 from reprofs.labs import job_line
 
 pytestmark = pytest.mark.xdist_group("engine")  # one worker: each sanitizer is compiled once

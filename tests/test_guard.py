@@ -12,9 +12,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from reprofs import cleanup, guard
+from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.labs import Disks, Obstacle, host
+from reprofs.labs import _guard as guard
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
 MIB = 1 << 20
@@ -316,6 +317,7 @@ WORK = (
 def listed(disk, monkeypatch):
     """The host lab with the disk on its list."""
     monkeypatch.setattr(guard, "allowed", lambda: [disk.entry])
+    monkeypatch.setattr(cleanup, "listed", lambda: [disk.entry])
     monkeypatch.setattr(host.guard, "check", functools.partial(guard.check, sysfs=disk.sysfs))
     monkeypatch.setattr(host.guard, "check_again", functools.partial(guard.check_again, sysfs=disk.sysfs))
     return host.Lab.open()
@@ -382,7 +384,7 @@ def test_disk_of_a_killed_trial_is_wiped(listed, disk, abandoned):
 
 
 def test_disk_of_a_killed_trial_that_is_no_longer_listed(listed, disk, abandoned, monkeypatch):
-    monkeypatch.setattr(guard, "allowed", list)
+    monkeypatch.setattr(cleanup, "listed", list)
     assert any("no longer the listed disk" in line for line in cleanup.sweep())
     with refused("signature (ext4)"):
         disk.check()

@@ -17,9 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from reprofs import files, qemu
-from reprofs import guest as builder
+from reprofs import files
 from reprofs.errors import UserError
+from reprofs.guest import image as builder
+from reprofs.labs import _qemu as qemu
 from reprofs.labs import exact, get_lab, job_line
 
 # ---- the image, without QEMU
@@ -182,7 +183,7 @@ def test_cache_that_cannot_be_written(tmp_path, engine):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's builds mount anything")
 def test_killed_build_leaves_nothing_and_the_next_makes_the_same_image(tmp_path, engine, guest):
     program = (
-        "import sys; from pathlib import Path; from reprofs import guest\n"
+        "import sys; from pathlib import Path; from reprofs.guest import image as guest\n"
         "guest.build(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), lambda line: print(line, flush=True))\n"
     )
     work = tmp_path / "work"
@@ -289,7 +290,7 @@ def test_killed_compile_leaves_nothing_that_the_next_does_not_remove(tmp_path, m
         "#!/bin/sh\nchroot \"$1\" busybox sh -c 'while :; do echo I: running the compiler >&2; busybox sleep 1; done'\n"
     )
     program = (
-        "import sys; from pathlib import Path; from reprofs import guest\n"
+        "import sys; from pathlib import Path; from reprofs.guest import image as guest\n"
         "packages, mirrors = ['base-files', 'busybox-static'], guest.apt_mirrors('trixie')\n"
         "say = lambda line: print(line, flush=True)\n"
         "guest._unpack(Path(sys.argv[1]), guest.read_spec(), packages, sys.argv[2], mirrors, say)\n"
@@ -341,7 +342,7 @@ def test_work_folder_of_another_user_is_left_alone(tmp_path, monkeypatch):
 def test_left_folder_with_a_mount_is_not_removed(tmp_path):
     """What is mounted in a folder that a killed run left is not its own."""
     program = (
-        "from pathlib import Path; from reprofs.labs import workplace\n"
+        "from pathlib import Path; from reprofs.workplace import workplace\n"
         "with workplace(): pass\n"
         f"assert Path({str(tmp_path)!r}, 'reprofs-work-dead/mounted/precious').exists()\n"
         f"assert not Path({str(tmp_path)!r}, 'reprofs-work-gone').exists()\n"
@@ -595,7 +596,7 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
         "import json, os, sys\n"
         "from pathlib import Path\n"
         "from reprofs import files\n"
-        "from reprofs.labs import die_with_parent, exact, job_line\n"
+        "from reprofs.labs import exact, job_line; from reprofs.workplace import die_with_parent\n"
         "die_with_parent()\n"
         f"manifest = json.loads({json.dumps(json.dumps(guest))})\n"
         "Path(sys.argv[1]).write_text(str(os.getpid()))\n"

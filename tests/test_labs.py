@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from reprofs import cleanup, conditions, files, labs, progress, trial
+from reprofs import cleanup, files, labs, progress, trial
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
+from reprofs.labs import _conditions as conditions
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534

@@ -4,8 +4,9 @@ import json
 
 import pytest
 from conftest import events
-from reprofs import files, guest, labs
+from reprofs import files, labs
 from reprofs.catalog import Catalog
+from reprofs.guest import image as guest
 from reprofs.labs import exact
 from reprofs.trial import measurement, render_job
 

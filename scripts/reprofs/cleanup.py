@@ -1,6 +1,6 @@
 """Removes what killed trials left behind, and nothing else: it is found by who made it, never by its name alone.
 
-Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (labs.workplace). A folder
+Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (reprofs.workplace). A folder
 that nobody holds was abandoned. It owns its loop devices (their backing files lie in it: device and inode are
 compared), the arrays, volumes and pools that consist of these alone, what is mounted from them, the processes that
 were started with its name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks.
@@ -23,9 +23,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import yaml
+
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.project import project_root
 
+DEVICES = "config/devices.yaml"  # the real disks that trials may overwrite
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
 CHILD_SECONDS = 5
@@ -104,7 +108,7 @@ def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[tuple[str, str, P
 
 
 def same_disk(device: dict) -> bool:
-    """Whether a path still is the disk it was. device: path, rdev, diskseq, size_bytes, boot (see guard.check)."""
+    """Whether a path still is the disk it was. device: path, rdev, diskseq, size_bytes, boot (see labs/_guard.py)."""
     try:
         state = os.lstat(device["path"])
         folder = SYS / "dev/block" / f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
@@ -116,13 +120,16 @@ def same_disk(device: dict) -> bool:
 
 
 def _is_listed(device: dict) -> bool:
-    """Whether a disk still is one that trials may overwrite."""
-    from reprofs import guard  # it needs this module
-
+    """Whether a disk still is one that trials may overwrite; the rest was checked when it was taken."""
     try:
-        return any((e["path"], e["serial"]) == (device["path"], device["serial"]) for e in guard.allowed())
-    except UserError:
+        return any((e["path"], e["serial"]) == (device["path"], device["serial"]) for e in listed())
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError, UserError):
         return False
+
+
+def listed() -> list[dict]:
+    """The entries of config/devices.yaml as they stand there. Raises what reading it raises."""
+    return yaml.safe_load((project_root() / DEVICES).read_text())["devices"]
 
 
 def boot() -> str:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from reprofs import labs, progress
+from reprofs import labs, progress, workplace
 from reprofs.errors import UserError
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -21,7 +21,7 @@ def main() -> None:
     arguments = parser().parse_args()
     try:
         if progress.in_workflow():  # a killed workflow leaves nothing running
-            labs.die_with_parent()
+            workplace.die_with_parent()
         arguments.run(arguments)
     except UserError as error:
         sys.exit(fail(error))
@@ -160,15 +160,17 @@ def _plan(arguments) -> None:
 
 
 def _guest(arguments) -> None:
-    from reprofs import engine, files, guest
+    from reprofs import files
+    from reprofs.guest import engine, image
 
     name, cache = arguments.output.stem, files.cache_folder()
-    guest.read_spec(name=name)  # an unknown one is said before the engine is compiled
-    guest.build(cache, arguments.output, engine.build(cache), _say, name=name)
+    image.read_spec(name=name)  # an unknown one is said before the engine is compiled
+    image.build(cache, arguments.output, engine.build(cache), _say, name=name)
 
 
 def _trial(arguments) -> None:
-    from reprofs import files, guest, trial
+    from reprofs import files, trial
+    from reprofs.guest import image
     from reprofs.plan import CELL
 
     if arguments.round < 1:
@@ -181,7 +183,7 @@ def _trial(arguments) -> None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
     trial.check_cell(cell, catalog)  # a mistake is said before a guest is built
     if labs.get_lab(cell["lab"]).in_guest:
-        guest.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
+        image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     files.check_writable(arguments.output)
     started = time.monotonic()
     record = trial.run_trial(cell, catalog, arguments.output, arguments.time_limit)

@@ -17,11 +17,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from reprofs import conditions, labs, workloads
+from reprofs import labs, workloads
 from reprofs import record as records
 from reprofs.catalog import Catalog, unknown
 from reprofs.errors import FileError, UserError
 from reprofs.files import write_text
+from reprofs.labs import _conditions as conditions
 from reprofs.project import project_root
 from reprofs.stacks import argv, commands, fill, resolve
 
@@ -349,7 +350,7 @@ def _devices(trial: dict, catalog: Catalog):
     return stack, size, paths, commands(stack, paths, lab.disks_zeroed(profile), MOUNTPOINT)
 
 
-def obstacle(trial: dict, catalog: Catalog, lab) -> str:
+def obstacle(trial: dict, catalog: Catalog, lab: labs.Lab) -> str:
     """Why the lab cannot run this trial at all (a sentence for the reader), or nothing."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
     workload = workloads.resolve(trial["workload"], catalog)
@@ -360,7 +361,7 @@ def obstacle(trial: dict, catalog: Catalog, lab) -> str:
     needs = filesystem["packages"] + workload["packages"] + (plan.packages if plan else [])
     modules = ([filesystem["module"]] if "module" in filesystem else []) + (plan.modules if plan else [])
     reason = lab.obstacle(list(dict.fromkeys(needs)), _tools(filesystem, workload, plan), modules, profile)
-    if reason or not hasattr(lab, "data_bytes"):
+    if reason or lab.data_bytes is None:
         return reason
     content = workloads.needs(trial["workload"], workload, trial["scale"])
     content += workload["scales"][trial["scale"]]["device_mib"] * 2**20 * workload["fill"] // 100
@@ -522,7 +523,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     return record
 
 
-def _run(lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
+def _run(lab: labs.Lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
     """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
 
     Where the clock counts instructions a second attempt gives the same numbers, so it is made once. On a real clock

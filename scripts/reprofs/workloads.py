@@ -16,10 +16,11 @@ import re
 import shlex
 import subprocess
 
-from reprofs import engine, scan
+from reprofs import scan
 from reprofs.catalog import NAME, Catalog
 from reprofs.errors import FileError, UserError, cut, short
 from reprofs.files import cache_folder
+from reprofs.guest import engine
 from reprofs.stacks import argv
 
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")

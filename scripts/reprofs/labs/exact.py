@@ -17,10 +17,10 @@ from pathlib import Path
 from reprofs.disks import line as disk_line
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
-from reprofs.labs import Disks, Outcome, job_line, workplace
-from reprofs.qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
+from reprofs.labs import Disks, Outcome, job_line
+from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
+from reprofs.workplace import workplace
 
-PMEM_BYTES = 128 << 20  # the root image is a memory module, whose size is a multiple of this
 KEPT_SNAPSHOTS = 3  # besides the newest; 140 MB each
 LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
@@ -34,7 +34,7 @@ APPEND = (
 class ExactLab(GuestLab):
     """The exact lab for one guest.
 
-    manifest: as reprofs.guest.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or
+    manifest: as guest.image.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or
     "auto" (the snapshot, and a cold boot when that cannot be had). Raises UserError when QEMU or a file of the guest is
     missing.
     """

@@ -16,11 +16,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reprofs import cleanup, guard
+from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
-from reprofs.labs import Disks, Obstacle, Outcome, disk_files, workplace
-from reprofs.native import PATH, NativeLab
+from reprofs.labs import Disks, Obstacle, Outcome, disk_files
+from reprofs.labs import _guard as guard
+from reprofs.labs._native import PATH, NativeLab
+from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h

@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.labs import Disks, Obstacle, Outcome, job_text, workplace
-from reprofs.native import NativeLab
+from reprofs.labs import Disks, Obstacle, Outcome, job_text
+from reprofs.labs._native import NativeLab
 from reprofs.project import project_root
+from reprofs.workplace import workplace
 
 MOUNTPOINT = "/run/reprofs/mnt"  # stands for the sub-directory in a job, which so is the same in every run
 

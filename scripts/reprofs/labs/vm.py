@@ -15,8 +15,9 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_text
-from reprofs.labs import Disks, Obstacle, Outcome, disk_files, job_line, workplace
-from reprofs.qemu import GuestLab, Machine, MachineError
+from reprofs.labs import Disks, Obstacle, Outcome, disk_files, job_line
+from reprofs.labs._qemu import GuestLab, Machine, MachineError
+from reprofs.workplace import workplace
 
 PROCESSORS = 4  # at most
 PROBE_S = 20  # a guest with KVM is up in two or three

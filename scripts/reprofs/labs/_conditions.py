@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reprofs import labs
 from reprofs.cleanup import read as text
 from reprofs.errors import UserError
+from reprofs.labs._base import Lab, alone
 
 SETTLE_LIMIT_S = 30  # or $REPROFS_SETTLE
 STEP_S = 1
@@ -23,7 +23,7 @@ HOST = Path("/")
 
 
 @contextlib.contextmanager
-def watched(lab) -> Iterator[dict]:
+def watched(lab: Lab) -> Iterator[dict]:
     """Around `lab.run`: alone on the host, once that is quiet; gives what belongs into a record's environment.
 
     The keys are `settling` and `conditions` (before, after); there are none for a lab whose clock is not real.
@@ -37,7 +37,7 @@ def watched(lab) -> Iterator[dict]:
     if lab.clock != "wall":
         yield found
         return
-    with labs.alone(lab):
+    with alone(lab):
         os.sync()  # what others wrote before
         found["settling"] = settle(limit)
         before = read()

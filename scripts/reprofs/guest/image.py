@@ -22,18 +22,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reprofs import engine as engines
 from reprofs.catalog import NAME, NAME_RULE, parse
-from reprofs.engine import build_gate
 from reprofs.errors import UserError, cut, short
 from reprofs.files import cache_folder, intact, sha256, write_bytes
-from reprofs.labs import end_with_parent, workplace
-from reprofs.labs.exact import PMEM_BYTES
+from reprofs.guest import engine as engines
+from reprofs.guest.engine import build_gate
 from reprofs.project import place as inside
+from reprofs.workplace import end_with_parent, workplace
 
 HERE = Path(__file__).resolve()
-SPEC = HERE.parents[2] / "envs" / "guest.yaml"
-SCRIPTS = HERE.parents[1] / "guest"
+SPEC = HERE.parents[3] / "envs" / "guest.yaml"
+SCRIPTS = HERE.parents[2] / "guest"
 INIT = SCRIPTS / "init"
 FINISH = SCRIPTS / "finish.sh"
 
@@ -62,6 +61,7 @@ exec "$@"
 DRAINED = '"$@" && cat > /dev/null'
 FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
 HEARTBEAT_S = 10
+PMEM_BYTES = 128 << 20  # the root image is a memory module of the guest, whose size is a multiple of this
 PARTS = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
 MEMORY_MAX_MIB = 1 << 20  # a tebibyte, more than any machine lends to a guest
 

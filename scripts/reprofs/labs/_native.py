@@ -12,16 +12,17 @@ import subprocess
 import time
 from pathlib import Path
 
-from reprofs import engine
 from reprofs.files import cache_folder
-from reprofs.labs import Outcome, end_with_parent
+from reprofs.guest import engine
+from reprofs.labs._base import Lab, Outcome
+from reprofs.workplace import end_with_parent
 
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # what ends a process from outside
 KILLED = {*(-number for number in ENDING), *(128 + number for number in ENDING)}  # as exit codes, also of a shell
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class NativeLab:
+class NativeLab(Lab):
     """A lab without a guest: its kernel, tools and clock are the host's."""
 
     name = ""

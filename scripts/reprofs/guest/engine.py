@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 
-SOURCE = Path(__file__).resolve().parents[1] / "engine"
+SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
 GATE_FLAGS = ["-target", "x86_64-linux-gnu.2.36", "-std=gnu11", "-O2", "-shared", "-fPIC", "-s"]  # glibc of Debian 12
 FLAGS = ["-target", "x86_64-linux-musl", "-mcpu=x86_64", "-std=gnu11", "-O2", "-static", "-s"]

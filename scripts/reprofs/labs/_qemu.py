@@ -17,8 +17,9 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact
-from reprofs.labs import Outcome, end_with_parent
+from reprofs.labs._base import Lab, Outcome
 from reprofs.project import project_root
+from reprofs.workplace import end_with_parent
 
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
@@ -28,10 +29,10 @@ class MachineError(Exception):
     """QEMU did not do what it was asked."""
 
 
-class GuestLab(abc.ABC):
+class GuestLab(Lab):
     """A lab whose trials run in a guest.
 
-    manifest: as reprofs.guest.build returns it; cache: the folder it was built in. Raises UserError when QEMU or a file
+    manifest: as guest.image.build returns it; cache: the folder it was built in. Raises UserError when QEMU or a file
     of the guest is missing.
     """
 

@@ -17,7 +17,7 @@ from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.project import project_root
 
-LIST = "config/devices.yaml"
+LIST = cleanup.DEVICES
 SYS = Path("/sys")
 
 

@@ -1,0 +1,157 @@
+"""What every lab is and brings back: the abstract class, the lines of a job, one trial at a time on a real clock."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import fcntl
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from reprofs import cleanup
+from reprofs.errors import UserError
+
+
+@dataclass
+class Outcome:
+    """What came back from a lab.
+
+    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time
+      limit), "killed" (its process on the host was ended from outside) or "lost" (it ended otherwise);
+    output: what the engine wrote; console: what the kernel and the start-up wrote;
+    environment: the `lab` part of the raw record; host_seconds: wall clock of the host.
+    """
+
+    ending: str
+    output: bytes
+    console: str
+    environment: dict = field(default_factory=dict)
+    host_seconds: float = 0.0
+
+
+@dataclass
+class Disks:
+    """The block devices of a trial: their profile (workflow/devices), how many (0: none) and the size of each."""
+
+    profile: dict = field(default_factory=dict)
+    count: int = 0
+    size_mib: int = 0
+
+
+class Obstacle(UserError):
+    """Raised by a lab's `run` before the job starts: this trial cannot run here and is skipped, with this sentence."""
+
+
+class Lab(abc.ABC):
+    """A laboratory: it takes a job to the load engine, lets it run, and brings back what the engine wrote.
+
+    name: as in studies; clock: what its clock counts, "instructions" or "wall"; clock_text: the same for a reader;
+    exclusive: one trial at a time on this host, for its clock is real; in_guest: it needs a guest (data/guest);
+    provisions: it makes the block devices of a trial; seeds: the engine may seed the kernel's random numbers;
+    packages: Debian packages and their versions that trials use; data_bytes: room for content, None without a limit.
+    """
+
+    name: ClassVar[str]
+    clock: ClassVar[str]
+    clock_text: ClassVar[str]
+    exclusive: ClassVar[bool]
+    in_guest: ClassVar[bool]
+    provisions: ClassVar[bool]
+    seeds: ClassVar[bool]
+    data_bytes: int | None = None
+
+    @classmethod
+    @abc.abstractmethod
+    def open(cls, guest: str = "base", path: str = "") -> Lab:
+        """The lab of this checkout: with the guest of that name, or in the directory `path`. Raises UserError."""
+
+    @abc.abstractmethod
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """Why it cannot run a trial that needs these (a sentence), or nothing."""
+
+    @classmethod
+    @abc.abstractmethod
+    def disks_zeroed(cls, profile: dict) -> bool:
+        """Whether its disks of this profile read as zeros at first."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
+        """Job lines that make the block devices."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def device_path(i: int, profile: dict) -> str:
+        """Where device `i` is, counted from 0."""
+
+    @abc.abstractmethod
+    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+        """Give the engine this job and wait until it ended, at most `time_limit_s` seconds of the host.
+
+        Raises UserError when it cannot start, Obstacle when this trial cannot run here; everything later is an Outcome.
+        """
+
+    @abc.abstractmethod
+    def environment(self, start: str) -> dict:
+        """The `lab` part of the raw record. start: how its kernel was started."""
+
+
+def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
+    """One step of a job: verb<TAB>key=value..., with tab, line feed and backslash escaped by a backslash.
+
+    A key may come more than once in `pairs`.
+    """
+    return "\t".join([verb, *(f"{key}={job_text(value)}" for key, value in (*pairs, *values.items()))])
+
+
+def job_text(value: object) -> str:
+    """A value as it stands in a job."""
+    return str(value).translate({ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"})
+
+
+@contextlib.contextmanager
+def alone(lab: Lab) -> Iterator[float]:
+    """For a lab with a real clock: no other such trial runs on this host meanwhile. Gives the seconds waited for that.
+
+    A lock of the kernel, which goes with its process, on a file that every user of the host can open.
+    """
+    began = time.monotonic()
+    if not lab.exclusive:
+        yield 0.0
+        return
+    path = next(Path(base) for base in ("/run/lock", "/tmp") if os.access(base, os.W_OK)) / "reprofs.lock"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    except PermissionError:  # in a folder of everybody's the kernel lets nobody create a file that is another's
+        handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("reprofs: waiting: another trial with a real clock runs on this host", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield time.monotonic() - began
+    finally:
+        os.close(handle)
+
+
+def disk_files(place: Path, disks: Disks) -> list[Path]:
+    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle when they could outgrow the room."""
+    room = shutil.disk_usage(place).free
+    if room < disks.count * disks.size_mib << 20:
+        hint = "choose the profile file" if place.is_relative_to(cleanup.MEMORY) else "set REPROFS_CACHE"
+        raise Obstacle(
+            f"{disks.count} disks of {disks.size_mib} MiB do not fit into {place.parent}, which has {room >> 20} MiB "
+            f"free: free some, {hint}, or use a smaller scale."
+        )
+    paths = [place / f"disk{i}" for i in range(disks.count)]
+    for path in paths:
+        with path.open("wb") as file:
+            file.truncate(disks.size_mib << 20)
+    return paths

@@ -1,0 +1,67 @@
+"""A private folder for work on this machine, and processes that end with the one that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from reprofs import cleanup
+from reprofs.errors import UserError
+
+_LIBC = ctypes.CDLL(None)  # loaded before any fork: a forked child should not load libraries
+_PR_SET_PDEATHSIG = 1
+
+
+@contextlib.contextmanager
+def workplace(base: Path | None = None) -> Iterator[Path]:
+    """A private folder in `base` (the temporary folder), held by a lock: one that nobody holds is of a killed run.
+
+    What killed runs left, anywhere, is removed first. Raises UserError when the folder cannot be made.
+    """
+    cleanup.sweep()
+    base = base or Path(tempfile.gettempdir())
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
+    except OSError as error:
+        raise UserError(
+            f"{base} cannot be written: {error.strerror}; set TMPDIR and REPROFS_CACHE to others."
+        ) from None
+    try:
+        with (place / "owner").open("w") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX)
+            print(os.getpid(), file=owner, flush=True)
+            # Under its real name only once it is locked: nobody may take it for a leftover.
+            place = place.rename(base / place.name.replace("-new-", "-work-"))
+            yield place
+    finally:
+        cleanup.remove(place)
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """For a new child process (preexec_fn): get this signal when the thread that started it ends, however it ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """End this process, and with it the guests it started, within half a second of its parent's end.
+
+    The rules of the workflow `exec` their command, so the parent is the workflow engine itself. Call once, from the
+    main thread of a command.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.3)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
