@@ -15,7 +15,7 @@ from reprofs.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.errors import UserError
 from reprofs.plan import make_plan
 from reprofs.stacks import commands, expand, resolve
-from reprofs.trial import render_job
+from reprofs.trial.job import render_job
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in Catalog().paths(kind)]

@@ -11,7 +11,9 @@ from conftest import events
 from reprofs import labs
 from reprofs.catalog import Catalog
 from reprofs.stacks import resolve
-from reprofs.trial import obstacle, render_job
+from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.trial.job import render_job
+from reprofs.trial.run import obstacle
 
 CATALOG = Catalog()
 TREE = {"files": 60, "directories": 9, "fan_out": 3, "size_median": 4055, "size_sigma": 1.45, "size_max": 65536}
@@ -53,7 +55,7 @@ def run(trial: dict, times: int) -> None:
     """Runs the cell `times` times in one lab and holds what came back against the contract."""
     descriptor = CATALOG.get("filesystem", trial["filesystem"])
     lab = labs.get_lab(trial["lab"]).open(guest=descriptor["guest"])
-    reason = obstacle(trial, CATALOG, lab)
+    reason = obstacle(resolve_cell(trial, CATALOG), lab)
     if "unavailable" in descriptor:
         assert reason == descriptor["unavailable"]
         return

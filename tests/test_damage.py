@@ -22,7 +22,9 @@ from reprofs.errors import UserError
 from reprofs.guest import image as guest
 from reprofs.labs import _guard as guard
 from reprofs.plan import make_plan, read_config, table
-from reprofs.trial import _devices, _tools, render_job
+from reprofs.trial.cell import resolve
+from reprofs.trial.job import render_job
+from reprofs.trial.run import tools
 
 TIMES = int(os.environ.get("REPROFS_DAMAGE", "1"))  # places for each damage
 FILES = {
@@ -171,8 +173,7 @@ def plan_and_render(name: str, catalog: Catalog, trials: int = 4) -> None:
     for trial in plan["trials"][:trials]:
         job, devices = render_job(trial, catalog)
         job.encode(), json.dumps(devices)
-        workload = workloads.resolve(trial["workload"], catalog)
-        _tools(catalog.get("filesystem", trial["filesystem"]), workload, _devices(trial, catalog)[3])
+        tools(resolve(trial, catalog))
 
 
 STUDY = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}

@@ -13,9 +13,9 @@ import make
 import pandas as pd
 import pytest
 from reprofs import dataset, sections
-from reprofs import record as seals
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.trial import record as seals
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import numpy
 import pandas as pd
 import pytest
-from reprofs import characterisation, disks, figures, narrative, trial
+from reprofs import characterisation, disks, figures, narrative
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.project import project_root
+from reprofs.trial import run
 from test_dataset import built
 
 MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]
@@ -325,7 +326,7 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
 def device_trial(name: str, path) -> dict:
     cell = {"lab": "exact", "filesystem": "raw", "variant": "default", "stack": "single", "profile": name}
     cell |= {"workload": "device", "scale": "smoke", "round": 1, "seed": 5, "order": 1}
-    record = trial.run_trial(cell, Catalog(), path)
+    record = run.run_trial(cell, Catalog(), path)
     assert record["status"] == "ok", record["reason"]
     return record["measurement"]
 

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from reprofs import cleanup, files, labs, progress, trial
+from reprofs import cleanup, files, labs
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
 from reprofs.labs import _conditions as conditions
+from reprofs.trial import progress, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
@@ -211,7 +212,7 @@ def quick(monkeypatch):
 
 def run_trial(tmp_path, **changes) -> dict:
     cell = {"stack": "single", "profile": "ram", "variant": "default", "workload": "metadata", "scale": "smoke"}
-    return trial.run_trial({**cell, "round": 1, "seed": 5, "order": None, **changes}, Catalog(), tmp_path / "r.json")
+    return run.run_trial({**cell, "round": 1, "seed": 5, "order": None, **changes}, Catalog(), tmp_path / "r.json")
 
 
 @needs_root

@@ -14,7 +14,9 @@ from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import job_line
 from reprofs.stacks import resolve
-from reprofs.trial import measurement, render_job, run_trial
+from reprofs.trial.job import render_job
+from reprofs.trial.record import measurement
+from reprofs.trial.run import run_trial
 from test_dataset import built
 
 CATALOG = Catalog()

@@ -7,7 +7,8 @@ import pytest
 from reprofs import workloads
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
-from reprofs.trial import render_job, run_trial
+from reprofs.trial.job import render_job
+from reprofs.trial.run import run_trial
 
 CATALOG = Catalog()
 # Those of the device itself need no file system: tests/test_disks.py.

@@ -8,7 +8,8 @@ from reprofs import files, labs
 from reprofs.catalog import Catalog
 from reprofs.guest import image as guest
 from reprofs.labs import exact
-from reprofs.trial import measurement, render_job
+from reprofs.trial.job import render_job
+from reprofs.trial.record import measurement
 
 CATALOG = Catalog()
 

@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from reprofs import labs, progress, workplace
+from reprofs import labs, workplace
 from reprofs.errors import UserError
+from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
 
@@ -169,9 +170,11 @@ def _guest(arguments) -> None:
 
 
 def _trial(arguments) -> None:
-    from reprofs import files, trial
+    from reprofs import files
     from reprofs.guest import image
-    from reprofs.plan import CELL
+    from reprofs.trial import run
+    from reprofs.trial.cell import resolve
+    from reprofs.trial.protocol import CELL
 
     if arguments.round < 1:
         raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
@@ -181,18 +184,19 @@ def _trial(arguments) -> None:
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    trial.check_cell(cell, catalog)  # a mistake is said before a guest is built
+    resolve(cell, catalog)  # a mistake is said before a guest is built
     if labs.get_lab(cell["lab"]).in_guest:
         image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     files.check_writable(arguments.output)
     started = time.monotonic()
-    record = trial.run_trial(cell, catalog, arguments.output, arguments.time_limit)
+    record = run.run_trial(cell, catalog, arguments.output, arguments.time_limit)
     print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
 
 
 def _retry(arguments) -> None:
-    from reprofs import plan, record
+    from reprofs import plan
     from reprofs.project import place
+    from reprofs.trial import record
 
     name = plan.study_of(arguments.study, _catalog(arguments))["name"]
     lines = record.set_aside(place(f"data/raw/{name}"))

@@ -25,15 +25,14 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from . import files, project, stats
-from . import record as seals
 from .errors import UserError
 from .importers import Malformed, fio
-from .record import LAYOUT, SET_ASIDE
+from .trial import record as seals
+from .trial.protocol import CELL, RECOVERY
+from .trial.record import LAYOUT, SET_ASIDE
 
 RECORD_SCHEMA = Path(__file__).parents[2] / "workflow/schemas/record.schema.yaml"
-RECOVERY = ": recovery"  # after the name of a phase: the mount after its power cut
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
-CELL = ["lab", "stack", "profile", "filesystem", "variant", "workload", "scale"]
 
 # Columns that every table begins with: which trial a row belongs to.
 _IDENTITY = """

@@ -9,10 +9,12 @@ import re
 import textwrap
 from dataclasses import dataclass, field
 
-from reprofs import labs, trial
+from reprofs import labs
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.stacks import resolve
+from reprofs.trial import cell as cells
+from reprofs.trial.run import obstacle
 
 WIDTH = 120
 COLUMN = 22
@@ -140,7 +142,6 @@ def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
     cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem["variants"])), "stack": stack}
     cell |= {"profile": lab.profile, "workload": workload, "scale": "smoke"}
     try:
-        trial.check_cell(cell, catalog)
-        return trial.obstacle(cell, catalog, opened)
+        return obstacle(cells.resolve(cell, catalog), opened)
     except UserError as error:
         return str(error)

@@ -15,11 +15,12 @@ from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.project import project_root
 from reprofs.stacks import resolve
-from reprofs.trial import PROTOCOL, check_cell, render_job
+from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.trial.job import render_job
+from reprofs.trial.protocol import CELL, PROTOCOL
 
 SCALES = ("smoke", "laptop", "paper")
 ID_MAX = 200  # a file's name has 255 bytes, and those of a trial have endings
-CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
 
 
 def trial_id(trial: dict) -> str:
@@ -149,7 +150,7 @@ def _cells(study: dict, catalog: Catalog) -> list[dict]:
             words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
             cell = dict(zip(CELL, words, strict=True))
             catalog.get("device", profile)
-            check_cell(cell, catalog)
+            resolve_cell(cell, catalog)
             cells[words] = cell
     return list(cells.values())
 

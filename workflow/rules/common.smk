@@ -4,10 +4,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from reprofs import cli, labs, progress, record, sources
+from reprofs import cli, labs, sources
 from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.plan import read_config, write_plan
+from reprofs.trial import progress, record
 
 try:
     SETTINGS = read_config(config)

@@ -1,0 +1,124 @@
+"""Everything of one trial, resolved once: its parts by name, held against each other, and its devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reprofs import workloads
+from reprofs.catalog import Catalog, unknown
+from reprofs.errors import UserError
+from reprofs.labs import Lab, get_lab
+from reprofs.stacks import Commands, Stack, commands
+from reprofs.stacks import resolve as resolve_stack
+from reprofs.trial.protocol import MOUNTPOINT
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The parts of a trial.
+
+    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them; scale: the
+    parameters of the workload's scale; disk_mib: size of each disk; paths: of the disks; commands: of the stack, None
+    when the file system needs no device or the lab makes none; filesystem_file, profile_file: as sentences begin.
+    """
+
+    names: dict
+    lab: type[Lab]
+    filesystem: dict
+    variant: dict
+    workload: dict
+    scale: dict
+    profile: dict
+    stack: Stack
+    disk_mib: int
+    paths: list[str]
+    commands: Commands | None
+    filesystem_file: str
+    profile_file: str
+
+
+def resolve(trial: dict, catalog: Catalog) -> Cell:
+    """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
+    filesystem = catalog.get("filesystem", trial["filesystem"])
+    workload = workloads.resolve(trial["workload"], catalog)
+    stack, lab = resolve_stack(trial["stack"], catalog), get_lab(trial["lab"])
+    profile = catalog.get("device", trial["profile"])
+    _check(trial, filesystem, workload, stack, lab, profile)
+    scale = workload["scales"][trial["scale"]]
+    paths, made = [], None
+    if filesystem["device"] and lab.provisions:
+        paths = [lab.device_path(i, profile) for i in range(stack.disks)]
+        made = commands(stack, paths, lab.disks_zeroed(profile), MOUNTPOINT)
+    return Cell(
+        names=trial,
+        lab=lab,
+        filesystem=filesystem,
+        variant=filesystem["variants"][trial["variant"]],
+        workload=workload,
+        scale=scale,
+        profile=profile,
+        stack=stack,
+        disk_mib=profile.get("size_mib") or stack.disk_mib(scale["device_mib"]),
+        paths=paths,
+        commands=made,
+        filesystem_file=catalog.file("filesystem", trial["filesystem"]),
+        profile_file=catalog.file("device", trial["profile"]),
+    )
+
+
+def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[Lab], profile: dict) -> None:
+    """Raises UserError when the parts of a cell exist but cannot be put together."""
+    name = f"file system {trial['filesystem']}"
+    if trial["variant"] not in filesystem["variants"]:
+        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
+    if trial["scale"] not in workload["scales"]:
+        raise unknown("scale", trial["scale"], workload["scales"])
+    workloads.check(trial["workload"], workload, trial["scale"])
+    if workload["clients"] > 1 and not lab.provisions:
+        raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
+    if workload["raw"] and not filesystem["raw"]:
+        raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
+    if filesystem["raw"] and not workload["raw"]:
+        raise UserError(f"{name} is none and keeps no files: choose a workload of the device itself, such as device.")
+    if stack.filesystem and stack.filesystem != trial["filesystem"]:
+        raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
+    if stack.state != "healthy" and not workload["populate"]:
+        raise UserError(
+            f"stack {stack.name} has a fault after the population, and workload {trial['workload']} has none: choose a "
+            "workload with the key populate, such as populated."
+        )
+    if trial["lab"] not in filesystem.get("labs", [trial["lab"]]):
+        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {trial['lab']}.")
+    if lab.provisions and "path" in filesystem:
+        raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
+    if not lab.provisions and "path" not in filesystem:
+        raise UserError(
+            f"the lab {trial['lab']} makes nothing: {name} needs a key path, as workflow/filesystems/here.yaml has."
+        )
+    if stack.name != "single" and not (lab.provisions and filesystem["device"]):
+        raise UserError(
+            f"{name} has no block devices in lab {trial['lab']}: its stack can only be single, not {stack.name}."
+        )
+    crash = next((phase["name"] for phase in workload["phases"] if "crash" in phase), None)
+    if crash:
+        what = f"workload {trial['workload']} cuts the power in phase {crash}"
+        _check_crash(what, trial, filesystem, stack, profile)
+
+
+def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, profile: dict) -> None:
+    """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
+    if trial["lab"] != "exact":
+        raise UserError(f"{what}, which only the lab exact can, not {trial['lab']}.")
+    if profile["backing"] != "model":
+        raise UserError(
+            f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "
+            "such as hdd-7200."
+        )
+    if not filesystem["device"]:
+        raise UserError(f"{what}, but file system {trial['filesystem']} has no device that could lose it.")
+    for layer in stack.layers:
+        if layer.descriptor["build"] and not layer.descriptor["assemble"]:
+            raise UserError(
+                f"{what}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
+                "back afterwards: choose another stack or add it."
+            )

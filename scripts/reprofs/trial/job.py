@@ -1,0 +1,332 @@
+"""From a cell to a job: the order of the steps of every trial."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from pathlib import Path
+
+from reprofs import labs, workloads
+from reprofs.catalog import Catalog
+from reprofs.errors import FileError, UserError
+from reprofs.stacks import argv, fill
+from reprofs.trial.cell import Cell, resolve
+from reprofs.trial.protocol import (
+    AGE_LIMIT_S,
+    BASE,
+    CHANGES,
+    MOUNTPOINT,
+    PARSED_BYTES,
+    RECOVERY,
+    RESYNC_LIMIT_S,
+    SETUP_LIMIT_S,
+    WORK,
+)
+
+Pairs = list[tuple[str, object]]  # of a step: a key may come more than once
+
+
+class Job:
+    """The text of a job: one step a line."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+
+    def step(self, verb: str, *pairs: tuple[str, object]) -> None:
+        """Appends `verb<TAB>key=value...`; a key may come more than once."""
+        self.lines.append(labs.job_line(verb, *pairs))
+
+    def command(self, stage: str, argv: list[str], *pairs: tuple[str, object]) -> None:
+        """Appends a command outside the measured phases."""
+        self.step("exec", ("stage", stage), ("limit_s", SETUP_LIMIT_S), *pairs, *(("arg", word) for word in argv))
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
+    """The job of a trial (text for the engine), and the block devices it asks for (as for measurement.devices).
+
+    Raises UserError for an unknown name, a bad descriptor, or parts that cannot be put together.
+    """
+    cell = resolve(trial, catalog)
+    return render(cell), devices(cell)
+
+
+def render(cell: Cell) -> str:
+    """The job of a cell. Raises UserError for a command that cannot be made of its parts."""
+    return _Writer(cell).write()
+
+
+def devices(cell: Cell) -> list[dict]:
+    """The block devices of a trial, as they stand in its record."""
+    behaviour = {key: cell.profile[key] for key in ("completion_ns", "bandwidth_mb_s")}
+    if cell.profile["backing"] == "model":
+        behaviour = {"model": cell.profile["disk"]["kind"]}
+    return [{"name": Path(path).name, "size_bytes": cell.disk_mib << 20, **behaviour} for path in cell.paths]
+
+
+class _Writer:
+    """Writes the job of one cell."""
+
+    def __init__(self, cell: Cell):
+        self.cell, self.job = cell, Job()
+        self.stack = cell.commands
+        self.seed = cell.names["seed"]
+        self.clients, self.runs = cell.workload["clients"], cell.workload["runs"]
+        self.several: Pairs = [("clients", self.clients)] if self.clients > 1 else []
+        self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
+        self.supply: Pairs = [("power", f"/sys/block/{Path(path).name}/supply") for path in cell.paths]
+        self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
+
+    def write(self) -> str:
+        """The text of the job."""
+        self.devices()
+        self.make()
+        self.mount()
+        self.readback(self.stack.readback if self.stack else [])
+        self.inspect()
+        self.prepare()
+        self.fault()
+        for run in range(1, self.runs + 1):
+            for phase in self.cell.workload["phases"]:
+                self.phase(phase, run)
+        self.finish()
+        self.teardown()
+        return self.job.text()
+
+    @functools.cached_property
+    def values(self) -> dict[str, str]:
+        """What the placeholders in the commands of a file system stand for."""
+        own = {
+            "mountpoint": MOUNTPOINT,
+            "base": BASE,
+            "make": self.cell.variant["make"],
+            "mount": self.cell.variant["mount"],
+            "layout": self.stack.layout if self.stack else "",
+        }
+        if not self.stack:
+            return own
+        return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
+
+    @functools.cached_property
+    def syncs(self) -> Pairs:
+        """The file systems that are synced at the end of every phase."""
+        where = f"{self.cell.filesystem_file}: sync"
+        return [("sync", p) for p in (MOUNTPOINT, *(fill(s, self.values, where) for s in self.cell.filesystem["sync"]))]
+
+    @functools.cached_property
+    def recovery(self) -> list[list[str]]:
+        """What mounts the file system after a power cut, with what it wants to be done before."""
+        return [*self.lines("recover"), *self.lines("mount")]
+
+    def lines(self, key: str) -> list[list[str]]:
+        """The commands of a key of the file system."""
+        where = f"{self.cell.filesystem_file}: {key}"
+        return [argv(line, self.values, where) for line in self.cell.filesystem[key]]
+
+    def commands(self, stage: str, commands: list[list[str]]) -> None:
+        """Commands outside the measured phases, one after the other."""
+        for words in commands:
+            self.job.command(stage, words)
+
+    def devices(self) -> None:
+        """The clock, the disks, and the stack on them."""
+        if self.cell.lab.seeds:
+            self.job.step("seed", ("value", self.seed))
+        self.job.step("clock")
+        if self.stack:
+            try:
+                self.job.lines += self.cell.lab.device_steps(
+                    self.cell.profile, self.cell.stack.disks, self.cell.disk_mib
+                )
+            except UserError as error:  # figures that no disk has together
+                raise FileError(f"{self.cell.profile_file}: {error}") from None
+            self.commands("module", [["modprobe", module] for module in self.stack.modules])
+            self.commands("stack", self.stack.build)
+            for path in self.stack.resync:
+                self.job.step("await", ("path", path), ("limit_s", RESYNC_LIMIT_S))
+        self.job.step("devices", *(("path", path) for path in self.cell.paths))
+
+    def make(self) -> None:
+        """The file system is made."""
+        module = self.cell.filesystem.get("module")
+        self.commands("module", [["modprobe", module]] if module else [])
+        for directory in ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ():
+            self.job.step("mkdir", ("path", directory))
+        self.commands("make", self.lines("make"))
+
+    def mount(self) -> None:
+        """Mounted, and what is mounted is what was asked for."""
+        self.commands("mount", self.lines("mount"))
+        self.mounted()
+
+    def mounted(self) -> None:
+        """What is mounted is what was asked for."""
+        variant = self.cell.variant
+        kind = variant.get("type", self.cell.filesystem.get("type"))
+        options: Pairs = [("type", kind)] if kind else []
+        options += [] if self.cell.lab.provisions else [("within", 1)]
+        self.job.step("mounted", ("path", MOUNTPOINT), *options, *(("expect", option) for option in variant["expect"]))
+
+    def unmount(self) -> None:
+        """Unmounted."""
+        self.commands("unmount", self.lines("unmount"))
+
+    def cold(self) -> None:
+        """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
+        if not self.cell.lab.provisions:
+            self.job.step("evict", ("root", WORK))
+            return
+        if self.cell.filesystem["device"]:
+            self.unmount()
+        self.job.step("drop")
+        self.commands("cold", self.stack.cold if self.stack else [])
+        if self.cell.filesystem["device"]:
+            self.mount()
+
+    def readback(self, checks: list) -> None:
+        """The stack says of itself what it was asked to be."""
+        for words, expected in checks:
+            self.job.command("readback", words, *(("match", expression) for expression in expected))
+
+    def verify(self, name: str, folder: str) -> None:
+        """What was written must come back from the device."""
+        self.cold()
+        self.job.step("verify", ("name", name), ("root", f"{WORK}/{folder}"))
+
+    def inspect(self) -> None:
+        """What the file system's tools say of it, its folders, and the tree that the engine will make."""
+        cell = self.cell
+        self.commands("inspect", self.lines("inspect"))
+        for folder in dict.fromkeys([WORK, *self.folders]):
+            self.job.step("mkdir", ("path", folder))
+        tree = {key: cell.scale[key] for key in workloads.TREE if key in cell.scale}
+        if len(tree) == len(workloads.TREE):
+            self.job.step("tree", ("root", f"{WORK}/tree"), ("seed", self.seed), *self.several, *tree.items())
+        crashes = any("crash" in phase for phase in cell.workload["phases"])
+        tools = cell.workload["tools"] + [words[0] for words in self.recovery if crashes]
+        for tool in dict.fromkeys(tools) if cell.lab.provisions else []:
+            self.job.step("pin", ("tool", tool))
+        self.job.step("settle")
+
+    def prepare(self) -> None:
+        """What is there before the measured phases: ageing, and the population, which comes back from the device."""
+        workload = self.cell.workload
+        if workload["fill"]:
+            content = workloads.needs(self.cell.names["workload"], workload, self.cell.names["scale"])
+            words = ["engine", "age", "--fill", str(workload["fill"]), "--churn", "1", "--seed", str(self.seed)]
+            words += ["--reserve", str(content), "."]
+            self.unmeasured("age", self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT), clients=[])
+        for entry in workload["populate"]:
+            if isinstance(entry, str):
+                self.unmeasured(entry, [("operation", entry), ("order", "tree")], self.several)
+            else:
+                words = self.words(entry["run"], 1)
+                self.unmeasured(entry["name"], self.execute(words, 1, entry.get("limit_s", 3600)), self.several)
+        self.tree_there = "create" in workload["populate"]
+        if self.tree_there:
+            self.verify("populate: tree", "tree")
+
+    def unmeasured(self, name: str, what: Pairs, clients: Pairs) -> None:
+        """A phase that enters no statistic."""
+        self.job.step("phase", ("name", name), ("cache", "warm"), *self.syncs, ("unmeasured", 1), *clients, *what)
+
+    def fault(self) -> None:
+        """The fault of a stack that has one."""
+        if not (self.stack and self.stack.fault):
+            return
+        self.commands("fault", self.stack.fault)
+        if self.stack.rebuild:
+            self.job.step("watch", ("path", self.stack.rebuild))
+        self.readback(self.stack.faulted)
+
+    def phase(self, phase: dict, run: int) -> None:
+        """One measured phase, what follows a power cut in it, and the proof that its content came back."""
+        operation, crash = phase.get("operation"), phase.get("crash")
+        if phase["cache"] == "cold":
+            self.cold()
+        pairs: Pairs = [("name", phase["name"]), ("cache", phase["cache"]), *self.syncs, *self.several]
+        pairs += self.supply if crash is not None else []
+        pairs += [("cut_ms", crash["after_ms"])] if crash else []
+        pairs += self.numbered(run)
+        if "run" in phase:
+            pairs += [("tail", PARSED_BYTES)] if "parse" in phase else []
+            items = 1 if phase["items"] == "one" else self.cell.scale[phase["items"]]
+            pairs += self.execute(self.words(phase["run"], run), items, phase["limit_s"])
+        else:
+            pairs += [("operation", operation), ("order", phase["order"])]
+        self.job.step("phase", *pairs)
+        copy = "tree" if operation in ("create", "rename") else phase.get("copies_to")
+        if crash is not None:
+            self.recover(phase["name"], run)
+            if operation in CHANGES:
+                self.job.step("verify", ("name", phase["name"]), ("root", f"{WORK}/tree"), ("count", 1))
+            elif self.tree_there:
+                self.verify(f"{phase['name']}: tree", "tree")
+        elif copy:
+            self.verify(f"{phase['name']}: {copy}", copy)
+        if operation in CHANGES:
+            self.tree_there = crash is None and operation != "remove"
+        if "check" in phase:
+            self.check(phase, run)
+
+    def recover(self, name: str, run: int) -> None:
+        """After a power cut: what was not on the media is gone; the file system is mounted again, which is timed."""
+        self.unmount()
+        self.commands("stop", self.stack.stop)
+        self.job.step("restore", *self.supply)
+        self.commands("assemble", self.stack.assemble)
+        self.job.step("drop")
+        steps = self.recovery
+        words = steps[0] if len(steps) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, steps))]
+        pairs: Pairs = [("name", name + RECOVERY), ("cache", "cold"), *self.syncs, *self.numbered(run)]
+        self.job.step("phase", *pairs, *self.execute(words, 1, SETUP_LIMIT_S, "/"))
+        self.mounted()
+        self.readback(self.stack.readback)
+
+    def check(self, phase: dict, run: int) -> None:
+        """The workload's own comparison of what a phase has written, with cold caches, for each client."""
+        self.cold()
+        for number, folder in enumerate(self.folders):
+            words = [word.replace("{client}", f"{number:03}") for word in self.words(phase["check"], run)]
+            self.job.command(f"check {phase['name']}", words, ("cwd", folder), *self.environment())
+
+    def numbered(self, run: int) -> Pairs:
+        """The number of the run, where there are several in one file system."""
+        return [("run", run)] if self.runs > 1 else []
+
+    def words(self, text: str, run: int) -> list[str]:
+        """A command of the workload."""
+        # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
+        seed = f"{self.seed}{{client}}" if self.clients > 1 else self.seed
+        where = f"{self.cell.workload['file']}: workload {self.cell.names['workload']}"
+        return workloads.words(text, self.cell.workload, self.cell.names["scale"], seed, where, run)
+
+    def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> Pairs:
+        """The part of a phase that executes a command."""
+        pairs: Pairs = [("operation", "exec"), ("items", items), ("cwd", folder), ("limit_s", limit_s)]
+        return [*pairs, *self.environment(), *(("arg", word) for word in words)]
+
+    def environment(self) -> Pairs:
+        """Environment variables of the workload's commands."""
+        return [("env", f"{key}={value}") for key, value in self.cell.workload["environment"].items()]
+
+    def finish(self) -> None:
+        """The end of a rebuild; what the phases ran on is still what was asked for; the file system is sound."""
+        stack = self.stack
+        if stack and stack.rebuild:
+            pairs: Pairs = [("name", "rebuild"), ("cache", "warm"), *self.syncs, ("operation", "rebuild")]
+            self.job.step("phase", *pairs, ("limit_s", RESYNC_LIMIT_S))
+        if stack:  # a rebuilt array is whole again
+            self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
+        self.unmount()
+        self.commands("check", self.lines("check"))
+
+    def teardown(self) -> None:
+        """What is done also after a failure: nothing stays mounted, no device in use."""
+        self.job.step("teardown")
+        for words in self.lines("unmount"):
+            mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
+            self.job.command("teardown", words, ("if_mounted", mounted))
+        self.commands("teardown", self.stack.teardown if self.stack else [])

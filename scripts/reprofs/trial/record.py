@@ -1,0 +1,146 @@
+"""The raw record: from the engine's events to a measurement, and the digests that seal it.
+
+By the digests the stages after the trial see whether a record still is what the trial wrote. They protect against
+accidents: an edit, a cut file, a flipped bit, a file in the place of another. Against intent there is only one proof,
+which is to run the trial again: in the exact lab the digest of the measurement must be the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from reprofs.errors import UserError
+from reprofs.trial.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
+
+LAYOUT = 2  # of the raw record, its key `schema`; raise when a reader must know
+SET_ASIDE = "set-aside"  # folder beside the records of a study: those of trials that are to run again
+
+
+def digest(value: object) -> str:
+    """SHA-256, in hex, of a JSON value: keys sorted, no spaces, ASCII. Independent of how a file is laid out."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def seal(record: dict) -> dict:
+    """The record with its key `digests`: of the measurement, and of the whole record without this key."""
+    content = {key: value for key, value in record.items() if key != "digests"}
+    return content | {"digests": {"measurement": digest(content["measurement"]), "record": digest(content)}}
+
+
+def broken(record: dict) -> str:
+    """What does not fit its digest: "measurement", "record" (anything else in it), or nothing."""
+    right = seal(record)["digests"]
+    return next((part for part in ("measurement", "record") if record["digests"][part] != right[part]), "")
+
+
+def set_aside(raw: Path) -> list[str]:
+    """Moves the records that are not ok, or no longer what their trial wrote, into a folder beside them.
+
+    The next run of the study then makes them again. Nothing is lost: the report says how many were set aside, and the
+    files keep their names and the second at which their trial started. Returns a line for each. Raises UserError when
+    there are no records or they cannot be moved.
+    """
+    paths = sorted(raw.glob("*.json"))
+    if not paths:
+        raise UserError(f"{raw} has no records: run the study first.")
+    said = []
+    for path in paths:
+        why, started = _not_ok(path)
+        if not why:
+            continue
+        try:
+            (raw / SET_ASIDE).mkdir(exist_ok=True)
+            for file in (path.with_suffix(".console.log"), path):  # the record last: it is what a run looks for
+                if file.exists():
+                    file.rename(raw / SET_ASIDE / file.name.replace(path.stem, f"{path.stem}.{started}", 1))
+        except OSError as error:
+            raise UserError(f"{path} cannot be set aside: {error.strerror}; free space or change its rights.") from None
+        said.append(f"{path.stem}: {why}")
+    return said
+
+
+def _not_ok(path: Path) -> tuple[str, str]:
+    """Why a record should be made again (empty: it should not), and when its trial started, for a file's name."""
+    try:
+        record = json.loads(path.read_text())
+        started = "".join(filter(str.isalnum, record["environment"]["started"]))
+        if broken(record):
+            return "changed after its trial", started
+        return ("" if record["status"] == "ok" else f"{record['status']}: {record['reason']}"), started
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return "not a whole record of this version", f"{path.stat().st_mtime:.0f}"
+
+
+def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool = True) -> dict:
+    """The events of the engine as the `measurement` of a record (see workflow/schemas/record.schema.yaml).
+
+    clean: whether a cold phase began without anything of the file system in memory, as far as the lab can do that.
+    """
+    result: dict = {"devices": devices, "commands": [], "phases": [], "verification": []}
+    lists = {"command": "commands", "phase": "phases", "verification": "verification"}
+    lists |= {"preparation": "preparation", "awaited": "awaited"}
+    for event in events:
+        kind = event.pop("event")
+        if kind == "clock":
+            result["clock"] = {"name": clock, **event}
+        elif kind == "settle":
+            result["settle_ns"] = event["settle_ns"]
+        elif kind == "mounted" and "mounted" not in result:
+            options = [o for key in ("mount_options", "super_options") for o in event.pop(key).split(",")]
+            result["mounted"] = {**event, "options": list(dict.fromkeys(options))}
+        elif kind in ("restored", "survivors"):
+            crash = next(phase["crash"] for phase in reversed(result["phases"]) if "crash" in phase)
+            crash |= event if kind == "restored" else {"survivors": event}
+        elif kind in lists:
+            result.setdefault(lists[kind], []).append(event)
+    for phase in (*result["phases"], *result.get("preparation", [])):
+        phase["cold"] = _cold(phase, clean) if phase["cache"] == "cold" else None
+    return result
+
+
+def _cold(phase: dict, clean: bool) -> dict:
+    if not clean:
+        why = "without root only the pages of the files leave memory, names and inodes may stay"
+        return {"method": "pages of the files dropped (posix_fadvise)", "read_bytes": 0, "proved": None, "why": why}
+    if phase["device"] is None:
+        return {"method": "caches dropped", "read_bytes": 0, "proved": None, "why": "no device: nothing can be cold"}
+    method = RECOVERY_METHOD if phase["name"].endswith(RECOVERY) else COLD_METHOD
+    if "rebuilding" in phase:
+        why = "the reads of the rebuild cannot be told from those of the phase"
+        return {"method": method, "read_bytes": phase["device"]["read_bytes"], "proved": None, "why": why}
+    read, content = phase["device"]["read_bytes"], phase["bytes"] if phase["operation"] == "read" else 0
+    share = f"{read} bytes came from the device" + (f" for {content} bytes of content" if content else "")
+    return {"method": method, "read_bytes": read, "proved": read > PROVED_SHARE * content, "why": share}
+
+
+def parse_events(output: bytes) -> list[dict]:
+    """The complete lines of the engine's output; a line cut short by the end of the guest is left out."""
+    events = []
+    for line in output.decode("utf-8", "replace").splitlines():
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return events
+
+
+def status(ending: str, events: list[dict], console: str, limit_s: float) -> tuple[str, str]:
+    """(status, reason) of a trial that ran, from how the lab ended and what the engine said."""
+    failure = next((event for event in events if event["event"] == "failed"), None)
+    last = next((f"{e['event']} {e.get('name', e.get('stage', ''))}" for e in reversed(events)), "nothing")
+    if failure:
+        return ("timeout" if failure["timeout"] else "failed"), failure["reason"]
+    if ending == "timeout":
+        return "timeout", f"The host's time limit of {limit_s:g} s passed; the last thing heard was: {last}."
+    if ending == "panic":
+        lines = [line for line in console.splitlines() if "Kernel panic" in line or "Out of memory" in line]
+        return (
+            "failed",
+            f"The guest's kernel panicked after {last}: {lines[-1].strip() if lines else 'see the console log'}",
+        )
+    if ending != "finished" or not any(event["event"] == "end" for event in events):
+        return "failed", f"The lab ended before the job did; the last thing heard was: {last}."
+    return "ok", ""

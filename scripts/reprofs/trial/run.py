@@ -1,0 +1,174 @@
+"""Running one trial: what is in its way, the lab, the record and where it came from."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from reprofs import labs, workloads
+from reprofs.catalog import Catalog
+from reprofs.errors import UserError
+from reprofs.files import write_text
+from reprofs.labs import _conditions as conditions
+from reprofs.project import project_root
+from reprofs.trial import record as records
+from reprofs.trial.cell import Cell, resolve
+from reprofs.trial.job import devices, render
+from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.record import measurement, parse_events, status
+
+
+def obstacle(cell: Cell, lab: labs.Lab) -> str:
+    """Why the lab cannot run this trial at all (a sentence for the reader), or nothing."""
+    filesystem, workload, stack = cell.filesystem, cell.workload, cell.commands
+    if "unavailable" in filesystem:
+        return filesystem["unavailable"]
+    needs = filesystem["packages"] + workload["packages"] + (stack.packages if stack else [])
+    modules = ([filesystem["module"]] if "module" in filesystem else []) + (stack.modules if stack else [])
+    reason = lab.obstacle(list(dict.fromkeys(needs)), tools(cell), modules, cell.profile)
+    if reason or lab.data_bytes is None:
+        return reason
+    content = workloads.needs(cell.names["workload"], workload, cell.names["scale"])
+    content += cell.scale["device_mib"] * 2**20 * workload["fill"] // 100
+    if content > lab.data_bytes:
+        return (
+            f"The content is about {content / 2**20:,.0f} MiB, but the {lab.name} lab keeps its devices in memory "
+            f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a "
+            "smaller scale."
+        )
+    return ""
+
+
+def tools(cell: Cell) -> list[str]:
+    """The programs a trial runs: the first word of each of its commands."""
+    keys = ("make", "mount", "inspect", "unmount", "recover", "check")
+    templates = [line for key in keys for line in cell.filesystem[key]]
+    templates += [text for _, text in workloads.commands(cell.workload)]
+    found = [template.split()[0] for template in templates] + cell.workload["tools"]
+    if stack := cell.commands:
+        found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
+        found += [words[0] for words, _ in (*stack.readback, *stack.faulted)]
+    return sorted(set(found) - {"engine"})
+
+
+def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float = 1800.0) -> dict:
+    """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
+
+    trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
+    Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
+    before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
+    lab's process was ended from outside: that says nothing of the file system, so no record is written.
+    """
+    cell = resolve(trial, catalog)
+    job = render(cell)
+    filesystem, stack = cell.filesystem, cell.stack
+    lab = cell.lab.open(guest=filesystem["guest"], path=filesystem.get("path", ""))
+    started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    environment = {
+        "reprofs": importlib.metadata.version("reprofs"),
+        "commit": commit(),
+        "protocol": PROTOCOL,
+        "started": started,
+        "job_sha256": hashlib.sha256(job.encode()).hexdigest(),
+        "job": job,
+        "host": host(),
+    }
+    state, measured, console = "skipped", {}, ""
+    environment.update(host_seconds=0.0, lab=lab.environment("not started"))
+    reason = obstacle(cell, lab)
+    if not reason:
+        try:
+            with conditions.watched(lab) as noted:
+                disks = labs.Disks(cell.profile, len(cell.paths), cell.disk_mib)
+                outcome, attempts = _run(lab, job, time_limit_s, disks)
+        except labs.Obstacle as found:
+            reason = str(found)
+    if not reason:
+        environment["attempts"] = attempts
+        events, console = parse_events(outcome.output), outcome.console
+        state, reason = status(outcome.ending, events, console, time_limit_s)
+        measured = measurement(events, devices(cell), lab.clock, lab.provisions)
+        if cell.paths:
+            measured["stack"] = {
+                "name": stack.name,
+                "disks": stack.disks,
+                "initial_sync": stack.initial_sync(lab.disks_zeroed(cell.profile)),
+                "state": stack.state,
+            }
+        environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
+    record = {
+        "schema": records.LAYOUT,
+        "status": state,
+        "reason": reason,
+        "trial": trial,
+        "measurement": measured,
+        "environment": environment,
+    }
+    record = records.seal(record)
+    log = output.with_suffix(".console.log")
+    try:
+        write_text(log, console)
+        write_text(output, json.dumps(record, ensure_ascii=False) + "\n")
+    except UserError:
+        with contextlib.suppress(OSError):  # a log without its record would be half a result
+            log.unlink()
+        raise
+    return record
+
+
+def _run(lab: labs.Lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
+    """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
+
+    Where the clock counts instructions a second attempt gives the same numbers, so it is made once. On a real clock
+    the host is not quiet while somebody kills processes on it.
+    """
+    last = 2 if lab.clock == "instructions" else 1
+    for attempt in range(1, last + 1):
+        outcome = lab.run(job, time_limit_s, disks)
+        if outcome.ending != "killed":
+            return outcome, attempt
+    raise UserError(
+        f"the process of the lab {lab.name} was killed{', twice' if last > 1 else ''}, and nothing is recorded: "
+        "see whether the host ran out of memory (journalctl -k, dmesg), then run this again."
+    )
+
+
+def commit() -> str:
+    """The commit of the checkout, with + when files differ from it; empty outside git."""
+    git = ["git", "-C", str(project_root())]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head + ("+" if changed.strip() else "")
+
+
+def host() -> dict:
+    """What is known of the machine the lab runs on. In the exact lab it has no influence on the numbers."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "",
+    )
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", ""),
+        "python": platform.python_version(),
+        "load_1min": round(os.getloadavg()[0], 2),
+    }
