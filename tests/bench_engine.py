@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from reprofs import files, scan
+from reprofs import files
 from reprofs.guest import engine
 from reprofs.labs import job_line
+from reprofs.plan import trees
 
 FILES, DIRECTORIES, REPEATS = 20_000, 1_200, 7
 TREE = {
@@ -125,7 +126,7 @@ def open_barrier(binary: Path, folder: Path) -> None:
 def use_memory(binary: Path) -> None:
     """Memory of the engine for a tree of ten million names, listed and as an archive."""
     print()
-    listed = ["look-alike", "--list", "--files", "10000000", *shlex.split(scan.arguments("linux"))]
+    listed = ["look-alike", "--list", "--files", "10000000", *shlex.split(trees.arguments("linux"))]
     for words in (listed, ["archive", "--names", "10000000", "--size-median", "1"]):
         child = subprocess.Popen([binary, *words, "--seed", "7"], stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)

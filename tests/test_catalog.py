@@ -9,12 +9,12 @@ import subprocess
 import pytest
 import yaml
 from conftest import BIN
-from reprofs import catalog as catalogs
-from reprofs import scan
-from reprofs.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.errors import UserError
-from reprofs.plan import make_plan
-from reprofs.stacks import commands, expand, resolve
+from reprofs.plan import catalog as catalogs
+from reprofs.plan import trees
+from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
+from reprofs.plan.stacks import commands, expand, resolve
+from reprofs.plan.study import make_plan
 from reprofs.trial.job import render_job
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
@@ -276,14 +276,14 @@ def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
 
 @pytest.mark.parametrize("kind", [*FOLDERS, "tree", "extra"])
 def test_every_folder_of_descriptors_is_asked_for_its_names(kind, tmp_path, monkeypatch):
-    folder = tmp_path / {**FOLDERS, "tree": scan.FOLDER, "extra": "more"}[kind]
+    folder = tmp_path / {**FOLDERS, "tree": trees.FOLDER, "extra": "more"}[kind]
     folder.mkdir(parents=True)
     (folder / "y$(touch PWNED).yaml").touch()
-    for module in (catalogs, scan):
+    for module in (catalogs, trees):
         monkeypatch.setattr(module, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"y\$\(touch PWNED\)\.yaml' .*: rename it"):
         if kind == "tree":
-            scan.profiles()
+            trees.profiles()
         else:
             Catalog(["more"] if kind == "extra" else []).paths("filesystem" if kind == "extra" else kind)
 

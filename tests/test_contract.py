@@ -9,8 +9,8 @@ import os
 import pytest
 from conftest import events
 from reprofs import labs
-from reprofs.catalog import Catalog
-from reprofs.stacks import resolve
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.stacks import resolve
 from reprofs.trial.cell import resolve as resolve_cell
 from reprofs.trial.job import render_job
 from reprofs.trial.run import obstacle

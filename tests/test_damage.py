@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from reprofs import catalog as catalogs
-from reprofs import scan, workloads
-from reprofs.catalog import FOLDERS, Catalog
 from reprofs.errors import UserError
 from reprofs.guest import image as guest
 from reprofs.labs import _guard as guard
-from reprofs.plan import make_plan, read_config, table
+from reprofs.plan import catalog as catalogs
+from reprofs.plan import trees, workloads
+from reprofs.plan.catalog import FOLDERS, Catalog
+from reprofs.plan.study import make_plan, read_config, table
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render_job
 from reprofs.trial.run import tools
@@ -29,7 +29,7 @@ from reprofs.trial.run import tools
 TIMES = int(os.environ.get("REPROFS_DAMAGE", "1"))  # places for each damage
 FILES = {
     **FOLDERS,
-    "tree": scan.FOLDER,
+    "tree": trees.FOLDER,
     "guest": "envs/guest.yaml",
     "config": "config/config.yaml",
     "devices": "config/devices.yaml",
@@ -199,7 +199,7 @@ def use(kind: str, name: str, known: dict) -> None:
     catalog = Catalog()
     catalog._known.update(known)
     if kind == "tree":
-        scan.arguments(name)
+        trees.arguments(name)
         workload = next(w for w in WITH_TREES if f"{{tree:{name}}}" in str(known["workload", w]))
         catalog.add("study", "own", {**STUDY, "workloads": [workload]})
         plan_and_render("own", catalog)

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy
 import pandas as pd
 import pytest
-from reprofs import characterisation, disks, figures, narrative
-from reprofs.catalog import Catalog
+from reprofs import characterisation, figures, narrative
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.plan import disks
+from reprofs.plan.catalog import Catalog
 from reprofs.project import project_root
 from reprofs.trial import run
 from test_dataset import built

@@ -4,8 +4,8 @@ import re
 
 import pytest
 from reprofs import doctor, labs
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog
 
 BASE = {
     "raw": False,

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from conftest import BIN, ROOT
 from reprofs import cleanup, files, labs
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
 from reprofs.labs import _conditions as conditions
+from reprofs.plan.catalog import Catalog
 from reprofs.trial import progress, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from reprofs import scan, workloads
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
+from reprofs.plan import trees, workloads
+from reprofs.plan.catalog import Catalog
 from scipy import stats
 
 SMALL = "--sizes 0:1,99:0,100:9 --level 1/2/0/0// --level 3/8/1/1//"
@@ -89,27 +89,27 @@ def distance(first: Counter, second: Counter) -> float:
     return stats.ks_2samp(list(first.elements()), list(second.elements())).statistic
 
 
-def mean_depth(found: scan.Scan) -> float:
+def mean_depth(found: trees.Scan) -> float:
     counts = [level.files + level.symbolic + level.hard for level in found.levels]
     return sum(depth * n for depth, n in enumerate(counts)) / sum(counts)
 
 
-def sums(found: scan.Scan, key: str) -> int:
+def sums(found: trees.Scan, key: str) -> int:
     return sum(getattr(level, key) for level in found.levels)
 
 
-def spread(found: scan.Scan, key: str) -> Counter:
+def spread(found: trees.Scan, key: str) -> Counter:
     return sum((getattr(level, key) for level in found.levels), Counter())
 
 
 @pytest.mark.parametrize("scale", [1, 3])
 def test_a_look_alike_has_the_distributions_of_the_original(real_tree, generate, tmp_path, scale):
-    original = scan.scan(real_tree)
+    original = trees.scan(real_tree)
     assert sums(original, "files") == 1500 and sums(original, "hard") == 150 and sums(original, "symbolic") == 302
-    scan.write(real_tree, tmp_path / "p.yaml")
-    arguments = scan.arguments(str(tmp_path / "p.yaml"))
+    trees.write(real_tree, tmp_path / "p.yaml")
+    arguments = trees.arguments(str(tmp_path / "p.yaml"))
     assert len(arguments) < 4096
-    copy = scan.scan(generate(tmp_path / "made", f"--files {1500 * scale} --seed 9", arguments))
+    copy = trees.scan(generate(tmp_path / "made", f"--files {1500 * scale} --seed 9", arguments))
     assert sums(copy, "files") == 1500 * scale
     for key in ("folders", "hard", "symbolic"):
         assert sums(copy, key) == pytest.approx(sums(original, key) * scale, rel=0.03)
@@ -143,8 +143,8 @@ def test_no_name_is_in_a_profile_unless_asked(real_tree, reprofs, tmp_path):
 
 
 def test_names_of_a_profile_give_names_of_the_same_lengths(real_tree, generate, tmp_path):
-    scan.write(real_tree, tmp_path / "p.yaml", names=True)
-    top = generate(tmp_path / "made", "--files 1500 --seed 9", scan.arguments(str(tmp_path / "p.yaml")))
+    trees.write(real_tree, tmp_path / "p.yaml", names=True)
+    top = generate(tmp_path / "made", "--files 1500 --seed 9", trees.arguments(str(tmp_path / "p.yaml")))
     lengths = [Counter(len(path.name) for path in tree.rglob("*")) for tree in (top, real_tree)]
     assert distance(*lengths) < 0.1
     assert max(lengths[0]) <= max(lengths[1])
@@ -155,9 +155,9 @@ def test_odd_names_are_scanned(tmp_path, engine):
     (tmp_path / "t").mkdir()
     for name in (b"\xff\xfe", b"a\nb", b"true", b"12", "é".encode()):
         Path(os.fsdecode(bytes(tmp_path / "t") + b"/" + name)).write_text("x")
-    scan.write(tmp_path / "t", tmp_path / "p.yaml", names=True)
-    assert set(scan.read(str(tmp_path / "p.yaml"))["names"]) == {"\\xff\\xfe", "a\nb", "true", "12", "é"}
-    scan.arguments(str(tmp_path / "p.yaml"))
+    trees.write(tmp_path / "t", tmp_path / "p.yaml", names=True)
+    assert set(trees.read(str(tmp_path / "p.yaml"))["names"]) == {"\\xff\\xfe", "a\nb", "true", "12", "é"}
+    trees.arguments(str(tmp_path / "p.yaml"))
 
 
 def test_links_are_not_followed_and_special_files_left_out(tmp_path):
@@ -170,7 +170,7 @@ def test_links_are_not_followed_and_special_files_left_out(tmp_path):
     (top / "prefix").symlink_to(tmp_path / "tt")
     (tmp_path / "tt").mkdir()
     os.mkfifo(top / "pipe")
-    found = scan.scan(top)
+    found = trees.scan(top)
     assert [level.folders for level in found.levels] == [1, 1]
     assert [level.symbolic for level in found.levels] == [3, 1]
     assert (found.links_to_folders, found.links_to_nothing, found.left_out) == (1, 3, 1)
@@ -187,14 +187,14 @@ def test_a_folder_that_cannot_be_read_is_counted():
         (top / "closed").chmod(0)
         os.seteuid(65534)
         try:
-            found = scan.scan(top)
+            found = trees.scan(top)
         finally:
             os.seteuid(0)
     finally:
         shutil.rmtree(top)
     assert found.unreadable == 1 and found.sizes == {3: 1}
     assert [level.folders for level in found.levels] == [1, 1]
-    assert scan.profile(found)["unreadable"] == 1
+    assert trees.profile(found)["unreadable"] == 1
 
 
 def test_what_was_not_seen_is_said(tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ def test_what_was_not_seen_is_said(tmp_path, monkeypatch):
         return read(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    assert "1 folders could not be read" in scan.write(tmp_path / "t", tmp_path / "p.yaml")
+    assert "1 folders could not be read" in trees.write(tmp_path / "t", tmp_path / "p.yaml")
 
 
 def test_what_cannot_be_scanned_is_one_sentence(reprofs, says, tmp_path):
@@ -241,11 +241,11 @@ def test_a_bad_profile_is_one_sentence(change, words, tmp_path):
         "levels": [{"folders": 1}, {"folders": 2, "files": 4}],
     }
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(data))
-    scan.arguments(str(tmp_path / "p.yaml"))
+    trees.arguments(str(tmp_path / "p.yaml"))
     change(data)
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(data))
     with pytest.raises(UserError) as error:
-        scan.arguments(str(tmp_path / "p.yaml"))
+        trees.arguments(str(tmp_path / "p.yaml"))
     assert "\n" not in str(error.value) and "p.yaml" in str(error.value)
     for word in words:
         assert word in str(error.value)
@@ -253,18 +253,18 @@ def test_a_bad_profile_is_one_sentence(change, words, tmp_path):
 
 def test_an_unknown_profile_proposes_the_nearest():
     with pytest.raises(UserError, match="did you mean linux"):
-        scan.arguments("linus")
+        trees.arguments("linus")
 
 
 def test_the_seed_decides(generate, tmp_path):
-    arguments = scan.arguments("linux")
-    trees = [
+    arguments = trees.arguments("linux")
+    made = [
         contents(generate(tmp_path / f, f"--files 200 --seed {s}", arguments))
         for f, s in (("a", 1), ("b", 1), ("c", 2))
     ]
-    assert trees[0] == trees[1]
-    assert trees[0] != trees[2]
-    sizes = [sorted(len(content) for _, content in tree if isinstance(content, bytes)) for tree in trees]
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+    sizes = [sorted(len(content) for _, content in tree if isinstance(content, bytes)) for tree in made]
     assert sizes[0] == sizes[2]  # stratified: seeds change who is large, not how many are
 
 
@@ -288,7 +288,7 @@ def test_the_list_is_what_is_made(look_alike, generate, tmp_path):
 
 
 def test_what_will_be_made_is_said_before(look_alike, generate, tmp_path):
-    arguments = f"--files 500 --seed 4 --size-max 100000 {scan.arguments('linux')}"
+    arguments = f"--files 500 --seed 4 --size-max 100000 {trees.arguments('linux')}"
     (tmp_path / "samples").touch()
     said = json.loads(look_alike("--check", arguments).stdout)
     done = look_alike(arguments, tmp_path, env={**os.environ, "REPROFS_SAMPLES": str(tmp_path / "samples")})
@@ -398,20 +398,20 @@ def test_no_space_is_said(look_alike, tmp_path):
 
 def listed(look_alike, name: str, files: int) -> list[tuple[int, str, int]]:
     """(depth, kind, size) of every name."""
-    done = look_alike(f"--files {files} --seed 3", scan.arguments(name), "--list")
+    done = look_alike(f"--files {files} --seed 3", trees.arguments(name), "--list")
     assert done.returncode == 0, done.stderr
     return [(row[0].count("/"), row[1], int(row[2])) for row in (line.split("\t") for line in done.stdout.splitlines())]
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / scan.FOLDER).glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / trees.FOLDER).glob("*.yaml")))
 @pytest.mark.parametrize("files", [1, 30, 2000])
 def test_every_profile_makes_a_tree_of_any_size(look_alike, generate, tmp_path, name, files):
-    arguments = f"--files {files} --seed 3 --size-max 5000 {scan.arguments(name)}"
+    arguments = f"--files {files} --seed 3 --size-max 5000 {trees.arguments(name)}"
     top = generate(tmp_path, arguments)
     assert sum(path.is_file() and not path.is_symlink() for path in top.rglob("*")) == files
     done = look_alike(arguments, "--verify", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert not [level for level in scan.read(name)["levels"] if level["files"] and not level["folders"]]
+    assert not [level for level in trees.read(name)["levels"] if level["files"] and not level["folders"]]
 
 
 def test_the_linux_profile_has_the_published_numbers(look_alike):

@@ -7,8 +7,8 @@ import json
 import pytest
 from conftest import events
 from reprofs import files, labs
-from reprofs.catalog import Catalog
 from reprofs.labs.exact import ExactLab
+from reprofs.plan.catalog import Catalog
 
 CATALOG = Catalog()
 ROTATING, SOLID = (CATALOG.get("device", name) for name in ("hdd-7200", "ssd-sata"))

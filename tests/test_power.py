@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from conftest import events
 from reprofs import dataset, narrative, sections
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.labs import job_line
-from reprofs.stacks import resolve
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.stacks import resolve
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 from reprofs.trial.run import run_trial

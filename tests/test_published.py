@@ -9,9 +9,9 @@ import pytest
 import run
 import study2015
 from reprofs import dataset, figures, published, report, tables
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
-from reprofs.plan import make_plan
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.study import make_plan
 from scipy.stats import spearmanr
 
 

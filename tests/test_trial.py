@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from reprofs.catalog import Catalog, schema
+from reprofs.plan.catalog import Catalog, schema
 
 CELL = {
     "lab": "exact",

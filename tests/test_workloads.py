@@ -4,9 +4,9 @@ import copy
 import os
 
 import pytest
-from reprofs import workloads
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
+from reprofs.plan import workloads
+from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
 from reprofs.trial.run import run_trial
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from conftest import events
 from reprofs import files, labs
-from reprofs.catalog import Catalog
 from reprofs.guest import image as guest
 from reprofs.labs import exact
+from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 

@@ -12,9 +12,10 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from . import disks, stats, tables, words
+from . import stats, tables, words
 from .dataset import Study
 from .figures import BLUE, GREY, ORANGE, STYLE, WIDTH
+from .plan import disks
 from .words import Item
 
 BAND = 0.03

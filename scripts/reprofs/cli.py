@@ -130,15 +130,15 @@ def _say(line: str) -> None:
 
 
 def _catalog(arguments):
-    from reprofs.catalog import Catalog
-    from reprofs.plan import read_config
+    from reprofs.plan.catalog import Catalog
+    from reprofs.plan.study import read_config
 
     extra = arguments.extra_filesystem_dir
     return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None)["extra_filesystem_dirs"])
 
 
 def _list(arguments) -> None:
-    from reprofs.catalog import FOLDERS
+    from reprofs.plan.catalog import FOLDERS
 
     catalog = _catalog(arguments)
     for kind, folder in FOLDERS.items():
@@ -151,13 +151,13 @@ def _list(arguments) -> None:
 
 
 def _plan(arguments) -> None:
-    from reprofs import plan
+    from reprofs.plan import study
 
     catalog = _catalog(arguments)
     if arguments.output:
-        plan.write_plan(arguments.study, catalog, arguments.output)
+        study.write_plan(arguments.study, catalog, arguments.output)
     else:
-        print(plan.table(plan.make_plan(arguments.study, catalog)))
+        print(study.table(study.make_plan(arguments.study, catalog)))
 
 
 def _guest(arguments) -> None:
@@ -194,11 +194,11 @@ def _trial(arguments) -> None:
 
 
 def _retry(arguments) -> None:
-    from reprofs import plan
+    from reprofs.plan import study
     from reprofs.project import place
     from reprofs.trial import record
 
-    name = plan.study_of(arguments.study, _catalog(arguments))["name"]
+    name = study.study_of(arguments.study, _catalog(arguments))["name"]
     lines = record.set_aside(place(f"data/raw/{name}"))
     print("\n".join(lines) or "every record is ok: nothing was set aside")
     if lines:
@@ -225,9 +225,9 @@ def _cleanup(arguments) -> None:
 
 
 def _scan(arguments) -> None:
-    from reprofs import scan
+    from reprofs.plan import trees
 
-    print(scan.write(arguments.folder, arguments.output, arguments.names))
+    print(trees.write(arguments.folder, arguments.output, arguments.names))
 
 
 def _dataset(arguments) -> None:

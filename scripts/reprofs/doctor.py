@@ -10,9 +10,9 @@ import textwrap
 from dataclasses import dataclass, field
 
 from reprofs import labs
-from reprofs.catalog import Catalog
 from reprofs.errors import UserError
-from reprofs.stacks import resolve
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.stacks import resolve
 from reprofs.trial import cell as cells
 from reprofs.trial.run import obstacle
 

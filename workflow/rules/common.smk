@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from reprofs import cli, labs, sources
-from reprofs.catalog import Catalog
+from reprofs.plan.catalog import Catalog
 from reprofs.errors import UserError
-from reprofs.plan import read_config, write_plan
+from reprofs.plan.study import read_config, write_plan
 from reprofs.trial import progress, record
 
 try:

@@ -22,11 +22,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reprofs.catalog import NAME, NAME_RULE, parse
 from reprofs.errors import UserError, cut, short
 from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.guest import engine as engines
 from reprofs.guest.engine import build_gate
+from reprofs.plan.catalog import NAME, NAME_RULE, parse
 from reprofs.project import place as inside
 from reprofs.workplace import end_with_parent, workplace
 

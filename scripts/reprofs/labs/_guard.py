@@ -12,9 +12,9 @@ import subprocess
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.catalog import read_yaml
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.plan.catalog import read_yaml
 from reprofs.project import project_root
 
 LIST = cleanup.DEVICES

@@ -14,11 +14,11 @@ import shutil
 import time
 from pathlib import Path
 
-from reprofs.disks import line as disk_line
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
 from reprofs.labs import Disks, Outcome, job_line
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
+from reprofs.plan.disks import line as disk_line
 from reprofs.workplace import workplace
 
 KEPT_SNAPSHOTS = 3  # besides the newest; 140 MB each
@@ -114,7 +114,7 @@ class ExactLab(GuestLab):
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
         """Job lines that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
 
-        profile: with backing model, disks as reprofs.disks describes them; else null block devices with completion_ns
+        profile: with backing model, disks as plan.disks describes them; else null block devices with completion_ns
         (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit), block_bytes (default
         512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it it waits

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reprofs import workloads
-from reprofs.catalog import Catalog, unknown
 from reprofs.errors import UserError
 from reprofs.labs import Lab, get_lab
-from reprofs.stacks import Commands, Stack, commands
-from reprofs.stacks import resolve as resolve_stack
+from reprofs.plan import workloads
+from reprofs.plan.catalog import Catalog, unknown
+from reprofs.plan.stacks import Commands, Stack, commands
+from reprofs.plan.stacks import resolve as resolve_stack
 from reprofs.trial.protocol import MOUNTPOINT
 
 

@@ -6,10 +6,11 @@ import functools
 import shlex
 from pathlib import Path
 
-from reprofs import labs, workloads
-from reprofs.catalog import Catalog
+from reprofs import labs
 from reprofs.errors import FileError, UserError
-from reprofs.stacks import argv, fill
+from reprofs.plan import workloads
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.stacks import argv, fill
 from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,

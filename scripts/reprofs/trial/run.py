@@ -12,11 +12,12 @@ import platform
 import subprocess
 from pathlib import Path
 
-from reprofs import labs, workloads
-from reprofs.catalog import Catalog
+from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.files import write_text
 from reprofs.labs import _conditions as conditions
+from reprofs.plan import workloads
+from reprofs.plan.catalog import Catalog
 from reprofs.project import project_root
 from reprofs.trial import record as records
 from reprofs.trial.cell import Cell, resolve

@@ -9,12 +9,13 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from reprofs import labs, workloads
-from reprofs.catalog import Catalog, read_yaml, unknown, validate
+from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
+from reprofs.plan import workloads
+from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
+from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
-from reprofs.stacks import resolve
 from reprofs.trial.cell import resolve as resolve_cell
 from reprofs.trial.job import render_job
 from reprofs.trial.protocol import CELL, PROTOCOL

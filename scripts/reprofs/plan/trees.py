@@ -19,8 +19,9 @@ from pathlib import Path
 
 import yaml
 
-from reprofs import catalog, files
+from reprofs import files
 from reprofs.errors import FileError, UserError
+from reprofs.plan import catalog
 from reprofs.project import project_root
 
 FOLDER = "workflow/trees"

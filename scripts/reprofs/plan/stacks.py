@@ -12,8 +12,8 @@ import shlex
 import string
 from dataclasses import dataclass, field
 
-from reprofs.catalog import Catalog
 from reprofs.errors import FileError, UserError, cut, short
+from reprofs.plan.catalog import Catalog
 
 _DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2": lambda n: n / 2, "1": lambda n: 1}
 

@@ -16,12 +16,12 @@ import re
 import shlex
 import subprocess
 
-from reprofs import scan
-from reprofs.catalog import NAME, Catalog
 from reprofs.errors import FileError, UserError, cut, short
 from reprofs.files import cache_folder
 from reprofs.guest import engine
-from reprofs.stacks import argv
+from reprofs.plan import trees
+from reprofs.plan.catalog import NAME, Catalog
+from reprofs.plan.stacks import argv
 
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 CLIENTS_MAX = 256
@@ -99,7 +99,7 @@ def words(text: str, workload: dict, scale: str, seed: object, where: str, run: 
     values = {key: f"{value}" for key, value in workload["scales"][scale].items()}
     values |= {"seed": f"{seed}", "run": f"{run}"}
     try:
-        text = TREE_NAME.sub(lambda found: scan.arguments(found[1]), text)
+        text = TREE_NAME.sub(lambda found: trees.arguments(found[1]), text)
     except FileError:
         raise
     except UserError as error:  # no such tree: of what asks for it
