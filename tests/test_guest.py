@@ -62,7 +62,7 @@ def test_root_image_is_the_same_wherever_and_whenever_made(tmp_path):
         builder.make_image(tree, tmp_path / f"{turn}.erofs")
         images.append((tmp_path / f"{turn}.erofs").read_bytes())
     assert images[0] == images[1]
-    assert len(images[0]) % exact.PMEM_BYTES == 0
+    assert len(images[0]) % builder.PMEM_BYTES == 0
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_vm_says_what_it_cannot_do(machine):
 
 def test_vm_without_room_for_its_disks(machine, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(labs.shutil, "disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
     with pytest.raises(Obstacle, match=r"2 disks of 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"):
         machine.run(job_of("clock"), 60, Disks({}, 2, 64))
 

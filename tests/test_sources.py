@@ -9,11 +9,7 @@ import pytest
 from conftest import ROOT
 from reprofs import sources
 
-STAGES = [
-    *sorted((ROOT / "notebooks").glob("*.ipynb")),
-    ROOT / "scripts/reprofs/dataset.py",
-    ROOT / "scripts/reprofs/report.py",
-]
+STAGES = [*map(str, sorted((ROOT / "notebooks").glob("*.ipynb"))), "reprofs.dataset", "reprofs.report"]
 
 
 # In one process, which has the large libraries loaded: each stage is imported in a child of its own.
@@ -31,24 +27,24 @@ for name, code in json.load(sys.stdin).items():
 """
 
 
-def imports(stage: Path) -> str:
+def imports(stage: str) -> str:
     """The lines of a module or notebook that import."""
-    if stage.suffix == ".py":
-        return f"import reprofs.{stage.stem}"
-    cells = json.loads(stage.read_text())["cells"]
+    if not stage.endswith(".ipynb"):
+        return f"import {stage}"
+    cells = json.loads(Path(stage).read_text())["cells"]
     lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
     return "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 
 
 def test_all_that_python_loads_is_there():
     """Imports inside functions come on top of that; nothing that runs in a lab is among them."""
-    code = json.dumps({stage.name: imports(stage) for stage in STAGES})
+    code = json.dumps({stage: imports(stage) for stage in STAGES})
     done = subprocess.run([sys.executable, "-c", CHILDREN], input=code, capture_output=True, text=True, check=True)
     loaded = {name: {Path(path) for path in paths} for name, *paths in map(str.split, done.stdout.splitlines())}
     assert len(loaded) == len(STAGES) > 6
     for stage in STAGES:
         found = set(sources.of(stage))
-        assert loaded[stage.name] and loaded[stage.name] <= found, stage
+        assert loaded[stage] and loaded[stage] <= found, stage
         assert not {path.name for path in found} & {"run.py", "job.py", "_qemu.py", "image.py", "exact.py", "cli.py"}
 
 

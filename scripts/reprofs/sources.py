@@ -12,16 +12,16 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 
-def of(start: Path) -> list[Path]:
-    """The file itself, if it is of the package, and every file of the package that it imports, sorted.
+def of(start: str) -> list[Path]:
+    """Every file of the package that a stage imports, with the one it starts in, sorted.
 
-    start: a module of the package, or a notebook. Imports inside functions count; modules that are found by name while
-    running (labs, import formats) do not, for no stage after the trials uses them. Raises OSError or SyntaxError for a
-    file that cannot be read as Python.
+    start: a module of the package, such as reprofs.dataset, or the path of a notebook. The files are those of the
+    package that runs, which need not lie in this checkout. Imports inside functions count; modules that are found by
+    name while running (labs, import formats) do not, for no stage after the trials uses them. Raises OSError or
+    SyntaxError for a file that cannot be read as Python.
     """
-    start = start.resolve()
     found: set[Path] = set()
-    todo = [start] if start.suffix == ".py" else _imports(_code(start), "")
+    todo = _imports(_code(Path(start)) if start.endswith(".ipynb") else f"import {start}", "")
     while todo:
         path = todo.pop()
         if path not in found:

@@ -85,7 +85,7 @@ def code(start):
     here = Path.cwd()
     return [
         str(path.relative_to(here) if path.is_relative_to(here) else path)
-        for path in sources.of(Path(start))
+        for path in sources.of(start)
     ]
 
 

@@ -3,7 +3,7 @@ rule dataset:
     input:
         RECORDS,
         "workflow/schemas/record.schema.yaml",
-        code("scripts/reprofs/dataset.py"),
+        code("reprofs.dataset"),
         plan=f"data/plan/{STUDY}.json",
     output:
         directory("data/tables/{study}"),

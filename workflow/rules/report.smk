@@ -21,7 +21,7 @@ rule report:
             "report/*.lua",
             "report/*.typ",
         )
-        + code("scripts/reprofs/report.py"),
+        + code("reprofs.report"),
         tables="data/tables/{study}",
     output:
         html="report/{study}/index.html",

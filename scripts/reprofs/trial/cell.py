@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reprofs import labs
 from reprofs.errors import UserError
-from reprofs.labs import Lab, get_lab
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog, unknown
 from reprofs.plan.stacks import Commands, Stack, commands
@@ -23,7 +23,7 @@ class Cell:
     """
 
     names: dict
-    lab: type[Lab]
+    lab: type[labs.Lab]
     filesystem: dict
     variant: dict
     workload: dict
@@ -41,7 +41,7 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
     workload = workloads.resolve(trial["workload"], catalog)
-    stack, lab = resolve_stack(trial["stack"], catalog), get_lab(trial["lab"])
+    stack, lab = resolve_stack(trial["stack"], catalog), labs.get_lab(trial["lab"])
     profile = catalog.get("device", trial["profile"])
     _check(trial, filesystem, workload, stack, lab, profile)
     scale = workload["scales"][trial["scale"]]
@@ -66,7 +66,7 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     )
 
 
-def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[Lab], profile: dict) -> None:
+def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
     """Raises UserError when the parts of a cell exist but cannot be put together."""
     name = f"file system {trial['filesystem']}"
     if trial["variant"] not in filesystem["variants"]:
