@@ -186,29 +186,40 @@ class ExactLab(GuestLab):
             for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        note = path.with_suffix(".sha256")
-        if note.exists() and intact(path, note.read_text()):
+        if _whole(path):
             return path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if note.exists() and intact(path, note.read_text()):
+                if _whole(path):
                     return path
                 # One for each guest that is in use; those of older engines and images go.
                 known = [file for file in path.parent.iterdir() if re.fullmatch("[0-9a-f]{64}", file.name)]
                 for old in sorted(known, key=lambda file: file.stat().st_mtime)[:-KEPT_SNAPSHOTS]:
-                    for file in path.parent.glob(f"{old.name}*"):
-                        file.unlink(missing_ok=True)
+                    for ending in ("", ".sha256", ".checked"):
+                        old.with_suffix(ending).unlink(missing_ok=True)
                 with workplace() as place:
                     self._write_job(place, b"")
                     with contextlib.closing(self._machine(place)) as machine:
                         machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
                         machine.save(path)
-                write_text(note, sha256(path))
+                try:
+                    write_text(path.with_suffix(".sha256"), sha256(path))
+                except UserError as error:
+                    raise MachineError(str(error)) from None
         except OSError as error:
             raise MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
         return path
+
+
+def _whole(snapshot: Path) -> bool:
+    """Whether a snapshot is there as it was saved: its digest is noted last. Another run may remove an old one."""
+    try:
+        digest = snapshot.with_suffix(".sha256").read_text()
+    except OSError:
+        return False
+    return intact(snapshot, digest)
 
 
 Lab = ExactLab
