@@ -1,3 +1,25 @@
-"""ReproFS: the file-system benchmark whose results anyone can reproduce."""
+"""ReproFS: the file-system benchmark whose results anyone can reproduce.
+
+In a notebook: `%load_ext reprofs`, `study = reprofs.open("quick")`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+# Loaded when it is asked for: a trial does not need what a notebook needs.
+_LATER = {"open": "reprofs.stats.study"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module reprofs has no attribute {name}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Give a notebook the cell magic %%say (see reprofs.report.display)."""
+    importlib.import_module("reprofs.report.display").register(shell)

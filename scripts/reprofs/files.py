@@ -49,6 +49,17 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def read_json(path: Path) -> dict:
+    """The content of a file that an earlier step wrote. Raises UserError when it is not there or is no JSON."""
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
+    except (RecursionError, ValueError) as error:
+        what = "it nests too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
+
+
 def sha256(path: Path) -> str:
     """Hex digest of a file."""
     with path.open("rb") as file:

@@ -14,7 +14,7 @@ from statsmodels.api import OLS, add_constant
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.tsa.stattools import acf
 
-from . import words
+from reprofs.report import display as words  # TODO: sentences belong to the topic
 
 LEVEL = 0.95
 RUN = ["trial", "phase", "cache"]  # what one command did

@@ -1,0 +1,161 @@
+"""The data dictionary: every table with its columns, their types, units and meanings; the tables' schema follows."""
+
+import pyarrow as pa
+
+from reprofs import files
+
+# Columns that every table begins with: which trial a row belongs to.
+_IDENTITY = """
+trial        | string |    | Name of the trial: the stem of its raw record
+label        | string |    | File system, with its variant after a plus sign unless that is "default"
+role         | string |    | contender, or ceiling: a bound that takes no part in ranks and winners
+status       | string |    | ok, failed, skipped, timeout, or missing when there is no record
+lab          | string |    | Where the trial ran and whose clock it read
+stack        | string |    | Block devices under the file system
+profile      | string |    | What each block device behaves like
+filesystem   | string |    | Name of the file system's descriptor
+variant      | string |    | Name of the set of make and mount options
+workload     | string |    | Name of the workload's descriptor
+scale        | string |    | Name of the workload's set of parameters
+round        | int64  |    | Repetition of all cells; every round has its own seed
+seed         | int64  |    | Seed of names, sizes, order and hash functions
+order        | int64  |    | Place in the randomised order of the study
+"""
+# The data dictionary and the schema of the tables in one: column | type | unit | meaning.
+TABLES = {
+    "trials": _IDENTITY
+    + """
+reason               | string |       | Why the trial has no complete result; empty when it has
+clock_name           | string |       | What the lab's clock counts
+clock_read_ns        | int64  | ns    | Cost of one reading of the clock
+devices              | string |       | Block devices with size, completion time and bandwidth
+stack_disks          | int64  |       | Disks of the stack
+stack_state          | string |       | State of the stack during the measured phases: healthy, degraded or rebuilding
+stack_initial_sync   | string |       | Whether redundancy was complete before mkfs, and how that is known
+stack_fault          | string |       | Commands that put the fault into the stack, as executed
+stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases
+prepared_items       | int64  |       | Things made before the measured phases; they enter no statistic
+prepared_bytes       | int64  | bytes | Content written with them
+ageing               | string |       | What filling and churning said, layout before and after included; empty without
+make_command         | string |       | Command that made the file system, as executed
+mount_command        | string |       | Command that mounted it, as executed
+mounted_type         | string |       | Type of the mounted file system, read back from the kernel
+mounted_options      | string |       | Mount options, read back from the kernel
+mounted_block_bytes  | int64  | bytes | Block size of the mounted file system
+mounted_total_bytes  | int64  | bytes | Size of the mounted file system
+mounted_free_bytes   | int64  | bytes | Free space directly after mounting
+commands             | int64  |       | Commands executed outside the measured phases
+commands_failed      | int64  |       | Those of them that ended with an exit code or by a signal
+phases               | int64  |       | Measured phases in the record
+verified_files       | int64  |       | Files whose content was compared after it was written
+verified_bytes       | int64  | bytes | Size of those files
+verified_mismatches  | int64  |       | Files that differed
+checks               | int64  |       | Commands of the workload that compared what it had written, and succeeded
+verified_digest      | string |       | Digests of names and contents, one a verification
+settled              | bool   |       | Real clocks: whether the host was quiet before the trial
+settling_s           | double | s     | Real clocks: how long that was waited for
+settling_reason      | string |       | Real clocks: why the host was not quiet
+load_before          | double |       | Real clocks: load of the host over one minute, before the trial
+load_after           | double |       | The same after the trial
+steal_share          | double |       | Real clocks: share of processor time the hypervisor gave to others
+frequency_low_mhz    | double | MHz   | Real clocks: lowest processor frequency seen before and after the trial
+frequency_high_mhz   | double | MHz   | Highest processor frequency seen before and after the trial
+governor             | string |       | Real clocks: what governs the processor frequency
+temperature_c        | double | °C    | Real clocks: highest temperature seen before and after the trial
+""",
+    "phases": _IDENTITY
+    + """
+position             | int64   |       | Place of the phase in its trial, from 0
+phase                | string  |       | Name of the phase
+cache                | string  |       | State of the caches before the phase: cold or warm
+operation            | string  |       | Operation of the load engine, or exec for a command
+command              | string  |       | Command line of an exec phase, otherwise empty
+wall_ns              | int64   | ns    | Time of the whole phase: operations, the driver's share, the final sync
+user_ns              | int64   | ns    | User CPU time of the process that did the work
+system_ns            | int64   | ns    | System CPU time of the process that did the work
+sync_ns              | int64   | ns    | Share of wall_ns spent in the final sync
+driver_ns            | int64   | ns    | Share of wall_ns between the operations: the driver's work and what else ran
+settle_ns            | int64   | ns    | Waiting after the phase, outside wall_ns, until the device was idle
+items                | int64   |       | Things done: files, directories or commands
+bytes                | int64   | bytes | Content read or written by the operations
+wall_ns_per_item     | double  | ns    | wall_ns / items; empty when there are no items
+exit                 | int64   |       | Exit code of the phase
+rebuilding           | bool    |       | Whether the array was rebuilding still at its end; empty without a rebuild
+device_reads         | int64   |       | Read requests completed by the block devices; empty without a device
+device_read_bytes    | int64   | bytes | Bytes read from the block devices
+device_writes        | int64   |       | Write requests completed by the block devices
+device_written_bytes | int64   | bytes | Bytes written to the block devices
+device_flushes       | int64   |       | Flush requests completed by the block devices
+device_discards      | int64   |       | Discard requests completed by the block devices
+device_busy_ns       | int64   | ns    | Time with at least one request under way
+device_model_ns      | int64   | ns    | Processor time that the code of modelled disks took; empty without such a disk
+cold_proved          | bool    |       | Whether device reads prove cold caches; empty if that cannot be proved
+cold_method          | string  |       | How the caches were made cold; empty for a warm phase
+cold_read_bytes      | int64   | bytes | Bytes read from the device, the proof
+cold_why             | string  |       | Why that is a proof, or why there is none
+crash_cut_ns         | int64   | ns    | Power cut after the start of the phase; wall_ns ends there. Empty without a cut
+crash_lost_bytes     | int64   | bytes | Taken by the devices and lost, with what was written in vain after the cut
+crash_recovery_ns    | int64   | ns    | Time of the mount after it, with what the file system wants done before
+crash_written        | int64   |       | Files looked for afterwards: those the phase had written, or had to change
+crash_promised       | int64   |       | Those of them whose fsync had returned before the cut
+crash_broken         | int64   |       | Those of the promised ones that were not whole
+crash_kept           | int64   |       | Files looked for that were whole and right
+crash_short          | int64   |       | Files of which only a right beginning was left
+crash_wrong          | int64   |       | Files with other content than was written, such as zeros
+crash_missing        | int64   |       | Files that were not there
+crash_extra          | int64   |       | Files there that were not looked for, such as one that was being written
+latency_count        | int64   |       | Single operations in the latency histogram; empty for exec
+latency_sum_ns       | int64   | ns    | Sum of their latencies
+latency_min_ns       | int64   | ns    | Shortest operation
+latency_max_ns       | int64   | ns    | Longest operation
+""",
+    "samples": _IDENTITY
+    + """
+phase        | string |       | Name of the phase
+cache        | string |       | State of the caches before the phase: cold or warm
+name         | string |       | What was timed: a part of the command's work, or the phase itself when it was repeated
+client       | int64  |       | Client or task that did it; empty without clients
+iteration    | int64  |       | Repetition within the trial, or number in a series; empty without
+file_bytes   | int64  | bytes | Size of the file; empty where it varies
+record_bytes | int64  | bytes | Size of one read or write; empty where it varies
+start_ns     | int64  | ns    | Start of the sample after the start of its command; empty for a phase
+wall_ns      | int64  | ns    | Time of the sample
+items        | int64  |       | Things done
+bytes        | int64  | bytes | Content read or written
+""",
+    "clients": _IDENTITY
+    + """
+phase    | string |       | Name of the phase
+cache    | string |       | State of the caches before the phase: cold or warm
+client   | int64  |       | Number of the client, from 0
+start_ns | int64  | ns    | Start of the client after that of the first one
+wall_ns  | int64  | ns    | Time of this client
+items    | int64  |       | Things done by it
+bytes    | int64  | bytes | Content read or written by it
+""",
+    "latency": _IDENTITY
+    + """
+phase        | string |    | Name of the phase
+cache        | string |    | State of the caches before the phase: cold or warm
+lower_ns     | int64  | ns | Lower bound of the bucket, included
+upper_ns     | int64  | ns | Upper bound of the bucket, not included
+count        | int64  |    | Operations whose latency is in the bucket
+""",
+}
+SORT = {
+    "trials": ["trial"],
+    "phases": ["trial", "position"],
+    "samples": ["trial"],  # in the order in which they were taken
+    "clients": ["trial"],
+    "latency": ["trial", "phase", "cache", "lower_ns"],
+}
+
+
+def dictionary() -> list[dict]:
+    """The data dictionary: one row a column, with the keys table, column, type, unit, meaning."""
+    return files.dictionary(TABLES)
+
+
+def schema(table: str) -> pa.Schema:
+    """Names and types of the columns of a table."""
+    return pa.schema([(row["column"], pa.type_for_alias(row["type"])) for row in dictionary() if row["table"] == table])

@@ -1,0 +1,427 @@
+"""Raw records -> tidy tables. The only place where a raw record is taken apart.
+
+`build` reads the plan of a study and the raw record of each of its trials and writes, for identical input, identical
+bytes: trials, phases, samples, clients and latency.parquet, study.json, dictionary.csv. environment.json describes the
+hosts and the lab, and records.sha256 lists the records (as sha256sum does): both differ from run to run.
+`reprofs.data.study` reads the folder back.
+"""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import re
+import shlex
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reprofs.data.columns import SORT, TABLES, dictionary, schema
+from reprofs.data.records import phases_of, read_records
+from reprofs.errors import UserError
+from reprofs.files import read_json
+from reprofs.importers import Malformed, fio
+from reprofs.trial.protocol import CELL, RECOVERY
+from reprofs.trial.record import SET_ASIDE
+
+PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
+# Condition of a real clock -> the columns of trials that its range is taken over.
+_RANGES = {
+    "load_1min": ["load_before", "load_after"],
+    "steal_share": ["steal_share"],
+    "frequency_mhz": ["frequency_low_mhz", "frequency_high_mhz"],
+    "temperature_c": ["temperature_c"],
+    "settling_s": ["settling_s"],
+}
+# Of /proc/mdstat, mdadm --detail, lvs, btrfs filesystem usage and show, zpool status.
+_KEY_LINE = re.compile(
+    r" : active |\[\d+/\d+\]|Raid Level|State :|Raid Devices|Failed Devices|^(Data|Metadata),|Total devices"
+    r"|^ *(state:|raidz|mirror)|stripe|linear"
+)
+
+
+def build(plan: Path, raw: Path, output: Path) -> None:
+    """Write the tables of a study into the folder `output`, replacing it as a whole.
+
+    `plan` is the plan's JSON; `raw` the folder with one `<trial id>.json` for each of its trials. A trial without a
+    record becomes a row with status missing; a record of no trial of this plan is not part of the study and not read.
+    A record whose programs printed what cannot be read becomes a row with status failed.
+
+    Raises UserError, naming file and key, for a plan or record that is not valid, and for a record that is not what
+    its trial wrote or comes from another job, protocol, lab or guest than the plan or the other records.
+    """
+    plan, raw, output = Path(plan), Path(raw), Path(output)
+    content = read_json(plan)
+    records = read_records(plan, content, raw)
+    digests = {f"{name}.json": hashlib.sha256((raw / f"{name}.json").read_bytes()).hexdigest() for name in records}
+    tables: dict[str, list[dict]] = {name: [] for name in TABLES}
+    for trial in content["trials"]:
+        declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
+        record = _with_outputs_read(records.get(trial["id"]), declared)
+        identity = _identity(trial, content, record)
+        tables["trials"].append(_trial_row(identity, record))
+        position, runs = 0, {}
+        for phase in phases_of(record):
+            runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
+        for key, phases in runs.items():
+            for number, phase in enumerate(phases):
+                own = _samples(phase, number if len(phases) > 1 else None)
+                place = identity | {"phase": phase["name"], "cache": phase["cache"]}
+                tables["samples"] += [place | sample for sample in own]
+                tables["clients"] += [place | row for row in _clients(phase, own)]
+                if len(phases) == 1:
+                    tables["latency"] += _latency_rows(identity, phase)
+            parts = declared.get(key, {}).get("samples", {})
+            for part in _parts(own, parts) if parts else [_mean(phases)]:
+                crash = _crash(record, phases)
+                tables["phases"].append(_phase_row(identity, position, {**phases[0], **part}) | crash)
+                position += 1
+    partial = output.with_name(output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        for name, rows in tables.items():
+            pq.write_table(_table(name, rows), partial / f"{name}.parquet")
+        study = {key: value for key, value in content.items() if key != "trials"}
+        _write_json(partial / "study.json", study)
+        environment = summarise_environments(records)
+        environment["set_aside"] = len(list((raw / SET_ASIDE).glob("*.json")))
+        _write_json(partial / "environment.json", environment)
+        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+        (partial / "records.sha256").write_text(sums)
+        (partial / "dictionary.csv").write_text(_csv(dictionary()))
+        shutil.rmtree(output, ignore_errors=True)
+        partial.rename(output)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the tables to {output}: {error.strerror}; free space or choose another folder."
+        ) from None
+
+
+def bucket_bounds(index: int) -> tuple[int, int]:
+    """Bounds [lower, upper) in ns of a bucket of the log-linear histogram with 64 sub-buckets an octave."""
+    if index < 128:
+        return index, index + 1
+    exponent = (index >> 6) - 1
+    lower = ((index & 63) | 64) << exponent
+    return lower, lower + (1 << exponent)
+
+
+def summarise_environments(records: dict[str, dict]) -> dict:
+    """Environments of all records in one: for each key its distinct values, each with the number of records.
+
+    What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum. Of the
+    conditions of real clocks there is the range over the trials, lab by lab, and how many trials began unsettled.
+    """
+    environments = [record["environment"] for _, record in sorted(records.items())]
+    started = sorted(e["started"] for e in environments if e.get("started"))
+    seconds = [e["host_seconds"] for e in environments if e.get("host_seconds") is not None]
+    values: dict[str, Counter] = {}
+    for environment in environments:
+        for key, value in _flatten(environment):
+            values.setdefault(key, Counter())[value] += 1
+    return {
+        "records": len(environments),
+        "first_started": started[0] if started else None,
+        "last_started": started[-1] if started else None,
+        "host_seconds_sum": round(sum(seconds), 3),
+        "ran_twice": sum(e.get("attempts", 1) > 1 for e in environments),
+        "conditions": _ranges([record for _, record in sorted(records.items())]),
+        "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
+    }
+
+
+def _ranges(records: list[dict]) -> dict:
+    """Lab -> trials, unsettled (those that did not settle), and [lowest, highest] of each condition that was told."""
+    found: dict[str, dict] = {}
+    for record in records:
+        row = _conditions(record)
+        if row["settled"] is None:
+            continue
+        lab = found.setdefault(record["trial"]["lab"], {"trials": 0, "unsettled": 0})
+        lab["trials"] += 1
+        lab["unsettled"] += not row["settled"]
+        for name, keys in _RANGES.items():
+            values = [row[key] for key in keys if row[key] is not None]
+            if values:
+                lab[name] = [min([*values, *lab.get(name, [])]), max([*values, *lab.get(name, [])])]
+    return found
+
+
+def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
+    """The record with what its programs printed: samples of fio, files that were left after a power cut.
+
+    One whose output cannot be read has failed, whatever its programs' exit codes were. `declared` maps (phase, cache)
+    to the phase in the plan.
+    """
+    for phase in phases_of(record):
+        expected = declared.get((phase["name"], phase["cache"]), {})
+        if expected.get("parse") != "fio" or phase["exit"] != 0:
+            continue
+        (name,) = expected["samples"]  # one job in one direction
+        try:
+            phase["samples"] = [sample | {"name": name} for sample in fio.samples(phase["output"])]
+            if not phase["samples"]:
+                raise ValueError("fio's output has no results")
+        except (ValueError, Malformed) as error:
+            record = _failed(record, f"Phase {phase['name']}: {error}.")
+    for command in record["measurement"].get("commands", []) if record else []:
+        found = PROMISES.search(command["output"]) if command["stage"].startswith("check ") else None
+        try:
+            command["survivors"] = json.loads(found[1]) if found else None
+        except ValueError as error:
+            record = _failed(record, f"The output of {command['stage']} is not valid JSON: {error}.")
+    return record
+
+
+def _failed(record: dict, reason: str) -> dict:
+    return record if record["status"] != "ok" else record | {"status": "failed", "reason": reason}
+
+
+def _samples(phase: dict, run: int | None) -> list[dict]:
+    """The samples of a phase, or the phase itself when it is one of several runs without any."""
+    found = phase.get("samples", [])
+    if run is not None and not found:
+        found = [{"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")}]
+    optional = ("client", "iteration", "file_bytes", "record_bytes", "start_ns")
+    return [dict.fromkeys(optional) | sample for sample in found]
+
+
+def _crash(record: dict, phases: list[dict]) -> dict:
+    """Columns that say what became of the power cuts of a phase, one a run: mean times, sums of all that is counted.
+
+    What was left is told by the engine, or by the phase's own check (engine promise --verify) of each client.
+    """
+    cuts = [phase["crash"] for phase in phases if "crash" in phase]
+    if not cuts:
+        return {}
+    name = phases[0]["name"]
+    after = [phase["wall_ns"] for phase in phases_of(record) if phase["name"] == name + RECOVERY]
+    checks = [c for c in record["measurement"].get("commands", []) if c["stage"] == f"check {name}"]
+    found = [check["survivors"] for check in checks if check.get("survivors")]
+    found += [cut["survivors"] for cut in cuts if "survivors" in cut]
+    counted = ("written", "promised", "broken", "kept", "short", "wrong", "missing", "extra")
+    return {
+        "crash_cut_ns": round(sum(cut["cut_ns"] for cut in cuts) / len(cuts)),
+        "crash_lost_bytes": sum(cut.get("lost_bytes", 0) for cut in cuts),
+        "crash_recovery_ns": round(sum(after) / len(after)) if after else None,
+        **{f"crash_{key}": sum(one.get(key, 0) for one in found) if found else None for key in counted},
+    }
+
+
+def _clients(phase: dict, samples: list[dict]) -> list[dict]:
+    """What each of several clients did in a phase, or in each part of it that has samples."""
+    rows = [{"client": number} | client for number, client in enumerate(phase.get("clients", []))]
+    parts: dict[tuple, list[dict]] = {}
+    for sample in samples if rows else []:
+        parts.setdefault((sample["name"], sample["client"]), []).append(sample)
+    found = []
+    for (name, client), own in parts.items():
+        start = min(sample["start_ns"] for sample in own)
+        end = max(sample["start_ns"] + sample["wall_ns"] for sample in own)
+        row = {"phase": name, "client": client, "start_ns": start + rows[client]["start_ns"], "wall_ns": end - start}
+        found.append(row | {key: sum(sample[key] for sample in own) for key in ("items", "bytes")})
+    return found or rows
+
+
+def _parts(samples: list[dict], titles: dict) -> list[dict]:
+    """What the rows of a phase are when it consists of parts: for each name the mean over iterations.
+
+    An iteration of a part takes as long as its slowest client, and a client as long as the sum of its samples.
+    """
+    parts = []
+    for name in titles:
+        times: dict = {}
+        here = [sample for sample in samples if sample["name"] == name]
+        for sample in here:
+            clients = times.setdefault(sample["iteration"], Counter())
+            clients[sample["client"]] += sample["wall_ns"]
+        if not here:
+            continue
+        part = {"name": name, "wall_ns": round(sum(max(c.values()) for c in times.values()) / len(times))}
+        part |= {key: round(sum(sample[key] for sample in here) / len(times)) for key in ("items", "bytes")}
+        unknown = ("user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns")
+        parts.append(part | dict.fromkeys(unknown) | {"device": None, "latency": None})
+    return parts
+
+
+def _mean(phases: list[dict]) -> dict:
+    """One phase, or the mean of several runs of it."""
+    if len(phases) == 1:
+        return {}
+    numbers = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes")
+    mean = {key: round(sum(phase[key] for phase in phases) / len(phases)) for key in numbers}
+    return {**mean, "device": None, "latency": None}
+
+
+def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
+    variant = trial["variant"]
+    return {
+        "trial": trial["id"],
+        "label": trial["filesystem"] if variant == "default" else f"{trial['filesystem']}+{variant}",
+        "role": plan["filesystems"].get(trial["filesystem"], {}).get("role", "contender"),
+        "status": record["status"] if record else "missing",
+        **{key: trial[key] for key in (*CELL, "round", "seed", "order")},
+    }
+
+
+def _trial_row(identity: dict, record: dict | None) -> dict:
+    measurement = record["measurement"] if record else {}
+    mounted = measurement.get("mounted", {})
+    commands = measurement.get("commands", [])
+    checks = measurement.get("verification", [])
+    clock = measurement.get("clock", {})
+    argv = {command["stage"]: shlex.join(command["argv"]) for command in reversed(commands)}
+    stack, prepared = measurement.get("stack", {}), measurement.get("preparation", [])
+    faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
+    return identity | {
+        "reason": record["reason"] if record else "There is no record: the trial has not run.",
+        "clock_name": clock.get("name"),
+        "clock_read_ns": clock.get("read_ns"),
+        "devices": _devices(measurement.get("devices", [])),
+        **{f"stack_{key}": stack.get(key) for key in ("disks", "state", "initial_sync")},
+        "stack_fault": "; ".join(faults) or None,
+        "stack_readback": _readback(commands),
+        **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
+        "ageing": next((phase["output"] for phase in prepared if phase["name"] == "age"), None),
+        "make_command": argv.get("make"),
+        "mount_command": argv.get("mount"),
+        "mounted_type": mounted.get("type"),
+        "mounted_options": ",".join(mounted["options"]) if mounted else None,
+        **{f"mounted_{key}": mounted.get(key) for key in ("block_bytes", "total_bytes", "free_bytes")},
+        "commands": len(commands),
+        "commands_failed": sum(command["exit"] != 0 or command["signal"] != 0 for command in commands),
+        "phases": len(phases_of(record)),
+        "checks": sum(command["stage"].startswith("check ") and command["exit"] == 0 for command in commands),
+        **{f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")},
+        "verified_digest": " ".join(check.get("digest", "") for check in checks),
+        **_conditions(record),
+    }
+
+
+def _readback(commands: list[dict]) -> str | None:
+    """Key lines of the commands that read the stack back, as it was when the measured phases began."""
+    faults = [number for number, command in enumerate(commands) if command["stage"] == "fault"]
+    later = itertools.dropwhile(lambda command: command["stage"] != "readback", commands[faults[-1] if faults else 0 :])
+    # Only what was read in one go: at the end of the trial it is read again, when a rebuilt array is whole.
+    found: dict[tuple, str] = {}
+    for command in itertools.takewhile(lambda command: command["stage"] == "readback", later):
+        found.setdefault(tuple(command["argv"]), command["output"])
+    lines = [line for output in found.values() for line in _key_lines(output)]
+    return "\n".join(dict.fromkeys(lines)) or None
+
+
+def _key_lines(output: str) -> list[str]:
+    """Lines of an output that name the level, the state or the number of devices; a short output as it is."""
+    # The members of an MD array are many, and their number and state are in the next line: [6/6] [UUUUUU].
+    lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
+    lines = [line for line in lines if line]
+    return [line for line in lines if len(lines) <= 2 or _KEY_LINE.search(line)][:8]
+
+
+def _conditions(record: dict | None) -> dict:
+    """Columns that say how quiet the host was; None where the record or the machine does not tell."""
+    environment = record["environment"] if record else {}
+    settling, conditions = environment.get("settling", {}), environment.get("conditions", {})
+    before, after = conditions.get("before") or {}, conditions.get("after") or {}
+    frequencies = [f for part in (before, after) for f in part.get("frequency_mhz") or []]
+    temperatures = [t for part in (before, after) for t in _several(part.get("temperature_c"))]
+    return {
+        "settled": settling.get("settled"),
+        "settling_s": settling.get("waited_s"),
+        "settling_reason": settling.get("reason") or None,
+        "load_before": before.get("load_1min"),
+        "load_after": after.get("load_1min"),
+        "steal_share": after.get("steal_share"),
+        "frequency_low_mhz": min(frequencies, default=None),
+        "frequency_high_mhz": max(frequencies, default=None),
+        "governor": after.get("governor") or before.get("governor") or None,
+        "temperature_c": max(temperatures, default=None),
+    }
+
+
+def _several(value) -> list:
+    """A list of a value, of several, or of none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _devices(devices: list[dict]) -> str:
+    """`nullb0: 1024 MiB, 80 µs a request, 500 MB/s`; devices that are alike are named by the first and the last."""
+    alike: dict[str, list[str]] = {}
+    for device in devices:
+        parts = [f"{device['size_bytes'] / 2**20:g} MiB"]
+        if "model" in device:
+            parts.append(f"modelled, {device['model']}")
+        if device.get("completion_ns"):
+            parts.append(f"{device['completion_ns'] / 1000:g} µs a request")
+        if "bandwidth_mb_s" in device:
+            parts.append(f"{device['bandwidth_mb_s']:g} MB/s" if device["bandwidth_mb_s"] else "unlimited bandwidth")
+        alike.setdefault(", ".join(parts), []).append(device["name"])
+    return "; ".join(
+        f"{names[0]}: {text}" if len(names) == 1 else f"{names[0]} to {names[-1]}: each {text}"
+        for text, names in alike.items()
+    )
+
+
+def _phase_row(identity: dict, position: int, phase: dict) -> dict:
+    device, cold, latency = phase["device"] or {}, phase["cold"] or {}, phase["latency"] or {}
+    timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
+    counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns", "model_ns")
+    return identity | {
+        "rebuilding": phase.get("rebuilding"),
+        "position": position,
+        "phase": phase["name"],
+        "cache": phase["cache"],
+        "operation": phase["operation"],
+        "command": shlex.join(phase.get("argv", [])),
+        **{key: phase[key] for key in timed},
+        "wall_ns_per_item": phase["wall_ns"] / phase["items"] if phase["items"] else None,
+        **{f"device_{key}": device.get(key) for key in counters},
+        **{f"cold_{key}": cold.get(key) for key in ("proved", "method", "read_bytes", "why")},
+        **{f"latency_{key}": latency.get(key) for key in ("count", "sum_ns", "min_ns", "max_ns")},
+    }
+
+
+def _latency_rows(identity: dict, phase: dict) -> list[dict]:
+    rows = []
+    for index, count in (phase["latency"] or {"buckets": []})["buckets"]:
+        lower, upper = bucket_bounds(index)
+        own = {"phase": phase["name"], "cache": phase["cache"], "lower_ns": lower, "upper_ns": upper, "count": count}
+        rows.append(identity | own)
+    return rows
+
+
+def _table(name: str, rows: list[dict]) -> pa.Table:
+    rows = sorted(rows, key=lambda row: tuple(row[key] for key in SORT[name]))
+    return pa.Table.from_pylist(rows, schema=schema(name))
+
+
+# What differs in every trial, or has a key of its own in environment.json.
+_OWN = ("job", "job_sha256", "started", "host_seconds", "host.load_1min", "settling", "conditions", "attempts")
+
+
+def _flatten(value, prefix: str = ""):
+    """Dotted key and text of every leaf of an environment, without what differs in every trial."""
+    for key, item in value.items():
+        if prefix + key in _OWN:
+            continue
+        if isinstance(item, dict):
+            yield from _flatten(item, f"{prefix}{key}.")
+        else:
+            yield prefix + key, shlex.join(map(str, item)) if isinstance(item, list) else str(item)
+
+
+def _write_json(path: Path, value: dict) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def _csv(rows: list[dict]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,1 @@
+"""What notebooks and the report show: topics, how things are drawn and worded, and rendering."""

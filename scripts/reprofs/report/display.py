@@ -1,0 +1,220 @@
+"""What a notebook shows: numbers as words, tables, and prose with facts in it (the cell magic %%say)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+import pandas as pd
+from IPython.display import Markdown, display
+from markdown_it import MarkdownIt
+
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
+MARKDOWN = MarkdownIt("js-default")
+
+
+# ---- numbers and lists as words ------------------------------------------------------------------------------------
+
+
+def listing(items: Iterable, last: str = "and", most: int | None = None) -> str:
+    """`a`, `a and b`, `a, b and c`; `none` for nothing; beyond `most` items: `a, b and 3 others`."""
+    found = [str(item) for item in items]
+    if most and len(found) > most:
+        found = [*found[:most], count(len(found) - most, "other")]
+    if len(found) < 2:
+        return found[0] if found else "none"
+    return f"{', '.join(found[:-1])} {last} {found[-1]}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 trial`, `3 trials`, `no trials`, `1,024 trials`."""
+    word = noun if number == 1 else plural or noun + "s"
+    return f"{number:,} {word}" if number else f"no {word}"
+
+
+def opening(number: int, noun: str, plural: str | None = None) -> str:
+    """`count` at the beginning of a sentence: small numbers as words, with a capital."""
+    if 0 < number <= len(NUMBERS):
+        return first_upper(f"{NUMBERS[number - 1]} {noun if number == 1 else plural or noun + 's'}")
+    return first_upper(count(number, noun, plural))
+
+
+def verb(number: int, one: str, many: str) -> str:
+    """The form of a verb that goes with `number` things."""
+    return one if number == 1 else many
+
+
+def first_upper(text: str) -> str:
+    """The sentence with a capital at its beginning and the rest untouched."""
+    return text[:1].upper() + text[1:]
+
+
+def known(value: Any) -> bool:
+    """Whether there is a value: neither None nor NaN."""
+    return value is not None and not pd.isna(value)
+
+
+def digits(value: float, significant: int = 4) -> str:
+    """A number with so many significant digits, never in scientific notation; a dash for none."""
+    if not known(value):
+        return DASH
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}".replace("inf", "∞")
+    places = max(0, significant - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}".replace("-", MINUS)
+
+
+def unit_of(ns: float) -> tuple[str, float]:
+    """Unit of time that suits a value in ns, and that unit's size in ns."""
+    return next((pair for pair in UNITS if ns >= pair[1]), UNITS[-1])
+
+
+def time(ns: float, significant: int = 4) -> str:
+    """A time with its unit."""
+    if not known(ns):
+        return DASH
+    name, size = unit_of(abs(ns))
+    return f"{digits(ns / size, significant)} {name}"
+
+
+def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
+    """`low - high`, both divided by `scale`; a dash if there is no interval."""
+    if not (known(low) and known(high)):
+        return DASH
+    return f"{digits(low / scale, significant)} {DASH} {digits(high / scale, significant)}"
+
+
+def reach(low: float, high: float, show: Any) -> str:
+    """`2 to 5` with both ends as `show` writes them; one of them where they look the same."""
+    return show(low) if show(low) == show(high) else f"{show(low)} to {show(high)}"
+
+
+def size(value: float) -> str:
+    """A number of bytes in binary units."""
+    if not known(value):
+        return DASH
+    for name in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024 or name == "GiB":
+            break
+        value /= 1024
+    return f"{value:,.0f} {name}" if name == "B" or value >= 100 else f"{value:,.3g} {name}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one or two places."""
+    if not known(share):
+        return DASH
+    if share and abs(share) < 0.00005:
+        return "< 0.01 %"
+    return f"{share * 100:.{1 if abs(share) >= 0.1 else 2}f} %"
+
+
+def code(text: str) -> str:
+    """Text as inline code of Markdown, whatever backticks it contains."""
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}"
+
+
+def slug(*parts: object) -> str:
+    """Parts of a name, tuples flattened, joined so that they serve as file name and anchor."""
+    flat = [item for part in parts for item in (part if isinstance(part, tuple) else (part,))]
+    return "-".join("".join(c if c.isalnum() else "-" for c in str(item)) for item in flat if str(item))
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with an anchor and a caption: rows of text (Markdown's inline marks allowed), one dictionary each.
+
+    Columns named in `left` are aligned left, all others right. `frame` is the same as a DataFrame.
+    """
+
+    name: str
+    caption: str
+    rows: list[dict]
+    left: Iterable[str] = field(default=())
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as text, missing cells empty."""
+        return pd.DataFrame(self.rows).fillna("").astype(str)
+
+    def _repr_html_(self) -> str:
+        frame = self.frame
+        frame.columns = [inline(column) for column in frame.columns]
+        left = {inline(column) for column in self.left}
+        sides = {column: "left" if column in left else "right" for column in frame}
+        styler = frame.style.hide(axis="index").format(inline).set_caption(inline(self.caption))
+        styler = styler.set_td_classes(pd.DataFrame(sides, index=frame.index))
+        rules = [
+            {"selector": f".col{number}", "props": f"text-align: {side}"} for number, side in enumerate(sides.values())
+        ]
+        styler = styler.set_table_styles(rules)
+        styler.cell_ids = False
+        styler.set_uuid(self.name)
+        return styler.to_html().replace(f"T_{self.name}", self.name)
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{self.frame.to_string(index=False)}"
+
+
+def inline(text: str) -> str:
+    """Escaped HTML of a text in which `code`, **strong** and [links](#x) are marked as in Markdown."""
+    return MARKDOWN.renderInline(str(text))
+
+
+def ref(name: str, *parts: object) -> str:
+    """A link to a table (or figure) by its name or that of its parts; the report writes its number there."""
+    anchor = slug(name, *parts)
+    return f"[{'figure' if anchor.startswith('fig-') else 'table'}](#{anchor})"
+
+
+# ---- prose with facts ----------------------------------------------------------------------------------------------
+
+_MARK = re.compile(r"\n*\x00(\d+)\x00\n*")
+TEMPLATES = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+TEMPLATES.filters |= {
+    function.__name__: function
+    for function in (listing, count, opening, verb, first_upper, digits, time, percent, code)
+} | {"bytes": size}
+TEMPLATES.tests["known"] = known
+TEMPLATES.globals |= {"span": span, "ref": ref, "reach": reach, "interval": lambda *ends: span(*ends, significant=3)}
+
+
+def say(template: str, facts: dict[str, Any]) -> None:
+    """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
+
+    Filters: listing, count, opening, verb, digits, time, percent, bytes, code. Raises jinja2.UndefinedError for a fact
+    that is not there.
+    """
+    shown: list[Any] = []
+
+    def show(*things: Any) -> str:
+        flat = [one for thing in things for one in (thing if isinstance(thing, list | tuple) else [thing])]
+        shown.extend(flat)
+        return "".join(f"\n\x00{len(shown) - len(flat) + number}\x00\n" for number in range(len(flat)))
+
+    text = TEMPLATES.from_string(template).render(facts, show=show)
+    for number, part in enumerate(_MARK.split(text)):
+        if number % 2:
+            display(shown[int(part)])
+        elif part.strip():
+            display(Markdown(re.sub(r"\n{3,}", "\n\n", part).strip()))
+
+
+def register(shell: Any) -> None:
+    """Give an IPython shell the cell magic %%say, whose facts are the names of the notebook."""
+
+    def magic(line: str, cell: str) -> None:
+        say(cell, shell.user_ns)
+
+    shell.register_magic_function(magic, magic_kind="cell", magic_name="say")

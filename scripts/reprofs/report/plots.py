@@ -1,0 +1,309 @@
+"""How figures are drawn: style, panels, axes. What is drawn is each topic's own.
+
+The same bytes for the same tables, ink in `currentColor` so that they read on white and on black. Every figure is 6.6
+inches wide, the width of the printed page, with text of 8 points or more. Text is drawn as paths: a figure looks the
+same on a machine without the font. Colours are Okabe and Ito's, distinguishable to the colour-blind.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import io
+import itertools
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure as Plot
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from reprofs.data.keys import OPERATION
+from reprofs.report.display import DASH, inline
+from reprofs.report.display import size as bytes_text
+
+matplotlib.use("agg")
+WIDTH = 6.6
+INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
+# Drawn in this ink, written as currentColor: the page decides what it is.
+STYLE = {
+    "svg.hashsalt": "reprofs",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+# Told apart by shape and dash, so that they are in grey as well.
+LINES = [
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    ("#009e73", "^", "-."),
+    ("#cc79a7", "D", ":"),
+    (INK, "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#b8860b", "P", (0, (1, 1))),
+    (GREY, "X", (0, (8, 2))),
+    ("#56b4e9", "<", (0, (3, 1, 1, 1))),
+]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: `plot` is a matplotlib figure, which may be changed before it is shown; the rest is what belongs to it.
+
+    `name` is its file's name and its anchor in the report, `alt` are words for who cannot see it.
+    """
+
+    name: str
+    caption: str
+    alt: str
+    plot: Plot
+
+    def _repr_html_(self) -> str:
+        data = f"data:image/svg+xml;base64,{base64.b64encode(svg(self.plot).encode()).decode()}"
+        # Its ink is that of the page, black here: it needs a light ground on a dark page.
+        image = f'<img data-figure="{self.name}" src="{data}" style="background:white" alt="{html.escape(self.alt)}">'
+        return f'<figure id="fig-{self.name}">{image}<figcaption>{inline(self.caption)}</figcaption></figure>'
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{self.alt}"
+
+
+def svg(plot: Plot) -> str:
+    """A figure as SVG."""
+    with matplotlib.rc_context(STYLE):
+        text = io.StringIO()
+        plot.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.03)
+    return re.sub(INK, "currentColor", text.getvalue())
+
+
+def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:
+    """A function that draws in the style of the report; what it returns is its caller's alone."""
+
+    @functools.wraps(draw)
+    def drawn(*args, **options) -> Plot:
+        with matplotlib.rc_context(STYLE):
+            plot = draw(*args, **options)
+        plt.close(plot)  # pyplot forgets it, so that nothing shows or keeps it a second time
+        return plot
+
+    return drawn
+
+
+# ---- operations, panels and pages ----------------------------------------------------------------------
+
+
+def operations(table: pd.DataFrame) -> list[tuple]:
+    """The operations of a frame in the order of their phases."""
+    keyed = table.assign(position=table.get("position", 0))
+    keyed = keyed.sort_values(["workload", "scale", "position"], kind="stable").drop_duplicates(OPERATION)
+    return [tuple(row) for row in keyed[OPERATION].itertuples(index=False)]
+
+
+HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
+
+
+def _panel_height(rows: int) -> float:
+    return 0.62 + 0.155 * max(rows, 1)
+
+
+def _columns(count: int, rows: int) -> int:
+    """Panels beside each other: two, or three if there are many or they are high."""
+    narrow = count <= 6 and math.ceil(count / 2) * _panel_height(rows) <= HIGHEST
+    return min(2 if narrow else 3, max(1, count))
+
+
+def pages(frame: pd.DataFrame, rows: int) -> list[pd.DataFrame]:
+    """The frame in parts whose operations, panels with so many rows each, fit on a page together."""
+    found = operations(frame)
+    size = _columns(len(found), rows) * max(1, int(HIGHEST / _panel_height(rows)))
+    keys = pd.MultiIndex.from_frame(frame[OPERATION])
+    return [frame[keys.isin(found[start : start + size])] for start in range(0, len(found), size)]
+
+
+def panels(operations: list, rows: int):
+    """A grid of panels with the same labels at the left."""
+    columns = _columns(len(operations), rows)
+    lines = math.ceil(len(operations) / columns)
+    return grid(lines, columns, len(operations), lines * _panel_height(rows), sharey=True)
+
+
+def grid(lines: int, columns: int, count: int, height: float, **options):
+    """A figure of that height in inches with `count` panels."""
+    size = (WIDTH, height)
+    figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **options)
+    panels = list(grid.flat)
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
+
+
+def title(axes, operation: tuple, words: Callable[[str, str, str], str]) -> None:
+    """The words for an operation above its panel, in lines that end before the next panel."""
+    workload, _, phase, cache = operation
+    width = 84 // axes.get_gridspec().ncols
+    axes.set_title(textwrap.fill(words(workload, phase, cache), width), loc="left", linespacing=1.0)
+
+
+def column(cells: dict, height: float):
+    """A figure with one panel a cell, one below the other, the same axes, height in inches each."""
+    size = (WIDTH, 0.55 + height * len(cells))
+    figure, grid = plt.subplots(len(cells), 1, figsize=size, squeeze=False, sharex=True, layout="constrained")
+    return figure, list(grid.flat)
+
+
+def panel_title(axes, title: str, told: str) -> None:
+    axes.set_title(title, loc="left", fontweight="bold")
+    axes.set_title(told, loc="right", fontsize=8)
+
+
+# ---- axes ----------------------------------------------------------------------------------------------------
+
+
+def rows(axes, labels: list[str]) -> None:
+    """Labels from the top as rows."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=GREY, alpha=0.3, lw=0.5)
+    axes.set_axisbelow(True)
+
+
+def value_axis(axes, unit: str) -> None:
+    """Log axis with plain numbers if the values span a factor of eight or more, otherwise linear from its data."""
+    axes.autoscale_view()
+    data = axes.dataLim
+    if data.x0 > 0 and data.x1 / data.x0 >= 8:
+        axes.set_xscale("log")
+        decades = math.log10(data.x1 / data.x0)
+        axes.xaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12 if decades < 3.5 else 4)
+        )
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_xscale("linear")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel(unit, labelpad=1)
+
+
+def rate_axis(axes) -> None:
+    """Rates from zero upwards, with few marks."""
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    grid_lines(axes)
+
+
+def grid_lines(axes, which: str = "y") -> None:
+    """Faint lines behind the data."""
+    axes.grid(axis=which, color=GREY, alpha=0.3, lw=0.5)
+    axes.set_axisbelow(True)
+
+
+def power(value: float, _) -> str:
+    """A number on a logarithmic axis: plain where it is short or no power of ten."""
+    exponent = round(math.log10(value)) if value > 0 else 0
+    short = -3 < exponent < 5 or not math.isclose(value, 10.0**exponent)
+    return f"{value:,.10g}" if short else f"$10^{{{exponent}}}$"
+
+
+PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
+
+
+def short_size(size: float) -> str:
+    """A size on an axis: 4 K, 16 M."""
+    return bytes_text(size).replace("iB", "")
+
+
+def legend(figure, entries: dict[str, tuple], **style) -> None:
+    """Names of lines or marks above the panels."""
+    handles = [
+        plt.Line2D([], [], color=colour, marker=marker, ls=dash, ms=4.5, lw=1.2, label=name, **style)
+        for name, (colour, marker, dash) in entries.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8, handlelength=3.2)
+
+
+def marks(names: Iterable[str]) -> dict[str, tuple]:
+    """name -> (colour, marker, dash), the same for the same name within a figure; they repeat after eight."""
+    return dict(zip(names, itertools.cycle(LINES)))
+
+
+def by_system(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Rows by label, with the stack or the phase where there are several, in the frame's order."""
+    if frame.empty:
+        return {}
+    keys = ["label", *(key for key in ("stack", "phase") if key in frame and frame[key].nunique() > 1)]
+    return {", ".join(key): own for key, own in frame.groupby(keys, sort=False)}
+
+
+# ---- heat maps -----------------------------------------------------------------------------------------------
+
+
+@styled
+def heat_grid(table: pd.DataFrame, rows: list[str], words: Callable[[str, str, str], str]) -> Plot:
+    """A value for each row and operation, operations from left to right: for many stacks or many file systems.
+
+    `table` has the columns row, value, shown and those of an operation, of one workload; `rows` are named from the top.
+    The darker a cell, the longer it took, on a logarithmic scale; where `shown` is false it has no colour.
+    """
+    found = operations(table)
+    values = table.set_index(["row", *OPERATION])[["value", "shown"]].to_dict("index")
+    known = table.loc[table["shown"], "value"].dropna()
+    # At least from 1 to 2, so that small differences stay pale.
+    norm = LogNorm(min([1.0, *known]), max([2.0, *known]))
+    colours = matplotlib.colormaps["cividis_r"]
+    figure = plt.figure(figsize=(WIDTH, 1.5 + 0.205 * len(rows)))
+    # Inches: the names at the left, the titles of the operations above, every row of one height.
+    left, height = 0.2 + 0.07 * max(map(len, rows)), figure.get_size_inches()[1]
+    axes = figure.add_axes((left / WIDTH, 0, 1 - left / WIDTH, 1 - 1.5 / height))
+    for y, name in enumerate(rows):
+        axes.text(-0.6, y, name, ha="right", va="center")
+        for x, operation in enumerate(found):
+            cell = values.get((name, *operation), {"value": math.nan, "shown": False})
+            heat_cell(axes, x, y, cell["value"], colours(norm(cell["value"])) if cell["shown"] else None)
+    for x, (workload, _, phase, cache) in enumerate(found):
+        name = textwrap.fill(words(workload, phase, cache), 20, max_lines=3)
+        axes.text(x, -0.62, name, ha="center", va="bottom", rotation=90, linespacing=0.95)
+    axes.set_xlim(-0.5, max(len(found), 6) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.axis("off")
+    return figure
+
+
+def heat_cell(axes, x: float, y: float, value: float, colour) -> None:
+    """A number on its colour; without a colour just the number, without a number a dash."""
+    if math.isnan(value):
+        axes.text(x, y, DASH, ha="center", va="center", color=GREY)
+        return
+    ink = INK
+    if colour is not None:
+        axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, edgecolor="none"))
+        ink = "#ffffff" if np.dot(colour[:3], (0.299, 0.587, 0.114)) < 0.55 else "#000000"
+    text = f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+    axes.text(x, y, text, ha="center", va="center", color=ink, fontweight="bold" if value == 1 else "normal")

@@ -1,0 +1,48 @@
+"""The topics of the report, one module each; the notebook of a topic has its name, with a number before it.
+
+A module has `applies(plan)`, whether a study with this plan has the topic, and pure functions of a study: facts, tables
+and figures. The notebook has the prose and decides what is shown. Whoever adds a topic adds these two files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from reprofs.data.keys import Setting
+
+
+def name_of(notebook: str | Path) -> str:
+    """The module that belongs to a notebook, whether it exists or not: 12-power-cuts.ipynb has power_cuts."""
+    return re.sub(r"^\d+-", "", Path(notebook).stem).replace("-", "_")
+
+
+def notebooks(plan: dict, folder: Path) -> list[Path]:
+    """The notebooks that make the report of a planned study, in their order: those of its topics, then its own.
+
+    `folder` has the notebooks; the key `notebooks` of a study names further ones in it.
+    """
+    chosen = []
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        module = f"{__name__}.{name_of(path)}"
+        if importlib.util.find_spec(module) and importlib.import_module(module).applies(plan):
+            chosen.append(path)
+    return chosen + [folder / name for name in plan["study"].get("notebooks", [])]
+
+
+def contenders(plan: dict) -> dict[Setting, set[str]]:
+    """The file systems with their variants that are compared in each setting of a plan."""
+    found = defaultdict(set)
+    for trial in plan["trials"]:
+        if plan["filesystems"][trial["filesystem"]]["role"] != "ceiling":
+            setting = Setting(trial["lab"], trial["stack"], trial["profile"])
+            found[setting].add(f"{trial['filesystem']}+{trial['variant']}")
+    return found
+
+
+def compared(plan: dict) -> bool:
+    """Whether in some setting two file systems are compared."""
+    return any(len(labels) > 1 for labels in contenders(plan).values())

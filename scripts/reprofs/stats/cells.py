@@ -1,0 +1,137 @@
+"""Cells: mean, spread and interval of each file system in each operation, and its single operations."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from reprofs.data.keys import OPERATION, SETTING
+
+LEVEL = 0.95
+# From this many rounds on an order-statistic interval of the median reaches 95 %: 1 - 2 * 0.5**6 = 0.969.
+ENOUGH = 6
+
+
+def measured(phases: pd.DataFrame) -> pd.DataFrame:
+    """The rows that count: phases of trials that completed; not the end of a rebuild, which no other stack has."""
+    operation = phases["operation"] if "operation" in phases else pd.Series("", index=phases.index)
+    return phases[(phases["status"] == "ok") & (operation != "rebuild")]
+
+
+def interval(values) -> dict:
+    """95 % interval of the location of a sample of times: low, high (unit of `values`), kind, coverage.
+
+    Six values or more: the narrowest symmetric pair of order statistics around the median (distribution-free,
+    coverage at least 95 %, stated exactly). Two to five: Student's t interval of the mean, which assumes normal
+    values; no distribution-free 95 % interval exists. It is cut at zero, where no time can be: the coverage stays. One:
+    none (NaN).
+    """
+    x = np.sort(np.asarray(values, dtype=float))
+    n = len(x)
+    if n >= ENOUGH:
+        found = stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
+        # With j values cut off at either end the interval misses the median with probability 2 * P(Bin(n, 1/2) <= j).
+        cut = next(j for j in range(n) if 2 * stats.binom.cdf(j + 1, n, 0.5) > 1 - LEVEL)
+        coverage = 1 - 2 * stats.binom.cdf(cut, n, 0.5)
+        return {"low": found.low, "high": found.high, "kind": "order statistics of the median", "coverage": coverage}
+    if n >= 2:
+        low, high = student(x, LEVEL)
+        return {"low": max(low, 0.0), "high": high, "kind": "Student t of the mean", "coverage": LEVEL}
+    return {"low": math.nan, "high": math.nan, "kind": "none", "coverage": math.nan}
+
+
+def harmonic_rate(items, wall_ns) -> float:
+    """Harmonic mean of the rates items / wall, in items per second (wall_ns in ns, same length as items)."""
+    items, wall = np.asarray(items, dtype=float), np.asarray(wall_ns, dtype=float)
+    if not len(items) or (items <= 0).any() or (wall <= 0).any():
+        return math.nan
+    return float(stats.hmean(items / wall * 1e9))
+
+
+def outliers(values) -> np.ndarray:
+    """Tukey's rule: True for each value more than 1.5 interquartile ranges outside the quartiles."""
+    x = np.asarray(values, dtype=float)
+    first, third = np.quantile(x, [0.25, 0.75])
+    reach = 1.5 * (third - first)
+    return (x < first - reach) | (x > third + reach)
+
+
+def driver_bound(phases: pd.DataFrame) -> pd.Series:
+    """Upper bound of the driver's own share of each phase's time.
+
+    `driver_ns` is all the time between operations, so it has in it what else ran on the processor then, such as threads
+    of the file system. The driver itself does the same work for every file system of a round: it cannot take longer
+    than the shortest time between operations of any of them.
+    """
+    same = ["lab", "workload", "scale", "phase", "cache", "round"]
+    least = phases["driver_ns"].astype(float).groupby([phases[key] for key in same]).transform("min")
+    return least / phases["wall_ns"].astype(float)
+
+
+def statistics(phases: pd.DataFrame) -> pd.DataFrame:
+    """One row a cell, times in ns: columns are listed below. sd_ns has divisor n - 1, the rate is a harmonic mean."""
+    rows = []
+    keys = [*SETTING, *OPERATION, "label", "role"]
+    for key, cell in measured(phases).groupby(keys, sort=True):
+        x = cell["wall_ns"].to_numpy(dtype=float)
+        mean, sd = x.mean(), (x.std(ddof=1) if len(x) > 1 else math.nan)
+        bounds = interval(x)
+        rows.append(
+            dict(zip(keys, key, strict=True))
+            | {
+                "position": int(cell["position"].min()),
+                "n": len(x),
+                "mean_ns": mean,
+                "sd_ns": sd,
+                "variance_ns2": sd**2,
+                "cv": sd / mean if mean else math.nan,
+                "median_ns": float(np.median(x)),
+                "low_ns": bounds["low"],
+                "high_ns": bounds["high"],
+                "interval": bounds["kind"],
+                "coverage": bounds["coverage"],
+                "min_ns": x.min(),
+                "max_ns": x.max(),
+                "geometric_mean_ns": float(stats.gmean(x)) if (x > 0).all() else math.nan,
+                "items_per_second": harmonic_rate(cell["items"], x),
+                "outliers": int(outliers(x).sum()),
+            }
+        )
+    columns = [
+        *keys,
+        "position",
+        "n",
+        "mean_ns",
+        "sd_ns",
+        "variance_ns2",
+        "cv",
+        "median_ns",
+        "low_ns",
+        "high_ns",
+        "interval",
+    ]
+    columns += ["coverage", "min_ns", "max_ns", "geometric_mean_ns", "items_per_second", "outliers"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) -> pd.DataFrame:
+    """Quantiles of single operations, in ns (middle of the bucket), all rounds of a cell merged by adding counts."""
+    rows = []
+    keys = [*SETTING, *OPERATION, "label", "role"]
+    for key, cell in measured(latency).groupby(keys, sort=True):
+        merged = cell.groupby(["lower_ns", "upper_ns"], sort=True)["count"].sum().reset_index()
+        share = merged["count"].cumsum() / merged["count"].sum()
+        middle = (merged["lower_ns"] + merged["upper_ns"] - 1) / 2
+        values = {f"q{q:g}": float(middle[int(np.searchsorted(share, q - 1e-12))]) for q in quantiles}
+        rows.append(dict(zip(keys, key, strict=True)) | {"count": int(merged["count"].sum())} | values)
+    return pd.DataFrame(rows, columns=[*keys, "count", *(f"q{q:g}" for q in quantiles)])
+
+
+def student(values: np.ndarray, level: float) -> tuple[float, float]:
+    """Student's t interval of the mean; without spread the mean itself."""
+    mean, error = values.mean(), values.std(ddof=1) / math.sqrt(len(values))
+    if error < 1e-12 * max(1.0, abs(mean)):
+        return mean, mean
+    low, high = stats.t.interval(level, len(values) - 1, loc=mean, scale=error)
+    return float(low), float(high)

@@ -1,0 +1,86 @@
+"""Labs against each other: by orders of file systems and by ratios, never by times."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from reprofs.stats.cells import LEVEL, measured
+from reprofs.stats.compare import BOOTSTRAP_SEED, ratio
+
+CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
+
+
+def _lab_pairs(labs) -> list[tuple[str, str]]:
+    """Every two labs, the exact one first."""
+    names = sorted(set(labs), key=lambda lab: (lab != "exact", lab))
+    return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+
+
+def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
+    """Time by lab b's clock over time by lab a's of the same file system and operation; ceilings take part.
+
+    Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
+    phase, cache, position, label, n, ratio, low, high, kind.
+    """
+    rows = []
+    keys = [*CLOCK_KEYS, "phase", "cache", "label"]
+    for key, cells in measured(phases).groupby(keys, sort=True):
+        wide = cells.pivot(index="round", columns="lab", values="wall_ns").astype(float)
+        for a, b in _lab_pairs(wide.columns):
+            both = wide[[a, b]].dropna()
+            both = both[(both > 0).all(axis=1)]
+            if len(both):
+                row = dict(zip(keys, key, strict=True)) | {"a": a, "b": b, "position": int(cells["position"].min())}
+                rows.append(row | {"n": len(both)} | ratio(both[b], both[a]))
+    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "kind"])
+
+
+def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
+
+    By geometric means; ceilings take part, for they have times in both labs. Kendall's tau-b with its exact p (where
+    no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval excludes 1 in
+    both labs, `same` those of them with the same order in both. Operations with fewer than three file systems are left
+    out.
+    """
+    rows = []
+    keys = [*CLOCK_KEYS, "phase", "cache"]
+    for key, cells in table.groupby(keys, sort=True):
+        wide = cells.pivot(index="label", columns="lab", values="geometric_mean_ns")
+        known = pairs[(pairs[keys] == list(key)).all(axis=1)]
+        told = known.assign(sign=np.where(known["low"] > 1, 1, np.where(known["high"] < 1, -1, 0)))
+        told = told.pivot(index=["a", "b"], columns="lab", values="sign")
+        for a, b in _lab_pairs(wide.columns):
+            both = wide[[a, b]].dropna()
+            if len(both) < 3:
+                continue
+            found = stats.kendalltau(both[a], both[b])
+            signs = told[[a, b]].dropna().query(f"`{a}` != 0 and `{b}` != 0")
+            rows.append(
+                dict(zip(keys, key, strict=True))
+                | {"a": a, "b": b, "position": int(cells["position"].min()), "labels": len(both)}
+                | {"tau": found.statistic, "p": found.pvalue, "pairs": math.comb(len(both), 2)}
+                | {"told": len(signs), "same": int((signs[a] == signs[b]).sum())}
+            )
+    columns = ["a", "b", *keys, "position", "labels", "tau", "p", "pairs", "told", "same"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """`orders` pooled over operations, a row for two labs, a stack and a profile.
+
+    tau is the mean of the operations' tau-b; low, high its 95 % percentile interval by a bootstrap over operations.
+    """
+    rows = []
+    keys = ["a", "b", "stack", "profile"]
+    for key, group in table.groupby(keys, sort=True):
+        tau = group["tau"].to_numpy(dtype=float)
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        drawn = rng.choice(tau, (9999, len(tau))).mean(axis=1)
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(tau) > 1 else (math.nan, math.nan)
+        counts = {name: int(group[name].sum()) for name in ("pairs", "told", "same")}
+        row = dict(zip(keys, key, strict=True)) | {"operations": len(group), "labels": int(group["labels"].max())}
+        rows.append(row | {"tau": tau.mean(), "low": low, "high": high} | counts)
+    return pd.DataFrame(rows, columns=[*keys, "operations", "labels", "tau", "low", "high", "pairs", "told", "same"])

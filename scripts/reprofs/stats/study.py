@@ -1,0 +1,131 @@
+"""A study as notebooks see it: its tables, its statistics, and which of its parts are compared with each other."""
+
+from __future__ import annotations
+
+import functools
+import io
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from reprofs.data.keys import Load, Pair, Place, Setting, distinct, select
+from reprofs.data.study import Tables
+from reprofs.data.study import load as load_tables
+from reprofs.errors import UserError
+from reprofs.project import place
+from reprofs.stats import results, stacks
+from reprofs.stats.results import Results
+
+CROWD = 12  # contenders: with more the figures of every round are in the appendix
+NAMES = {"lab": "lab", "stack": "stack", "profile": "device profile"}
+
+
+@dataclass(frozen=True, repr=False)
+class Study(Tables):
+    """The tables of a study as frames (trials, phases, samples, clients, latency), and its statistics (results)."""
+
+    folder: Path  # where the results are kept
+
+    def __repr__(self) -> str:
+        about = self.plan["study"]
+        text = io.StringIO()
+        print(f"Study {about['name']}: {about.get('question', about.get('title', ''))}", file=text)
+        for name in ("trials", "phases", "samples", "clients", "latency"):
+            print(f"  {name:8} {len(getattr(self, name)):9,} rows", file=text)
+        print(f"  results  {', '.join(field.name for field in fields(Results))}", file=text, end="")
+        return text.getvalue()
+
+    @functools.cached_property
+    def results(self) -> Results:
+        """All statistics: as they were saved, or computed now, which takes seconds."""
+        return results.load(self.folder, self) or results.compute(self)
+
+    def save_results(self) -> Path:
+        """Compute all statistics and write them, one parquet file each. Returns their folder. Raises UserError."""
+        results.save(results.compute(self), self.folder, self)
+        return self.folder
+
+    @functools.cached_property
+    def settings(self) -> list[Setting]:
+        """Settings whose file systems are compared in full: of every lab, profile and workload the base of its stacks.
+
+        What the other stacks change is shown by ratios to it, not by a section for each of them.
+        """
+        entries, found = self.stacks(), set()
+        for (lab, profile, _), group in self.trials.groupby(["lab", "profile", "workload"]):
+            available = set(group["stack"])
+            found.add(Setting(lab, stacks.base(entries, [name for name in entries if name in available]), profile))
+        return sorted(found)
+
+    @functools.cached_property
+    def further_settings(self) -> list[Setting]:
+        """Other settings with a contender that the main one does not have, such as options for one level of RAID."""
+        contenders, found = self.trials[self.trials["role"] != "ceiling"], []
+        for (lab, profile), group in contenders.groupby(["lab", "profile"]):
+            main = [setting.stack for setting in self.settings if (setting.lab, setting.profile) == (lab, profile)]
+            known = set(group.loc[group["stack"].isin(main), "label"])
+            found += [
+                Setting(lab, stack, profile)
+                for stack, own in group.groupby("stack")
+                if stack not in main and set(own["label"]) - known and own["label"].nunique() > 1
+            ]
+        return sorted(found)
+
+    @property
+    def shown_settings(self) -> list[Setting]:
+        """The settings and further settings that have a result."""
+        known = distinct(self.results.statistics, Setting)
+        return [setting for setting in self.settings + self.further_settings if setting in known]
+
+    def loads(self, setting: Setting) -> list[Load]:
+        """The workloads that were planned in a setting."""
+        return distinct(select(self.trials, setting), Load)
+
+    def contenders(self, setting: Setting) -> list[str]:
+        """Contenders with a result in a setting, best mean rank first; unranked ones by name."""
+        ranked = select(self.results.ranks, setting)
+        return list(ranked.sort_values(["mean_rank", "label"])["label"])
+
+    def bounds(self, setting: Setting) -> list[str]:
+        """Upper bounds with a result in a setting: they take no part in comparisons."""
+        found = select(self.results.statistics, setting, role="ceiling")
+        return sorted(set(found["label"]))
+
+    def compared(self, setting: Setting) -> bool:
+        """Whether two contenders or more were planned in a setting, so that there is something to win."""
+        return select(self.trials, setting, role="contender")["label"].nunique() > 1
+
+    def crowded(self, setting: Setting) -> bool:
+        """Whether a setting has so many file systems that its figures of every round belong into the appendix."""
+        return select(self.trials, setting)["label"].nunique() > CROWD
+
+    @functools.cached_property
+    def places(self) -> list[Place]:
+        """Where there is more than one stack, so that stacks are compared."""
+        several = self.trials.groupby(list(Place._fields))["stack"].nunique()
+        return sorted(Place(*key) for key in several.index[several > 1])
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Two labs each that have something to compare."""
+        return list(
+            dict.fromkeys(Pair(*row) for row in self.results.agreement[list(Pair._fields)].itertuples(index=False))
+        )
+
+    def differing(self, **parts: str) -> str:
+        """Words for those of lab, stack and profile that are not the same in the whole study; nothing if all are."""
+        return ", ".join(f"{NAMES[key]} {value}" for key, value in parts.items() if self.trials[key].nunique() > 1)
+
+
+def open(study: str = "quick") -> Study:
+    """A study that was run: by its name, or by the folder of its tables, from any folder of the checkout.
+
+    Raises UserError when it has no tables yet.
+    """
+    folder = place(study) if "/" in study else place("data/tables") / study
+    if not (folder / "trials.parquet").is_file():
+        known = sorted(path.parent.name for path in place("data/tables").glob("*/trials.parquet"))
+        have = f"there are those of {', '.join(known)}" if known else "there are none yet"
+        raise UserError(f"There are no tables of the study {study} ({have}): run `make report STUDY={study}` first.")
+    own = folder.parent / f"{folder.name}-results" if "/" in study else place("data/results") / study
+    tables = load_tables(folder)
+    return Study(**vars(tables), folder=own)
