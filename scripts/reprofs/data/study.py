@@ -36,6 +36,10 @@ class Tables:
         """Labels with that role in the order of their names, whether their trials completed or not."""
         return sorted(self.trials.loc[self.trials["role"] == role, "label"].unique())
 
+    def lab(self, name: str) -> dict:
+        """What a lab said of itself when the study was planned: its clock, what its time means."""
+        return self.plan["labs"][name]
+
     def stacks(self) -> dict[str, dict]:
         """Stack -> title, disks, family, state, layers: of every stack planned, in the order of the study's file."""
         planned = self.plan.get("stacks", {})

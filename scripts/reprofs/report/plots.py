@@ -145,6 +145,11 @@ def pages(frame: pd.DataFrame, rows: int) -> list[pd.DataFrame]:
     return [frame[keys.isin(found[start : start + size])] for start in range(0, len(found), size)]
 
 
+def part(name: str, caption: str, number: int, pages: int) -> tuple[str, str]:
+    """Name and caption of one of several pages of a figure."""
+    return (name, caption) if pages == 1 else (f"{name}-{number + 1}", f"{caption} Part {number + 1} of {pages}.")
+
+
 def panels(operations: list, rows: int):
     """A grid of panels with the same labels at the left."""
     columns = _columns(len(operations), rows)

@@ -1,0 +1,235 @@
+"""Methods: what was run and how it was compared, as recorded."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from reprofs.data.keys import OPERATION, SETTING, Setting, distinct, select
+from reprofs.report.display import DASH, Table, code, listing
+from reprofs.report.display import size as bytes_text
+from reprofs.stats import compare
+from reprofs.stats.cells import ENOUGH, measured
+from reprofs.stats.study import Study
+
+
+def applies(plan: dict) -> bool:
+    """Always."""
+    return True
+
+
+# ---- facts ---------------------------------------------------------------------------------------------------------
+
+
+def design(study: Study) -> dict:
+    """What was run.
+
+    Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), stop (why
+    so many rounds, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device),
+    faulty (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
+    """
+    trials, about = study.trials, study.plan["study"]
+    methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
+    clocks = [
+        {"lab": lab, "clock": clock, "low": group["clock_read_ns"].min(), "high": group["clock_read_ns"].max()}
+        for (lab, clock), group in trials.dropna(subset=["clock_name"]).groupby(["lab", "clock_name"])
+    ]
+    return {
+        "cells": len(trials[[*SETTING, "label", "workload", "scale"]].drop_duplicates()),
+        "rounds": trials["round"].nunique(),
+        "trials": len(trials),
+        "settings": [str(setting) for setting in distinct(trials, Setting)],
+        "numbers": {key: trials[key].nunique() for key in SETTING},
+        "seeds": sorted(trials["seed"].unique()),
+        "order": about.get("seed"),
+        "stop": about.get("stop", "").rstrip("."),
+        "devices": sorted(set(trials["devices"].dropna()) - {""}),
+        "cold_methods": sorted(methods),
+        "stacked": set(trials["stack"]) != {"single"},
+        "faulty": bool((trials["stack_state"].dropna() != "healthy").any()),
+        "clocks": clocks,
+    }
+
+
+def described(study: Study) -> list[dict]:
+    """What the study is made of: kind, name, title, and of a workload about (description, source, differences)."""
+    found, told = [], set()
+    for name in sorted(study.trials["workload"].unique()):
+        entry = study.plan["workloads"].get(name, {})
+        keys = {"description": "", "source": "Source: ", "differs": "Differs from the source: "}
+        about = " ".join(f"{prefix}{entry[key].rstrip('.')}." for key, prefix in keys.items() if entry.get(key))
+        # Of a workload with modifiers only the title is new.
+        found.append(_entry("Workload", name, entry) | {"about": "" if about in told else about})
+        told.add(about)
+    kinds = [("Device profile", "profile", "devices"), ("Stack", "stack", "stacks")]
+    for kind, column, part in kinds[: 1 if design(study)["stacked"] else 2]:
+        for name in sorted(study.trials[column].unique()):
+            found.append(_entry(kind, name, study.plan.get(part, {}).get(name, {})) | {"about": ""})
+    return found
+
+
+def _entry(kind: str, name: str, entry: dict) -> dict:
+    return {"kind": kind, "name": name, "title": entry.get("title", name).rstrip(".")}
+
+
+def sync(study: Study) -> dict:
+    """Phases whose time includes a final sync of the file system (synced), and the others (unsynced), as code."""
+    times = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max() > 0
+    caches = study.phases.groupby(["workload", "phase"])["cache"].nunique()
+
+    def names(chosen: pd.Series) -> list[str]:
+        return list(
+            dict.fromkeys(code(p) + (f" ({c})" if caches[w, p] > 1 else "") for w, p, c in chosen.index[chosen])
+        )
+
+    return {"synced": names(times), "unsynced": names(~times)} if len(times) else {"synced": [], "unsynced": []}
+
+
+def tests(study: Study) -> dict:
+    """Which statistics these rounds allow.
+
+    Keys: intervals (kinds used), pairs (whether file systems were compared), n (most common rounds), smallest (p that
+    Mann-Whitney's test can reach), family (pairs of an operation), needed (rounds for it to reject after correction),
+    stacks and labs (whether compared), drift_cells, drift (cells with a drift at 5 %), enough (rounds it takes).
+    """
+    results = study.results
+    pairs, drift = results.pairwise[results.pairwise["contenders"]], compare.drift(study.phases)
+    found: dict[str, Any] = {
+        "intervals": set(results.statistics["interval"]),
+        "pairs": len(pairs) > 0,
+        "stacks": len(results.stacks) > 0,
+        "labs": len(results.agreement) > 0,
+        "drift_cells": len(drift),
+        "drift": int((drift["p_holm"] < 0.05).sum()),
+        "enough": ENOUGH,
+    }
+    if len(pairs):
+        n, family = int(pairs["n"].max()), int(pairs.groupby([*SETTING, *OPERATION]).size().max())
+        found |= {"n": n, "family": family, "smallest": compare.smallest_p(n, n)}
+        found["needed"] = compare.rounds_to_reject(family)
+    return found
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def stacks(study: Study) -> Table:
+    """What each stack was: disks, state, initial synchronisation, and what it said of itself."""
+    rows = []
+    for name, entry in study.stacks().items():
+        here = select(study.trials, stack=name)
+        known = here[here["stack_state"].notna()]
+        lines = next(iter(known["stack_readback"].dropna()), "")
+        sizes = sorted({text.split(": ")[-1].split(",")[0].removeprefix("each ") for text in known["devices"]})
+        size = f", {'each ' if entry['disks'] > 1 else ''}{listing(sizes, 'or')}" if sizes else ""
+        state = listing(sorted(set(known["stack_state"])), "or") if len(known) else "not built"
+        fault = _distinct(known["stack_fault"], "")
+        synced = listing(sorted(set(known["stack_initial_sync"].dropna())), "or") if len(known) else DASH
+        rows.append(
+            {
+                "Stack": name,
+                "What it is": entry["title"] + size,
+                "State": f"{state}, by {fault}" if fault else state,
+                "Initial synchronisation": synced,
+                "Read back": "; ".join(_shorten(line) for line in lines.splitlines()) or DASH,
+            }
+        )
+    caption = (
+        "Stacks as they were. State is that of the measured phases. Read back are the lines in which the system named"
+        " level, members and state before the first phase; a mismatch with what was asked for fails the trial."
+    )
+    left = ["Stack", "What it is", "State", "Initial synchronisation", "Read back"]
+    return Table("tbl-stacks", caption, rows, left=left)
+
+
+def filesystems(study: Study) -> Table:
+    """What was made and mounted: title, command, options as read back from the kernel."""
+    rows = []
+    for label, group in study.trials.groupby("label", sort=True):
+        first = group.iloc[0]
+        entry = study.plan["filesystems"].get(first["filesystem"], {})
+        variant = entry.get("variants", {}).get(first["variant"], {}).get("title")
+        title = entry.get("title", first["filesystem"])
+        title = f"[{title}]({entry['home']})" if entry.get("home") else title
+        sizes = [bytes_text(size) for size in sorted(group["mounted_total_bytes"].dropna().unique())]
+        rows.append(
+            {
+                "Name": label,
+                "File system": ", ".join(filter(None, [title, variant])),
+                "Role": {"ceiling": "upper bound"}.get(first["role"], first["role"]),
+                "Made by": _distinct(group["make_command"], DASH),
+                "Mounted with (read back)": _distinct(group["mounted_options"].str.replace(",", ", "), "never mounted"),
+                "Size": listing(sizes or [DASH], "or"),
+            }
+        )
+    caption = "File systems: how each was made, and how the kernel says it was mounted."
+    left = ["Name", "File system", "Role", "Made by", "Mounted with (read back)"]
+    return Table("tbl-filesystems", caption, rows, left=left)
+
+
+def parameters(study: Study) -> Table:
+    """Parameters of every workload at the scale used."""
+    rows = []
+    for name in sorted(study.plan["workloads"]):
+        scales = listing(sorted(study.trials.loc[study.trials["workload"] == name, "scale"].unique()))
+        for key, value in _leaves(study.plan["workloads"][name].get("scale", {})):
+            rows.append({"Workload": f"{name} ({scales})", "Parameter": key.replace("_", " "), "Value": value})
+    return Table("tbl-parameters", "Parameters of the workloads.", rows, left=["Workload", "Parameter"])
+
+
+def phases(study: Study) -> Table | None:
+    """What each phase does: operation or command, cache state, items, sync. None where no phase was measured."""
+    rows = []
+    table = study.phases.sort_values(["workload", "scale", "position"])
+    for (workload, phase, cache), group in table.groupby(["workload", "phase", "cache"], sort=False):
+        operation, synced = group["operation"].iloc[0], group["sync_ns"].dropna()
+        command = code(_shorten(group["command"].iloc[0]))
+        rows.append(
+            {
+                "Workload": workload,
+                "Phase": phase,
+                "Title": study.title(workload, phase, cache),
+                "Caches": cache,
+                "Does": command if operation == "exec" else f"engine: {operation}",
+                "Items": _range(group["items"], "{:,}".format),
+                "Content": _range(group["bytes"], bytes_text) if group["bytes"].max() else DASH,
+                # A part of a command has no sync of its own.
+                "Final sync": DASH if synced.empty else "in the time" if synced.max() > 0 else "none",
+            }
+        )
+    left = ["Workload", "Phase", "Title", "Caches", "Does", "Final sync"]
+    caption = "Phases of the workloads, in their order, as recorded."
+    return Table("tbl-phases", caption, rows, left=left) if rows else None
+
+
+def trial_command(row: Any) -> str:
+    """The command line that repeats one trial (a row of the trials table)."""
+    keys = ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale", "round", "seed")
+    options = " ".join(f"--{key} {shlex.quote(str(row[key]))}" for key in keys)
+    return f"reprofs trial {options} --output record.json"
+
+
+def _shorten(line: str, length: int = 64) -> str:
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def _distinct(column: pd.Series, nothing: str) -> str:
+    values = sorted(set(column.dropna()) - {""})
+    return listing([code(value) for value in values], "or") if values else nothing
+
+
+def _range(column: pd.Series, show: Any) -> str:
+    low, high = column.min(), column.max()
+    return show(low) if low == high else f"{show(low)} {DASH} {show(high)}"
+
+
+def _leaves(value: dict, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, item in value.items():
+        if isinstance(item, dict):
+            yield from _leaves(item, f"{prefix}{key} ")
+        else:
+            text = listing(item) if isinstance(item, list) else f"{item:,}" if isinstance(item, int) else str(item)
+            yield prefix + key, text

@@ -1,0 +1,359 @@
+"""The operations one by one: which file system is the fastest, by how much, and how its times are spread."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
+
+from reprofs.data.keys import OPERATION, Load, Operation, Setting, select
+from reprofs.report import plots
+from reprofs.report.display import DASH, Table, count, digits, listing, slug, span, time, unit_of, verb
+from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.stats.cells import latency_quantiles, measured
+from reprofs.stats.compare import relative, versus
+from reprofs.stats.study import Study
+
+MANY = 9  # contenders: more do not fit beside each other
+ROWS = 36  # operations: more do not fit below each other
+
+
+def applies(plan: dict) -> bool:
+    """Always: even of a single file system a reader wants to see its times."""
+    return True
+
+
+# ---- facts ---------------------------------------------------------------------------------------------------------
+
+
+def centre(cell: pd.Series) -> dict:
+    """The number in the middle of a cell's interval: value (ns), kind (mean, median or single), low, high, n, coverage.
+
+    A cell of six rounds or more has an interval of the median.
+    """
+    kinds = {"order statistics of the median": "median", "none": "single"}
+    kind = kinds.get(cell["interval"], "mean")
+    value = cell["median_ns"] if kind == "median" else cell["mean_ns"]
+    return {"value": value, "kind": kind, "low": cell["low_ns"], "high": cell["high_ns"], "n": int(cell["n"])} | {
+        "coverage": cell["coverage"]
+    }
+
+
+def findings(study: Study, setting: Setting, load: Load) -> list[dict]:
+    """What each operation of a workload shows, in its order.
+
+    Keys: title, best, verdict (winner, tie, unproved, alone), only (whether just one contender has results in the
+    setting), best_time (see `centre`), next (label), ratio, low, high (of the next, joint interval), slowest (label and
+    ratio, or None), tied (label, ratio, low, high, n, n_best of those that do not differ significantly, by ratio).
+    """
+    results, found = study.results, []
+    only = len(select(results.ranks, setting)) == 1
+    for row in select(results.winners, setting, load).sort_values("position").itertuples():
+        operation = Operation(row.workload, row.scale, row.phase, row.cache)
+        cell = select(results.statistics, setting, operation, label=row.best).iloc[0]
+        one = {"title": study.title(row.workload, row.phase, row.cache), "best": row.best, "verdict": row.verdict}
+        one |= {"only": only, "best_time": centre(cell), "slowest": None, "tied": []}
+        if row.verdict != "alone":
+            pairs = select(results.pairwise, setting, operation, contenders=True)
+            others = versus(pairs, row.best).sort_values(["ratio", "other"])
+            last, tied = others.iloc[-1], row.tied.split()
+            one |= {"next": row.runner_up, "ratio": row.ratio, "low": row.joint_low, "high": row.joint_high}
+            one["slowest"] = {"label": last["other"], "ratio": last["ratio"]} if len(others) > 1 else None
+            one["tied"] = [
+                {"label": o.other, "ratio": o.ratio, "low": o.joint_low, "high": o.joint_high, "n": o.n, "of": row.n}
+                for o in others.itertuples()
+                if o.other in tied
+            ]
+        found.append(one)
+    return found
+
+
+def interval_note(table: pd.DataFrame) -> str:
+    """Which intervals a frame with the columns interval and coverage has, and what they assume."""
+    kinds, notes = set(table["interval"]), []
+    if "order statistics of the median" in kinds:
+        covers = table.loc[table["interval"] == "order statistics of the median", "coverage"].min()
+        notes.append(
+            f"Interval of the median by order statistics, coverage {covers * 100:.1f} % or more, no assumption on the"
+            " distribution."
+        )
+    if "Student t of the mean" in kinds:
+        notes.append("95 % interval of the mean (Student's t, normal values assumed).")
+    if "none" in kinds:
+        notes.append("A single round has no interval.")
+    return " ".join(notes)
+
+
+def spread_note(study: Study, *labs: str) -> str:
+    """What a spread over rounds means in these labs."""
+    repeatable = {study.lab(name)["exact"] for name in labs}
+    exact = "Spread over rounds is dependence on the input (names, sizes, order, hash seeds), not measurement noise."
+    if repeatable == {True}:
+        return exact
+    noisy = "Spread over rounds is dependence on the input and noise together."
+    return noisy if True not in repeatable else f"{exact} Where the clock is a real one, it is both together."
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def winners(study: Study, setting: Setting) -> Table:
+    """Verdict, time with interval and lead of the best contender, one row an operation."""
+    results, rows = study.results, []
+    for row in select(results.winners, setting).sort_values(["workload", "scale", "position"]).itertuples():
+        cells = select(results.statistics, setting, Operation(row.workload, row.scale, row.phase, row.cache))
+        names = {"winner": f"**{row.best}**", "alone": f"{row.best} (alone)", "unproved": f"{row.best} (unproved)"}
+        tied = listing([row.best, *row.tied.split()], last="and", most=4)
+        middle = centre(cells[cells["label"] == row.best].iloc[0])["value"]
+        bound = cells.loc[cells["role"] == "ceiling", "mean_ns"]
+        lead = f"{digits(row.ratio, 3)} ({span(row.joint_low, row.joint_high, significant=3)})"
+        rows.append(
+            {
+                "Workload": row.workload,
+                "Operation": study.title(row.workload, row.phase, row.cache),
+                "Fastest": names.get(row.verdict, f"tie: {tied}"),
+                "Time": time(middle),
+                "Interval": span(row.low_ns, row.high_ns, unit_of(middle)[1]),
+                "Next": row.runner_up or DASH,
+                "Ratio of next": lead if row.runner_up else DASH,
+                "Upper bound": time(bound.min(), 3) if len(bound) else DASH,
+            }
+        )
+    caption = (
+        f"The fastest contender of each operation ({setting}): a winner, in bold, if the joint interval of the ratio of"
+        " every other contender lies above 1, else a tie. "
+        f"{interval_note(results.statistics)} In brackets the joint interval of the ratio of the next."
+        f" {spread_note(study, setting.lab)}"
+    )
+    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Fastest", "Next"])
+
+
+# ---- heat maps -----------------------------------------------------------------------------------------------------
+
+
+def heatmaps(study: Study, setting: Setting) -> list[Figure]:
+    """Time of each contender relative to the best; with many contenders one a workload, contenders downwards."""
+    cost = relative(select(study.results.statistics, setting))
+    order, bounds = study.contenders(setting), study.bounds(setting)
+    many, groups = len(order) > MANY, _groups(cost, len(order) > MANY)
+    figures = []
+    for group in groups:
+        here = pd.concat([select(cost, load) for load in group])
+        contenders = here[here["role"] != "ceiling"]
+        if contenders.empty:
+            continue
+        part = f"{listing(group)}, " if len(groups) > 1 else ""
+        caption = (
+            f"Time of each operation relative to the best contender ({part}{setting}): 1 is the best, 2 takes twice as"
+            " long. Geometric means over rounds; the colour scale is logarithmic,"
+            f" {'rows' if many else 'columns'} are sorted by mean rank, a dash means no result."
+        )
+        if bounds:
+            what = verb(len(bounds), "is an upper bound, not a contender", "are upper bounds, not contenders")
+            caption += f" {listing(bounds)} {what}."
+        worst = contenders.sort_values("cost").iloc[-1]
+        alt = (
+            f"Heat map of {count(len(plots.operations(here)), 'operation')} by"
+            f" {count(here['label'].nunique(), 'file system')}. The largest ratio is {digits(worst['cost'], 3)},"
+            f" {worst['label']} in {study.title(worst['workload'], worst['phase'], worst['cache'])}."
+        )
+        name = slug("heatmap", setting, group[0] if len(groups) > 1 else ())
+        present = [label for label in order + bounds if label in set(here["label"])]
+        if many:
+            shown = here.assign(row=here["label"], value=here["cost"], shown=here["role"] != "ceiling")
+            plot = plots.heat_grid(shown, present, study.title)
+        else:
+            plot = heatmap(here, present, study.title)
+        figures.append(Figure(name, caption, alt, plot))
+    return figures
+
+
+def _groups(cost: pd.DataFrame, apart: bool) -> list[list[Load]]:
+    """Workloads that fit on one page together."""
+    sizes = cost.drop_duplicates(OPERATION).groupby(list(Load._fields)).size()
+    groups: list[list[Load]] = []
+    room = 0
+    for key, size in sizes.items():
+        if apart or not groups or size > room:
+            groups.append([])
+            room = ROWS
+        groups[-1].append(Load(*key))
+        room -= size
+    return groups
+
+
+@styled
+def heatmap(table: pd.DataFrame, order: list[str], words) -> Plot:
+    """Cost of each contender in each operation relative to the best contender; upper bounds beside them, uncoloured.
+
+    `table` is stats.compare.relative of one setting; `order` the labels from left to right; `words` gives the title of
+    a (workload, phase, cache).
+    """
+    rows = plots.operations(table)
+    cost = table.pivot(index=OPERATION, columns="label", values="cost")
+    contenders = [label for label in order if (table.loc[table["label"] == label, "role"] != "ceiling").all()]
+    columns = contenders + [label for label in order if label not in contenders]
+    top = max(2.0, float(np.nanmax(cost[contenders].to_numpy(float), initial=2.0)))
+    norm, colours = LogNorm(1, top), matplotlib.colormaps["cividis_r"]
+    height = 0.9 + 0.215 * (len(rows) + 0.9 * len({row[:2] for row in rows}))
+    figure, axes = plt.subplots(figsize=(WIDTH, height))
+    places = _heat_rows(axes, rows, words)
+    for x, label in enumerate(columns):
+        shift = x + (0.25 if label not in contenders else 0)
+        axes.text(shift, -0.5, label.replace("+", "\n+"), ha="center", va="bottom", linespacing=0.95)
+        for row, y in places:
+            value = cost.get(label, pd.Series(dtype=float)).get(row, math.nan)
+            plots.heat_cell(axes, shift, y, value, None if label not in contenders else colours(norm(max(value, 1))))
+    axes.set_xlim(-0.5, len(columns) - 0.5 + 0.25)
+    axes.set_ylim(places[-1][1] + 0.5, -0.5)
+    axes.axis("off")
+    return figure
+
+
+def _heat_rows(axes, rows: list[tuple], words) -> list[tuple]:
+    """Places of the rows from the top, with a gap and the workload's name where one begins."""
+    places, y, before = [], 0.0, None
+    for row in rows:
+        if row[:2] != before:
+            y += 0.0 if before is None else 0.85
+            axes.text(-0.62, y - 0.75, f"{row[0]} ({row[1]})", ha="right", va="center", fontweight="bold")
+            y += 0.15
+            before = row[:2]
+        axes.text(-0.62, y, words(row[0], row[2], row[3]), ha="right", va="center")
+        places.append((row, y))
+        y += 1
+    return places
+
+
+# ---- every round, every operation ----------------------------------------------------------------------------------
+
+
+def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] | None = None) -> list[Figure]:
+    """Every round and the interval of each file system, one panel an operation; as many figures as pages are needed.
+
+    contenders: which file systems, from the top; default all, best mean rank first.
+    """
+    table = select(study.results.statistics, setting, load)
+    rounds = select(measured(study.phases), setting, load)
+    bounds = sorted(set(table.loc[table["role"] == "ceiling", "label"]))
+    labels = contenders or [label for label in study.contenders(setting) if label in set(table["label"])]
+    caption = (
+        f"{load.workload} ({load.scale}): time of each operation ({setting}). A ring is one round; the bar is the"
+        f" interval, its mark the mean or median. {interval_note(table)} {spread_note(study, setting.lab)}"
+    )
+    if bounds:
+        caption += f" The broken line is the upper bound, {listing(bounds)}."
+    figures, pages = [], plots.pages(table, len(labels))
+    for number, page in enumerate(pages):
+        alt = (
+            f"{count(len(plots.operations(page)), 'panel')}, one an operation, with the times of {listing(labels)}; the"
+            " appendix has the numbers."
+        )
+        name, text = plots.part(slug("intervals", setting, load), caption, number, len(pages))
+        figures.append(Figure(name, text, alt, interval_panels(page, rounds, labels, study.title)))
+    return figures
+
+
+@styled
+def interval_panels(table: pd.DataFrame, phases: pd.DataFrame, labels: list[str], words) -> Plot:
+    """One panel an operation: every round as a ring, the centre as a mark in its interval.
+
+    `table` is stats.cells.statistics, `phases` the rounds behind it, both of one setting and workload; `labels` from
+    top to bottom. An upper bound is a vertical line, not a row.
+    """
+    figure, panels = plots.panels(plots.operations(table), len(labels))
+    for axes, operation in zip(panels, plots.operations(table), strict=False):
+        here = select(table, Operation(*operation))
+        rounds = select(phases, Operation(*operation))
+        _interval_panel(axes, here, rounds, labels)
+        plots.title(axes, operation, words)
+    return figure
+
+
+def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: list[str]) -> None:
+    name, scale = unit_of(table["median_ns"].median())
+    # Student's interval of very few rounds can reach down to zero, which a logarithmic axis does not have.
+    smallest = rounds["wall_ns"].astype(float).min() / scale
+    for y, label in enumerate(labels):
+        own = rounds.loc[rounds["label"] == label, "wall_ns"].astype(float) / scale
+        axes.plot(own, [y] * len(own), "o", ms=4, mfc="none", mec=ORANGE, mew=0.8, zorder=3)
+        for _, cell in table[table["label"] == label].iterrows():
+            ends = [max(cell["low_ns"] / scale, smallest / 2), cell["high_ns"] / scale]
+            axes.plot(ends, [y, y], color=BLUE, lw=2.2, solid_capstyle="butt")
+            axes.plot([centre(cell)["value"] / scale] * 2, [y - 0.32, y + 0.32], color=BLUE, lw=1.6)
+    for cell in table[table["role"] == "ceiling"].itertuples():
+        axes.axvline(cell.mean_ns / scale, color=GREY, lw=1, ls=(0, (3, 2)), zorder=1)
+    plots.rows(axes, labels)
+    plots.value_axis(axes, name)
+
+
+def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
+    """How often single operations took how long, one panel an operation; empty where no latency was recorded."""
+    latency = select(measured(study.latency), setting, load)
+    if latency.empty:
+        return []
+    places = select(measured(study.phases), setting, load)
+    places = places.drop_duplicates(["phase", "cache"])[["phase", "cache", "position"]]
+    latency = latency.merge(places, on=["phase", "cache"])
+    order = study.contenders(setting) + study.bounds(setting)
+    caption = (
+        f"{load.workload} ({load.scale}): latency of single operations, all rounds together, logarithmic axis"
+        f" ({setting}). The height of a hump is how many operations took so long, scaled to its peak; the long tick is"
+        " the median, the short one the 99th percentile."
+    )
+    figures, pages = [], plots.pages(latency, len(set(order) & set(latency["label"])))
+    for number, page in enumerate(pages):
+        tail = latency_quantiles(page, (0.5, 0.99)).assign(tail=lambda frame: frame["q0.99"] / frame["q0.5"])
+        worst = tail.sort_values(["tail", "label"]).iloc[-1]
+        alt = (
+            f"Histograms of latency. The longest tail is that of {worst['label']} in"
+            f" {study.title(load.workload, worst['phase'], worst['cache'])}: median {time(worst['q0.5'], 3)}, 99th"
+            f" percentile {time(worst['q0.99'], 3)}."
+        )
+        name, text = plots.part(slug("latencies", setting, load), caption, number, len(pages))
+        figures.append(Figure(name, text, alt, latency_panels(page, order, study.title)))
+    return figures
+
+
+@styled
+def latency_panels(latency: pd.DataFrame, order: list[str], words) -> Plot:
+    """One panel an operation of one workload: how often which latency, one hump a label, on a common log axis.
+
+    `latency` is the long histogram table of one setting and workload; rounds are merged. The bar in a hump is the
+    median, the tick at its right the 99th percentile.
+    """
+    quantiles = latency_quantiles(latency, (0.5, 0.99))
+    labels = [label for label in order if label in set(latency["label"])]
+    figure, panels = plots.panels(plots.operations(latency), len(labels))
+    for axes, operation in zip(panels, plots.operations(latency), strict=False):
+        here = select(latency, Operation(*operation))
+        marks = select(quantiles, Operation(*operation)).set_index("label")
+        _latency_panel(axes, here, marks, labels)
+        plots.title(axes, operation, words)
+    return figure
+
+
+def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: list[str]) -> None:
+    name, scale = unit_of(marks["q0.5"].median())
+    lowest = math.floor(math.log10(latency["lower_ns"].clip(lower=1).min()) * 12) / 12
+    highest = math.log10(latency["upper_ns"].max())
+    edges = 10 ** np.arange(lowest, highest + 2 / 12, 1 / 12)
+    for y, label in enumerate(labels):
+        own = latency[latency["label"] == label]
+        if own.empty:
+            axes.text(0.5, y, "no result", transform=axes.get_yaxis_transform(), ha="center", va="center", color=GREY)
+            continue
+        middle = ((own["lower_ns"] + own["upper_ns"]) / 2).to_numpy(float)
+        height, _ = np.histogram(middle, edges, weights=own["count"].to_numpy(float))
+        outline = y + 0.42 - 0.84 * np.append(height, 0) / height.max()
+        colour = GREY if (own["role"] == "ceiling").all() else BLUE
+        axes.fill_between(edges / scale, y + 0.42, outline, step="post", color=colour, alpha=0.45, lw=0)
+        for column, reach in (("q0.5", 0.42), ("q0.99", 0.1)):
+            axes.plot([marks.loc[label, column] / scale] * 2, [y + 0.42, y + 0.42 - 2 * reach], color=colour, lw=1.6)
+    plots.rows(axes, labels)
+    axes.set_xscale("log")
+    plots.value_axis(axes, name)

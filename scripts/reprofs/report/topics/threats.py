@@ -1,0 +1,133 @@
+"""Threats to validity, each from something in the plan or in the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from reprofs.data.keys import OPERATION, SETTING
+from reprofs.stats.cells import ENOUGH, driver_bound, measured
+from reprofs.stats.study import Study
+
+
+def applies(plan: dict) -> bool:
+    """Always."""
+    return True
+
+
+def meanings(study: Study) -> list[str]:
+    """What the clock of each lab means, in the lab's own words."""
+    return [study.lab(lab)["meaning"] for lab in sorted(set(study.trials["lab"]))]
+
+
+def real_clocks(study: Study) -> list[dict]:
+    """What disturbed each real clock: lab, trials, unsettled, reason (an example), and ranges of what was recorded.
+
+    Ranges are [low, high] under load_1min, steal_share, frequency_mhz, temperature_c, where the machine tells them.
+    """
+    found = []
+    for lab, seen in sorted(study.environment.get("conditions", {}).items()):
+        reasons = sorted(study.trials.loc[study.trials["lab"] == lab, "settling_reason"].dropna().unique())
+        found.append({"lab": lab, "reason": reasons[-1].rstrip(".") if reasons else ""} | seen)
+    return found
+
+
+def one_machine(study: Study) -> dict | None:
+    """Labs with real clocks whose trials all ran on one machine, and its processor; None otherwise."""
+    real = sorted(lab for lab in set(study.trials["lab"]) if not study.lab(lab)["exact"])
+    hosts = study.environment["values"].get("host.cpu", {})
+    return {"labs": real, "cpu": next(iter(hosts))} if real and len(hosts) == 1 else None
+
+
+def models(study: Study) -> dict:
+    """Which device models were used: fixed (a completion time each), disks (modelled disks); of the latter's code the
+    share of a phase's time: median, most, and where (title, label); None where not known.
+    """
+    ok = study.trials[study.trials["status"] == "ok"]
+    used = [study.plan["devices"].get(name, {}) for name in set(ok["profile"])]
+    phases = measured(study.phases)
+    share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
+    fixed = any("disk" not in entry and entry.get("completion_ns") for entry in used)
+    found = {"fixed": fixed, "disks": any("disk" in entry for entry in used), "share": None}
+    if len(share):
+        worst = phases.loc[share.idxmax()]
+        title = study.title(worst["workload"], worst["phase"], worst["cache"])
+        found["share"] = {"median": share.median(), "most": share.max(), "title": title, "label": worst["label"]}
+    return found
+
+
+def assumed_stacks(study: Study) -> list[str]:
+    """Stacks whose redundancy was taken to be complete from the start."""
+    told = study.trials["stack_initial_sync"].str.startswith("assumed").fillna(False)
+    return sorted(set(study.trials.loc[told & study.trials["stack_state"].notna(), "stack"]))
+
+
+def rebuilt_early(study: Study) -> dict:
+    """Phases on rebuilding stacks that outlasted the rebuild: how many, and on which stacks."""
+    over = study.phases[(study.phases["status"] == "ok") & (study.phases["operation"] != "rebuild")]
+    over = over[(over["rebuilding"] == False).fillna(False)]  # noqa: E712 (nullable)
+    return {"phases": len(over), "stacks": sorted(set(over["stack"]))}
+
+
+def fewest_rounds(study: Study) -> int | None:
+    """Completed rounds of the cell with the fewest, where they are too few for an interval without assumptions."""
+    ok = study.trials[study.trials["status"] == "ok"]
+    rounds = ok.groupby([*SETTING, "label", "workload", "scale"]).size()
+    return int(rounds.min()) if len(rounds) and rounds.min() < ENOUGH else None
+
+
+def new_file_systems(study: Study) -> dict | None:
+    """Whether trials made new file systems, and the workloads that age them nevertheless; None if none were new."""
+    if not any(study.lab(lab)["provisions"] for lab in set(study.trials["lab"])):
+        return None
+    entries = study.plan["workloads"]
+    return {"aged": sorted(n for n, entry in entries.items() if entry.get("fill") or entry.get("runs", 1) > 1)}
+
+
+def unproved_cold(study: Study) -> dict:
+    """Phases that were to be cold and are not proved to be: how many, and which (label and phase)."""
+    phases = measured(study.phases)
+    failed = phases[(phases["cache"] == "cold") & (phases["cold_proved"] == False)]  # noqa: E712 (nullable)
+    return {"phases": len(failed), "names": sorted(set(failed["label"] + " " + failed["phase"]))}
+
+
+def driver(study: Study) -> Iterator[dict]:
+    """How much of a contender's phase the driver's own work can be, lab by lab: lab, most, above (title, labels).
+
+    above are the phases where it is more than a tenth.
+    """
+    phases = measured(study.phases)
+    phases = phases[phases["wall_ns"] > 0].assign(share=driver_bound)
+    for lab, own in phases[phases["role"] != "ceiling"].dropna(subset="share").groupby("lab"):
+        high = own[own["share"] > 0.1].groupby(["workload", "phase", "cache"])
+        above = [{"title": study.title(*key), "labels": sorted(set(group["label"]))} for key, group in high]
+        yield {"lab": lab, "most": own["share"].max(), "above": above}
+
+
+def commands(study: Study) -> list[str]:
+    """Programs that phases execute: their own work is part of the time."""
+    phases = measured(study.phases)
+    executed = phases.loc[phases["operation"] == "exec", "command"]
+    return sorted({command.split()[0] for command in executed if command})
+
+
+def no_bounds(study: Study) -> dict:
+    """Where an upper bound is none, because a contender is faster: bounds (labels), operations (titles)."""
+    table, keys = study.results.statistics, [*SETTING, *OPERATION]
+    best = table[table["role"] != "ceiling"].groupby(keys)["mean_ns"].min()
+    bound = table[table["role"] == "ceiling"].groupby(keys)["mean_ns"].min()
+    ratio: pd.Series = bound / best
+    titles = []
+    for lab, _, profile, workload, _, phase, cache in ratio.index[ratio > 1]:
+        place = study.differing(lab=lab, profile=profile)
+        titles.append(study.title(workload, phase, cache) + (f" ({place})" if place else ""))
+    return {"bounds": study.labels("ceiling"), "operations": list(dict.fromkeys(titles))}
+
+
+def missing(study: Study) -> dict:
+    """Contenders without all results: failed (labels), skipped (labels), skipped_trials (a number)."""
+    bad = study.trials[study.trials["status"] != "ok"]
+    skipped = bad[bad["status"] == "skipped"]
+    failed = sorted(bad.loc[bad["status"] != "skipped", "label"].unique())
+    return {"failed": failed, "skipped": sorted(skipped["label"].unique()), "skipped_trials": len(skipped)}
