@@ -14,8 +14,8 @@ from reprofs.plan import catalog as catalogs
 from reprofs.plan import trees
 from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.plan.stacks import commands, expand, resolve
-from reprofs.plan.study import make_plan
 from reprofs.trial.job import render_job
+from reprofs.trial.plan import make_plan
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in Catalog().paths(kind)]

@@ -16,14 +16,16 @@ from pathlib import Path
 import pytest
 import yaml
 from reprofs.errors import UserError
+from reprofs.guest import check
 from reprofs.guest import image as guest
 from reprofs.labs import _guard as guard
 from reprofs.plan import catalog as catalogs
-from reprofs.plan import trees, workloads
+from reprofs.plan import trees
 from reprofs.plan.catalog import FOLDERS, Catalog
-from reprofs.plan.study import make_plan, read_config, table
+from reprofs.plan.study import read_config
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render_job
+from reprofs.trial.plan import make_plan, table
 from reprofs.trial.run import tools
 
 TIMES = int(os.environ.get("REPROFS_DAMAGE", "1"))  # places for each damage
@@ -236,7 +238,7 @@ def use(kind: str, name: str, known: dict) -> None:
 
 def verdict_on(kind: str, name: str, file: str, known: dict) -> tuple[str, str]:
     """How a damaged file is dealt with: (verdict, sentence); the verdict is taken, refused, or what is wrong."""
-    workloads._ask.cache_clear()
+    check._ask.cache_clear()
     try:
         use(kind, name, known)
     except UserError as error:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from reprofs.errors import UserError
+from reprofs.guest import check
 from reprofs.plan import trees, workloads
 from reprofs.plan.catalog import Catalog
 from scipy import stats
@@ -451,7 +452,7 @@ def test_the_scratch_profile_has_the_published_sets(look_alike):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "workflow/workloads").glob("look-alike*.yaml")))
 def test_the_workloads_make_and_check_their_trees(engine, tmp_path, name):
     workload = workloads.resolve(name, Catalog())
-    workloads.check(name, workload, "smoke")
+    check.check(name, workload, "smoke")
     samples = tmp_path / "samples"
     work = tmp_path / "work"
     work.mkdir()

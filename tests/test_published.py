@@ -11,7 +11,7 @@ import study2015
 from reprofs import dataset, figures, published, report, tables
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import make_plan
+from reprofs.trial.plan import make_plan
 from scipy.stats import spearmanr
 
 

@@ -151,13 +151,13 @@ def _list(arguments) -> None:
 
 
 def _plan(arguments) -> None:
-    from reprofs.plan import study
+    from reprofs.trial import plan
 
     catalog = _catalog(arguments)
     if arguments.output:
-        study.write_plan(arguments.study, catalog, arguments.output)
+        plan.write_plan(arguments.study, catalog, arguments.output)
     else:
-        print(study.table(study.make_plan(arguments.study, catalog)))
+        print(plan.table(plan.make_plan(arguments.study, catalog)))
 
 
 def _guest(arguments) -> None:

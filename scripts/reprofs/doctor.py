@@ -65,7 +65,7 @@ class Lab:
 
 def names() -> list[str]:
     """The labs that there are, the exact one first."""
-    return sorted(labs.names(), key=lambda name: (name != "exact", name))
+    return sorted(labs.names(), key=lambda name: (not labs.get_lab(name).exact, name))
 
 
 def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, bool]:

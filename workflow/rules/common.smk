@@ -7,8 +7,9 @@ from pathlib import Path
 from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
 from reprofs.errors import UserError
-from reprofs.plan.study import read_config, write_plan
+from reprofs.plan.study import read_config
 from reprofs.trial import progress, record
+from reprofs.trial.plan import write_plan
 
 try:
     SETTINGS = read_config(config)

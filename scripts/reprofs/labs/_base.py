@@ -52,19 +52,29 @@ class Lab(abc.ABC):
     """A laboratory: it takes a job to the load engine, lets it run, and brings back what the engine wrote.
 
     name: as in studies; clock: what its clock counts, "instructions" or "wall"; clock_text: the same for a reader;
+    meaning: what its times are worth, in sentences for a reader; exact: the same job gives the same bytes, always;
     exclusive: one trial at a time on this host, for its clock is real; in_guest: it needs a guest (data/guest);
-    provisions: it makes the block devices of a trial; seeds: the engine may seed the kernel's random numbers;
-    packages: Debian packages and their versions that trials use; data_bytes: room for content, None without a limit.
+    provisions: it makes the block devices of a trial; models: disks may be modelled ones, whose power can be cut;
+    seeds: the engine may seed the kernel's random numbers; data_bytes: room for content, None without a limit.
     """
 
     name: ClassVar[str]
     clock: ClassVar[str]
     clock_text: ClassVar[str]
+    meaning: ClassVar[str]
+    exact: ClassVar[bool] = False
     exclusive: ClassVar[bool]
     in_guest: ClassVar[bool]
     provisions: ClassVar[bool]
+    models: ClassVar[bool] = False
     seeds: ClassVar[bool]
     data_bytes: int | None = None
+
+    @classmethod
+    def facts(cls) -> dict:
+        """What a reader of its records must know of it; stands in the plan."""
+        names = ("clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models")
+        return {name: getattr(cls, name) for name in names}
 
     @classmethod
     @abc.abstractmethod

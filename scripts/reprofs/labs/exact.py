@@ -42,6 +42,13 @@ class ExactLab(GuestLab):
     name = "exact"
     clock = "instructions"
     clock_text = "counted instructions (1 instruction = 1 ns)"
+    meaning = (
+        "In the exact lab time is counted instructions (one is one nanosecond) plus the modelled time of the devices."
+        " There are no processor caches, no other processors and no contention for locks, so a real machine may rank"
+        " file systems differently."
+    )
+    exact = True
+    models = True
     exclusive = False
     parts = ("root", "vmlinuz", "initrd", "gate")
 

@@ -59,6 +59,10 @@ class HostLab(NativeLab):
     """The host lab. Needs root."""
 
     name = "host"
+    meaning = (
+        "In the lab host time is the real time of this machine's own kernel. Whatever else ran on it is part of the"
+        " times."
+    )
     provisions = True
 
     def __init__(self, path: str = ""):

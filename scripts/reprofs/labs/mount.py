@@ -21,6 +21,10 @@ class MountLab(NativeLab):
     """The mount lab for one directory, given as in a descriptor: absolute, from ~, or from the checkout."""
 
     name = "mount"
+    meaning = (
+        "In the lab mount time is the real time of a directory that was there before. Its state, its devices, and"
+        " whoever else used it are part of the times; caches cannot be proved cold."
+    )
     provisions = False
 
     def __init__(self, path: str = ""):

@@ -35,6 +35,10 @@ class VmLab(GuestLab):
     name = "vm"
     clock = "wall"
     clock_text = "the guest's clock, which keeps the host's time"
+    meaning = (
+        "In the lab vm time is the real time of a virtual machine. Emulation or virtualisation of the processor and"
+        " whatever else ran on the host are part of it."
+    )
     exclusive = True
 
     def __init__(self, manifest: dict, cache: Path, accelerator: str = ""):

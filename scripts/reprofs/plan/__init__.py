@@ -1,1 +1,3 @@
-"""From a study to its trials: descriptors as files say them, checked; what follows from them before anything runs."""
+"""From a study to its cells: descriptors as files say them, checked. Nothing here starts a process or asks a lab."""
+
+CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")  # what names a cell of a study

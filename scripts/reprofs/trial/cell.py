@@ -1,4 +1,7 @@
-"""Everything of one trial, resolved once: its parts by name, held against each other, and its devices."""
+"""Everything of one trial, resolved once: its parts by name, held against each other, and its devices.
+
+Not a part of the plan's room: where the disks are and what fits is the lab's to say.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 
 from reprofs import labs
 from reprofs.errors import UserError
+from reprofs.guest.check import check as check_arguments
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog, unknown
 from reprofs.plan.stacks import Commands, Stack, commands
@@ -73,7 +77,7 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
         raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
     if trial["scale"] not in workload["scales"]:
         raise unknown("scale", trial["scale"], workload["scales"])
-    workloads.check(trial["workload"], workload, trial["scale"])
+    check_arguments(trial["workload"], workload, trial["scale"])
     if workload["clients"] > 1 and not lab.provisions:
         raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
     if workload["raw"] and not filesystem["raw"]:
@@ -102,13 +106,14 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
     crash = next((phase["name"] for phase in workload["phases"] if "crash" in phase), None)
     if crash:
         what = f"workload {trial['workload']} cuts the power in phase {crash}"
-        _check_crash(what, trial, filesystem, stack, profile)
+        _check_crash(what, trial, filesystem, stack, lab, profile)
 
 
-def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, profile: dict) -> None:
+def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
     """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
-    if trial["lab"] != "exact":
-        raise UserError(f"{what}, which only the lab exact can, not {trial['lab']}.")
+    if not lab.models:
+        able = [name for name in labs.names() if labs.get_lab(name).models]
+        raise UserError(f"{what}, which only the lab {' or '.join(able)} can, not {trial['lab']}.")
     if profile["backing"] != "model":
         raise UserError(
             f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "

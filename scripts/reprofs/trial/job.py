@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reprofs import labs
 from reprofs.errors import FileError, UserError
+from reprofs.guest.check import needs
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import argv, fill
@@ -215,7 +216,7 @@ class _Writer:
         """What is there before the measured phases: ageing, and the population, which comes back from the device."""
         workload = self.cell.workload
         if workload["fill"]:
-            content = workloads.needs(self.cell.names["workload"], workload, self.cell.names["scale"])
+            content = needs(self.cell.names["workload"], workload, self.cell.names["scale"])
             words = ["engine", "age", "--fill", str(workload["fill"]), "--churn", "1", "--seed", str(self.seed)]
             words += ["--reserve", str(content), "."]
             self.unmeasured("age", self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT), clients=[])

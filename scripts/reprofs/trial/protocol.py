@@ -1,5 +1,7 @@
 """The rules of a trial as numbers and names."""
 
+from reprofs.plan import CELL as CELL
+
 PROTOCOL = 1  # raise when a change of the rules makes new numbers incomparable with old ones
 MOUNTPOINT = "/run/reprofs/mnt"
 BASE = "/run/reprofs/base"  # for file systems that lie over another: overlay, a network server
@@ -13,4 +15,3 @@ RECOVERY = ": recovery"  # after the name of a phase: the mount after its power 
 RECOVERY_METHOD = "power cut, caches dropped, mounted"
 CHANGES = ("create", "rename", "remove")  # after a power cut in one of these the tree is what is left of it
 PROVED_SHARE = 0.1  # of the content read in a cold phase, from the device; compression may make it less than all
-CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")  # what names a cell of a study

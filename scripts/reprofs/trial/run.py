@@ -31,12 +31,12 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
     filesystem, workload, stack = cell.filesystem, cell.workload, cell.commands
     if "unavailable" in filesystem:
         return filesystem["unavailable"]
-    needs = filesystem["packages"] + workload["packages"] + (stack.packages if stack else [])
+    packages = filesystem["packages"] + workload["packages"] + (stack.packages if stack else [])
     modules = ([filesystem["module"]] if "module" in filesystem else []) + (stack.modules if stack else [])
-    reason = lab.obstacle(list(dict.fromkeys(needs)), tools(cell), modules, cell.profile)
+    reason = lab.obstacle(list(dict.fromkeys(packages)), tools(cell), modules, cell.profile)
     if reason or lab.data_bytes is None:
         return reason
-    content = workloads.needs(cell.names["workload"], workload, cell.names["scale"])
+    content = needs(cell.names["workload"], workload, cell.names["scale"])
     content += cell.scale["device_mib"] * 2**20 * workload["fill"] // 100
     if content > lab.data_bytes:
         return (
@@ -127,10 +127,10 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
 def _run(lab: labs.Lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
     """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
 
-    Where the clock counts instructions a second attempt gives the same numbers, so it is made once. On a real clock
+    Where the same job always gives the same numbers a second attempt does too, so it is made once. On a real clock
     the host is not quiet while somebody kills processes on it.
     """
-    last = 2 if lab.clock == "instructions" else 1
+    last = 2 if lab.exact else 1
     for attempt in range(1, last + 1):
         outcome = lab.run(job, time_limit_s, disks)
         if outcome.ending != "killed":

@@ -1,0 +1,131 @@
+"""The plan of a study: its trials in order, the digest of each one's job, and what a reader needs of their parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from reprofs.errors import FileError, UserError, cut
+from reprofs.files import write_text
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.study import cells, order, study_of
+from reprofs.trial.cell import resolve
+from reprofs.trial.job import render
+from reprofs.trial.protocol import PROTOCOL
+
+ID_MAX = 200  # a file's name has 255 bytes, and those of a trial have endings
+
+
+def trial_id(trial: dict) -> str:
+    """The name of a trial, used for its files: r1-exact-single-ssd-btrfs+zstd-metadata-smoke."""
+    return (
+        f"r{trial['round']}-{trial['lab']}-{trial['stack']}-{trial['profile']}-{trial['filesystem']}+{trial['variant']}"
+        f"-{trial['workload']}-{trial['scale']}"
+    )
+
+
+def make_plan(name: str, catalog: Catalog) -> dict:
+    """The plan of a study: itself, its trials in order, and what a reader of the records and results needs of the rest.
+
+    Round r uses the seed `study seed + r` for all its trials: names, sizes and order are the same for every file system
+    of a round.
+
+    Raises UserError for an unknown name or a descriptor that does not fit its schema.
+    """
+    study = study_of(name, catalog)
+    file = catalog.file("study", name.partition("@")[0])
+    published = {}
+    try:
+        chosen = [resolve(names, catalog) for names in cells(study, catalog)]
+        if "published" in study:
+            published["published"] = catalog.get("published", study["published"])
+    except FileError:
+        raise
+    except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
+        raise FileError(f"{file}: {error}") from None
+    trials = []
+    for number, place in order(study, len(chosen)):
+        cell = chosen[place]
+        trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
+        job = hashlib.sha256(render(replace(cell, names=trial)).encode()).hexdigest()
+        trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
+    _check_ids([trial["id"] for trial in trials], file)
+    return {
+        "schema": 1,
+        "protocol": PROTOCOL,
+        "study": study,
+        "trials": trials,
+        "labs": {cell.names["lab"]: cell.lab.facts() for cell in chosen},
+        "filesystems": {
+            cell.names["filesystem"]: {
+                key: cell.filesystem[key] for key in ("title", "home", "role", "packages", "variants", "guest")
+            }
+            for cell in chosen
+        },
+        "workloads": {
+            cell.names["workload"]: {
+                **{key: cell.workload[key] for key in ("title", "description", "source", "packages", "phases")},
+                "scale": cell.scale,
+                **{
+                    key: cell.workload[key]
+                    for key in ("differs", "size", "clients", "runs", "fill")
+                    if key in cell.workload
+                },
+            }
+            for cell in chosen
+        },
+        "devices": {cell.names["profile"]: cell.profile for cell in chosen},
+        "stacks": {
+            cell.stack.name: {
+                "title": cell.stack.title,
+                "family": cell.stack.family,
+                "disks": cell.stack.disks,
+                "filesystem": cell.stack.filesystem,
+                "state": cell.stack.state,
+                "layers": [layer.name for layer in cell.stack.layers],
+            }
+            for cell in chosen
+        },
+        **published,
+    }
+
+
+def _check_ids(ids: list[str], file: str) -> None:
+    """Raises FileError when two trials of a study would have one name, or one its file cannot have."""
+    twice = next((one for one, count in Counter(ids).items() if count > 1), None)
+    if twice:  # as of stack a on profile b-c and stack a-b on profile c
+        raise FileError(f"{file}: two different trials would be called {twice}: rename a descriptor.")
+    longest = max(ids, key=len)
+    if len(longest) > ID_MAX:
+        raise FileError(
+            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, and {ID_MAX} are the most: "
+            "shorten the names of its parts."
+        )
+
+
+def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
+    """Makes the plan and writes it as JSON; the file is left alone when nothing has changed."""
+    plan = make_plan(name, catalog)
+    write_text(output, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
+    return plan
+
+
+def table(plan: dict) -> str:
+    """The plan as text, a line a trial."""
+    study = plan["study"]
+    lines = [
+        f"{study['name']}: {study['question']}",
+        f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
+        "",
+        f"{'order':>5}  {'round':>5}  {'seed':>9}  "
+        f"{'lab':8}{'stack':24}{'device':8}{'file system':20}{'workload':14}scale",
+    ]
+    for t in plan["trials"]:
+        lines.append(
+            f"{t['order']:5}  {t['round']:5}  {t['seed']:9}  {t['lab']:8}{t['stack']:24}{t['profile']:8}"
+            f"{t['filesystem'] + '+' + t['variant']:20}{t['workload']:14}{t['scale']}"
+        )
+    return "\n".join(lines)
