@@ -1,7 +1,7 @@
 -- One filter for both formats: executed notebooks in, a document out.
--- 1. Code cells become their outputs; their code is dropped, or folded (HTML, cells of an appendix).
+-- 1. Code cells become their outputs; in HTML the code behind a figure or table is folded away beside it.
 -- 2. Outputs in Markdown and HTML are parsed, so that tables and figures are native in both formats.
--- 3. Figures and tables are numbered in their order, and links without words ([](#tbl-x)) get that number as words.
+-- 3. Figures and tables are numbered in their order, and links to them ([table](#tbl-x)) get that number as words.
 
 local html = FORMAT:match("html") ~= nil
 local numbers, counts = {}, { Figure = 0, Table = 0 }
@@ -17,63 +17,68 @@ local function from_file(image)
   return pandoc.Image(image.caption, "../figures/" .. name .. ".svg", "", pandoc.Attr("", { "inline-svg" }))
 end
 
+-- The sides of a table's columns are classes of its cells.
+local function aligned(element)
+  local body = element.bodies[1] and element.bodies[1].body[1]
+  for i, one in ipairs(body and body.cells or {}) do
+    local right = one.attr.classes:includes("right")
+    element.colspecs[i] = { right and pandoc.AlignRight or pandoc.AlignLeft, element.colspecs[i][2] }
+  end
+  return element
+end
+
 -- The richest representation of an output: HTML, then Markdown; plain text only if there is nothing else.
 local function parse(output)
   for _, format in ipairs({ "html", "markdown" }) do
     for _, block in ipairs(output.content) do
       if block.t == "RawBlock" and block.format == format then
-        return pandoc.read(block.text, format, PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file })
+        local text = block.text:gsub("<style.-</style>", "")
+        return pandoc.read(text, format, PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file, Table = aligned })
       end
     end
   end
   return output.content
 end
 
+local function shows_figure_or_table(blocks)
+  local found = false
+  local function yes() found = true end
+  blocks:walk({ Figure = yes, Table = yes })
+  return found
+end
+
 local function cell(div)
   if not div.classes:includes("cell") then return nil end
-  if tagged(div, "parameters") or tagged(div, "injected-parameters") or tagged(div, "title") then return {} end
+  if tagged(div, "parameters") or tagged(div, "injected-parameters") then return {} end
   local appendix = div.attributes.appendix
-  local blocks = pandoc.Blocks({})
+  local blocks, code = pandoc.Blocks({}), nil
   for _, block in ipairs(div.content) do
     if block.t == "CodeBlock" and div.classes:includes("code") then
-      if html and appendix then
-        blocks:insert(pandoc.RawBlock("html", '<details class="code"><summary>Code</summary>'))
-        blocks:insert(block)
-        blocks:insert(pandoc.RawBlock("html", "</details>"))
-      end
+      code = block
     elseif block.t == "Div" and block.classes:includes("output") then
       if not block.classes:includes("stream") then blocks:extend(parse(block)) end
     else
       blocks:insert(block)
     end
   end
-  if not appendix then return blocks end
-  -- An appendix is one level down, and its anchors are its own.
+  if html and code and shows_figure_or_table(blocks) then
+    blocks:insert(pandoc.RawBlock("html", '<details class="code"><summary>Code</summary>'))
+    blocks:insert(code)
+    blocks:insert(pandoc.RawBlock("html", "</details>"))
+  end
+  -- The anchors of an appendix are its own.
   local function own(identifier)
-    return identifier ~= "" and appendix:lower() .. "-" .. identifier or ""
+    return appendix and identifier ~= "" and appendix:lower() .. "-" .. identifier or identifier
   end
-  local function again(element)
-    if numbers[element.identifier] then element.identifier = own(element.identifier) end
-    return element
-  end
+  -- A notebook is a section: its title is one level down.
   return blocks:walk({
     Header = function(header)
       header.identifier = own(header.identifier)
-      if header.level == 1 then header.content:insert(1, pandoc.Str("Appendix " .. appendix .. ". ")) end
+      if header.level == 1 and appendix then header.content:insert(1, pandoc.Str("Appendix " .. appendix .. ". ")) end
       header.level = header.level + 1
       return header
     end,
-    -- The body shows some tables and figures of an appendix too: the first of a name is the one that links mean.
-    Table = again,
-    Figure = again,
   })
-end
-
--- Remember which names the body uses before the appendices are seen.
-local function note(kind)
-  return function(element)
-    if element.identifier ~= "" then numbers[element.identifier] = kind end
-  end
 end
 
 local function number(kind)
@@ -91,9 +96,9 @@ local function number(kind)
 end
 
 local function refer(link)
-  if #link.content > 0 or link.target:sub(1, 1) ~= "#" then return nil end
+  if not (link.target:match("^#tbl%-") or link.target:match("^#fig%-")) then return nil end
   local name = numbers[link.target:sub(2)]
-  if not name or name:sub(-1):match("%d") == nil then error("no figure or table is named " .. link.target) end
+  if not name then error("no figure or table is named " .. link.target) end
   link.content = { pandoc.Str((name:gsub(" ", "\u{a0}"))) }
   return link
 end
@@ -145,16 +150,8 @@ local function describe(image)
 end
 
 function Pandoc(doc)
-  local body, appendices = pandoc.Blocks({}), pandoc.Blocks({})
-  for _, block in ipairs(doc.blocks) do
-    if block.attributes and block.attributes.appendix then
-      appendices:insert(block)
-    else
-      body:extend(cell(block) or { block })
-    end
-  end
-  body:walk({ Figure = note("Figure"), Table = note("Table") })
-  for _, block in ipairs(appendices) do body:extend(cell(block)) end
+  local body = pandoc.Blocks({})
+  for _, block in ipairs(doc.blocks) do body:extend(cell(block) or { block }) end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
   body = body:walk({ Link = refer, Inlines = bind, Image = describe })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })

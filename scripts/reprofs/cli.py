@@ -119,8 +119,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
     sub = command("report", _report, "Render executed notebooks as one HTML file and one PDF.")
-    sub.add_argument("notebooks", type=Path)
-    sub.add_argument("--study", type=Path, required=True, metavar="FILE", help="study.json of the tables")
+    sub.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="in the order of the report")
+    sub.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="the tables that they read")
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     return top
 
@@ -231,9 +231,9 @@ def _scan(arguments) -> None:
 
 
 def _dataset(arguments) -> None:
-    from reprofs import dataset
+    from reprofs.data import tables
 
-    dataset.build(arguments.plan, arguments.raw, arguments.output)
+    tables.build(arguments.plan, arguments.raw, arguments.output)
 
 
 def _import(arguments) -> None:
@@ -244,6 +244,6 @@ def _import(arguments) -> None:
 
 
 def _report(arguments) -> None:
-    from reprofs import report
+    from reprofs.report import render
 
-    report.render(arguments.notebooks, arguments.output, arguments.study)
+    render.render(arguments.notebooks, arguments.output, arguments.tables)

@@ -31,9 +31,10 @@ def of(start: str) -> list[Path]:
 
 
 def _code(notebook: Path) -> str:
-    """The code of a notebook, without the lines that only IPython understands."""
+    """The code of a notebook, without what only IPython understands: %magics, !commands, cells of prose."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
-    lines = [line for cell in cells for line in [*"".join(cell["source"]).splitlines(), ""]]
+    python = [text for cell in cells if not (text := "".join(cell["source"])).startswith("%%")]
+    lines = [line for text in python for line in [*text.splitlines(), ""]]
     return "\n".join("pass" if line.startswith(("%", "!")) else line for line in lines)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
 from reprofs.errors import UserError
+from reprofs.report import topics
 from reprofs.plan.study import read_config
 from reprofs.trial import progress, record
 from reprofs.trial.plan import write_plan
@@ -17,6 +18,7 @@ try:
     CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
     PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
+    NOTEBOOKS = topics.notebooks(PLAN, Path("notebooks"))
     LABS = {lab: labs.get_lab(lab) for lab in {t["lab"] for t in PLAN["trials"]}}
 except UserError as error:
     cli.fail(error)
@@ -96,17 +98,3 @@ PUBLISHED = (
     if "published" in PLAN
     else []
 )
-
-
-def papermill(wildcards):
-    """Options of papermill: quiet, with paths below the project's folder as parameters."""
-    places = {
-        "study": wildcards.study,
-        "tables": f"data/tables/{wildcards.study}",
-        "results": f"data/results/{wildcards.study}",
-        "figures": f"report/{wildcards.study}/figures",
-    }
-    parameters = " ".join(
-        f"-r {name} {shlex.quote(value)}" for name, value in places.items()
-    )
-    return f"{parameters} --kernel python3 --no-progress-bar --log-level ERROR --execution-timeout 600"

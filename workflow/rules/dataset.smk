@@ -3,7 +3,7 @@ rule dataset:
     input:
         RECORDS,
         "workflow/schemas/record.schema.yaml",
-        code("reprofs.dataset"),
+        code("reprofs.data.tables"),
         plan=f"data/plan/{STUDY}.json",
     output:
         directory("data/tables/{study}"),

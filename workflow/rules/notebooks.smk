@@ -1,39 +1,26 @@
-# Tables → statistics → figures → narrative: papermill runs each notebook once, the executed copy is kept.
+# Tables → statistics, figures, prose: papermill runs the notebook of each topic that the study has, and keeps the copy.
 # An edit of a notebook, or of a module that it imports directly or through others, runs it again: both are inputs.
-# Rule → the notebook, folders that it reads besides the tables, folders that it writes.
-NOTEBOOKS = {
-    "quality": ("01-quality", [], []),
-    "statistics": ("02-statistics", [], ["data/results/{study}"]),
-    "figures": ("03-figures", ["data/results/{study}"], ["report/{study}/figures"]),
-    "published": ("04-published", ["report/{study}/figures"], []),
-    "narrative": (
-        "05-report",
-        ["data/results/{study}", "report/{study}/figures"],
-        [],
-    ),
-    "agreement": ("06-agreement", ["data/results/{study}"], []),
-}
-
-for NAME, (NOTEBOOK, READS, WRITES) in NOTEBOOKS.items():
+# The notebook of the statistics writes the results that all others read.
+for NOTEBOOK in NOTEBOOKS:
+    IS_STATISTICS = topics.name_of(NOTEBOOK) == "statistics"
 
     rule:
         name:
-            NAME
+            f"notebook_{topics.name_of(NOTEBOOK)}"
         input:
-            notebook=f"notebooks/{NOTEBOOK}.ipynb",
+            notebook=NOTEBOOK,
             tables="data/tables/{study}",
-            folders=READS,
-            code=code(f"notebooks/{NOTEBOOK}.ipynb") + PUBLISHED,
+            results=[] if IS_STATISTICS else "data/results/{study}",
+            code=code(str(NOTEBOOK)) + code("reprofs.stats.study") + PUBLISHED,
         output:
-            notebook=f"report/{{study}}/notebooks/{NOTEBOOK}.ipynb",
-            folders=[directory(folder) for folder in WRITES],
+            notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",
+            results=directory("data/results/{study}") if IS_STATISTICS else [],
         log:
-            f"logs/{{study}}/{NOTEBOOK}.ipynb",
+            f"logs/{{study}}/{NOTEBOOK.name}",
         conda:
             "../../envs/python.yaml"
         resources:
             kernel_slot=1,
-        params:
-            papermill=papermill,
         shell:
-            "papermill {input.notebook:q} {log:q} {params.papermill} && cp {log:q} {output.notebook:q}"
+            "papermill {input.notebook:q} {log:q} -r study {wildcards.study:q} --kernel python3 --no-progress-bar"
+            " --log-level ERROR --execution-timeout 600 && cp {log:q} {output.notebook:q}"

@@ -187,7 +187,7 @@ TEMPLATES.filters |= {
     for function in (listing, count, opening, verb, first_upper, digits, time, percent, code)
 } | {"bytes": size}
 TEMPLATES.tests["known"] = known
-TEMPLATES.globals |= {"span": span, "ref": ref, "reach": reach, "interval": lambda *ends: span(*ends, significant=3)}
+TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": reach}
 
 
 def say(template: str, facts: dict[str, Any]) -> None:

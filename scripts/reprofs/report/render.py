@@ -1,122 +1,123 @@
 """Executed notebooks -> one self-contained index.html and one report.pdf, by pandoc, report/filter.lua and typst."""
 
-import shutil
+from __future__ import annotations
+
+import base64
+import re
+import string
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
 import pypandoc
 import typst
 
-from . import dataset, words
-from .errors import UserError
+from reprofs.data.study import Tables, load
+from reprofs.errors import UserError
+from reprofs.files import write_bytes
+from reprofs.report.display import count, listing
 
-PARTS = Path(__file__).parents[2] / "report"
-BODY = "05-report.ipynb"
-APPENDICES = ["01-quality.ipynb", "02-statistics.ipynb"]
-PUBLISHED = "04-published.ipynb"  # of studies that are set beside published numbers
-AGREEMENT = "06-agreement.ipynb"  # of studies with several labs
+PARTS = Path(__file__).parents[3] / "report"
+FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)"')
 
 
-def metadata(study: dataset.Study) -> dict[str, str]:
+def metadata(study: Tables) -> dict[str, str]:
     """Title and subtitle of the report of a study, plain text."""
     about, environment = study.plan["study"], study.environment
-    measured = [stamp[:10] for stamp in (environment["first_started"], environment["last_started"]) if stamp]
-    when = (
-        ""
-        if not measured
-        else f", measured on {measured[0]}"
-        if len(set(measured)) == 1
-        else f", measured {' to '.join(measured)}"
-    )
-    versions = words.listing(environment["values"].get("reprofs", {})) if "reprofs" in environment["values"] else ""
-    made = f" with ReproFS {versions}" if versions else ""
-    subtitle = f"Study {about['name']}: {words.count(len(study.trials), 'trial')}{made}{when}"
+    days = sorted({stamp[:10] for stamp in (environment["first_started"], environment["last_started"]) if stamp})
+    when = f", measured {'on' if len(days) == 1 else 'from'} {' to '.join(days)}" if days else ""
+    versions = environment["values"].get("reprofs", {})
+    made = f" with ReproFS {listing(versions)}" if versions else ""
+    subtitle = f"Study {about['name']}: {count(len(study.trials), 'trial')}{made}{when}"
     return {"title": about.get("title", about["name"]), "subtitle": subtitle}
 
 
-def render(executed: Path, output: Path, study: Path) -> None:
-    """Write index.html and report.pdf into the folder `output` from the executed notebooks in the folder `executed`.
+def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
+    """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
-    `study` is the study.json of the tables that the notebooks read; figures are in `executed`/../figures, as
-    the notebooks name them. Both files are written under temporary names and then renamed. Raises UserError for what is
-    missing.
+    `tables` is the folder of the tables that the notebooks read. Every file is written under a temporary name and then
+    renamed. Raises UserError for what is missing.
     """
-    executed, output = Path(executed), Path(output)
-    tables = dataset.load(Path(study).parent)
-    about = metadata(tables)
-    appendices = [
-        *APPENDICES,
-        *([PUBLISHED] if "published" in tables.plan else []),
-        *([AGREEMENT] if tables.trials["lab"].nunique() > 1 else []),
-    ]
-    parts = {"": BODY} | dict(zip("ABCD", appendices, strict=False))
+    output, about = Path(output), metadata(load(tables))
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "notebooks"
+        (work.parent / "figures").mkdir()
         work.mkdir()
-        merged = _merge(executed, parts)
+        merged = merge([Path(path) for path in executed])
+        figures = _figures(merged)
+        for name, svg in figures.items():
+            (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
         nbformat.write(merged, work / "merged.ipynb")
-        if (executed.parent / "figures").is_dir():
-            shutil.copytree(executed.parent / "figures", work.parent / "figures")
         _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
         # In HTML the title is the first heading; on paper it is none, so that sections are of the first level.
         _pandoc(work, about, "typst", "template.typ", "report.typ", ["--shift-heading-level-by=-1"])
         try:
             pdf = typst.compile(str(work / "report.typ"), root=str(work.parent), ignore_system_fonts=True)
         except typst.TypstError as error:
-            raise UserError(
-                f"The PDF cannot be made from {executed}: {str(error)[:300]}; look at the notebooks there."
-            ) from None
-        _replace(output / "index.html", (work / "index.html").read_bytes())
-        _replace(output / "report.pdf", pdf)
+            raise UserError(f"The PDF cannot be made: {str(error)[:300]}; look at the executed notebooks.") from None
+        for name, svg in figures.items():
+            write_bytes(output / "figures" / f"{name}.svg", svg)
+        for old in set((output / "figures").glob("*.svg")) - {output / "figures" / f"{name}.svg" for name in figures}:
+            old.unlink()
+        write_bytes(output / "index.html", (work / "index.html").read_bytes())
+        write_bytes(output / "report.pdf", pdf)
 
 
-def _merge(executed: Path, parts: dict[str, str]) -> nbformat.NotebookNode:
-    """The body and its appendices (letter -> file) as one notebook; cells of an appendix carry its letter."""
-    merged = None
-    for letter, name in parts.items():
-        path = executed / name
+def merge(executed: list[Path]) -> nbformat.NotebookNode:
+    """The notebooks as one: first what belongs into the body, then the appendices, whose cells carry a letter.
+
+    A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
+    an appendix under the notebook's title. Cells tagged `notebook` are for those who work in it, and not in the report.
+    Raises UserError for a notebook that is not there.
+    """
+    body, appendices = [], []
+    for path in executed:
         if not path.is_file():
-            raise UserError(
-                f"There is no executed notebook {path}: run `make report`, or papermill on notebooks/{name}."
-            )
-        notebook = nbformat.read(path, as_version=4)
-        for number, cell in enumerate(notebook.cells):
-            # Times of execution and names of cells would make the bytes of the report differ from run to run.
-            tags = ["title"] if not letter and number == 0 else cell.metadata.get("tags", [])
-            cell["metadata"] = nbformat.NotebookNode({"tags": tags} | ({"appendix": letter} if letter else {}))
-            cell["id"] = f"cell-{letter.lower() or 'body'}-{number}"
-        if merged is None:
-            merged = notebook
-        else:
-            merged.cells += notebook.cells
+            raise UserError(f"There is no executed notebook {path}: run `make report`.")
+        cells = [cell for cell in nbformat.read(path, as_version=4).cells if "notebook" not in _tags(cell)]
+        whole = "appendix" in _tags(cells[0])
+        own = [cell for cell in cells if whole or "appendix" in _tags(cell)]
+        body += [cell for cell in cells if not (whole or "appendix" in _tags(cell))]
+        if own and not whole:
+            title = cells[0].source.splitlines()[0].removeprefix("#").strip()
+            own.insert(0, nbformat.v4.new_markdown_cell(f"# {title}: details"))
+        if any(cell.get("outputs") for cell in own):
+            letter = string.ascii_uppercase[len(appendices)]
+            for cell in own:
+                cell.metadata["appendix"] = letter
+            appendices.append(own)
+    cells = [*body, *(cell for own in appendices for cell in own)]
+    for number, cell in enumerate(cells):
+        # Times of execution and names of cells would make the bytes of the report differ from run to run.
+        kept = {key: cell.metadata[key] for key in ("tags", "appendix") if key in cell.metadata}
+        cell["metadata"], cell["id"] = nbformat.NotebookNode(kept), f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.execution_count = None
+    merged = nbformat.v4.new_notebook(cells=cells)
+    merged.metadata["kernelspec"] = {"name": "python3", "language": "python", "display_name": "Python 3"}
     return merged
+
+
+def _tags(cell: nbformat.NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def _figures(notebook: nbformat.NotebookNode) -> dict[str, bytes]:
+    """name -> SVG of every figure that a notebook shows."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    shown = (output.get("data", {}).get("text/html", "") for output in outputs)
+    return {name: base64.b64decode(data) for text in shown for name, data in FIGURE.findall(text)}
 
 
 def _pandoc(work: Path, about: dict, target: str, template: str, name: str, options: list[str]) -> None:
     variables = {**about, "plain-title": about["title"].replace("\\", "").replace('"', "")}
     arguments = [pypandoc.get_pandoc_path(), "merged.ipynb", "--from=ipynb", f"--to={target}", "--ipynb-output=all"]
-    arguments += [
-        "--standalone",
-        "--wrap=preserve",
-        "--syntax-highlighting=none",
-        "--fail-if-warnings",
-        f"--output={name}",
-    ]
-    arguments += [f"--lua-filter={PARTS / 'filter.lua'}", f"--template={PARTS / template}", *options]
-    arguments += [f"--metadata={key}:{value}" for key, value in variables.items()]
+    arguments += ["--standalone", "--wrap=preserve", "--syntax-highlighting=none", "--fail-if-warnings"]
+    arguments += [f"--output={name}", f"--lua-filter={PARTS / 'filter.lua'}", f"--template={PARTS / template}"]
+    arguments += [*options, *(f"--metadata={key}:{value}" for key, value in variables.items())]
     arguments += [f"--variable=style:{(PARTS / 'style.css').read_text()}"] if target == "html5" else []
     done = subprocess.run(arguments, cwd=work, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"The report cannot be rendered: {done.stderr.strip()[:500]}; look at the executed notebooks.")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; free space or choose another folder.") from None
