@@ -1,21 +1,34 @@
 """A study beside published numbers: ranks, ratios, laws and sentences against worked examples; the files of data."""
 
 import itertools
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
+import make
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import reprofs as package
 import run
 import study2015
-from reprofs import dataset, figures, published, report, tables
+from reprofs.data.keys import Place, select
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
+from reprofs.report import plots, topics
+from reprofs.report.topics import published as topic
+from reprofs.stats import published
+from reprofs.stats.published import Configuration, Step
+from reprofs.stats.study import Study
 from reprofs.trial.plan import make_plan
 from scipy.stats import spearmanr
 
+NOTEBOOK = "15-published"
 
-def study(name: str, seconds, skip=(), rounds: int = 3) -> dataset.Study:
+
+def study(name: str, seconds, skip=(), rounds: int = 3) -> Study:
     """The study of that name as if it had run: `seconds` of (label, stack, phase, cache, size, round); None is no row.
 
     `skip` are labels whose trials failed.
@@ -43,7 +56,7 @@ def study(name: str, seconds, skip=(), rounds: int = 3) -> dataset.Study:
     phases = pd.DataFrame(rows).convert_dtypes()
     environment = {"values": {"lab.kernel": {"6.12.0": 1}}}
     nothing = pd.DataFrame()
-    return dataset.Study(nothing, phases, nothing, nothing, nothing, plan, environment, {})
+    return Study(nothing, phases, nothing, nothing, nothing, plan, environment, {}, folder=Path("unused"))
 
 
 DATALAD = published.load("datalad-2015")
@@ -66,7 +79,28 @@ def same():
     return study("datalad-2015", as_published)
 
 
-(PLACE,) = [("exact", "hdd-st4000nm0033", "git-annex", "laptop")]
+@pytest.fixture
+def pages(tmp_path, monkeypatch):
+    """Executes the notebook on a study and returns the Markdown that it says in the body and in the appendix."""
+
+    def execute(found: Study) -> tuple[str, str]:
+        monkeypatch.setattr(package, "open", lambda name: found, raising=False)
+        (tmp_path / "plan.json").write_text("{}")
+        return said(run.execute(tmp_path, [NOTEBOOK]))
+
+    return execute
+
+
+def said(folder: Path) -> tuple[str, str]:
+    """Markdown of the body and of the appendix of the executed notebook in a folder."""
+    parts = {False: "", True: ""}
+    for cell in nbformat.read(folder / f"{NOTEBOOK}.ipynb", as_version=4).cells:
+        for output in cell.get("outputs", []):
+            parts["appendix" in cell.metadata.get("tags", [])] += output.data.get("text/markdown", "") + "\n\n"
+    return parts[False], parts[True]
+
+
+PLACE = Place("exact", "hdd-st4000nm0033", "git-annex", "laptop")
 
 
 # ---- the files of data -----------------------------------------------------------------------------------------------
@@ -77,7 +111,7 @@ def test_every_file_is_whole_and_its_claims_have_numbers(name):
     numbers, about = published.load(name), Catalog().get("published", name)
     for claim in about["claims"]:
         slow, fast = (
-            tables.select(numbers, published.KEY[1:], (*claim[side].split("/"), claim["phase"], claim["cache"]))
+            select(numbers, Configuration(*claim[side].split("/")), Step(claim["phase"], claim["cache"]))
             for side in ("slower", "faster")
         )
         small = slow.merge(fast, on="size").sort_values("size").iloc[0]
@@ -120,7 +154,7 @@ def test_medians_and_quartiles_are_those_of_the_runs(tmp_path):
         (lambda f: f.drop(columns="note"), ["the columns are"]),
         (lambda f: f.assign(median_s=[1.0, -2.0]), ["line 3", "median_s is -2.0", "above zero"]),
         (lambda f: f.assign(n=["many", 3]), ["line 2", "n is many"]),
-        (lambda f: f.assign(phase="du"), ["line 3", "is there before"]),
+        (lambda f: f.assign(phase="du"), ["line 3", "an earlier line has this operation"]),
     ],
 )
 def test_mistakes_in_a_file_are_told_in_a_sentence(change, words, tmp_path, monkeypatch):
@@ -156,7 +190,7 @@ def test_rho_is_spearmans_and_p_the_share_of_permutations(seed):
     for i in range(2):
         assert rho[i] == pytest.approx(spearmanr(x[i], y[i]).statistic)
         brute = [spearmanr(x[i], list(order)).statistic for order in itertools.permutations(y[i])]
-        assert np.mean(np.array(brute) >= rho[i] - 1e-9) == pytest.approx(published._share(null[:, i], rho[i]))
+        assert np.mean(np.array(brute) >= rho[i] - 1e-9) == pytest.approx(published.share(null[:, i], rho[i]))
     assert null.shape == (720, 2)
 
 
@@ -165,7 +199,7 @@ def test_values_without_order_correlate_with_nothing_and_many_configurations_are
     assert rho[0] == 0 and not null.any()
     rho, null = published.relabelled([range(10)], [range(10)])
     assert len(null) == published.DRAWN + 1
-    assert published._share(null[:, 0], rho[0]) == pytest.approx(1 / (published.DRAWN + 1))
+    assert published.share(null[:, 0], rho[0]) == pytest.approx(1 / (published.DRAWN + 1))
 
 
 def test_the_joint_p_never_lies_below_the_single_one_and_holds_its_level():
@@ -173,8 +207,8 @@ def test_the_joint_p_never_lies_below_the_single_one_and_holds_its_level():
     first = 0
     for _ in range(100):
         rho, null = published.relabelled(rng.normal(size=(5, 5)), rng.normal(size=(5, 5)))
-        joint = [published._share(null.max(axis=1), value) for value in rho]
-        single = [published._share(null[:, i], value) for i, value in enumerate(rho)]
+        joint = [published.share(null.max(axis=1), value) for value in rho]
+        single = [published.share(null[:, i], value) for i, value in enumerate(rho)]
         assert all(a >= b for a, b in zip(joint, single, strict=True))
         first += min(joint) < 0.05
     assert first <= 12  # 5 % of 100, and what chance adds
@@ -183,20 +217,23 @@ def test_the_joint_p_never_lies_below_the_single_one_and_holds_its_level():
 # ---- orders and ratios -----------------------------------------------------------------------------------------------
 
 
-def test_the_published_order_is_found_again(same):
-    assert published.places(same) == [PLACE] and not published.grown(same, PLACE)
-    table, together = published.orders(same, PLACE)
-    assert together["n"] == 6 and together["relabellings"] == 720 and not together["left_out"]
-    assert together["p"] == pytest.approx(1 / 720) and together["rho"] == pytest.approx(1, abs=0.02)
-    assert len(table) == 15 and set(table["verdict"]) == {"same"}
-    assert (table["reversed"] == 0).all() and (table["same"] == table["told"]).all()
+def test_the_published_order_is_found_again(same, pages):
+    assert published.places(same) == [PLACE] and not published.extrapolated(same, PLACE)
+    found = published.orders(same, PLACE)
+    table = found.operations
+    assert len(found.configurations) == 6 and found.relabellings == 720 and found.exact and not found.left_out
+    assert found.p == pytest.approx(1 / 720) == found.smallest_p and found.rho == pytest.approx(1, abs=0.02)
+    assert len(table) == 15 and set(table["verdict"]) == {"same order"}
+    assert (table["reversed"] == 0).all() and (table["same"] == table["pairs"]).all()
     assert table["ratio"].to_numpy() == pytest.approx(0.5, rel=0.01)
     assert ((table["low"] < table["ratio"]) & (table["ratio"] < table["high"])).all()
     assert set(table["kind"]) == {"BCa bootstrap of paired log ratios"}
-    text = str(published.summary(same, PLACE))
-    assert "0.14 % of the 720 ways" in text and "**Same order** (15 of 15)" in text
-    assert "Another order** (" not in text and "Undecided** (" not in text
-    assert str(published.sentences(same, PLACE)).count("same order.**") == 15
+    rows = topic.order_table(same, PLACE).rows
+    assert len(rows) == 15 and {row["Verdict"] for row in rows} == {"same order"}
+    body, appendix = pages(same)
+    assert "0.14 % of the 720 ways" in body and "(one-sided, exact)" in body and "**Same order** (15 of 15)" in body
+    assert "**Another order**" not in body and "**Undecided**" not in body
+    assert appendix.count("same order.**") == 15
 
 
 def test_ratios_of_one_cell_by_hand(same):
@@ -206,85 +243,96 @@ def test_ratios_of_one_cell_by_hand(same):
     rounds = [0.5 * told * (1 + 0.001 * number + 0.0017) for number in (1, 2, 3)]
     assert row["median_ns"] == pytest.approx(rounds[1] * 1e9)
     assert row["ratio"] == pytest.approx(math.exp(np.mean(np.log(np.array(rounds) / told))))
-    assert row["their_ns"] == pytest.approx(told * 1e9) and row["their_n"] == 100
+    assert row["published_ns"] == pytest.approx(told * 1e9) and row["published_n"] == 100
     # Half the raw files are known: RAID-Z2's quartiles are, those of ext4 over LVM are not.
-    assert math.isnan(row["their_low_ns"])
+    assert math.isnan(row["published_low_ns"])
     assert not cells.loc["zfs-raidz2", "zfs+ashift12", "get", "cold"].isna().any()
     assert not (cells.index.get_level_values("label") == "btrfs+lzo").any()
+    shown = topic.cell_table(same, PLACE).rows
+    assert len(shown) == len(cells)
+    (ext4,) = [
+        row for row in shown if (row["Operation"], row["Configuration"]) == ("git annex get, cold", "ext4+no-lazy-init")
+    ]
+    assert ext4["Published median"] == "33.5 s" and ext4["Published quartiles"] == "\N{EN DASH}"
+    assert ext4["Published runs"] == 100 and ext4["Ratio"] == "0.502"
 
 
-def test_the_opposite_order_is_another_order():
+def test_the_opposite_order_is_another_order(pages):
     opposite = study("datalad-2015", lambda *key: as_published(*key, bend=-1.0))
-    table, together = published.orders(opposite, PLACE)
-    assert set(table["verdict"]) == {"another"} and together["rho"] < -0.95 and together["p"] > 0.99
-    assert (table["same"] == 0).all()
-    assert "**Another order** (15 of 15)" in str(published.summary(opposite, PLACE))
-    assert "reversed (here " in str(published.sentences(opposite, PLACE))
-    assert set(published.claims(opposite, PLACE)["verdict"]) == {
-        "another",
-        "same",
-    }  # compression has an order of its own
+    found = published.orders(opposite, PLACE)
+    table = found.operations
+    assert set(table["verdict"]) == {"another order"} and found.rho < -0.95 and found.p > 0.99
+    assert (table["same"] == 0).all() and (table["reversed"] == table["turned"].map(len)).all()
+    get = table[table["phase"] == "get"].iloc[0]
+    assert ("ext4+no-lazy-init", "btrfs+none") in get["turned"]  # three times as long, as published
+    body, appendix = pages(opposite)
+    assert "**Another order** (15 of 15)" in body
+    assert "the opposite one (in this study " in appendix and "ext4+no-lazy-init is faster than btrfs+none" in appendix
+    verdicts = published.claims(opposite, PLACE)["verdict"]
+    assert set(verdicts) == {"opposite direction", "same direction"}  # compression has an order of its own
 
 
-def test_one_round_confirms_no_pair_and_equal_times_decide_nothing():
+def test_one_round_confirms_no_pair_and_equal_times_decide_nothing(pages):
     one = study("datalad-2015", as_published, rounds=1)
-    table, _ = published.orders(one, PLACE)
+    table = published.orders(one, PLACE).operations
     assert (table["same"] == 0).all() and (table["reversed"] == 0).all()
     assert published.beside(one, PLACE)["low"].isna().all()
     assert set(published.claims(one, PLACE)["verdict"]) == {"undecided"}
     flat = study("datalad-2015", lambda *_: 1.0)
-    table, together = published.orders(flat, PLACE)
-    assert set(table["verdict"]) == {"undecided"} and together["p"] == 1
+    found = published.orders(flat, PLACE)
+    assert set(found.operations["verdict"]) == {"undecided"} and found.p == 1
+    assert "**Undecided** (15 of 15)" in pages(flat)[0]
 
 
-def test_few_configurations_decide_little_and_the_report_says_so():
+def test_few_configurations_decide_little_and_the_report_says_so(pages):
     three = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs"))
-    table, together = published.orders(three, PLACE)
-    assert together["names"] == ["btrfs+none", "ext4+no-lazy-init", "xfs"]
-    assert together["smallest"] == pytest.approx(1 / 6)
-    assert set(table["verdict"]) == {"undecided"}
-    assert "no p value below 0.17 exists" in str(published.summary(three, PLACE))
+    found = published.orders(three, PLACE)
+    assert found.configurations == ["btrfs+none", "ext4+no-lazy-init", "xfs"]
+    assert found.smallest_p == pytest.approx(1 / 6)
+    assert set(found.operations["verdict"]) == {"undecided"}
+    assert "no p below 0.17 is possible" in pages(three)[0]
     one = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs", "btrfs+none", "xfs"))
-    assert published.orders(one, PLACE)[0].empty
-    assert "nothing to compare" in str(published.summary(one, PLACE))
-    assert len(published.items(one)) == 2  # no ratios over configurations
+    assert published.orders(one, PLACE).operations.empty
+    body, _ = pages(one)
+    assert "no order to compare" in body and "Spearman" not in body
+    assert len(topic.scatter_figures(one, PLACE)) == 2
 
 
-def test_a_configuration_without_an_operation_is_left_out_and_told():
+def test_a_configuration_without_an_operation_is_left_out_and_told(pages):
     def partly(label, stack, phase, *more):
         return None if (label, phase) == ("xfs", "untar") else as_published(label, stack, phase, *more)
 
     found = study("datalad-2015", partly)
-    _, together = published.orders(found, PLACE)
-    assert together["n"] == 5 and together["left_out"] == ["xfs"]
-    assert "some operation is missing: xfs" in str(published.summary(found, PLACE))
+    orders = published.orders(found, PLACE)
+    assert len(orders.configurations) == 5 and orders.left_out == ["xfs"]
+    assert "some operation is missing: xfs" in pages(found)[0]
 
 
-def test_another_size_is_set_beside_the_nearest_and_told():
+def test_another_size_is_set_beside_the_nearest_and_told(pages):
     large = study("datalad-2015@paper", as_published)
     (place,) = published.places(large)
-    cells = published.beside(large, place)
-    assert set(cells["their_size"]) == {100_000}
-    assert "Sizes differ" not in str(published.summary(large, place))
+    assert set(published.beside(large, place)["published_size"]) == {100_000}
+    assert topic.order_facts(large, place)["size"] == 100_000
+    assert "The sizes differ" not in pages(large)[0]
     small = study("datalad-2015@smoke", as_published)
-    (place,) = published.places(small)
-    assert "Sizes differ: 20 files here, 2,000 there" in str(published.summary(small, place))
+    assert "The sizes differ: 20 files in this study, 2,000 published" in pages(small)[0]
 
 
 def test_claims_by_hand(same):
     table = published.claims(same, PLACE).set_index("says")
     get = table.loc["git annex get takes three times as long on ext4 as on Btrfs"]
-    assert get["there"] == pytest.approx(33.5 / 11, rel=0.001) and get["here"] == pytest.approx(get["there"], rel=0.01)
-    assert get["verdict"] == "same" and get["low"] < get["here"] < get["high"]
+    assert get["published"] == pytest.approx(33.5 / 11, rel=0.001)
+    assert get["ratio"] == pytest.approx(get["published"], rel=0.01)
+    assert get["verdict"] == "same direction" and get["low"] < get["ratio"] < get["high"]
     lzo = table.loc["git clone takes 43 % longer on Btrfs with LZO than without"]
-    assert lzo["their_size"] == 100_000 and lzo["there"] == pytest.approx(96.97 / 67.75, rel=0.001)
-    assert lzo["here"] == pytest.approx(1.2, rel=0.01) and math.isnan(lzo["ahead"])
-    (text,) = [row for row in published._claims_table(same, PLACE).rows if "LZO" in row["Published statement"]]
-    assert text["There"] == "1.43 (100,000 files)" and "Carried on" not in text
-    assert text["Waiting here"] == "70 %, 70 %"
+    assert lzo["published_size"] == 100_000 and lzo["published"] == pytest.approx(96.97 / 67.75, rel=0.001)
+    assert lzo["ratio"] == pytest.approx(1.2, rel=0.01) and math.isnan(lzo["expected"])
+    (row,) = [row for row in topic.claim_table(same, PLACE).rows if "LZO" in row["Published claim"]]
+    assert row["Published"] == "1.43 (100,000 files)" and "Extrapolated" not in row
+    assert row["Waiting, %"] == "70, 70"
 
 
-# ---- laws carried on -------------------------------------------------------------------------------------------------
+# ---- extrapolated laws -----------------------------------------------------------------------------------------------
 
 
 def law(exponent_ext4=1.2, bend=0.0):
@@ -297,24 +345,26 @@ def law(exponent_ext4=1.2, bend=0.0):
     return study("plug-2020", seconds)
 
 
-GROWN = ("exact", "hdd-7200", "many-inodes", "smoke")
+GROWN = Place("exact", "hdd-7200", "many-inodes", "smoke")
 
 
-def test_a_law_is_carried_on_to_the_published_hours():
+def test_a_law_is_extrapolated_to_the_published_hours(pages):
     found = law()
-    assert published.places(found) == [GROWN] and published.grown(found, GROWN)
-    table = published.growth(found, GROWN).set_index(["label", "phase", "their_size"])
+    assert published.places(found) == [GROWN] and published.extrapolated(found, GROWN)
+    table = published.laws(found, GROWN).set_index(["label", "phase", "published_size"])
     row = table.loc["ext4", "find", 497_716_103]
     assert row["exponent"] == pytest.approx(1.2) and row["last"] == pytest.approx(1.2) and row["n"] == 12
     assert row["expected_ns"] == pytest.approx(1e5 * 497_716_103**1.2 * 1.02, rel=0.001)
     assert row["expected_low_ns"] < row["expected_ns"] < row["expected_high_ns"]
-    assert row["their_ns"] == pytest.approx((1983 * 60 + 45.609) * 1e9)
-    assert row["factor"] == pytest.approx(row["their_ns"] / row["expected_ns"]) and not row["inside"]
+    assert row["published_ns"] == pytest.approx((1983 * 60 + 45.609) * 1e9)
+    assert row["factor"] == pytest.approx(row["published_ns"] / row["expected_ns"]) and not row["inside"]
     assert row["decades"] == pytest.approx(math.log10(497_716_103 / row["most"]))
-    assert row["bend"] > 0.05
+    assert row["curvature_p"] > 0.05
     assert len(table) == 11  # ext4 without lazy initialisation is not in the study
-    text = str(published.summary(found, GROWN))
-    assert "is an assumption, not a measurement" in text and "None of the 11 laws bend already" in text
+    assert len(topic.law_table(found, GROWN).rows) == 11
+    body, appendix = pages(found)
+    assert "is an assumption, not a measurement" in body
+    assert "None of the 11 laws are significantly curved" in body and appendix.count("time grows with names") == 11
 
 
 def test_a_published_time_on_the_law_lies_inside():
@@ -323,7 +373,7 @@ def test_a_published_time_on_the_law_lies_inside():
     def seconds(label, stack, phase, cache, size, number):
         return hours * (size / 497_716_103) ** 1.1 * (1 + 0.01 * number)
 
-    table = published.growth(study("plug-2020", seconds), GROWN)
+    table = published.laws(study("plug-2020", seconds), GROWN)
     (row,) = table[(table["label"] == "xfs") & (table["phase"] == "du")].to_dict("records")
     assert row["inside"] and row["factor"] == pytest.approx(1, rel=0.05)
 
@@ -331,59 +381,71 @@ def test_a_published_time_on_the_law_lies_inside():
 DATA_PLUG = published.load("plug-2020")
 
 
-def test_a_bent_law_is_told():
+def test_a_curved_law_is_told(pages):
     bent = law(bend=0.05)
-    assert "All of the 11 laws bend already" in str(published.summary(bent, GROWN))
-    assert str(published.sentences(bent, GROWN)).count("The law bends already here (p = ") == 11
-    row = published.growth(bent, GROWN).iloc[0]
+    body, appendix = pages(bent)
+    assert "All of the 11 laws are significantly curved" in body
+    assert appendix.count("The law is curved within the sizes measured (p = ") == 11
+    row = published.laws(bent, GROWN).iloc[0]
     assert row["last"] > row["exponent"] and row["by_last_ns"] > row["expected_ns"]
 
 
-def test_a_ratio_is_carried_on_too():
+def test_a_ratio_is_extrapolated_too():
     table = published.claims(law(), GROWN)
-    assert len(table) == 4 and set(table["verdict"]) == {"same"}
-    assert table["ahead"].to_numpy() == pytest.approx(497_716_103**0.2, rel=0.001)
-    row = published._claims_table(law(), GROWN).rows[0]
-    assert row["Carried on"] and row["There"].endswith("(497,716,103 names)")
+    assert len(table) == 4 and set(table["verdict"]) == {"same direction"}
+    assert table["expected"].to_numpy() == pytest.approx(497_716_103**0.2, rel=0.001)
+    row = topic.claim_table(law(), GROWN).rows[0]
+    assert row["Extrapolated"] and row["Published"].endswith("(497,716,103 names)")
 
 
-def test_one_size_has_no_law():
+def test_one_size_has_no_law(pages):
     def seconds(label, stack, phase, cache, size, number):
         return 1.0 if size == 2000 or phase == "remove" else None
 
     found = study("plug-2020", seconds)
-    assert published.growth(found, GROWN).empty and published._growth_items(found, GROWN) == []
-    assert "No published number has a law" in str(published.summary(found, GROWN))
+    assert published.laws(found, GROWN).empty
+    body, _ = pages(found)
+    assert "no power law to extrapolate" in body
+
+
+def test_a_claim_measured_at_one_common_size_is_not_extrapolated():
+    def seconds(label, stack, phase, cache, size, number):
+        return None if (label, phase) == ("xfs", "find") and size < 128_000 else 1e-4 * size * (1 + 0.01 * number)
+
+    table = published.claims(study("plug-2020", seconds), GROWN).set_index("says")["expected"]
+    assert list(table[table.isna()].index) == ["find takes longer on ext4 than on XFS"]
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_differences_names_this_study(same):
-    rows = published._differs_table(same, PLACE).rows
-    assert any(row["Here"] == "Linux 6.12.0" for row in rows)
+    rows = topic.difference_table(same, PLACE).rows
+    assert any(row["This study"] == "Linux 6.12.0" for row in rows)
     (size,) = published.sizes(same, PLACE)
-    assert any(f"{size:,} files" in row["Here"] for row in rows)
+    assert any(f"{size:,} files" in row["This study"] for row in rows)
     assert not any("{" in value for row in rows for value in row.values())
 
 
-def test_figures_hold_every_configuration_and_are_the_same_bytes_again(same, tmp_path):
-    items = published.items(same)
-    assert [item.name.split("-exact")[0] for item in items] == ["published-cold", "published-warm", "published-ratios"]
-    cold = items[0].draw()
-    assert len(cold.axes) == 11
-    get = next(axes for axes in cold.axes if axes.get_title("left") == "git annex get")
+def test_figures_hold_every_configuration_and_are_the_same_bytes_again(same):
+    cold, warm = topic.scatter_figures(same, PLACE)
+    assert (cold.name.split("-exact")[0], warm.name.split("-exact")[0]) == ("published-cold", "published-warm")
+    assert len(cold.plot.axes) == 11 and len(warm.plot.axes) == 4
+    get = next(axes for axes in cold.plot.axes if axes.get_title("left") == "git annex get")
     marks = [line for line in get.lines if line.get_marker() != "None" and len(line.get_xdata()) == 1]
     assert len(marks) == 6
     told = SMALL["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
     assert told in [pytest.approx(line.get_xdata()[0]) for line in marks]
-    first, second = (figures.save(items[2].draw(), tmp_path / name).read_text() for name in ("a.svg", "b.svg"))
+    ratios = topic.ratio_figure(same, PLACE).plot.axes[0]
+    assert len(ratios.get_yticklabels()) == 15
+    assert sum(line.get_marker() != "None" for line in ratios.lines) == 15 * 6
+    first, second = (plots.svg(topic.ratio_figure(same, PLACE).plot) for _ in range(2))
     assert first == second and "currentColor" in first
 
 
 def test_the_law_reaches_the_published_mark():
-    (item,) = published.items(law())
-    panel = next(axes for axes in item.draw().axes if axes.get_title("left") == "List with find, cold")
+    figure = topic.law_figure(law(), GROWN)
+    panel = next(axes for axes in figure.plot.axes if axes.get_title("left") == "List with find, cold")
     furthest = max(max(line.get_xdata()) for line in panel.lines)
     assert furthest == pytest.approx(497_716_103)
     filled = [line for line in panel.lines if line.get_markersize() == 7]
@@ -392,8 +454,16 @@ def test_the_law_reaches_the_published_mark():
 
 def test_a_study_without_published_numbers_has_nothing(same):
     plan = {key: value for key, value in same.plan.items() if key != "published"}
-    plain = dataset.Study(**{**vars(same), "plan": plan})
-    assert published.places(plain) == [] and published.items(plain) == []
+    assert topic.applies(same.plan) and not topic.applies(plan)
+    assert published.places(replace(same, plan=plan)) == []
+
+
+def test_a_study_in_which_nothing_completed_says_so(same, pages):
+    failed = replace(same, phases=same.phases.assign(status="failed"))
+    assert published.places(failed) == []
+    body, appendix = pages(failed)
+    assert "there is nothing to compare" in body and not appendix.strip()
+    assert "nothing to compare" in pages(replace(same, phases=same.phases.iloc[:0]))[0]
 
 
 ABOUT = {
@@ -409,35 +479,31 @@ ABOUT = {
 }
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """A rendered report of a study of fixtures that is set beside published numbers."""
-    import json
-
-    import make
-
-    folder = tmp_path_factory.mktemp("published")
-    path = make.make(folder, systems=["ext4", "xfs", "btrfs", "jfs", "tmpfs"], workloads=["metadata"], failures={})
+def test_the_notebook_belongs_to_the_report_of_a_study_with_published_numbers(tmp_path, monkeypatch):
+    """From records, through tables on the disk."""
+    path = make.make(tmp_path, systems=["ext4", "xfs", "btrfs", "jfs", "tmpfs"], workloads=["metadata"], failures={})
     plan = json.loads(path.read_text())
+    assert NOTEBOOK not in [path.stem for path in topics.notebooks(plan, run.SOURCES)]
     plan["study"]["published"] = "fixture"
-    path.write_text(json.dumps({**plan, "published": ABOUT}))
+    plan["published"] = ABOUT
+    path.write_text(json.dumps(plan))
+    assert NOTEBOOK in [path.stem for path in topics.notebooks(plan, run.SOURCES)]
     rows = [
         {"size": 1000, "stack": "single", "label": label, "phase": phase, "cache": cache, "n": 5}
         | {"median_s": 1.0 + i + j, "q1_s": "", "q3_s": "", "min_s": "", "max_s": "", "note": ""}
-        for i, label in enumerate(("ext4", "xfs", "jfs", "btrfs+none"))
+        for i, label in enumerate(("ext4", "xfs", "jfs", "btrfs+none", "tmpfs"))
         for j, (phase, cache) in enumerate((("create", "warm"), ("stat", "cold"), ("remove", "warm")))
     ]
-    pd.DataFrame(rows, columns=[*published.KEY, *published.NUMBERS, "note"]).to_csv(folder / "fixture.csv", index=False)
-    run.build(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "FOLDER", folder)
-        executed = run.execute(folder, [*run.NAMES, "04-published"])
-        report.render(executed, folder / "report", folder / "tables/study.json")
-    return (folder / "report/index.html").read_text()
-
-
-def test_the_report_has_a_section_and_an_appendix(page):
-    assert "Beside the published numbers" in page and "Appendix C. Beside the published numbers" in page
-    for words in ("Numbers of a fixture", "files are created faster on ext4", "have numbers on both sides", "24 ways"):
-        assert words in page.replace("\N{NO-BREAK SPACE}", " "), words
-    assert page.index("Beside the published numbers") < page.index("Threats to validity")
+    columns = [*published.KEY, *published.NUMBERS, "note"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "fixture.csv", index=False)
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    found = run.build(tmp_path)
+    (place,) = published.places(found)
+    assert set(published.beside(found, place)["name"]) == {"ext4", "xfs", "jfs", "btrfs+none"}  # no upper bound
+    assert [row["Published claim"] for row in topic.claim_table(found, place).rows] == [
+        "files are created faster on ext4"
+    ]
+    body, appendix = said(run.execute(tmp_path, [NOTEBOOK]))
+    for words in ("Numbers of a fixture", "Four configurations", "the 24 ways"):
+        assert words in body, words
+    assert appendix.count("- **") == 3

@@ -1,0 +1,400 @@
+"""Beside published numbers: whether a study gives the published order, ratios and claims, and what differs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from reprofs.data.keys import Place, select
+from reprofs.report.display import DASH, Table, count, digits, listing, slug, span, time
+from reprofs.report.plots import (
+    BLUE,
+    GREY,
+    INK,
+    PLAIN,
+    WIDTH,
+    Figure,
+    Plot,
+    grid,
+    grid_lines,
+    legend,
+    marks,
+    power,
+    rows,
+    styled,
+    value_axis,
+)
+from reprofs.stats import published as numbers
+from reprofs.stats import series
+from reprofs.stats.published import ALPHA, Configuration, Step
+from reprofs.stats.study import Study
+
+RHO = "\N{GREEK SMALL LETTER RHO}"
+HOUR = 3.6e12  # ns
+HOLLOW = {"mfc": "none", "mew": 1.3}
+
+
+def applies(plan: dict) -> bool:
+    """Where a study names published numbers."""
+    return "published" in plan
+
+
+# ---- facts -----------------------------------------------------------------------------------------------------------
+
+
+def order_facts(study: Study, place: Place) -> dict[str, Any]:
+    """What holds of the two orders of the configurations of a place.
+
+    Keys: operations (the rows of `numbers.orders` as dictionaries, with title; none without two configurations), orders
+    (`numbers.Orders`), few (whether so few configurations can hardly give a small p), size, published_size, verdicts
+    (verdict -> titles), pairs, same, reversed (sums).
+    """
+    orders, cells = numbers.orders(study, place), numbers.beside(study, place)
+    operations = [
+        row | {"title": numbers.title(study, place, Step(row["phase"], row["cache"]))}
+        for row in orders.operations.to_dict("records")
+    ]
+    verdicts = {
+        verdict: [row["title"] for row in operations if row["verdict"] == verdict]
+        for verdict in ("same order", "another order", "undecided")
+    }
+    return {
+        "operations": operations,
+        "orders": orders,
+        "few": orders.smallest_p > ALPHA / 5,
+        "size": numbers.sizes(study, place)[-1],
+        "published_size": int(cells["published_size"].iloc[0]),
+        "verdicts": verdicts,
+        **{key: sum(row[key] for row in operations) for key in ("pairs", "same", "reversed")},
+    }
+
+
+def law_facts(study: Study, place: Place) -> dict[str, Any]:
+    """What holds of the power laws of a place.
+
+    Keys: laws (the rows of `numbers.laws` as dictionaries, with title and curved), sizes (measured), and if there are
+    laws published_sizes, decades (the smallest distance in orders of magnitude), inside and curved (how many).
+    """
+    table = numbers.laws(study, place)
+    laws = [
+        row
+        | {"title": numbers.title(study, place, Step(row["phase"], row["cache"])), "curved": row["curvature_p"] < ALPHA}
+        for row in table.to_dict("records")
+    ]
+    found: dict[str, Any] = {"laws": laws, "sizes": numbers.sizes(study, place)}
+    if laws:
+        found["published_sizes"] = sorted(set(table["published_size"]))
+        found["decades"] = table["decades"].min()
+        found |= {key: sum(law[key] for law in laws) for key in ("inside", "curved")}
+    return found
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def order_table(study: Study, place: Place) -> Table:
+    """One row an operation: correlation of the orders, pairs, ratio, verdict."""
+    found = order_facts(study, place)["operations"]
+    shown = [
+        {
+            "Operation": row["title"],
+            RHO: digits(row["rho"], 2),
+            "p": digits(row["p"], 2),
+            "Joint p": digits(row["p_joint"], 2),
+            "Pairs": row["pairs"],
+            "Same": row["same"],
+            "Reversed": row["reversed"],
+            "This study / published": digits(row["ratio"], 3),
+            "95 % interval": span(row["low"], row["high"], significant=3),
+            "Verdict": row["verdict"],
+        }
+        for row in found
+    ]
+    kind = found[0]["kind"] if found else "none"
+    caption = (
+        f"The published order of the configurations and that of this study. {RHO}: Spearman's correlation, with its"
+        " one-sided p and the p that holds for all operations together. Pairs: those whose published medians differ by"
+        " 10 % or more, and how many of them have the same or the opposite order in this study (the joint 95 % interval"
+        f" of the paired ratio excludes 1). Ratio: geometric mean over configurations, interval over configurations"
+        f" ({kind}); the clocks differ, so it is no speed-up."
+    )
+    return Table(f"tbl-{slug('published', place)}", caption, shown, left=["Operation", "Verdict"])
+
+
+def law_table(study: Study, place: Place) -> Table:
+    """One row a published number: the power law, and the hours that it gives beside the published ones."""
+    found = law_facts(study, place)
+    shown = [
+        {
+            "Operation": row["title"],
+            "File system": row["label"],
+            "n": row["n"],
+            "Exponent": digits(row["exponent"], 3),
+            "95 % interval": span(row["low"], row["high"], significant=3),
+            "Last step": digits(row["last"], 3),
+            "p of curvature": "< 0.0001" if row["curvature_p"] < 0.0001 else digits(row["curvature_p"], 2),
+            "Published size": f"{row['published_size']:,}",
+            "Expected, h": digits(row["expected_ns"] / HOUR, 3),
+            "95 % prediction, h": span(row["expected_low_ns"], row["expected_high_ns"], HOUR, 3),
+            "By last step, h": digits(row["by_last_ns"] / HOUR, 3),
+            "Published, h": digits(row["published_ns"] / HOUR, 3),
+        }
+        for row in found["laws"]
+    ]
+    caption = (
+        f"Power laws of time over {study.plan['published']['size']} ({count(len(found['sizes']), 'size')}, all rounds),"
+        " extrapolated to the published size. Last step: exponent between the medians of the two largest sizes. p of"
+        " curvature: of a quadratic term in the logarithms. The prediction interval is of one further measurement if"
+        " the law goes on, which is an assumption."
+    )
+    return Table(f"tbl-{slug('growth', place)}", caption, shown, left=["Operation", "File system"])
+
+
+def claim_table(study: Study, place: Place) -> Table:
+    """One row a published claim that the study can test; none if there is none."""
+    size, unit = numbers.sizes(study, place)[-1], study.plan["published"]["size"]
+    extrapolated, shown = numbers.extrapolated(study, place), []
+    for row in numbers.claims(study, place).to_dict("records"):
+        other = f" ({row['published_size']:,} {unit})" if row["published_size"] != size else ""
+        expected = {
+            "Extrapolated": digits(row["expected"], 3),
+            "95 % prediction": span(row["expected_low"], row["expected_high"], significant=3),
+        }
+        shown.append(
+            {
+                "Published claim": row["says"],
+                "Published": digits(row["published"], 3) + other,
+                "This study": digits(row["ratio"], 3),
+                "Joint 95 % interval": span(row["low"], row["high"], significant=3),
+                "Waiting, %": f"{100 * row['slow_waits']:.0f}, {100 * row['fast_waits']:.0f}",
+                "Verdict": row["verdict"],
+                **(expected if extrapolated else {}),
+            }
+        )
+    caption = (
+        "Published claims about two configurations: the time of the slower one over that of the faster one, published"
+        f" and in this study ({size:,} {unit}; another published size is in brackets). The intervals hold for all"
+        " claims together (Student's t of log ratios paired by round, Bonferroni); a claim has the same direction if"
+        " its interval lies above 1. Waiting: share of this study's time, of the slower and of the faster one, in which"
+        " the command was not on the processor."
+    )
+    if extrapolated:
+        caption += (
+            " Extrapolated: the ratio at the published size if the power law of this study's ratios goes on, which is"
+            " an assumption."
+        )
+    return Table(f"tbl-{slug('claims', place)}", caption, shown, left=["Published claim", "Verdict"])
+
+
+def difference_table(study: Study, place: Place) -> Table:
+    """What was not the same when the published numbers were measured, with this study's own values filled in."""
+    recorded = study.environment["values"]
+    kernels = recorded.get("lab.kernel") or recorded.get("host.kernel")
+    values = {
+        "kernel": listing(kernels) if kernels else "not recorded",
+        "sizes": listing(f"{size:,}" for size in numbers.sizes(study, place)),
+        "rounds": count(study.plan["study"]["rounds"], "round"),
+        "lab": place.lab,
+        "profile": place.profile,
+    }
+    shown = [
+        {
+            "What": entry["what"],
+            "Published": entry["there"],
+            "This study": entry["here"].format(**values),
+            "What follows": entry["follows"],
+        }
+        for entry in study.plan["published"]["differs"]
+    ]
+    caption = "What differs between the published measurements and this study, and what follows for the comparison."
+    left = ["What", "Published", "This study", "What follows"]
+    return Table(f"tbl-{slug('differs', place)}", caption, shown, left=left)
+
+
+def cell_table(study: Study, place: Place) -> Table:
+    """Every configuration and operation with both numbers."""
+    shown = [
+        {
+            "Operation": numbers.title(study, place, Step(row["phase"], row["cache"])),
+            "Configuration": row["name"],
+            "Published runs": row["published_n"],
+            "Published median": time(row["published_ns"], 3),
+            "Published quartiles": DASH
+            if pd.isna(row["published_low_ns"])
+            else f"{time(row['published_low_ns'], 3)} {DASH} {time(row['published_high_ns'], 3)}",
+            "Median of this study": time(row["median_ns"], 3),
+            "Ratio": digits(row["ratio"], 3),
+            "95 % interval": span(row["low"], row["high"], significant=3),
+        }
+        for row in numbers.beside(study, place).to_dict("records")
+    ]
+    caption = (
+        "Published times and those of this study. A dash: only the median was at hand. Ratio: geometric mean of the"
+        " rounds of this study over the published median, which is taken as fixed; its interval is over the rounds."
+    )
+    return Table(f"tbl-{slug('beside', place)}", caption, shown, left=["Operation", "Configuration"])
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def ratio_figure(study: Study, place: Place) -> Figure:
+    """Ratios of every configuration by operation, with their geometric means."""
+    caption = (
+        f"{place.workload}: time of this study over the published time, by operation. A mark is a configuration, the"
+        " upright bar the geometric mean over configurations with its 95 % interval over them. A mark far from its bar"
+        " is a configuration whose time differs from the published one by another factor than that of the others."
+    )
+    alt = "Ratios by operation; the table of the operations has the geometric means with their intervals."
+    operations = order_facts(study, place)["operations"]
+    plot = ratios(numbers.beside(study, place), operations)
+    return Figure(slug("published-ratios", place), caption, alt, plot)
+
+
+def scatter_figures(study: Study, place: Place) -> list[Figure]:
+    """Published times and those of this study against each other, one figure a cache state."""
+    found = []
+    for cache, cells in numbers.beside(study, place).groupby("cache", sort=True):
+        caption = (
+            f"{place.workload}, {cache}: median of this study against the published median, each operation on its own"
+            " logarithmic axes, both over the same factor. On the broken line, which goes through the geometric mean of"
+            " the ratios, all configurations would have one ratio. Bars: published quartiles where known, and the range"
+            " of the rounds of this study."
+        )
+        alt = (
+            f"{count(cells['phase'].nunique(), 'panel')}, one an operation, with"
+            f" {count(cells['name'].nunique(), 'configuration')}; the table of the operations has the correlations."
+        )
+        steps = [Step(phase, str(cache)) for phase in dict.fromkeys(cells["phase"])]
+        titles = {step.phase: numbers.title(study, place, step).removesuffix(f", {cache}") for step in steps}
+        found.append(Figure(slug("published", cache, place), caption, alt, scatter(cells, titles)))
+    return found
+
+
+def law_figure(study: Study, place: Place) -> Figure:
+    """Times over sizes with their power laws up to the published times."""
+    unit, table = study.plan["published"]["size"], numbers.laws(study, place)
+    steps = list(dict.fromkeys(Step(*key) for key in table[["phase", "cache"]].itertuples(index=False, name=None)))
+    caption = (
+        f"{place.workload}: time against {unit}. Small marks are measurements of this study, lines their power laws,"
+        " broken where nothing was measured, shades the 95 % prediction intervals; filled marks are published times."
+    )
+    alt = f"{count(len(steps), 'panel')}, one an operation; the table of the laws has the numbers."
+    titles = {step: numbers.title(study, place, step) for step in steps}
+    plot = laws(select(numbers.measurements(study), place), table, titles, unit)
+    return Figure(slug("growth", place), caption, alt, plot)
+
+
+@styled
+def ratios(cells: pd.DataFrame, operations: list[dict]) -> Plot:
+    """A line an operation (see `order_facts`), a mark a configuration (see `numbers.beside`), the mean with its bar."""
+    found = marks(sorted(set(cells["name"])))
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.9 + 0.24 * len(operations)), layout="constrained")
+    for y, row in enumerate(operations):
+        if not math.isnan(row["low"]):
+            axes.plot([row["low"], row["high"]], [y, y], color=BLUE, lw=2.2, alpha=0.6, solid_capstyle="butt")
+        axes.plot([row["ratio"]] * 2, [y - 0.32, y + 0.32], color=BLUE, lw=1.6)
+        for cell in select(cells, Step(row["phase"], row["cache"])).to_dict("records"):
+            colour, marker, _ = found[cell["name"]]
+            axes.plot(cell["ratio"], y, ls="", marker=marker, ms=4.5, mfc="none", mec=colour, mew=1.2, zorder=3)
+    rows(axes, [row["title"] for row in operations])
+    axes.axvline(1, color=INK, lw=0.6, zorder=1)
+    axes.set_xscale("log")
+    value_axis(axes, "time of this study / published time")
+    legend(figure, _marks_alone(found), **HOLLOW)
+    return figure
+
+
+@styled
+def scatter(cells: pd.DataFrame, titles: dict[str, str]) -> Plot:
+    """Median of this study over the published one, s, one panel a phase; `cells` as of `numbers.beside`, one cache."""
+    found = marks(sorted(set(cells["name"])))
+    columns = min(3, len(titles))
+    lines = math.ceil(len(titles) / columns)
+    side = min((WIDTH - 0.3) / columns, 2.2)
+    figure, panels = grid(lines, columns, len(titles), 0.6 + side * lines)
+    for axes, (phase, title) in zip(panels, titles.items(), strict=True):
+        _scatter_panel(axes, cells[cells["phase"] == phase], found)
+        axes.set_title(title, loc="left", fontsize=8)
+    figure.supxlabel("published median, s", fontsize=8)
+    figure.supylabel("median of this study, s", fontsize=8)
+    legend(figure, _marks_alone(found), **HOLLOW)
+    return figure
+
+
+def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> None:
+    x, y = cells["published_ns"] / 1e9, cells["median_ns"] / 1e9
+    for row in cells.to_dict("records"):
+        colour, marker, _ = found[row["name"]]
+        published, median, low, high, least, most = (
+            row[f"{key}_ns"] / 1e9 for key in ("published", "median", "published_low", "published_high", "min", "max")
+        )
+        if not math.isnan(low):
+            axes.plot([low, high], [median] * 2, color=colour, lw=0.9)
+        axes.plot([published] * 2, [least, most], color=colour, lw=0.9)
+        axes.plot(published, median, ls="", marker=marker, ms=5, mfc="none", mec=colour, mew=1.3, zorder=3)
+    # Both axes over the same factor, around their middles, so that equal ratios lie on lines of slope 1.
+    reach = max(1.5, 1.25 * max(math.sqrt(values.max() / values.min()) for values in (x, y)))
+    middles = [math.sqrt(values.min() * values.max()) for values in (x, y)]
+    limits = [(middle / reach, middle * reach) for middle in middles]
+    factor = math.exp(float(np.log(y / x).mean()))
+    line = np.array(limits[0])
+    axes.plot(line, line * factor, color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
+    axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1], box_aspect=1)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1,) if reach > 12 else (1, 3) if reach > 4 else (1, 2, 5), numticks=7))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(PLAIN)
+
+
+@styled
+def laws(times: pd.DataFrame, table: pd.DataFrame, titles: dict[Step, str], unit: str) -> Plot:
+    """Seconds over sizes with their power laws up to the published sizes, one panel an operation.
+
+    `times` are the `numbers.measurements` of a place, `table` its `numbers.laws`.
+    """
+    found = marks(sorted(set(table["label"])))
+    lines = math.ceil(len(titles) / 2)
+    figure, panels = grid(lines, min(2, len(titles)), len(titles), 0.5 + 2.3 * lines)
+    for axes, (step, title) in zip(panels, titles.items(), strict=True):
+        published = select(table, step)
+        keys = published[list(Configuration._fields)].itertuples(index=False, name=None)
+        for configuration in dict.fromkeys(Configuration(*key) for key in keys):
+            own, mark = select(times, configuration, step), found[configuration.label]
+            size, seconds = own["size"].to_numpy(float), own["wall_ns"].to_numpy(float) / 1e9
+            _law(axes, size, seconds, select(published, configuration), mark)
+        axes.set(xscale="log", yscale="log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(numticks=7))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(FuncFormatter(power))
+        axes.set_title(title, loc="left")
+        grid_lines(axes, "both")
+    figure.supxlabel(unit, fontsize=8)
+    figure.supylabel("time, s", fontsize=8)
+    legend(figure, {label: (colour, marker, "-") for label, (colour, marker, _) in found.items()}, mfc="none", mew=1.2)
+    return figure
+
+
+def _law(axes: Axes, sizes: np.ndarray, seconds: np.ndarray, published: pd.DataFrame, mark: tuple) -> None:
+    colour, marker, _ = mark
+    axes.plot(sizes, seconds, ls="", marker=marker, ms=3.5, mfc="none", mec=colour, mew=1, zorder=3)
+    reach = published["published_size"].max()
+    for low, high, style in ((sizes.min(), sizes.max(), "-"), (sizes.max(), reach, (0, (4, 2)))):
+        at = np.geomspace(low, high, 40)
+        law = series.extrapolate(sizes, seconds, at)
+        axes.plot(at, law["time"], color=colour, lw=1.1, ls=style)
+        if style != "-":
+            axes.fill_between(at, law["low"].astype(float), law["high"].astype(float), color=colour, alpha=0.15, lw=0)
+    points = (published["published_size"], published["published_ns"] / 1e9)
+    axes.plot(*points, ls="", marker=marker, ms=7, mfc=colour, mec=INK, mew=0.8, zorder=4)
+
+
+def _marks_alone(found: dict[str, tuple]) -> dict[str, tuple]:
+    return {name: (colour, marker, "") for name, (colour, marker, _) in found.items()}
