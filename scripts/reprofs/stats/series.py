@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.plan.workloads import SPEC
 from reprofs.stats.cells import measured
 
 LEVEL = 0.95
@@ -402,6 +401,8 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
 
 def without_size(workload: str) -> str:
     """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
+    from reprofs.plan.workloads import SPEC  # with the catalogue, half a second to import
+
     found = SPEC.fullmatch(workload)
     return found[1] + found[4] if found else workload
 
