@@ -1,11 +1,12 @@
-"""Series against numbers worked out by hand, and against properties; the figures by what they draw."""
+"""Series against numbers worked out by hand, and against properties."""
 
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
-from reprofs import curves, figures, series
+from reprofs.data.keys import Load, Setting
+from reprofs.stats import series
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
 
@@ -207,18 +208,32 @@ def test_sweep_joins_rounds_by_the_harmonic_mean_and_knows_prefixes():
 
 def test_what_fits_in_memory():
     assert list(series.fits_in_memory([10, 12, 13], 12)) == [True, True, False]
-    (warning,) = series.memory_warnings(table(swept(workload="record-sweep", phase="sweep")), 12 << 30)
-    assert warning == (
-        "record-sweep, sweep: files of 10 GiB fit in the memory of 12 GiB: write, rewrite, read and reread may show the"
-        " rate of memory."
-    )
+    every = {"file_bytes": [10 << 30], "operations": ["write", "rewrite", "read", "reread"]}
+    assert series.memory_held(table(swept(workload="record-sweep", phase="sweep")), 12 << 30) == every
     flushed = [row | {"name": f"flushed-{row['name']}"} for row in swept()]
-    (warning,) = series.memory_warnings(table(flushed), 60 << 30)
-    assert "files of 10 GiB and 50 GiB" in warning and ": reread may show" in warning
+    held = series.memory_held(table(flushed), 60 << 30)
+    assert held == {"file_bytes": [10 << 30, 50 << 30], "operations": ["reread"]}
     direct = [row | {"name": f"direct-{row['name']}"} for row in swept()]
-    assert series.memory_warnings(table(direct), 60 << 30) == []
-    assert series.memory_warnings(table(swept()), 1 << 30) == []
-    assert series.memory_warnings(table([{"wall_ns": 1, "bytes": 1}]), 1 << 30) == []
+    assert series.memory_held(table(direct), 60 << 30) is None
+    assert series.memory_held(table(swept()), 1 << 30) is None
+    assert series.memory_held(table([{"wall_ns": 1, "bytes": 1}]), 1 << 30) is None
+
+
+def test_memory_is_that_of_the_guest_or_else_of_the_host():
+    guest, other = "qemu -m 3072M,slots=2,maxmem=16G -append 'console=ttyS0 -m 7'", "qemu -m 1024M,slots=2 -smp 1"
+    host = {"host.memory_bytes": {"4096": 3}}
+    found = [
+        series.memory_bytes({"values": values})
+        for values in (
+            {"lab.command": {guest: 3}} | host,
+            {"lab.command": {guest: 2, other: 1}} | host,
+            {"lab.command": {"qemu -smp 1": 3}} | host,
+            host,
+            {"host.memory_bytes": {"1": 1, "2": 1}},
+            {},
+        )
+    ]
+    assert found == [3072 << 20, 0, 4096, 4096, 0, 0]
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -353,95 +368,84 @@ def test_scaling_table():
     assert list(found["exponent"]) == [pytest.approx(1), pytest.approx(2)]
 
 
-# ---- figures ---------------------------------------------------------------------------------------------------------
+SETTING = Setting("exact", "single", "ssd")
 
 
-def rings(axes) -> list[tuple]:
-    """Places of the marks that are rings."""
-    found = [line.get_xydata() for line in axes.lines if line.get_marker() == "o" and line.get_linestyle() == "None"]
-    return [tuple(point) for points in found for point in points]
+def test_sizes_of_a_workload_are_one_table():
+    entry = {"size": "names", "scale": {"names": 1000}}
+    workloads = {"tree@8": entry | {"scale": {"names": 8}}, "tree": entry, "tree+clients2": entry, "other": {}}
+    rows = [
+        {
+            "workload": name,
+            "label": label,
+            "position": p,
+            "phase": f"p{p}",
+            "wall_ns": 5,
+            "role": role,
+            "status": status,
+        }
+        for name in workloads
+        for label, role, status in (("ext4", "contender", "ok"), ("tmpfs", "ceiling", "ok"), ("xfs", "contender", "ok"))
+        for p in (0, 1)
+        if (name, label) != ("tree@8", "xfs")  # xfs has one size only
+    ]
+    phases = pd.DataFrame(rows).assign(**SETTING._asdict())
+    ((base, found),) = series.sized(phases, workloads, SETTING).items()
+    assert base == "tree" and set(found["unit"]) == {"names"}
+    expected = [("p0", "ext4", 8), ("p0", "ext4", 1000), ("p1", "ext4", 8), ("p1", "ext4", 1000)]
+    assert list(found[["phase", "label", "size"]].itertuples(index=False, name=None)) == expected
+    assert series.sized(phases, workloads, SETTING._replace(profile="hdd")) == {}
+    assert series.sized(phases.assign(status="failed"), workloads, SETTING) == {}
 
 
-def test_fill_marks_the_dip_where_it_is(tmp_path):
-    times = [1, 1, 4, 1, 1, 1]
-    figure = curves.fill(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
-    first, second = figure.axes
-    assert rings(first) == [(60.0, pytest.approx(1000 / 4e9 * 1e3))]  # third file of 1,000 in a capacity of 5,000
-    assert rings(second) == []
-    assert "1 dip" in first.get_title("right") and "no dips" in second.get_title("right")
-    assert (first.get_title("left"), second.get_title("left")) == ("ext4+default", "xfs+default")
-    crosses = [line.get_xdata()[0] for line in first.lines if line.get_marker() == "x"]
-    assert crosses == [pytest.approx(104)]  # 5,200 bytes of content: a file system may hold more than it says
-    assert first.get_xlim()[1] > 104
-    written = figures.save(figure, tmp_path / "fill.svg").read_text()
-    assert "currentColor" in written
-    again = curves.fill(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
-    assert figures.save(again, tmp_path / "again.svg").read_text() == written
+def test_a_workload_without_its_size():
+    names = ["tree", "tree@8", "tree@x4+clients2", "tree+aged4"]
+    assert [series.without_size(name) for name in names] == ["tree", "tree", "tree+clients2", "tree+aged4"]
 
 
-def test_fill_without_capacity_is_in_gib():
-    rows = [row for row in filling([1, 1, 1]) if row.get("name") != "capacity"]
-    assert curves.fill(table(rows)).get_supxlabel() == "written, GiB"
+# ---- ageing ----------------------------------------------------------------------------------------------------------
 
 
-def test_exceedance_is_the_share_of_files_that_reach_a_rate():
-    rows = [{"start_ns": i, "wall_ns": 10**9, "bytes": i * 125_000_000} for i in (1, 2, 3, 4)]  # 1 to 4 Gbit/s
-    (axes,) = curves.exceedance(table(rows)).axes
-    (line,) = [line for line in axes.lines if len(line.get_xdata()) > 2]
-    x, y = line.get_xdata(), line.get_ydata()
-    for rate, share in ((0.5, 1), (1.5, 0.75), (2.5, 0.5), (3.5, 0.25)):
-        assert y[np.flatnonzero(x <= rate)[-1]] == pytest.approx(share)
-    assert [text.get_text() for text in axes.texts] == ["1 Gbit/s", "2 Gbit/s", "4 Gbit/s"]  # 8 is far away
+def test_layouts_are_read_from_what_the_ageing_said():
+    told = "fill: 9 files\nlayout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
+    told += (
+        "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000, 2 names could not be examined"
+    )
+    unknown = "layout-before: layout unknown, the file system has no FIEMAP"
+    found = series.layouts(pd.DataFrame({"label": ["a", "b", "c"], "round": 1, "ageing": [told, unknown, None]}))
+    assert list(found["label"]) == ["a", "b"]
+    assert list(found.iloc[0, 2:]) == [2.0, 0.9, 3.0, 0.8]
+    assert found.iloc[1, 2:].isna().all()
 
 
-def test_surface_has_every_rate_and_hatches_what_fits():
-    read = [row for row in swept() if row["name"] == "read"]
-    figure = curves.surface(table(read), memory_bytes=12 << 30)
-    panel = figure.axes[0]
-    hatched = [patch for patch in panel.patches if patch.get_hatch()]
-    assert {patch.get_x() for patch in hatched} == {0.0} and len(hatched) == 2  # 10 GiB of 10 and 50, two records
-    assert [label.get_text() for label in panel.get_xticklabels()] == ["10 G", "50 G"]
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["4 K", "1 M"]
-    assert [text.get_text() for text in panel.texts][:4] == ["200,000", "100,000"] * 2
-    direct = curves.surface(table([row | {"name": "direct-read"} for row in read]), memory_bytes=12 << 30)
-    assert not [patch for axes in direct.axes for patch in axes.patches if patch.get_hatch()]
-    whole = curves.surface(table(swept() + swept(label="xfs+default")))
-    assert "xfs+default" in [text.get_text() for axes in whole.axes for text in axes.texts]
-    assert not [patch for axes in whole.axes for patch in axes.patches if patch.get_hatch()]
+def test_over_runs_by_hand():
+    rows = [
+        {"iteration": run, "start_ns": pd.NA, "wall_ns": wall + extra, "bytes": 0, "round": number}
+        for run, wall in enumerate([10, 14, 12, 30])
+        for number, extra in ((1, 0), (2, 2))
+    ]
+    rows.append({"iteration": 0, "wall_ns": 999, "bytes": 0, "phase": "q"})  # it has a start: not a whole run
+    ((_, found),) = series.over_runs(table(rows)).iterrows()
+    assert (found["runs"], found["first_ns"], found["last_ns"]) == (4, 11, 31)
+    assert found["ratio"] == pytest.approx(31 / 11)
+    assert found["spearman"] == pytest.approx(0.8)  # ranks 1, 3, 2, 4 against 1 to 4
 
 
-def test_windows_show_means_reader_and_recovery():
-    (axes,) = curves.windows(table(three_windows())).axes
-    assert "0.31 of its rate" in axes.get_title("right") and "back after 8.0 s" in axes.get_title("right")
-    bars = [line for line in axes.lines if line.get_linestyle() == "-"]
-    assert [bar.get_ydata()[0] * 1e6 for bar in bars] == [pytest.approx(rate) for rate in (100, 25, 62.5)]
-    steps, shade = sorted(axes.patches, key=lambda patch: hasattr(patch, "get_width"))
-    assert set(np.round(steps.get_data().values * 1e6, 6)) == {25}  # 50 bytes in 2 s, whatever the steps
-    assert (shade.get_x(), shade.get_x() + shade.get_width()) == (10, 50)
+# ---- which rows ------------------------------------------------------------------------------------------------------
 
 
-def test_clients_are_in_the_order_in_which_they_finish():
-    late = 7 * 10**9  # a program's earlier phases: time counts from the first start of this one
-    rows = client_rows([(late, 3 * 10**9), (late + 10**9, 10**9), (late, 5 * 10**9)])
-    figure = curves.clients(rows)
-    (axes,) = figure.axes
-    (line,) = axes.lines
-    assert list(line.get_xdata()) == [1, 2, 3]
-    assert list(line.get_ydata()) == [2, 3, 5]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ext4"]
+def test_series_are_found_by_the_names_of_their_samples():
+    identity = {**SETTING._asdict(), "scale": "smoke", "status": "ok", "role": "contender"}
+    rows = [row | identity for row in filling([1, 1])]
+    rows += [row | identity | {"phase": "other"} for row in three_windows()]
+    rows += [row | identity | {"workload": "v", "status": "failed"} for row in filling([1, 1])]
+    rows += [row | identity | {"workload": "u", "role": "ceiling"} for row in filling([1, 1])]
+    found = series.having(table(rows), [SETTING, SETTING._replace(lab="vm")], {"write", "capacity"})
+    assert found == [(SETTING, Load("w", "smoke"), "p")]
 
 
-def test_scaling_continues_the_law():
-    rows = [{"label": "x", "names": n, "wall_ns": 1000 * n} for n in (10, 100, 1000)]
-    rows.append({"label": "lone", "names": 10, "wall_ns": 5000})
-    (axes,) = curves.scaling(pd.DataFrame(rows), beyond=10).axes
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend[0].startswith("x: 1.00 (") and legend[1] == "lone"
-    assert max(line.get_xdata().max() for line in axes.lines if len(line.get_xdata())) == pytest.approx(10_000)
-
-
-def test_nothing_to_draw_is_said():
-    nothing = table(filling([1, 1])).iloc[:0]
-    for draw in (curves.fill, curves.exceedance, curves.surface, curves.windows):
-        with pytest.raises(ValueError, match="no samples"):
-            draw(nothing)
+def test_nothing_is_said():
+    frame = table([{"wall_ns": 1, "bytes": 1}])
+    assert series.some(frame, "write") is frame
+    with pytest.raises(ValueError, match="no samples of write"):
+        series.some(frame.iloc[:0], "write")

@@ -1,29 +1,39 @@
-"""TODO."""
+"""Modelled disks: what fio measured of them in the guest, beside what their profile says must come out.
 
-BAND = 0.03
+For studies that run the workload `device` on profiles with a modelled disk and, to know the time of the software, on
+the profiles `reference` and `ram`.
+"""
 
+from __future__ import annotations
 
+import pandas as pd
+
+from reprofs.data.keys import Load, Setting, select
+from reprofs.plan import disks
+from reprofs.stats.study import Study
+
+BAND = 0.03  # a measured time that is farther from the model than this share does not agree with it
+REFERENCE, UNTIMED = "reference", "ram"  # profiles: every request takes the same time; requests take none
 # Of the disk's time. Above it the processor may decide how long a job takes.
 PROCESSOR_SHARE = 0.8
 
 
-KEYS = [*stats.SETTING, "workload", "scale"]
+def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    """A row for each job of a profile with a modelled disk; empty for other profiles.
 
-
-def comparison(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
-    """A row for each job: measured time a request (ns), mean over rounds and its extremes; what is expected, of disk
-    and software; compared: False where the guest's processor is what limits it. Empty where there is no modelled disk
-    or nothing to know the software's time from.
+    Columns: name, job, title; measured, low, high (time of a request in ns: mean over rounds and its extremes); disk,
+    software (ns a request), expected (ns, of both), basis (of the disk's time); ratio (measured to expected), compared
+    (False where the guest's processor is the limit). Jobs whose time of the software is not known are left out.
     """
-    profile = study.plan["devices"].get(setting[2], {})
-    if "disk" not in profile or setting[2] == REFERENCE:
+    profile = study.plan["devices"].get(setting.profile, {})
+    if "disk" not in profile or setting.profile == REFERENCE:
         return pd.DataFrame()
-    measured = _requests(study, setting, workload)
+    measured = _requests(study, setting, load)
     if measured.empty:
         return pd.DataFrame()
-    software = _software(study, setting, workload)
+    software = _software(study, setting, load)
     found = disks.parameters(profile)
-    size = (profile.get("size_mib") or study.plan["workloads"][workload[0]]["scale"]["device_mib"]) << 20
+    size = (profile.get("size_mib") or study.plan["workloads"][load.workload]["scale"]["device_mib"]) << 20
     rows = []
     for name, own in measured.groupby("name", sort=False):
         job = disks.JOBS[name]
@@ -34,7 +44,7 @@ def comparison(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
             {
                 "name": name,
                 "job": job,
-                "title": study.title(workload[0], name, own["cache"].iloc[0]),
+                "title": study.title(load.workload, name, own["cache"].iloc[0]),
                 "measured": own["request_ns"].mean(),
                 "low": own["request_ns"].min(),
                 "high": own["request_ns"].max(),
@@ -53,19 +63,19 @@ def comparison(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
     return table.assign(ratio=table["measured"] / table["expected"], compared=added | short)
 
 
-def _requests(study: Study, setting: tuple, workload: tuple) -> pd.DataFrame:
-    chosen = tables.select(study.samples, KEYS, (*setting, *workload))
-    chosen = chosen[(chosen["status"] == "ok") & chosen["name"].isin(list(disks.JOBS))]
+def _requests(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    chosen = select(study.samples, setting, load, status="ok")
+    chosen = chosen[chosen["name"].isin(list(disks.JOBS))]
     return chosen.assign(request_ns=chosen["wall_ns"].astype(float) / chosen["items"].astype(float))
 
 
-def _software(study: Study, setting: tuple, workload: tuple) -> dict[str, float]:
+def _software(study: Study, setting: Setting, load: Load) -> dict[str, float]:
     """Time of software and driver for a request of each job: one at a time what it takes on REFERENCE beyond the times
     of that disk, several at a time all it takes on UNTIMED.
     """
     found = {}
     for profile, alone in ((REFERENCE, True), (UNTIMED, False)):
-        for name, own in _requests(study, (*setting[:2], profile), workload).groupby("name"):
+        for name, own in _requests(study, setting._replace(profile=profile), load).groupby("name"):
             job = disks.JOBS[name]
             if (job.depth == 1) == alone:
                 found[name] = own["request_ns"].mean()

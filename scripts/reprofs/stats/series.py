@@ -3,18 +3,24 @@
 `samples` is the table of that name: one row a sample, with the columns trial, label, stack, workload, round, phase,
 cache, name, client, iteration, file_bytes, record_bytes, start_ns, wall_ns, items, bytes. `clients` is the table of
 that name. MB/s are 10^6 bytes a second, Gbit/s 10^9 bits a second, as networks and the study of the streams count.
+
+statsmodels takes seconds to import and is imported where it is needed.
 """
 
+from __future__ import annotations
+
 import math
+import re
+import shlex
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-from scipy import signal, stats
-from statsmodels.api import OLS, add_constant
-from statsmodels.stats.proportion import proportion_confint
-from statsmodels.tsa.stattools import acf
+from numpy.typing import ArrayLike
+from scipy import stats
 
-from reprofs.report import display as words  # TODO: sentences belong to the topic
+from reprofs.data.keys import Load, Setting, distinct, select
+from reprofs.stats.cells import measured
 
 LEVEL = 0.95
 RUN = ["trial", "phase", "cache"]  # what one command did
@@ -23,6 +29,34 @@ TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
 REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
 RECOVERED = 0.95  # of the median rate before
 ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
+
+
+# ---- which rows ------------------------------------------------------------------------------------------------------
+
+
+def completed(frame: pd.DataFrame, setting: Setting, load: Load) -> pd.DataFrame:
+    """The rows of contenders' completed trials of one workload in one setting."""
+    return select(frame, setting, load, status="ok", role="contender")
+
+
+def having(samples: pd.DataFrame, settings: Iterable[Setting], names: set[str]) -> list[tuple[Setting, Load, str]]:
+    """Setting, load and phase of each series in the samples of completed trials that has samples of all these names."""
+    found = []
+    for setting in settings:
+        for load in distinct(select(samples, setting), Load):
+            for phase, own in completed(samples, setting, load).groupby("phase", sort=False):
+                found += [(setting, load, str(phase))] if names <= set(own["name"]) else []
+    return found
+
+
+def some(frame: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The frame itself. Raises ValueError, naming what it has none of, when it is empty."""
+    if frame.empty:
+        raise ValueError(f"there are no samples of {what}")
+    return frame
+
+
+# ---- rates and dips --------------------------------------------------------------------------------------------------
 
 
 def rates(samples: pd.DataFrame, name: str = "write") -> pd.DataFrame:
@@ -47,7 +81,7 @@ def rates(samples: pd.DataFrame, name: str = "write") -> pd.DataFrame:
     )
 
 
-def dips(values, threshold: float = 0.5) -> dict:
+def dips(values: ArrayLike, threshold: float = 0.5) -> dict:
     """Where a series of rates falls below `threshold` times its median, and how regularly.
 
     `values` is one rate a sample, in time order, any unit, of shape (n,). Neighbours below the threshold are one dip,
@@ -73,12 +107,15 @@ def dips(values, threshold: float = 0.5) -> dict:
     }
 
 
-def autocorrelation_period(values) -> int | None:
+def autocorrelation_period(values: ArrayLike) -> int | None:
     """Lag in samples of the highest local peak of the autocorrelation, up to half of the series (shape (n,)).
 
     A peak counts above the bound that white noise of n values exceeds at any of the lags with 5 % (Bonferroni). None if
     there is none, the series is constant or shorter than eight.
     """
+    from scipy import signal
+    from statsmodels.tsa.stattools import acf
+
     x = np.asarray(values, dtype=float)
     if len(x) < 8 or np.ptp(x) == 0:
         return None
@@ -88,18 +125,25 @@ def autocorrelation_period(values) -> int | None:
     return int(peaks[np.argmax(found[peaks])]) if len(peaks) else None
 
 
-def percentiles(values, at=(1, 5, 25, 50, 75, 95, 99)) -> pd.Series:
+# ---- shares and capacity ---------------------------------------------------------------------------------------------
+
+
+def percentiles(values: ArrayLike, at: Iterable[float] = (1, 5, 25, 50, 75, 95, 99)) -> pd.Series:
     """Percentiles (linear interpolation) of rates of shape (n,), in their unit; indexed by the percentage."""
-    x = np.asarray(values, dtype=float)
-    return pd.Series(np.percentile(x, at) if len(x) else math.nan, index=list(at), dtype=float)
+    x, at = np.asarray(values, dtype=float), list(at)
+    return pd.Series(np.percentile(x, at) if len(x) else math.nan, index=at, dtype=float)
 
 
-def probability(gbit_s, levels=REQUIRED_GBIT_S, confidence: float = LEVEL) -> pd.DataFrame:
+def probability(
+    gbit_s: ArrayLike, levels: Iterable[float] = REQUIRED_GBIT_S, confidence: float = LEVEL
+) -> pd.DataFrame:
     """How likely a sample reaches each required rate: columns level_gbit_s, n, reached, share, low, high.
 
     `gbit_s` are rates in Gbit/s, shape (n,). The interval of the share is Wilson's; it takes the samples as
     independent, which regular dips are not: then it is a description, not a test.
     """
+    from statsmodels.stats.proportion import proportion_confint
+
     x = np.asarray(gbit_s, dtype=float)
     rows = []
     for level in levels:
@@ -129,6 +173,9 @@ def capacity_reached(samples: pd.DataFrame) -> pd.DataFrame:
         )
     columns = ["trial", "label", "stack", "round", "phase", "cache", "capacity_bytes", "content_bytes", "files", "full"]
     return pd.DataFrame(rows, columns=[*columns, "share"])
+
+
+# ---- sharing a device: windows ---------------------------------------------------------------------------------------
 
 
 def window_effects(samples: pd.DataFrame) -> dict:
@@ -173,24 +220,37 @@ def windows(samples: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def fits_in_memory(file_bytes, memory_bytes: int) -> np.ndarray:
+# ---- records and memory ----------------------------------------------------------------------------------------------
+
+
+def fits_in_memory(file_bytes: ArrayLike, memory_bytes: int) -> np.ndarray:
     """Which files (bytes, shape (n,)) the host's memory (bytes) can hold: reading them may be a copy in memory."""
     return np.asarray(file_bytes, dtype=float) <= memory_bytes
 
 
-def memory_warnings(samples: pd.DataFrame, memory_bytes: int) -> list[str]:
-    """One sentence for each phase of a sweep with files that fit in memory, naming the tests it may have served."""
+def memory_bytes(environment: dict) -> int:
+    """Memory (bytes) of the machine that ran the trials: of the guest, else of the host; 0 if several or none is known.
+
+    `environment` is environment.json. The guest's is the word after -m in QEMU's command line, `3072M,slots=2`: no
+    other key of the records has it.
+    """
+    values = environment["values"]
+    commands = [shlex.split(command) for command in values.get("lab.command", {})]
+    guests = {words[words.index("-m") + 1].partition(",")[0] for words in commands if "-m" in words}
+    if guests:
+        return int(guests.pop().removesuffix("M")) << 20 if len(guests) == 1 else 0
+    hosts = list(values.get("host.memory_bytes", {}))
+    return int(hosts[0]) if len(hosts) == 1 else 0
+
+
+def memory_held(samples: pd.DataFrame, memory: int) -> dict | None:
+    """Of a sweep, what memory (bytes) may have served: file_bytes (sizes that fit), operations; None if nothing."""
     table = sweep(samples)
-    table = table[table["cached"] & fits_in_memory(table["file_bytes"], memory_bytes)]
-    warnings = []
-    for (workload, phase), held in table.groupby(["workload", "phase"], sort=True):
-        sizes = words.listing(words.size(size) for size in sorted(held["file_bytes"].unique()))
-        tests = words.listing(test for test in TESTS if test in set(held["operation"]))
-        warnings.append(
-            f"{workload}, {phase}: files of {sizes} fit in the memory of {words.size(memory_bytes)}: {tests} may show"
-            " the rate of memory."
-        )
-    return warnings
+    held = table[table["cached"] & fits_in_memory(table["file_bytes"], memory)]
+    if held.empty:
+        return None
+    operations = [name for name in TESTS if name in set(held["operation"])]
+    return {"file_bytes": sorted(held["file_bytes"].unique()), "operations": operations}
 
 
 def sweep(samples: pd.DataFrame) -> pd.DataFrame:
@@ -211,7 +271,10 @@ def sweep(samples: pd.DataFrame) -> pd.DataFrame:
     return sums.assign(mb_s=sums["bytes"].astype(float) / sums["wall"].astype(float) * 1e3)[[*keys, "mb_s", "n"]]
 
 
-def jain(values) -> float:
+# ---- clients ---------------------------------------------------------------------------------------------------------
+
+
+def jain(values: ArrayLike) -> float:
     """Jain's index of fairness of shares of shape (n,), none negative: 1 all equal, 1/n one has everything.
 
     (R. Jain, D. Chiu, W. Hawe, 1984.) NaN for no or only zero shares. Raises ValueError for a negative share.
@@ -261,7 +324,10 @@ def clients_table(clients: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def scaling_fit(sizes, times, confidence: float = LEVEL) -> dict:
+# ---- growth with size ------------------------------------------------------------------------------------------------
+
+
+def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
     """time = factor * size ** exponent by least squares in logarithms; sizes (names, bytes, …) and times of shape (n,).
 
     Returns exponent with low and high (Student's interval, NaN with fewer than three points), factor (unit of times),
@@ -280,12 +346,14 @@ def scaling_fit(sizes, times, confidence: float = LEVEL) -> dict:
     }
 
 
-def extrapolate(sizes, times, at, confidence: float = LEVEL) -> pd.DataFrame:
+def extrapolate(sizes: ArrayLike, times: ArrayLike, at: ArrayLike, confidence: float = LEVEL) -> pd.DataFrame:
     """Times that the fit of `scaling_fit` expects at other sizes: columns size, time, low, high (prediction interval).
 
     `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where one further
     measurement falls with that confidence if the law goes on; nothing here knows whether it does (a cache may end).
     """
+    from statsmodels.api import OLS, add_constant
+
     x, y = _logarithms(sizes, times)
     at = np.asarray(at, dtype=float)
     if (at <= 0).any():
@@ -310,6 +378,78 @@ def scaling_table(table: pd.DataFrame, size: str = "names", time: str = "wall_ns
     return pd.DataFrame(rows)
 
 
+def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) -> dict[str, pd.DataFrame]:
+    """Workload without its size -> times of its phases in a setting at several sizes, with columns size and unit.
+
+    `workloads` are those of the plan. What a label has at one size only is left out.
+    """
+    own = select(measured(phases), setting, role="contender")
+    found: dict[str, list[pd.DataFrame]] = {}
+    for name, rows in own.groupby("workload", sort=False):
+        entry = workloads.get(str(name), {})
+        if "size" in entry:
+            size = int(entry["scale"][entry["size"]])
+            found.setdefault(without_size(str(name)), []).append(rows.assign(unit=entry["size"], size=size))
+    several = {}
+    for base, frames in found.items():
+        whole = pd.concat(frames).sort_values(["position", "label", "size"], kind="stable")
+        chosen = whole[whole.groupby("label")["size"].transform("nunique") > 1]
+        if len(chosen):
+            several[base] = chosen
+    return several
+
+
+def without_size(workload: str) -> str:
+    """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
+    from reprofs.plan.workloads import SPEC  # with the catalogue, half a second to import
+
+    found = SPEC.fullmatch(workload)
+    return found[1] + found[4] if found else workload
+
+
+# ---- ageing ----------------------------------------------------------------------------------------------------------
+
+# What the engine's program `age` prints; no other key of the records has the layout score.
+LAYOUT = re.compile(r"^layout-(before|after): .*, ([\d.]+) extents a file, layout score ([\d.]+)", re.MULTILINE)
+
+
+def layouts(trials: pd.DataFrame) -> pd.DataFrame:
+    """Layout of the files in an aged file system, a row a trial: label, round, and for before and after the churn
+    extents_before, score_before (share of blocks that directly follow the one before them in their file), …
+
+    From the column `ageing` of the table of the trials, which is text; NaN where it tells no layout.
+    """
+    rows = []
+    for row in trials.dropna(subset="ageing").itertuples():
+        told = {
+            "extents_before": math.nan,
+            "score_before": math.nan,
+            "extents_after": math.nan,
+            "score_after": math.nan,
+        }
+        for when, extents, score in LAYOUT.findall(row.ageing):
+            told |= {f"extents_{when}": float(extents), f"score_{when}": float(score)}
+        rows.append({"label": row.label, "round": row.round} | told)
+    columns = ["label", "round", "extents_before", "score_before", "extents_after", "score_after"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def over_runs(samples: pd.DataFrame) -> pd.DataFrame:
+    """How times change over runs in one file system: phase, cache, label, runs, first_ns, last_ns, ratio, spearman.
+
+    A time is the mean over rounds; `spearman` is the correlation of time with the number of the run.
+    """
+    rows = []
+    whole = samples[samples["start_ns"].isna() & samples["iteration"].notna()]
+    for key, own in whole.groupby(["phase", "cache", "label"], sort=False):
+        times = own.groupby("iteration")["wall_ns"].mean().astype(float)
+        rho = times.corr(pd.Series(times.index, times.index).astype(float), method="spearman")
+        found = {"runs": len(times), "first_ns": times.iloc[0], "last_ns": times.iloc[-1]}
+        found |= {"ratio": found["last_ns"] / found["first_ns"], "spearman": rho}
+        rows.append(dict(zip(("phase", "cache", "label"), key, strict=True)) | found)
+    return pd.DataFrame(rows, columns=["phase", "cache", "label", "runs", "first_ns", "last_ns", "ratio", "spearman"])
+
+
 def _of(samples: pd.DataFrame, name: str) -> pd.DataFrame:
     return samples[samples["name"] == name]
 
@@ -319,7 +459,7 @@ def _mb_s(samples: pd.DataFrame) -> float:
     return float(samples["bytes"].sum()) / wall * 1e3 if wall else math.nan
 
 
-def _logarithms(sizes, times) -> tuple[np.ndarray, np.ndarray]:
+def _logarithms(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(sizes, dtype=float), np.asarray(times, dtype=float)
     if len(x) != len(y):
         raise ValueError(f"there are {len(x)} sizes but {len(y)} times")

@@ -1,0 +1,136 @@
+"""Clients that start together: their rates, when each is done, how fairly they share the file system."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from reprofs.data.keys import Load, Setting
+from reprofs.report.display import Table, count, digits, slug, time, unit_of
+from reprofs.report.plots import Figure, Plot, by_system, grid, grid_lines, legend, marks, styled
+from reprofs.stats import series
+from reprofs.stats.study import Study
+
+PANELS = 6  # on a page
+
+
+def applies(plan: dict) -> bool:
+    """Where a workload is run by several clients at once."""
+    return any(entry.get("clients", 1) > 1 for entry in plan["workloads"].values())
+
+
+def places(study: Study) -> list[tuple[Setting, Load]]:
+    """Where several clients completed their work."""
+    every = [(setting, load) for setting in study.settings for load in study.loads(setting)]
+    return [place for place in every if len(series.completed(study.clients, *place))]
+
+
+def facts(study: Study, setting: Setting, load: Load) -> dict:
+    """How evenly the clients of a workload share.
+
+    Keys: clients (how many); least and most (the rows of `summary` with the smallest and the largest Jain index, as
+    dictionaries).
+    """
+    rows = summary(study, setting, load).sort_values("jain", kind="stable").to_dict("records")
+    return {"clients": int(rows[0]["n"]), "least": rows[0], "most": rows[-1]}
+
+
+def summary(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    """A row for each operation and file system: title, label, and the columns of `series.clients_summary`.
+
+    Means over rounds.
+    """
+    table = series.clients_table(series.completed(study.clients, setting, load))
+    keys = ["phase", "cache", "label"]
+    found = table.groupby(keys, sort=False, dropna=False).mean(numeric_only=True).reset_index()
+    titles = [study.title(load.workload, row.phase, row.cache) for row in found.itertuples()]
+    return found.assign(title=titles)
+
+
+def table(study: Study, setting: Setting, load: Load) -> Table:
+    """Rates, times and fairness of the clients, an operation and file system a row."""
+    rows = []
+    for row in summary(study, setting, load).itertuples():
+        moved = row.total_mb_s > 0
+        rate, total = (row.rate_sum_mb_s, row.total_mb_s) if moved else (row.rate_sum_items_s, row.total_items_s)
+        rows.append(
+            {
+                "Operation": row.title,
+                "File system": row.label,
+                "Unit": "MB/s" if moved else "items/s",
+                "Sum of rates": digits(rate, 3),
+                "Total": digits(total, 3),
+                "Mean time": time(row.time_mean_ns, 3),
+                "First done": time(row.first_done_ns, 3),
+                "Last done": time(row.last_done_ns, 3),
+                "Jain": digits(row.jain, 3),
+            }
+        )
+    caption = (
+        f"Clients of {load}, {setting}; means over rounds. Sum of rates: the clients' own rates added up, as the"
+        " published studies report them. Total: all work over the time from the first start to the last end, never more"
+        " than the sum. Jain: index of fairness, 1 when all clients have the same rate."
+    )
+    return Table(f"tbl-{slug('clients', setting, load)}", caption, rows, ["Operation", "File system", "Unit"])
+
+
+def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
+    """When each client was done, a panel an operation; several figures where the panels need several pages."""
+    own = series.completed(study.clients, setting, load)
+    titles = [study.title(load.workload, row.phase, row.cache) for row in own.itertuples()]
+    own, names = own.assign(phase=titles, cache=""), list(dict.fromkeys(titles))
+    caption = (
+        f"{load}, {setting}: when each of the clients that started together was done. Clients in the order in which"
+        " they finished; with several rounds, the mean of each place in that order."
+    )
+    most = own.groupby("trial")["client"].nunique().max()
+    alt = f"Finish times of {count(int(most), 'client')}; the table of clients has the numbers."
+    found = []
+    for number, first in enumerate(range(0, len(names), PANELS), 1):
+        page = own[own["phase"].isin(names[first : first + PANELS])]
+        found.append(Figure(slug("clients", number, setting, load), caption, alt, finish(page)))
+    return found
+
+
+@styled
+def finish(table: pd.DataFrame) -> Plot:
+    """When each of the clients that started together is done: one panel a phase, one line a file system and stack.
+
+    `table` is that of the clients. Time counts from the earliest start of the phase in its trial. Clients are in the
+    order in which they finish; with several rounds a mark is the mean of that place. Raises ValueError without any.
+    """
+    series.some(table, "clients")
+    phases = list(table[["phase", "cache"]].drop_duplicates().itertuples(index=False, name=None))
+    columns = min(2, len(phases))
+    rows = math.ceil(len(phases) / columns)
+    lines = marks(by_system(table.drop(columns="phase")))
+    plot, panels = grid(rows, columns, len(phases), 0.5 + 2.1 * rows)
+    for axes, (phase, cache) in zip(panels, phases, strict=True):
+        own = table[(table["phase"] == phase) & (table["cache"] == cache)]
+        _panel(axes, own.drop(columns="phase"), lines)
+        axes.set_title(", ".join(filter(None, (phase, cache))), loc="left")
+    plot.supxlabel("clients that are done", fontsize=8)
+    legend(plot, lines)
+    return plot
+
+
+def _panel(axes, table: pd.DataFrame, lines: dict) -> None:
+    start = table["start_ns"].astype(float)
+    end = start + table["wall_ns"].astype(float) - start.groupby(table["trial"]).transform("min")
+    name, scale = unit_of(end.median())
+    for title, own in by_system(table.assign(end=end)).items():
+        colour, marker, dash = lines[title]
+        runs = [run["end"].sort_values().to_numpy() / scale for _, run in own.groupby("trial")]
+        most = max(map(len, runs))
+        place = np.array([np.pad(run, (0, most - len(run)), constant_values=np.nan) for run in runs])
+        # With many clients every mark would hide the next one.
+        style = {"color": colour, "marker": marker, "ls": dash, "lw": 1.1, "ms": 3.6, "markevery": max(1, most // 15)}
+        axes.plot(np.arange(1, most + 1), np.nanmean(place, axis=0), **style)
+    axes.set_ylabel(f"done after, {name}", labelpad=1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    grid_lines(axes)

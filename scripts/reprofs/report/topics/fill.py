@@ -1,0 +1,221 @@
+"""Filling a device with large files: the rate of every file, its dips, and how much content the device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from reprofs.data.keys import Load, Setting, select
+from reprofs.report.display import Table, count, digits, percent, slug, span
+from reprofs.report.plots import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    WIDTH,
+    Figure,
+    Plot,
+    by_system,
+    column,
+    grid_lines,
+    legend,
+    marks,
+    panel_title,
+    rate_axis,
+    styled,
+)
+from reprofs.stats import series
+from reprofs.stats.study import Study
+
+THRESHOLD = 0.5  # of the median rate: below it is a dip
+MANY = 200  # points of a line: more marks would hide it
+RING = {"ls": "", "marker": "o", "ms": 6.5, "mfc": "none", "mec": ORANGE, "mew": 1.2, "zorder": 4}
+
+
+def applies(plan: dict) -> bool:
+    """Where a phase writes one file after another until the device is full."""
+    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
+    return any({"write", "full"} <= set(phase.get("samples") or {}) for phase in phases)
+
+
+def places(study: Study) -> list[tuple[Setting, Load, str]]:
+    """Where (setting, load, phase) a device was filled."""
+    return series.having(study.samples, study.settings, {"write", "capacity"})
+
+
+def facts(study: Study, setting: Setting, load: Load, phase: str, threshold: float = THRESHOLD) -> list[dict]:
+    """What filling gave, a dictionary a file system.
+
+    Keys: label, files, median_mb_s, dips (in all rounds), period (mean distance of dips in files; None unless they come
+    regularly), share (of the capacity that content reached, mean over rounds), full (whether space ran out always).
+    """
+    samples = _samples(study, setting, load, phase)
+    reached = series.capacity_reached(samples).groupby("label")
+    share, full = reached["share"].mean(), reached["full"].all()
+    found = []
+    rates = series.rates(samples)
+    for label, own in rates[~rates["partial"]].groupby("label", sort=False):
+        dips = [series.dips(run["mb_s"].to_numpy(), threshold) for _, run in own.groupby("trial", sort=False)]
+        periods = [one["period"] for one in dips if one["period"]]
+        found.append(
+            {
+                "label": label,
+                "files": len(own),
+                "median_mb_s": float(own["mb_s"].median()),
+                "dips": sum(len(one["at"]) for one in dips),
+                "period": sum(periods) / len(periods) if periods else None,
+                "share": float(share.get(label, np.nan)),
+                "full": bool(full.get(label, False)),
+            }
+        )
+    return found
+
+
+def table(
+    study: Study,
+    setting: Setting,
+    load: Load,
+    phase: str,
+    threshold: float = THRESHOLD,
+    required: Iterable[float] = series.REQUIRED_GBIT_S,
+) -> Table:
+    """Rates of the files, dips, how likely a file reaches each required rate (Gbit/s), capacity reached."""
+    rows = []
+    rates = series.rates(_samples(study, setting, load, phase))
+    rates = rates[~rates["partial"]]
+    for found in facts(study, setting, load, phase, threshold):
+        own = rates[rates["label"] == found["label"]]
+        at = series.percentiles(own["mb_s"], (1, 50, 99))
+        row = {
+            "File system": found["label"],
+            **{f"p{q} MB/s": digits(value, 3) for q, value in at.items()},
+            "Dips": found["dips"],
+            "Period": digits(found["period"], 3) if found["period"] else "-",
+        }
+        for entry in series.probability(own["gbit_s"], required).itertuples():
+            interval = span(entry.low, entry.high, 1, 2)
+            row[f"P \N{GREATER-THAN OR EQUAL TO} {entry.level_gbit_s:g} Gbit/s"] = f"{entry.share:.2f} ({interval})"
+        rows.append(row | {"Capacity reached": percent(found["share"])})
+    caption = (
+        f"{load}, {phase}, {setting}: rates of the files, all rounds. A dip is below {threshold:g} of the median; its"
+        " period is in files. P: share of the files that reach a rate, with Wilson's 95 % interval, which takes files"
+        " as independent; regular dips are not. Capacity: what statvfs offered before the first file."
+    )
+    return Table(f"tbl-{slug('fill', phase, setting, load)}", caption, rows, ["File system"])
+
+
+def figures(
+    study: Study,
+    setting: Setting,
+    load: Load,
+    phase: str,
+    threshold: float = THRESHOLD,
+    required: Iterable[float] = series.REQUIRED_GBIT_S,
+) -> list[Figure]:
+    """The rate of every file while the device fills, and the share of files that reach a rate."""
+    own = _samples(study, setting, load, phase)
+    caption = (
+        f"{load}, {phase}, {setting}: rate of every file while the device fills. A line is a round, a ring marks a dip"
+        f" below {threshold:g} of the median."
+    )
+    alt = "Rates over the share of the capacity that is written; the table of the fill has the numbers."
+    found = [Figure(slug("fill", phase, setting, load), caption, alt, filling(own, threshold))]
+    rates = series.rates(own)
+    if not rates["partial"].all():
+        caption = (
+            f"{load}, {phase}, {setting}: share of the files that reach a rate. The vertical lines are required rates."
+        )
+        alt = "Share of files against rate; the table of the fill has the numbers."
+        found.append(Figure(slug("exceedance", phase, setting, load), caption, alt, exceedance(own, required=required)))
+    return found
+
+
+def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
+    return select(series.completed(study.samples, setting, load), phase=phase)
+
+
+@styled
+def filling(samples: pd.DataFrame, threshold: float = THRESHOLD) -> Plot:
+    """Rate of every file (MB/s) over the share of the capacity that is written: one panel a file system and stack.
+
+    `samples` are those of filling (write, capacity, full). A line is a round, a ring a dip below `threshold` times the
+    median, the broken line the median, the cross the end of the space. Without the sample `capacity` the axis is in
+    GiB. Raises ValueError without a sample `write`.
+    """
+    found = series.some(series.rates(samples), "write")
+    cells = by_system(found)
+    capacity = samples[samples["name"] == "capacity"].groupby("trial")["bytes"].first()
+    plot, panels = column(cells, 1.25)
+    for axes, (title, own) in zip(panels, cells.items(), strict=True):
+        _panel(axes, title, own, capacity, threshold)
+    for axes in panels:  # after the last line: they share their axis
+        axes.set_xlim(0, 1.01 * max(line.get_xdata().max() for part in panels for line in _lines(part)))
+    shares = capacity.reindex(found["trial"]).notna().all()
+    plot.supxlabel("written, % of the capacity" if shares else "written, GiB", fontsize=8)
+    plot.supylabel("MB/s", fontsize=8)
+    handles = [
+        plt.Line2D([], [], color=BLUE, marker=".", lw=1, label="rate of a file"),
+        plt.Line2D([], [], color=GREY, ls=(0, (3, 2)), lw=1, label="median"),
+        plt.Line2D([], [], **RING, label=f"dip, below {threshold:g} of the median"),
+        plt.Line2D([], [], color=INK, ls="", marker="x", ms=5, label="no space left"),
+    ]
+    plot.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+    return plot
+
+
+def _lines(axes) -> list:
+    """The lines of a panel that are in units of its data: not the one across."""
+    return [line for line in axes.lines if line.get_transform() == axes.transData and len(line.get_xdata())]
+
+
+def _panel(axes, title: str, own: pd.DataFrame, capacity: pd.Series, threshold: float) -> None:
+    whole = own[~own["partial"]]
+    counted, periods = 0, []
+    for trial, run in whole.groupby("trial", sort=False):
+        unit = capacity[trial] / 100 if trial in capacity.index and capacity[trial] else 2**30
+        x, rate = (run["before_bytes"] + run["bytes"]).to_numpy(float) / unit, run["mb_s"].to_numpy()
+        axes.plot(x, rate, color=BLUE, lw=0.9, marker="." if len(x) <= MANY else "", ms=3, zorder=2)
+        dips = series.dips(rate, threshold)
+        axes.plot(x[dips["at"]], rate[dips["at"]], **RING)
+        counted += len(dips["at"])
+        periods += [dips["period"]] if dips["period"] else []
+        last = own[(own["trial"] == trial) & own["partial"]]
+        if len(last):
+            axes.plot((last["before_bytes"] + last["bytes"]) / unit, [0], "x", color=INK, ms=5, clip_on=False, zorder=5)
+    median = whole["mb_s"].median()
+    axes.axhline(median, color=GREY, lw=1, ls=(0, (3, 2)), zorder=1)
+    told = f"median {digits(median, 3)} MB/s, {count(counted, 'dip')}"
+    if periods:
+        told += f", one in {np.median(periods):g} files"
+    panel_title(axes, title, told)
+    rate_axis(axes)
+
+
+@styled
+def exceedance(samples: pd.DataFrame, name: str = "write", required: Iterable[float] = series.REQUIRED_GBIT_S) -> Plot:
+    """How many of the files reach a rate: P(rate >= x) against x in Gbit/s, one line a file system and stack.
+
+    Files cut short by the end of the space do not count. Vertical lines are the required rates within the picture.
+    Raises ValueError without a sample of that name.
+    """
+    import seaborn  # a second to import
+
+    found = series.some(series.rates(samples, name), name)
+    cells = by_system(found[~found["partial"]])
+    lines, required = marks(cells), list(required)
+    top = max(own["gbit_s"].max() for own in cells.values()) * 1.08
+    top = max([top, *(1.15 * level for level in sorted(required)[:1])])
+    plot, axes = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
+    for title, own in cells.items():
+        colour, _, dash = lines[title]
+        seaborn.ecdfplot(x=own["gbit_s"], complementary=True, ax=axes, color=colour, ls=dash, lw=1.5)
+    for level in (level for level in required if level <= top):
+        axes.axvline(level, color=GREY, lw=0.9, ls=(0, (3, 2)), zorder=1)
+        axes.text(level, 1.03, f"{level:g} Gbit/s", ha="center", va="bottom", color=GREY)
+    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel="rate x, Gbit/s", ylabel="share of files with rate ≥ x")
+    grid_lines(axes)
+    legend(plot, {title: (colour, "", dash) for title, (colour, _, dash) in lines.items()})
+    return plot

@@ -1,0 +1,147 @@
+"""Time against size: the exponent of the power law for each operation, and its extrapolation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from reprofs.data.keys import Setting
+from reprofs.report.display import DASH, Table, digits, listing, slug, span, unit_of
+from reprofs.report.plots import Figure, Plot, grid, grid_lines, marks, power, styled
+from reprofs.stats import series
+from reprofs.stats.study import Study
+
+PANELS = 6  # on a page
+
+
+def applies(plan: dict) -> bool:
+    """Where a file system runs a workload at several sizes in one setting."""
+    sizes: dict[tuple, set[int]] = {}
+    for trial in plan["trials"]:
+        entry = plan["workloads"][trial["workload"]]
+        if "size" in entry and plan["filesystems"][trial["filesystem"]]["role"] != "ceiling":
+            own = [trial[key] for key in ("lab", "stack", "profile", "filesystem", "variant")]
+            key = (*own, series.without_size(trial["workload"]))
+            sizes.setdefault(key, set()).add(entry["scale"][entry["size"]])
+    return any(len(found) > 1 for found in sizes.values())
+
+
+def places(study: Study) -> list[tuple[Setting, str]]:
+    """Where (setting, workload without its size) operations completed at several sizes."""
+    return [
+        (setting, name)
+        for setting in study.settings
+        for name in series.sized(study.phases, study.plan["workloads"], setting)
+    ]
+
+
+def measurements(study: Study, setting: Setting, workload: str) -> pd.DataFrame:
+    """Rows of the table of the phases at several sizes, with size, unit, and the words for the operation as phase."""
+    own = series.sized(study.phases, study.plan["workloads"], setting)[workload]
+    return own.assign(phase=[study.title(row.workload, row.phase, row.cache) for row in own.itertuples()])
+
+
+def facts(study: Study, setting: Setting, workload: str) -> dict:
+    """What sizes there are, and which operation grows the least and the most.
+
+    Keys: unit, sizes; least, most (rows of `series.scaling_table` as dictionaries).
+    """
+    own = measurements(study, setting, workload)
+    rows = series.scaling_table(own, "size").sort_values("exponent", kind="stable").to_dict("records")
+    sizes = sorted(set(own["size"]))
+    return {"unit": own["unit"].iloc[0], "sizes": sizes, "least": rows[0], "most": rows[-1]}
+
+
+def table(study: Study, setting: Setting, workload: str) -> Table:
+    """Exponent of each operation and file system with its interval."""
+    own = measurements(study, setting, workload)
+    rows = [
+        {
+            "Operation": row.phase,
+            "File system": row.label,
+            "Exponent": digits(row.exponent, 3),
+            "95 % interval": span(row.low, row.high, 1, 3),
+            "R²": digits(row.r2, 4),
+            "n": row.n,
+        }
+        for row in series.scaling_table(own, "size").itertuples()
+    ]
+    caption = (
+        f"{workload}, {setting}: exponent of the power law of time over {own['unit'].iloc[0]}, by least squares in"
+        " logarithms with Student's interval; 1 is proportional."
+    )
+    return Table(f"tbl-{slug('scaling', workload, setting)}", caption, rows, ["Operation", "File system"])
+
+
+def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0) -> list[Figure]:
+    """Time against size, a panel an operation, extrapolated to `beyond` times the largest size."""
+    own = measurements(study, setting, workload)
+    unit, names = own["unit"].iloc[0], list(dict.fromkeys(own["phase"]))
+    caption = (
+        f"{workload}, {setting}: time of each operation against {unit}, both logarithmic. Marks are rounds; the line is"
+        f" a power law fitted to them, extrapolated (broken line) to {beyond:g} times the largest size with its 95 %"
+        " prediction interval."
+    )
+    sizes = listing(f"{size:,}" for size in sorted(set(own["size"])))
+    alt = f"Panels of time against size, {sizes}; the table has the exponents."
+    found = []
+    for number, first in enumerate(range(0, len(names), PANELS), 1):
+        page = own[own["phase"].isin(names[first : first + PANELS])].rename(columns={"size": unit})
+        plot = growth(page, unit, beyond=beyond)
+        found.append(Figure(slug("scaling", workload, number, setting), caption, alt, plot))
+    return found
+
+
+@styled
+def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyond: float = 10.0) -> Plot:
+    """Time against size on logarithmic axes: one panel a phase, one line a label, its law continued `beyond` times.
+
+    `table` has the columns label, `size` (a count), `time` (ns) and perhaps phase. Marks are measurements, lines the
+    law time = factor * size ** exponent, broken where nothing was measured, shades the 95 % prediction interval there.
+    The legend has the exponents with their 95 % intervals. A label with one size only has marks and no law. Raises
+    ValueError for an empty table.
+    """
+    series.some(table, size)
+    phases = list(dict.fromkeys(table["phase"])) if "phase" in table else [""]
+    columns = min(2, len(phases))
+    high = math.ceil(len(phases) / columns)
+    plot, panels = grid(high, columns, len(phases), 0.3 + 2.7 * high)
+    for axes, phase in zip(panels, phases, strict=True):
+        own = table[table["phase"] == phase] if phase else table
+        name, unit = unit_of(own[time].median())
+        lines = marks(own["label"].unique())
+        for label, rows in own.groupby("label", sort=False):
+            _law(axes, str(label), rows[size].to_numpy(float), rows[time].to_numpy(float) / unit, lines[label], beyond)
+        axes.set(xscale="log", yscale="log")
+        axes.set_title(phase, loc="left")
+        axes.set_ylabel(f"time, {name}", labelpad=1)
+        for axis, values in ((axes.xaxis, own[size]), (axes.yaxis, own[time])):
+            few = math.log10(values.max() / values.min() * beyond) < 2.5
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(FuncFormatter(power))
+        style = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "handlelength": 2.6, "alignment": "left"}
+        axes.legend(title="exponent (95 % interval)", loc="upper left", **style)
+        grid_lines(axes, "both")
+    plot.supxlabel(size, fontsize=8)
+    return plot
+
+
+def _law(axes, label: str, sizes: np.ndarray, times: np.ndarray, line: tuple, beyond: float) -> None:
+    colour, marker, _ = line
+    axes.plot(sizes, times, ls="", marker=marker, ms=4.5, mfc="none", mec=colour, mew=1.2, zorder=3)
+    told = label
+    if len(np.unique(sizes)) > 1:
+        fit = series.scaling_fit(sizes, times)
+        told = f"{label}: {fit['exponent']:.2f}"
+        if not math.isnan(fit["low"]):
+            told += f" ({fit['low']:.2f} {DASH} {fit['high']:.2f})"
+        inside = np.geomspace(sizes.min(), sizes.max(), 2)
+        axes.plot(inside, fit["factor"] * inside ** fit["exponent"], color=colour, lw=1.2)
+        outside = series.extrapolate(sizes, times, np.geomspace(sizes.max(), sizes.max() * beyond, 40))
+        axes.plot(outside["size"], outside["time"], color=colour, lw=1.2, ls=(0, (4, 2)))
+        axes.fill_between(outside["size"], outside["low"], outside["high"], color=colour, alpha=0.18, lw=0)
+    axes.plot([], [], color=colour, marker=marker, mfc="none", mew=1.2, ms=4.5, lw=1.2, label=told)
