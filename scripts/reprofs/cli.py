@@ -239,7 +239,12 @@ def _dataset(arguments) -> None:
 def _import(arguments) -> None:
     from reprofs import importers
 
-    for sentence in importers.import_files(arguments.format, arguments.files, arguments.output):
+    def tables() -> list[dict]:  # slow to load, and few formats need it
+        from reprofs import dataset
+
+        return dataset.dictionary()
+
+    for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
         print(sentence)
 
 
