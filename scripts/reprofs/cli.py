@@ -106,6 +106,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="PROFILE.yaml")
     sub.add_argument("--names", action="store_true", help="put the names of files and folders into the profile too")
 
+    command(
+        "schemas",
+        _schemas,
+        "Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan/models.py).",
+    )
+
     sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
     sub.add_argument("plan", type=Path)
     sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
@@ -228,6 +234,13 @@ def _scan(arguments) -> None:
     from reprofs.plan import trees
 
     print(trees.write(arguments.folder, arguments.output, arguments.names))
+
+
+def _schemas(arguments) -> None:
+    from reprofs.plan import models
+    from reprofs.project import place
+
+    models.write_schemas(place("workflow/schemas"))
 
 
 def _dataset(arguments) -> None:

@@ -207,7 +207,7 @@ class _Writer:
                 self.unmeasured(entry, self.several, operation=entry, order="tree")
             else:
                 words = self.words(entry["run"], 1)
-                self.unmeasured(entry["name"], self.several, **self.execute(words, 1, entry.get("limit_s", 3600)))
+                self.unmeasured(entry["name"], self.several, **self.execute(words, 1, entry["limit_s"]))
         self.tree_there = "create" in workload["populate"]
         if self.tree_there:
             self.verify("populate: tree", "tree")
