@@ -17,6 +17,7 @@ report: setup  ## run a study and render report/STUDY/index.html and report.pdf 
 test: setup  ## every check and test
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
+	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
 	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run

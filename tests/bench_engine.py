@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reprofs import files
 from reprofs.guest import engine
-from reprofs.labs import job_line
+from reprofs.guest.steps import job_line
 from reprofs.plan import trees
 
 FILES, DIRECTORIES, REPEATS = 20_000, 1_200, 7

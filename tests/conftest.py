@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from reprofs import files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
+from reprofs.guest.steps import Exec, Job, Step
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -120,6 +122,27 @@ def edit_yaml():
         path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
 
     return edit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Step):
+    """Steps that are text already."""
+
+    text: str
+
+    def line(self) -> str:
+        """The text itself."""
+        return self.text.removesuffix("\n")
+
+
+def told(text: str) -> Job:
+    """The job of a text, for tests of what the engine is told."""
+    return Job([Written(text=text)])
+
+
+def shell(script: str) -> Exec:
+    """A step that runs a script."""
+    return Exec(stage="test", arg=["sh", "-c", script])
 
 
 def events(text: str) -> list[dict]:

@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 
+import jsonschema
 import pytest
 import yaml
 from conftest import BIN
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
-from reprofs.plan import trees
+from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.plan.stacks import commands, expand, resolve
 from reprofs.trial.job import render_job
@@ -100,8 +101,25 @@ def test_template_fits_the_schema_and_explains_every_key(root, kind):
     text = (root / FOLDERS[kind] / "_template.yaml").read_text()
     assert validate(yaml.safe_load(text), kind, "template")["title"] == "Example"
     assert "_template" not in Catalog().paths(kind)
-    for key in catalogs.schema(kind)["properties"]:
+    for key in models.schema(kind)["properties"]:
         assert f"\n{key}:" in text, key
+
+
+def test_schemas_are_those_of_the_models(root, tmp_path):
+    for path in models.write_schemas(tmp_path):
+        there = root / "workflow/schemas" / path.name
+        assert there.read_text() == path.read_text(), f"{path.name} is out of date: run `reprofs schemas`"
+        jsonschema.Draft202012Validator.check_schema(yaml.safe_load(there.read_text()))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "published", "tree"])
+def test_schemas_take_every_file_as_the_models_do(kind):
+    """For editors: what the models take the schemas take too, and what they fill in."""
+    check = jsonschema.Draft202012Validator(models.schema(kind))
+    paths = trees.profiles() if kind == "tree" else Catalog().paths(kind)
+    for path in paths.values():
+        check.validate(yaml.safe_load(path.read_text()))
+        check.validate(catalogs.read_yaml(path, kind))
 
 
 def test_defaults_are_filled_in():

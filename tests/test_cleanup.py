@@ -21,23 +21,24 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from reprofs import files
-from reprofs.labs import Disks, exact, host, job_line, mount, vm
+from reprofs.guest.steps import Clock, Exec, Job, Mkdir
+from reprofs.labs import Disks, exact, host, mount, vm
 lab, marker, target, manifest = sys.argv[1:]
 def sh(script):
-    return job_line("exec", ("stage", "t"), ("arg", "sh"), ("arg", "-c"), ("arg", script)) + "\\n"
+    return Exec(stage="t", arg=["sh", "-c", script])
 if lab == "host":
     script = f"mkfs.ext4 -q -F /run/reprofs/disk0 && mount -t ext4 /run/reprofs/disk0 /run/reprofs/mnt; touch {marker}"
-    job = job_line("mkdir", path="/run/reprofs/mnt") + "\\n" + sh(script)
-    job += sh("cat /dev/zero > /run/reprofs/mnt/x & sleep 60")
-    host.Lab.open().run(job, 120, Disks({"backing": "file"}, 2, 400))
+    steps = [Mkdir(path="/run/reprofs/mnt"), sh(script), sh("cat /dev/zero > /run/reprofs/mnt/x & sleep 60")]
+    host.Lab.open().run(Job(steps), 120, Disks({"backing": "file"}, 2, 400))
 elif lab == "mount":
-    job = sh(f"echo x > /run/reprofs/mnt/y; touch {marker}") + sh("sleep 60")
+    job = Job([sh(f"echo x > /run/reprofs/mnt/y; touch {marker}"), sh("sleep 60")], mountpoint="/run/reprofs/mnt")
     mount.Lab.open(path=target).run(job, 120, Disks())
 elif lab == "vm":
     lab = vm.VmLab(json.loads(Path(manifest).read_text()), files.cache_folder(), "tcg")
-    lab.run("clock\\n", 120, Disks({"backing": "file"}, 2, 64))
+    lab.run(Job([Clock()]), 120, Disks({"backing": "file"}, 2, 64))
 else:
-    exact.ExactLab(json.loads(Path(manifest).read_text()), files.cache_folder()).run(sh("while :; do :; done"), 120)
+    lab = exact.ExactLab(json.loads(Path(manifest).read_text()), files.cache_folder())
+    lab.run(Job([sh("while :; do :; done")]), 120)
 """
 
 

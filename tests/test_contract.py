@@ -7,8 +7,9 @@ completely that the same can be done again. In the guest for all of them, on thi
 import os
 
 import pytest
-from conftest import events
+from conftest import events, told
 from reprofs import labs
+from reprofs.guest.steps import Exec
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.trial.cell import resolve as resolve_cell
@@ -47,7 +48,7 @@ def cell(lab: str, filesystem: str, variant: str, stack: str = "single") -> dict
 def twice(job: str, devices: list[dict]) -> str:
     """A job, and then the whole of it again on new disks of the same names."""
     folders = [f"/sys/kernel/config/nullb/{device['name']}" for device in devices]
-    gone = [labs.job_line("exec", ("stage", "test"), ("arg", "rmdir"), ("arg", folder)) for folder in folders]
+    gone = [Exec(stage="test", arg=["rmdir", folder]).line() for folder in folders]
     return job + "".join(f"{line}\n" for line in gone) + job
 
 
@@ -66,7 +67,7 @@ def run(trial: dict, times: int) -> None:
     size = devices[0]["size_bytes"] >> 20 if devices else 0
     text = twice(job, devices) if times == 2 else job
     profile = CATALOG.get("device", trial["profile"])
-    outcome = lab.run(text, 600, labs.Disks(profile, len(devices), size))
+    outcome = lab.run(told(text), 600, labs.Disks(profile, len(devices), size))
     found = events(outcome.output.decode())
     assert not [event for event in found if event["event"] == "failed"], outcome.output.decode()[-4000:]
     assert outcome.ending == "finished"
@@ -125,7 +126,7 @@ def test_what_is_there_must_be_what_was_asked_for(guest):
     catalog.add("workload", "contract", CATALOG.get("workload", "contract"))
     job, devices = render_job(cell("exact", "ext4", "default", "md-raid6"), catalog)
     lab = labs.get_lab("exact").open()
-    outcome = lab.run(job, 120, labs.Disks(catalog.get("device", "ssd"), 6, devices[0]["size_bytes"] >> 20))
+    outcome = lab.run(told(job), 120, labs.Disks(catalog.get("device", "ssd"), 6, devices[0]["size_bytes"] >> 20))
     found = events(outcome.output.decode())
     (failed,) = [event for event in found if event["event"] == "failed"]
     assert failed["reason"] == "readback: the output of cat does not match '^md127 : active raid6 '"

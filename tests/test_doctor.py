@@ -26,7 +26,7 @@ LAYER = {
     "filesystem": "",
     "devices": ["{disks}"],
     "layout": "",
-    **{key: [] for key in ("packages", "modules", "build", "readback", "resync", "cold")},
+    **{key: [] for key in ("packages", "modules", "makes", "build", "readback", "resync", "cold")},
     **{key: [] for key in ("stop", "assemble", "teardown")},
 }
 SMOKE = {"device_mib": 64, "files": 1, "directories": 1, "fan_out": 1, "size_median": 1, "size_sigma": 1, "size_max": 1}

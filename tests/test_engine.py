@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import events
 from reprofs.guest import engine as builder
-from reprofs.labs import job_line
+from reprofs.guest.steps import job_line
 
 pytestmark = pytest.mark.xdist_group("engine")  # one worker: each sanitizer is compiled once
 TREE = {"files": 300, "directories": 30, "fan_out": 4, "size_median": 4055, "size_sigma": 1.45, "size_max": 1048576}

@@ -12,8 +12,10 @@ import zlib
 from pathlib import Path
 
 import pytest
+from conftest import shell
 from reprofs import cleanup
 from reprofs.errors import UserError
+from reprofs.guest.steps import Job, Teardown
 from reprofs.labs import Disks, Obstacle, host
 from reprofs.labs import _guard as guard
 
@@ -305,11 +307,12 @@ def test_replaced_between_check_and_use(disk):
 
 # ---- the list, and the host lab on such a disk
 
-SHELL = "exec\tstage=test\targ=sh\targ=-c\targ="
-WORK = (
-    f"{SHELL}mkfs.ext4 -q -F /run/reprofs/disk0 && mount /run/reprofs/disk0 /mnt && echo x > /mnt/y\n"
-    "teardown\n"
-    f"{SHELL}umount /mnt\n"
+WORK = Job(
+    [
+        shell("mkfs.ext4 -q -F /run/reprofs/disk0 && mount /run/reprofs/disk0 /mnt && echo x > /mnt/y"),
+        Teardown(),
+        shell("umount /mnt"),
+    ]
 )
 
 

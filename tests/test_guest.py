@@ -17,11 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import shell, told
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image as builder
+from reprofs.guest.steps import Clock, Job, Step, job_line
 from reprofs.labs import _qemu as qemu
-from reprofs.labs import exact, get_lab, job_line
+from reprofs.labs import exact, get_lab
 
 # ---- the image, without QEMU
 
@@ -372,18 +374,14 @@ def test_manifest_describes_what_is_there(guest, engine):
 # ---- the lab, with QEMU: about 100 s in all
 
 
-def shell(script: str) -> str:
-    return job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
+def job_of(*steps: Step) -> Job:
+    return Job(list(steps))
 
 
-def job_of(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def work(extra: str = "true") -> str:
+def work(extra: str = "true") -> Job:
     """A job that touches what could differ between runs: devices, a file system, random numbers, clocks, interrupts."""
     return job_of(
-        "clock",
+        Clock(),
         *exact.ExactLab.device_steps({"completion_ns": 80_000, "bandwidth_mb_s": 500}, 1, 512),
         shell("mkdir -p /run/m; modprobe ext4; mkfs.ext4 -q /dev/nullb0; mount /dev/nullb0 /run/m"),
         shell("cd /run/m; for i in $(seq 200); do echo $i > $i; sync $i; done; ls | sha256sum"),
@@ -531,18 +529,18 @@ def test_same_bytes_from_two_snapshots(guest, tmp_path):
 
 
 def test_long_job_arrives_whole(guest):
-    job = job_of(shell("sha256sum < /run/job"), "#" + "x" * 60_000).replace("#", "seed\tvalue=1\tpad=")
+    job = told(f"{shell('sha256sum < /run/job').line()}\nseed\tvalue=1\tpad={'x' * 60_000}\n")
     outcome = exact.ExactLab(guest, files.cache_folder()).run(job, 120)
-    assert hashlib.sha256(job.encode()).hexdigest() in outcome.output.decode()
+    assert hashlib.sha256(job.text().encode()).hexdigest() in outcome.output.decode()
     with pytest.raises(UserError, match="at most"):
-        exact.ExactLab(guest, files.cache_folder()).run("x" * (qemu.JOB_BYTES + 1), 120)
+        exact.ExactLab(guest, files.cache_folder()).run(told("x" * (qemu.JOB_BYTES + 1)), 120)
 
 
 def test_snapshot_that_cannot_be_had_falls_back(guest, tmp_path):
     for name in ("root", "initrd", "engine"):
         (tmp_path / name).symlink_to(files.cache_folder() / name)
     (tmp_path / "snapshot").write_text("a file where the folder should be")
-    outcome = exact.ExactLab(guest, tmp_path).run(job_of("clock"), 60)
+    outcome = exact.ExactLab(guest, tmp_path).run(job_of(Clock()), 60)
     assert (outcome.ending, outcome.environment["start"]) == ("finished", "cold boot")
 
 
@@ -551,7 +549,7 @@ def test_any_path_will_do(guest, tmp_path, monkeypatch):
     folder = tmp_path / ("the folder: of somebody " + "x" * 100)
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    assert exact.ExactLab(guest, files.cache_folder()).run(job_of("clock"), 60).ending == "finished"
+    assert exact.ExactLab(guest, files.cache_folder()).run(job_of(Clock()), 60).ending == "finished"
 
 
 def test_endings(guest):
@@ -596,12 +594,13 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
         "import json, os, sys\n"
         "from pathlib import Path\n"
         "from reprofs import files\n"
-        "from reprofs.labs import exact, job_line; from reprofs.workplace import die_with_parent\n"
+        "from reprofs.guest.steps import Exec, Job; from reprofs.labs import exact\n"
+        "from reprofs.workplace import die_with_parent\n"
         "die_with_parent()\n"
         f"manifest = json.loads({json.dumps(json.dumps(guest))})\n"
         "Path(sys.argv[1]).write_text(str(os.getpid()))\n"
-        "loop = job_line('exec', ('stage', 'x'), ('arg', 'sh'), ('arg', '-c'), ('arg', 'while :; do :; done'))\n"
-        "exact.ExactLab(manifest, files.cache_folder()).run(loop + '\\n', 600)\n"
+        "loop = Job([Exec(stage='x', arg=['sh', '-c', 'while :; do :; done'])])\n"
+        "exact.ExactLab(manifest, files.cache_folder()).run(loop, 600)\n"
     )
     note = tmp_path / "pid"
     command = f"exec {sys.executable} {trial} {note}"
@@ -624,7 +623,7 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
     while (alive(pid) or alive(children[0])) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive(pid) and not alive(children[0])
-    exact.ExactLab(guest, files.cache_folder()).run(job_of("clock"), 60)
+    exact.ExactLab(guest, files.cache_folder()).run(job_of(Clock()), 60)
     assert not place.exists()
 
 

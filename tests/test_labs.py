@@ -14,24 +14,25 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import BIN, ROOT
+from conftest import BIN, ROOT, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
-from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
+from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted, Step
+from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, mount, vm
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.stacks import commands
+from reprofs.plan.stacks import resolve as resolve_stack
 from reprofs.trial import progress, run
+from reprofs.trial.cell import resolve
+from reprofs.trial.job import render
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
 
 
-def shell(script: str) -> str:
-    return job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
-
-
-def job_of(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def job_of(*steps: Step) -> Job:
+    return Job(list(steps))
 
 
 def outputs(outcome: Outcome) -> list[str]:
@@ -116,7 +117,7 @@ def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     array = f"mdadm --create /dev/md127 --run --quiet --level=6 --raid-devices=6 --assume-clean {' '.join(paths[18:])}"
     job = job_of(
         *machine.device_steps(disks.profile, disks.count, disks.size_mib),
-        job_line("devices", *(("path", path) for path in paths)),
+        Devices(path=paths),
         shell(
             "ls /dev/vd* | wc -l; nproc; for i in 0 9 23; do cat /sys/block/vd$(echo a j x | cut -d' ' -f1); done || :"
         ),
@@ -177,7 +178,7 @@ def test_vm_without_room_for_its_disks(machine, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
     with pytest.raises(Obstacle, match=r"2 disks of 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"):
-        machine.run(job_of("clock"), 60, Disks({}, 2, 64))
+        machine.run(job_of(Clock()), 60, Disks({}, 2, 64))
 
 
 def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monkeypatch):
@@ -248,7 +249,7 @@ def test_host_endings():
 @needs_root
 def test_host_is_apart():
     """Its mounts and processes are its own; the disks are numbered; the job's modprobe of what is there is left out."""
-    load = job_line("exec", ("stage", "module"), ("limit_s", 5), ("arg", "modprobe"), ("arg", "tmpfs"))
+    load = Module(name="tmpfs", limit_s=5)
     job = job_of(
         load, shell("readlink /run/reprofs/disk*; ls /proc | grep -c '^[0-9]'; mount -t tmpfs x /mnt; echo $HOME")
     )
@@ -263,12 +264,10 @@ def test_modules_that_are_there_are_not_loaded(monkeypatch):
     """A machine may have them built in, and no modprobe; nothing else of the job changes."""
     monkeypatch.setattr(host, "_is_present", lambda name: name == "here")
 
-    def load(module: str, *more: tuple) -> str:
-        return job_line("exec", ("stage", "module"), *more, ("arg", "modprobe"), ("arg", module))
-
-    kept = [load("absent"), load("absent", ("limit_s", 5)), shell("modprobe here"), "clock"]
-    job = job_of(load("here"), *kept, load("here", ("limit_s", 5)))
+    kept = [Module(name="absent"), Module(name="absent", limit_s=5), shell("modprobe here"), Clock()]
+    job = job_of(Module(name="here"), *kept, Module(name="here", limit_s=5))
     assert host._without_present_modules(job) == job_of(*kept)
+    assert job_of(*kept[:1]).text() == "exec\tstage=module\targ=modprobe\targ=absent\n"
 
 
 @needs_root
@@ -302,38 +301,47 @@ def test_host_without_root_is_a_sentence(open_folder):
 
 @needs_root
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("stack", "filesystem", "sentence"),
     [
-        (["mdadm", "--create", "/dev/md/null"], "/dev/md/null, which the stack would make, exists"),
-        (
-            ["vgcreate", "--yes", "pts", "/run/reprofs/disk0"],
-            "The volume group pts, which the stack",
-        ),
-        (["ls", "/dev/mapper/reprofs-jbod"], "/dev/mapper/reprofs-jbod, which the stack would make, exists"),
-        (["zpool", "export", "tank"], "The pool tank, which the stack"),
+        ("md-raid0", "ext4", "/dev/md127, which the stack would make, exists"),
+        ("single+lvm", "ext4", "/dev/reprofs, which the stack would make, exists"),
+        ("jbod-linear", "ext4", "/dev/mapper/reprofs-jbod, which the stack would make, exists"),
+        ("single", "zfs", r"the file system would make is there already \(`zpool list -H reprofs`\)"),
     ],
 )
-def test_host_refuses_names_that_are_taken(words, sentence, monkeypatch, tmp_path):
-    if words[0] == "zpool":  # a machine that has this pool
-        (tmp_path / "zpool").write_text('#!/bin/sh\ntest "$*" = "list -H tank"\n')
-        (tmp_path / "zpool").chmod(0o755)
-        monkeypatch.setattr(host, "PATH", f"{tmp_path}:{host.PATH}")
-    exists, taken = Path.exists, ("/dev/md/null", "/dev/mapper/reprofs-jbod")
+def test_host_refuses_names_that_are_taken(stack, filesystem, sentence, monkeypatch, tmp_path):
+    """A machine that has the array, a volume of the group, the volume, the pool."""
+    (tmp_path / "zpool").write_text('#!/bin/sh\ntest "$*" = "list -H reprofs"\n')
+    (tmp_path / "zpool").chmod(0o755)
+    monkeypatch.setattr(host, "PATH", f"{tmp_path}:{host.PATH}")
+    exists, taken = Path.exists, ("/sys/block/md127", "/dev/reprofs", "/dev/mapper/reprofs-jbod")
     monkeypatch.setattr(Path, "exists", lambda path: str(path) in taken or exists(path))
-    line = job_line("exec", ("stage", "stack"), *(("arg", word) for word in words))
+    cell = {"lab": "host", "filesystem": filesystem, "variant": "default", "stack": stack, "profile": "ram"}
+    cell |= {"workload": "metadata", "scale": "smoke", "round": 1, "seed": 1, "order": None}
+    job = render(resolve(cell, Catalog()))
     with pytest.raises(Obstacle, match=sentence):
-        host.Lab.open().run(job_of(line), 60, Disks({}, 1, 64))
+        host.Lab.open().run(job, 60, Disks({}, 6, 64))
+
+
+def test_a_stack_names_all_that_it_makes():
+    """What stands in the commands that build a layer, as a device that is no disk, is what must be free."""
+    for name in Catalog().paths("stack"):
+        stack = commands(resolve_stack(name, Catalog()), [f"/disk{i}" for i in range(6)], True, "/m")
+        words = [word for line in stack.build for word in line]
+        named = {word for word in [*words, *stack.devices] if word.startswith("/dev/")}
+        assert all(any(path == made or path.startswith(f"{made}/") for made in stack.makes) for path in named), name
+        assert not stack.build or stack.makes, name
 
 
 @needs_root
 def test_killed_engine_takes_its_mounts_along(memory):
     """When the parent is killed, everything ends at once, without any clean-up."""
     program = (
-        "from pathlib import Path\nfrom reprofs import cleanup\nfrom reprofs.labs import Disks, host, job_line\n"
+        "from pathlib import Path\nfrom reprofs import cleanup\nfrom reprofs.guest.steps import Exec, Job\n"
         f"cleanup.MEMORY = Path('{memory}')\n"
-        "job = job_line('exec', ('stage', 'x'), ('arg', 'sh'), ('arg', '-c'), ('arg', 'mkfs.ext4 -q /run/reprofs/disk0;"
-        " mount /run/reprofs/disk0 /mnt; sleep 100'))\n"
-        "host.Lab.open().run(job + '\\n', 200, Disks({}, 1, 64))\n"
+        "from reprofs.labs import Disks, host\n"
+        "script = 'mkfs.ext4 -q /run/reprofs/disk0; mount /run/reprofs/disk0 /mnt; sleep 100'\n"
+        "host.Lab.open().run(Job([Exec(stage='x', arg=['sh', '-c', script])]), 200, Disks({}, 1, 64))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program])
 
@@ -362,11 +370,12 @@ def test_mount_as_an_ordinary_user(open_folder):
 
     def run() -> list:
         lab = mount.Lab.open(path=str(open_folder / "target"))
-        job = job_of(
-            job_line("mounted", path="/run/reprofs/mnt", within=1),
-            job_line("mkdir", path="/run/reprofs/mnt/trial"),
+        steps = [
+            Mounted(path="/run/reprofs/mnt", within=1),
+            Mkdir(path="/run/reprofs/mnt/trial"),
             shell("id -u; ls -d /run/reprofs/mnt/*; touch /run/reprofs/mnt/trial/x"),
-        )
+        ]
+        job = Job(steps, mountpoint="/run/reprofs/mnt")
         outcome = lab.run(job, 60)
         return [lab.obstacle(["coreutils"], ["ls"], [], {}), outputs(outcome), outcome.environment["path"]]
 

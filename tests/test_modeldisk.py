@@ -6,7 +6,8 @@ import json
 
 import pytest
 from conftest import events
-from reprofs import files, labs
+from reprofs import files
+from reprofs.guest.steps import Exec, Job, Step, Write
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 
@@ -14,18 +15,18 @@ CATALOG = Catalog()
 ROTATING, SOLID = (CATALOG.get("device", name) for name in ("hdd-7200", "ssd-sata"))
 
 
-def shell(script: str) -> str:
-    return labs.job_line("exec", ("stage", "test"), ("arg", "bash"), ("arg", "-ec"), ("arg", script))
+def shell(script: str) -> Exec:
+    return Exec(stage="test", arg=["bash", "-ec", script])
 
 
-def disk(profile: dict, **changes) -> list[str]:
+def disk(profile: dict, **changes) -> list[Step]:
     return ExactLab.device_steps({**profile, "disk": {**profile["disk"], **changes}}, 1, 256)
 
 
-def run(guest: dict, steps: list[str], *scripts: str) -> list[str]:
+def run(guest: dict, steps: list[Step], *scripts: str) -> list[str]:
     """What each script printed. Fails with the job's own words when one of them did."""
     lab = ExactLab(guest, files.cache_folder())
-    outcome = lab.run("\n".join([*steps, *map(shell, scripts)]) + "\n", 300)
+    outcome = lab.run(Job([*steps, *map(shell, scripts)]), 300)
     assert outcome.ending == "finished", outcome.console
     found = events(outcome.output.decode())
     assert not [event["reason"] for event in found if event["event"] == "failed"]
@@ -121,8 +122,8 @@ def test_cut_that_was_armed_comes_at_its_time(guest):
 def test_wrong_settings_are_refused(guest):
     lab = ExactLab(guest, files.cache_folder())
     for text in ("kind=square size=1048576", "kind=rotating size=1048576 speed=3", "kind=solid size=1048576 block=512"):
-        job = labs.job_line("write", path="/sys/module/modeldisk/parameters/add", text=text)
-        output = lab.run(f"{job}\n", 60).output.decode()
+        job = Job([Write(path="/sys/module/modeldisk/parameters/add", text=text)])
+        output = lab.run(job, 60).output.decode()
         assert "Invalid argument" in json.dumps(events(output))
 
 

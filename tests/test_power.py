@@ -11,7 +11,7 @@ import pytest
 from conftest import events
 from reprofs import dataset, narrative, sections
 from reprofs.errors import UserError
-from reprofs.labs import job_line
+from reprofs.guest.steps import job_line
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.trial.job import render_job

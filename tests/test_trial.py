@@ -11,7 +11,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from reprofs.plan.catalog import Catalog, schema
+import yaml
+from conftest import ROOT
+from reprofs.plan.catalog import Catalog
 
 CELL = {
     "lab": "exact",
@@ -43,7 +45,7 @@ def trial(reprofs, guest, tmp_path):
         done = reprofs("trial", *words, *extra, env=env)
         assert done.returncode == 0, done.stderr
         record = json.loads(output.read_text())
-        jsonschema.validate(record, schema("record"))
+        jsonschema.validate(record, yaml.safe_load((ROOT / "workflow/schemas/record.schema.yaml").read_text()))
         assert output.with_suffix(".console.log").exists()
         return record
 

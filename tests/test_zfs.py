@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from conftest import events
-from reprofs import files, labs
+from conftest import events, told
+from reprofs import files
 from reprofs.guest import image as guest
+from reprofs.guest.steps import Exec
 from reprofs.labs import exact
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
@@ -24,12 +25,12 @@ def job_of(variant: str = "default", stack: str = "single") -> str:
 
 
 def shell(script: str) -> str:
-    return labs.job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
+    return Exec(stage="test", arg=["sh", "-c", script]).line()
 
 
 def run(zfs_guest: dict, job: str) -> tuple[bytes, str]:
     """Runs a job; returns the engine's output and why the job failed, or nothing."""
-    outcome = exact.ExactLab(zfs_guest, files.cache_folder()).run(job, 600)
+    outcome = exact.ExactLab(zfs_guest, files.cache_folder()).run(told(job), 600)
     assert outcome.ending == "finished", outcome.console
     failed = [event["reason"] for event in events(outcome.output.decode()) if event["event"] == "failed"]
     return outcome.output, "".join(failed)

@@ -106,6 +106,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="PROFILE.yaml")
     sub.add_argument("--names", action="store_true", help="put the names of files and folders into the profile too")
 
+    command(
+        "schemas",
+        _schemas,
+        "Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan/models.py).",
+    )
+
     sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
     sub.add_argument("plan", type=Path)
     sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
@@ -230,6 +236,13 @@ def _scan(arguments) -> None:
     print(trees.write(arguments.folder, arguments.output, arguments.names))
 
 
+def _schemas(arguments) -> None:
+    from reprofs.plan import models
+    from reprofs.project import place
+
+    models.write_schemas(place("workflow/schemas"))
+
+
 def _dataset(arguments) -> None:
     from reprofs.data import tables
 
@@ -239,7 +252,12 @@ def _dataset(arguments) -> None:
 def _import(arguments) -> None:
     from reprofs import importers
 
-    for sentence in importers.import_files(arguments.format, arguments.files, arguments.output):
+    def tables() -> list[dict]:  # slow to load, and few formats need it
+        from reprofs import dataset
+
+        return dataset.dictionary()
+
+    for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
         print(sentence)
 
 

@@ -20,14 +20,14 @@ import pkgutil
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
-from .. import files as common
-from ..errors import UserError
+from reprofs import files as common
+from reprofs.errors import UserError
 
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning. As in `dataset`.
 _TABLES = {
@@ -89,7 +89,8 @@ _LARGE = "a number is larger than any file or count can be"
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MANIFEST = "import.json"
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+|\n')
+_SPACE = re.compile(r"[ \t\n\r]*")
+_READ = json.JSONDecoder().raw_decode  # (text, place) -> a value, and where it ends
 
 
 class Malformed(Exception):
@@ -256,8 +257,10 @@ def dictionary() -> list[dict]:
     return common.dictionary(_TABLES)
 
 
-def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
+def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[], list[dict]]) -> list[str]:
     """Read files of the format `name` and write the folder `output`; returns the findings as sentences.
+
+    tables: gives the data dictionary of a study's tables, for formats that have phases.
 
     Written, for identical input byte for byte the same: measurements.parquet and .csv, findings.csv, dictionary.csv,
     import.json (the files with their SHA-256); with formats that have phases phases.parquet and .csv in the columns of
@@ -298,7 +301,7 @@ def import_files(name: str, paths: list[Path], output: Path) -> list[str]:
         files.append({"file": source.name, "sha256": digest, "rows": len(result.rows)})
     if hasattr(module, "compare"):
         findings += module.compare(results)
-    _write(output, name, files, results, findings)
+    _write(output, name, files, results, findings, tables)
     return [finding.sentence() for finding in findings]
 
 
@@ -327,36 +330,29 @@ def json_path(path: tuple) -> str:
 
 def json_line(text: str, wanted: tuple) -> int:
     """The line, from 1, where the value at a path of valid JSON begins; of its nearest parent if it is not there."""
-    line, best, depth_found = 1, 1, -1
-    stack: list[list] = []  # one [kind, key or index] for each open container
-    expect_key = False
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token == "\n":
-            line += 1
-            continue
-        if token == ",":
-            if stack[-1][0] == "[":
-                stack[-1][1] += 1
-            else:
-                expect_key = True
-            continue
-        if token == ":":
-            continue
-        if token in "]}":
-            stack.pop()
-            expect_key = False
-            continue
-        if expect_key:
-            stack[-1][1], expect_key = json.loads(token), False
-            continue
-        path = tuple(entry[1] for entry in stack)
-        if path == wanted[: len(path)] and len(path) > depth_found:
-            best, depth_found = line, len(path)
-        if token in "[{":
-            stack.append([token, 0 if token == "[" else None])
-            expect_key = token == "{"
-    return best
+    place = _SPACE.match(text, 0).end()
+    for key in wanted:
+        found = [begin for name, begin in _members(text, place) if name == key]
+        if not found:
+            break
+        place = found[-1]
+    return text.count("\n", 0, place) + 1
+
+
+def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
+    """(key or index, where its value begins) of all that is in the object or list which begins at `place`."""
+    kind, number = text[place], 0
+    while kind in "[{" and text[place] not in "]}":
+        place = _SPACE.match(text, place + 1).end()  # after the bracket or a comma
+        if text[place] in "]}":
+            break
+        name: str | int = number
+        if kind == "{":
+            name, place = _READ(text, place)
+            place = _SPACE.match(text, _SPACE.match(text, place).end() + 1).end()
+        yield name, place
+        place = _SPACE.match(text, _READ(text, place)[1]).end()
+        number += 1
 
 
 def _repeated_lines(source: Source, result: Result) -> None:
@@ -402,14 +398,19 @@ def _replaceable(output: Path, besides: Path | None = None) -> None:
     raise UserError(f"{output} is there and no earlier import made it: choose another --output; nothing was written.")
 
 
-def _write(output: Path, name: str, files: list[dict], results: list[Result], findings: list[Finding]) -> None:
+def _write(
+    output: Path,
+    name: str,
+    files: list[dict],
+    results: list[Result],
+    findings: list[Finding],
+    tables: Callable[[], list[dict]],
+) -> None:
     rows = [row for result in results for row in result.rows]
     phases = [row for result in results for row in result.phases]
     described = dictionary()
     if phases:
-        from .. import dataset  # here, for it is slow to load and may itself use importers
-
-        described += [row for row in dataset.dictionary() if row["table"] == "phases"]
+        described += [row for row in tables() if row["table"] == "phases"]
     manifest = {"made_by": "reprofs import", "format": name, "files": files}
     partial = None
     try:

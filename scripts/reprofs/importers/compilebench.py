@@ -2,7 +2,7 @@
 
 import re
 
-from . import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number
 
 WHAT = "the text that compilebench prints"
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from itertools import combinations
 from statistics import mean, median, stdev
 
-from . import NUMBER, Finding, Malformed, Result, Source, word
+from reprofs.importers import NUMBER, Finding, Malformed, Result, Source, word
 
 WHAT = "the JSON of the 2015 git-annex study"
 

@@ -3,7 +3,7 @@
 import json
 import re
 
-from . import LARGEST, Malformed, Result, Source
+from reprofs.importers import LARGEST, Malformed, Result, Source
 
 WHAT = "the JSON or JSON+ that fio writes"
 

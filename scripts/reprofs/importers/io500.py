@@ -3,7 +3,7 @@
 import math
 import re
 
-from . import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number
 
 WHAT = "the result_summary.txt of io500"
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from . import LARGEST, Malformed, Result, Source, number
+from reprofs.importers import LARGEST, Malformed, Result, Source, number
 
 WHAT = "the text that ior prints"
 

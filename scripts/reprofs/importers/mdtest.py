@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from . import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number
 
 WHAT = "the text that mdtest prints"
 

@@ -6,7 +6,7 @@ import re
 from array import array
 from collections import Counter
 
-from . import LARGEST, Malformed, Result, Source
+from reprofs.importers import LARGEST, Malformed, Result, Source
 
 WHAT = "the CSV that pwalk prints"
 

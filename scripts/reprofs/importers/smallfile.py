@@ -2,7 +2,7 @@
 
 import re
 
-from . import LARGEST, NUMBER, Malformed, Result, Source
+from reprofs.importers import LARGEST, NUMBER, Malformed, Result, Source
 
 WHAT = "the JSON that smallfile writes (--output-json)"
 

@@ -8,9 +8,9 @@ import importlib
 import pkgutil
 
 from reprofs.errors import UserError
-from reprofs.labs._base import Disks, Lab, Obstacle, Outcome, alone, disk_files, job_line, job_text
+from reprofs.labs._base import Disks, Lab, Obstacle, Outcome, alone, disk_files
 
-__all__ = ["Disks", "Lab", "Obstacle", "Outcome", "alone", "disk_files", "get_lab", "job_line", "job_text", "names"]
+__all__ = ["Disks", "Lab", "Obstacle", "Outcome", "alone", "disk_files", "get_lab", "names"]
 
 
 def names() -> list[str]:

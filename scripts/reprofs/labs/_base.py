@@ -1,4 +1,4 @@
-"""What every lab is and brings back: the abstract class, the lines of a job, one trial at a time on a real clock."""
+"""What every lab is and brings back: the abstract class, one trial at a time on a real clock."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from reprofs import cleanup
 from reprofs.errors import UserError
+from reprofs.guest.steps import Job, Step
 
 
 @dataclass
@@ -92,8 +93,8 @@ class Lab(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
-        """Job lines that make the block devices."""
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+        """Steps that make the block devices."""
 
     @staticmethod
     @abc.abstractmethod
@@ -101,7 +102,7 @@ class Lab(abc.ABC):
         """Where device `i` is, counted from 0."""
 
     @abc.abstractmethod
-    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+    def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job and wait until it ended, at most `time_limit_s` seconds of the host.
 
         Raises UserError when it cannot start, Obstacle when this trial cannot run here; everything later is an Outcome.
@@ -110,19 +111,6 @@ class Lab(abc.ABC):
     @abc.abstractmethod
     def environment(self, start: str) -> dict:
         """The `lab` part of the raw record. start: how its kernel was started."""
-
-
-def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
-    """One step of a job: verb<TAB>key=value..., with tab, line feed and backslash escaped by a backslash.
-
-    A key may come more than once in `pairs`.
-    """
-    return "\t".join([verb, *(f"{key}={job_text(value)}" for key, value in (*pairs, *values.items()))])
-
-
-def job_text(value: object) -> str:
-    """A value as it stands in a job."""
-    return str(value).translate({ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"})
 
 
 @contextlib.contextmanager

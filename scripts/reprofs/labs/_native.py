@@ -14,6 +14,7 @@ from pathlib import Path
 
 from reprofs.files import cache_folder
 from reprofs.guest import engine
+from reprofs.guest.steps import Step
 from reprofs.labs._base import Lab, Outcome
 from reprofs.workplace import end_with_parent
 
@@ -65,8 +66,8 @@ class NativeLab(Lab):
         }
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
-        """No job lines: the lab makes the devices before the job starts."""
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+        """No steps: the lab makes the devices before the job starts."""
         return []
 
     def _run(self, command: list[str], place: Path, limit_s: float, start: str, **environment: str) -> Outcome:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact
+from reprofs.guest.steps import Job
 from reprofs.labs._base import Lab, Outcome
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
@@ -118,9 +119,9 @@ class GuestLab(Lab):
             *("-serial", "file:<place>/console", "-serial", "file:<place>/output"),
         ]
 
-    def _text(self, job: str) -> bytes:
+    def _text(self, job: Job) -> bytes:
         """The job as it is handed in. Raises UserError when it is too long."""
-        text = job.encode()
+        text = job.text().encode()
         if len(text) > JOB_BYTES:
             raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
         return text

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
-from reprofs.labs import Disks, Outcome, job_line
+from reprofs.guest.steps import Job, Mkdir, Step, Write
+from reprofs.labs import Disks, Outcome
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
 from reprofs.plan.disks import line as disk_line
 from reprofs.workplace import workplace
@@ -76,7 +77,7 @@ class ExactLab(GuestLab):
             return "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this profile in the vm lab."
         return super().obstacle(packages, commands, modules, profile)
 
-    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+    def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
 
         The seconds are the host's and count from the end of the start. The job itself makes the disks (device_steps).
@@ -118,8 +119,8 @@ class ExactLab(GuestLab):
             return self._outcome(place, ending, used, began)
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
-        """Job lines that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+        """Steps that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
 
         profile: with backing model, disks as plan.disks describes them; else null block devices with completion_ns
         (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit), block_bytes (default
@@ -129,14 +130,14 @@ class ExactLab(GuestLab):
         """
         if profile.get("backing") == "model":
             text = disk_line(profile, size_mib << 20)
-            return [job_line("write", path="/sys/module/modeldisk/parameters/add", text=text)] * disks
+            return [Write(path="/sys/module/modeldisk/parameters/add", text=text)] * disks
         completion = profile.get("completion_ns", 0)
         bandwidth = profile.get("bandwidth_mb_s", 0)
         if 0 < bandwidth < LEAST_BANDWIDTH:
             raise UserError(
                 f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
             )
-        lines = []
+        steps: list[Step] = []
         for disk in range(disks):
             folder = f"{DEVICES}/nullb{disk}"
             attributes = {
@@ -152,9 +153,9 @@ class ExactLab(GuestLab):
                 "mbps": bandwidth,
                 "power": 1,  # last: this makes the device of what was set before
             }
-            lines.append(job_line("mkdir", path=folder))
-            lines += [job_line("write", path=f"{folder}/{name}", text=value) for name, value in attributes.items()]
-        return lines
+            steps.append(Mkdir(path=folder))
+            steps += [Write(path=f"{folder}/{name}", text=value) for name, value in attributes.items()]
+        return steps
 
     @staticmethod
     def device_path(i: int, profile: dict) -> str:

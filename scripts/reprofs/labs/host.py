@@ -7,10 +7,12 @@ killed they and all its processes end with it. Loop devices are freed by the ker
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import os
 import re
+import shlex
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.guest.steps import Job, Module
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs import _guard as guard
 from reprofs.labs._native import PATH, NativeLab
@@ -92,7 +95,7 @@ class HostLab(NativeLab):
         """Where device `i` is, counted from 0."""
         return f"{HOME}/disk{i}"
 
-    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+    def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job, with these disks, and wait until it ended, at most `time_limit_s` seconds.
 
         Raises Obstacle, before anything is written, when the disks cannot be had or a name of the stack is taken.
@@ -103,7 +106,7 @@ class HostLab(NativeLab):
             try:
                 self._refuse_taken_names(job)
                 with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
-                    (place / "job").write_text(_without_present_modules(job))
+                    (place / "job").write_text(_without_present_modules(job).text())
                     tools = self._tools(place, job)
                     outcome = self._run(self._command(place), place, time_limit_s, "as it was", **tools)
                     outcome.console += said()
@@ -122,32 +125,26 @@ class HostLab(NativeLab):
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return [*apart, "sh", "-c", START, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
 
-    def _tools(self, place: Path, job: str) -> dict[str, str]:
+    def _tools(self, place: Path, job: Job) -> dict[str, str]:
         """Environment variables for the tools of stacks."""
         udev = Path("/run/udev/control").exists()
-        accept = "".join(f'"a|^{path}$|", ' for path in [f"{HOME}/disk[0-9]+", *_arrays(job)])
+        accept = "".join(f'"a|^{path}$|", ' for path in [f"{HOME}/disk[0-9]+", *job.makes])
         (place / "lvm").mkdir()
         (place / "lvm/lvm.conf").write_text(LVM.format(accept=accept, udev=int(udev)))
         return {"LVM_SYSTEM_DIR": str(place / "lvm")} | ({} if udev else {"MDADM_NO_UDEV": "1", "DM_DISABLE_UDEV": "1"})
 
     @staticmethod
-    def _refuse_taken_names(job: str) -> None:
+    def _refuse_taken_names(job: Job) -> None:
         """Stacks have fixed names, so that a job is the same in every run; here they must be free. Raises Obstacle."""
-        hint = "which the stack would make, exists: remove or rename it, or choose the lab vm."
-        for path in [*_arrays(job), *sorted(set(re.findall(r"/dev/mapper/[\w.-]+", job)))]:
-            if Path(path).exists() or (cleanup.SYS / "block" / Path(path).name).exists():
-                raise Obstacle(f"{path}, {hint}")
-        for line in job.splitlines():
-            words = [field[4:] for field in line.split("\t") if field.startswith("arg=")]
-            if words[:1] == ["vgcreate"]:
-                mapped = [path.name.partition("-")[0] for path in Path("/dev/mapper").glob("*-*")]
-                names = [word for word in words[1:] if not word.startswith(("-", "/"))]
-                taken = [name for name in names if name in mapped or Path("/dev", name).exists()]
-                if taken:
-                    raise Obstacle(f"The volume group {taken[0]}, {hint}")
-        for pool in set(re.findall(r"\bzpool export ([\w.-]+)", job.replace("\targ=", " "))):
-            if _exists(["zpool", "list", "-H", pool]):
-                raise Obstacle(f"The pool {pool}, {hint}")
+        hint = "remove or rename it, or choose the lab vm."
+        for path in map(Path, job.makes):
+            # A volume group has a folder only while a volume of it is active; the mapper has GROUP-VOLUME.
+            places = [path, cleanup.SYS / "block" / path.name, *Path("/dev/mapper").glob(f"{path.name}-*")]
+            if any(place.exists() for place in places):
+                raise Obstacle(f"{path}, which the stack would make, exists: {hint}")
+        for command in job.taken:
+            if _exists(command):
+                raise Obstacle(f"What the file system would make is there already (`{shlex.join(command)}`): {hint}")
 
     @contextlib.contextmanager
     def _disks(self, place: Path, backing: str, disks: Disks) -> Iterator[list[dict]]:
@@ -212,16 +209,10 @@ def _is_present(name: str) -> bool:
     return name in known or (cleanup.SYS / "module" / name.replace("-", "_")).exists()
 
 
-def _without_present_modules(job: str) -> str:
+def _without_present_modules(job: Job) -> Job:
     """The job without the loading of what the kernel has: a machine may have all of it built in, and no modprobe."""
-    load = re.compile(r"^exec\tstage=module\t(?:.*\t)?arg=modprobe\targ=(\S+)$")
-    lines = (line for line in job.splitlines() if not ((found := load.match(line)) and _is_present(found[1])))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _arrays(job: str) -> list[str]:
-    """The MD arrays that a job names."""
-    return sorted(set(re.findall(r"/dev/md(?:\d+|/[\w.-]+)", job)))
+    steps = [step for step in job.steps if not (isinstance(step, Module) and _is_present(step.name))]
+    return dataclasses.replace(job, steps=steps)
 
 
 def _exists(command: list[str]) -> bool:

@@ -9,12 +9,11 @@ import os
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.labs import Disks, Obstacle, Outcome, job_text
+from reprofs.guest.steps import Job
+from reprofs.labs import Disks, Obstacle, Outcome
 from reprofs.labs._native import NativeLab
 from reprofs.project import project_root
 from reprofs.workplace import workplace
-
-MOUNTPOINT = "/run/reprofs/mnt"  # stands for the sub-directory in a job, which so is the same in every run
 
 
 class MountLab(NativeLab):
@@ -49,7 +48,7 @@ class MountLab(NativeLab):
         """There are no devices."""
         raise AssertionError("the mount lab has no devices")
 
-    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+    def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh sub-directory and wait until it ended, at most `time_limit_s` seconds.
 
         Raises Obstacle when the sub-directory cannot be made.
@@ -62,7 +61,7 @@ class MountLab(NativeLab):
                     folder.mkdir()
                 except OSError as error:
                     raise Obstacle(f"The directory {self.path} cannot be written: {error.strerror}.") from None
-                (place / "job").write_text(job.replace(MOUNTPOINT, job_text(folder)))
+                (place / "job").write_text(job.at(str(folder)).text())
                 return self._run([str(self.engine), "run", str(place / "job")], place, time_limit_s, "as it was")
             finally:
                 cleanup.release(place)

@@ -15,7 +15,8 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_text
-from reprofs.labs import Disks, Obstacle, Outcome, disk_files, job_line
+from reprofs.guest.steps import Clock, Job, Module, Step
+from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs._qemu import GuestLab, Machine, MachineError
 from reprofs.workplace import workplace
 
@@ -56,12 +57,11 @@ class VmLab(GuestLab):
         return super().obstacle(packages, commands, modules, profile)
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[str]:
-        """Job lines after which the disks are there."""
+    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+        """Steps after which the disks are there."""
         if not disks:
             return []
-        modules = ("virtio_pci", "virtio_blk")
-        return [job_line("exec", ("stage", "module"), ("arg", "modprobe"), ("arg", module)) for module in modules]
+        return [Module(name="virtio_pci"), Module(name="virtio_blk")]
 
     @staticmethod
     def device_path(i: int, profile: dict) -> str:
@@ -69,7 +69,7 @@ class VmLab(GuestLab):
         letters = chr(ord("a") + i % 26)
         return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"
 
-    def run(self, job: str, time_limit_s: float, disks: Disks | None = None) -> Outcome:
+    def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
 
         The seconds are the host's and count from the start of the guest. Raises UserError when the job is too long,
@@ -146,7 +146,7 @@ class VmLab(GuestLab):
                 if {name: known[name] for name in key} == key:
                     return known["works"]
             try:
-                ending = VmLab(self.manifest, self.cache, "kvm").run("clock\n", PROBE_S).ending
+                ending = VmLab(self.manifest, self.cache, "kvm").run(Job([Clock()]), PROBE_S).ending
             except UserError:
                 ending = "killed"
             write_text(path, json.dumps({**key, "works": ending == "finished"}))

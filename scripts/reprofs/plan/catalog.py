@@ -1,23 +1,25 @@
 """The descriptors: file systems, stacks, device profiles, workloads and studies, one YAML file each, found by glob.
 
-Every file is held against its JSON Schema (workflow/schemas) before anything runs; defaults come from the schema.
+Every file is held against its model (plan/models.py) before anything runs; defaults come from there.
 """
 
 from __future__ import annotations
 
-import copy
 import difflib
 import math
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
+from typing import Any
 
-import jsonschema
 import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from reprofs.errors import FileError, UserError, cut, short
+from reprofs.plan import models
 from reprofs.project import project_root
 
 FOLDERS = {
@@ -36,12 +38,6 @@ LONGEST = 10_000  # characters of a text: ten times the longest there is
 KINDS = {"device": "device profile", "filesystem": "file system", "published": "set of published numbers"}
 
 
-@cache
-def schema(kind: str) -> dict:
-    """The JSON Schema of a kind of file ("filesystem", "record", ...)."""
-    return yaml.safe_load((project_root() / "workflow" / "schemas" / f"{kind}.schema.yaml").read_text())
-
-
 def unknown(what: str, name: str, known) -> UserError:
     """The error for a name that does not exist; proposes the nearest that does."""
     near = difflib.get_close_matches(name, known, n=1)
@@ -49,75 +45,109 @@ def unknown(what: str, name: str, known) -> UserError:
     return UserError(f"{what} {short(name)} does not exist: {hint}")
 
 
-def _sentence(error: jsonschema.ValidationError, where: str) -> str:
-    key = _key(error.absolute_path)
-    if error.validator == "additionalProperties":
-        allowed = error.schema.get("properties", {})
-        extra = next(k for k in error.instance if k not in allowed)
-        near = difflib.get_close_matches(extra, allowed, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known keys: {cut(', '.join(allowed))}."
-        return f"{where}: unknown key {short(extra)} at {key}: {hint}"
-    if error.validator == "required":
-        missing = next(k for k in error.validator_value if k not in error.instance)
-        return f"{where}: key '{missing}' is missing at {key}: add it."
-    if error.validator == "type":
-        return f"{where}: {key} is {short(error.instance)}, but must be of type {error.validator_value}."
-    if error.validator == "enum":
-        near = difflib.get_close_matches(str(error.instance), [str(v) for v in error.validator_value], n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"{where}: {key} is {short(error.instance)}, but must be one of {cut(error.validator_value)}{hint}."
-    if error.validator == "minimum":
-        return f"{where}: {key} is {error.instance}, but must be at least {error.validator_value}."
-    if error.validator == "maximum":
-        return f"{where}: {key} is {error.instance}, but must be at most {error.validator_value}."
-    if error.validator == "pattern" and "description" in error.schema:
-        what = "a key at " if "propertyNames" in error.absolute_schema_path else ""
-        return f"{where}: {what}{key} is {short(error.instance)}, but must be {error.schema['description']}."
-    return f"{where}: {key}: {cut(error.message)}."
+TYPES = {"string": "string", "int": "integer", "bool": "boolean", "number": "number", "list": "list"}
+TYPES |= {"dict": "keys and values", "model": "keys and values", "parameter": "number or string"}
 
 
-def _key(path) -> str:
+def _sentence(error: ErrorDetails, path: list, kind: str) -> str:
+    """What is wrong with a file, without the file; path: keys and numbers that lead to it."""
+    key, what, more, value = _key(path), error["type"], error.get("ctx", {}), short(error["input"])
+    if what == "extra_forbidden":
+        known = _known(kind, error["loc"][:-1])
+        near = difflib.get_close_matches(str(path[-1]), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known keys: {cut(', '.join(known))}."
+        return f"unknown key {short(path[-1])} at {_key(path[:-1])}: {hint}"
+    if what in ("missing", "union_tag_not_found"):
+        missing = error["loc"][-1] if what == "missing" else more["discriminator"].strip("'")
+        return f"key '{missing}' is missing at {key}: add it."
+    if what == "own":
+        return f"{key} {more['what']}."
+    if what in ("too_short", "too_long"):
+        limit = f"at least {more['min_length']}" if what == "too_short" else f"at most {more['max_length']}"
+        return f"{key} must have {limit} entries."
+    if error["loc"][-1] == "[key]":
+        key = f"a key at {_key(path[:-1])}"
+    if what == "union_tag_invalid":
+        key, value = _key([*path, more["discriminator"].strip("'")]), short(more["tag"])
+    return f"{key} is {value}, but must {_demand(what, more, value)}."
+
+
+def _demand(what: str, more: dict, value: str) -> str:
+    """What a value must be, after `must`."""
+    expected = more.get("expected", more.get("expected_tags"))
+    if expected:
+        near = difflib.get_close_matches(value.strip("'"), re.findall(r"'([^']*)'", expected), n=1)
+        return f"be {cut(expected)}" + (f" (did you mean {near[0]}?)" if near else "")
+    limits = {"ge": "be at least", "gt": "be more than", "le": "be at most", "max_length": "have at most"}
+    if "pattern" in more:
+        return f"be {models.MEANINGS[more['pattern']]}"
+    if what == "string_too_short":
+        return "not be empty"
+    for name, words in limits.items():
+        if name in more:
+            return f"{words} {more[name]}" + (" characters" if name == "max_length" else "")
+    return f"be of type {TYPES.get(what.partition('_')[0], what)}"
+
+
+def _known(kind: str, place: tuple[int | str, ...]) -> list[str]:
+    """The keys that a file of this kind may have at a place, as Pydantic names it: with the model of several."""
+    document = node = models.schema(kind)
+    for part in (*place, None):
+        if "$ref" in node:
+            node = document["$defs"][node["$ref"].rpartition("/")[2]]
+        if "oneOf" in node and isinstance(part, str):
+            names = [branch.get("$ref", "").rpartition("/")[2] for branch in node["oneOf"]]
+            node = document["$defs"][next(name for name in names if name.lower() == part.lower())]
+        elif isinstance(part, int):
+            node = node["items"]
+        elif part is not None:
+            node = node["properties"].get(part) or node["additionalProperties"]
+    return list(node["properties"])
+
+
+def _path(place: tuple[int | str, ...], data: Any) -> list:
+    """The keys and numbers of the data in a place as Pydantic names it: without models, and what is not there."""
+    path: list = []
+    for part in place:
+        if part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int):
+            path.append(part)
+            data = data[part]
+    return path
+
+
+def _key(path: Iterable) -> str:
     return cut(".".join(map(str, path)), 100) or "the top level"
 
 
-# 3.0 would do for JSON Schema, but not for Python nor for a command.
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int),
-)
+def _line(file: Path | None, path: list) -> str:
+    """` line N`, where the value at a path of a YAML file begins; nothing for what is no file."""
+    node = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader) if file else None
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            node = next((value for key, value in node.value if key.value == part), node)
+        elif isinstance(node, yaml.SequenceNode):
+            node = node.value[part]
+    return f" line {node.start_mark.line + 1}" if node else ""
 
 
-def validate(data, kind: str, where: str) -> dict:
-    """`data` with the schema's defaults filled in.
+def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict:
+    """`data` with the defaults of its model filled in, without the keys that are left out.
 
-    Raises UserError naming `where` and the key when it does not fit the schema of `kind`.
+    file: where the data come from, if from one. Raises FileError naming `where`, line and key when they do not
+    fit the model of `kind`.
     """
     if not isinstance(data, dict):
         raise FileError(f"{where}: expected keys and values at the top level, found {type(data).__name__}.")
-    document = schema(kind)
-    error = jsonschema.exceptions.best_match(_Validator(document).iter_errors(data))
-    if error:
-        raise FileError(_sentence(error, where))
-    filled = copy.deepcopy(data)
-    _fill(filled, document, document)
-    return filled
-
-
-def _fill(data, node: dict, document: dict) -> None:
-    if "$ref" in node:
-        node = {**document["$defs"][node["$ref"].rsplit("/", 1)[1]], **node}
-    if isinstance(data, dict):
-        properties = node.get("properties", {})
-        for key, sub in properties.items():
-            if key not in data and "default" in sub:
-                data[key] = copy.deepcopy(sub["default"])
-        for key, value in data.items():
-            sub = properties.get(key, node.get("additionalProperties"))
-            if isinstance(sub, dict):
-                _fill(value, sub, document)
-    elif isinstance(data, list) and isinstance(node.get("items"), dict):
-        for value in data:
-            _fill(value, node["items"], document)
+    adapter = models.adapter(kind)
+    try:
+        return adapter.dump_python(adapter.validate_python(data), exclude_none=True, warnings=False)
+    except ValidationError as found:
+        errors = [(error, _path(error["loc"], data)) for error in found.errors(include_url=False)]
+    # What is wrong nearest to the top; before a key that is missing one that nobody knows, for it may be that.
+    unknown_key = [error["type"] == "extra_forbidden" for error, _ in errors]
+    order = [(len(path) - extra, not extra) for (_, path), extra in zip(errors, unknown_key, strict=True)]
+    error, path = errors[order.index(min(order))]
+    raise FileError(f"{where}{_line(file, path)}: {_sentence(error, path, kind)}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -132,7 +162,7 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
-def parse(path: Path, where: str) -> object:
+def parse(path: Path, where: str) -> Any:
     """What a YAML file holds: texts, finite numbers of 64 bits, lists, and mappings whose keys are texts.
 
     Raises FileError, beginning with `where`, for a file that cannot be read or holds anything else.
@@ -161,7 +191,8 @@ def _check_values(data, most: int, where: str) -> None:
 
     most: so many values at most; more than characters in the file can only come from aliases (*name) of aliases.
     """
-    waiting, count = [(data, ())], 0
+    waiting: list[tuple[Any, tuple]] = [(data, ())]
+    count = 0
     while waiting:
         value, place = waiting.pop()
         count += 1
@@ -174,6 +205,8 @@ def _check_values(data, most: int, where: str) -> None:
             wrong = f"is {value}: write a number that is finite"
         elif isinstance(value, int) and abs(value) >= 2**63:
             wrong = "is a number of more than 64 bits: write a smaller one"
+        elif value is None:
+            wrong = "is empty: write a value, or leave the key out"
         elif isinstance(value, str):
             wrong = _wrong_text(value)
         elif isinstance(value, dict):
@@ -206,7 +239,7 @@ def shown(path: Path) -> str:
 def read_yaml(path: Path, kind: str) -> dict:
     """One descriptor, validated. Raises UserError for a file that cannot be read, parsed or does not fit."""
     where = shown(path)
-    return validate(parse(path, where), kind, where)
+    return validate(parse(path, where), kind, where, path)
 
 
 def named(folder: Path) -> dict[str, Path]:

@@ -184,16 +184,18 @@ def _check_count(spec: str, name: str, descriptor: dict, count: int, lowest: boo
 class Commands:
     """The commands of a stack on given disks; every list is in the order of execution.
 
-    packages, modules: what they need; build, fault, teardown: commands (lists of words); stop, assemble: take it down
-    and bring it back from what the disks hold; readback, faulted: (command, expressions that its output must match),
-    before and after the fault; resync: files that say idle once the redundancy is complete; rebuild: the same for a
-    spare, or empty; cold: makes the layers forget what they keep in memory; devices, layout: for the file system.
+    packages, modules: what they need; makes: paths in /dev that come into being; build, fault, teardown: commands
+    (lists of words); stop, assemble: take it down and bring it back from what the disks hold; readback, faulted:
+    (command, expressions that its output must match), before and after the fault; resync: files that say idle once the
+    redundancy is complete; rebuild: the same for a spare, or empty; cold: makes the layers forget what they keep in
+    memory; devices, layout: for the file system.
     """
 
     devices: list[str]
     layout: str = ""
     packages: list[str] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
+    makes: list[str] = field(default_factory=list)
     build: list[list[str]] = field(default_factory=list)
     resync: list[str] = field(default_factory=list)
     readback: list[tuple[list[str], list[str]]] = field(default_factory=list)
@@ -226,6 +228,7 @@ def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str
         fault = descriptor.get("fault")
         made.packages += descriptor["packages"]
         made.modules += descriptor["modules"]
+        made.makes += descriptor["makes"]
         made.build += lines("build")
         made.resync += [] if assume_clean else descriptor["resync"]
         made.readback += checks()

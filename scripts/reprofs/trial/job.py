@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import shlex
 from pathlib import Path
+from typing import Any
 
-from reprofs import labs
 from reprofs.errors import FileError, UserError
+from reprofs.guest import steps
 from reprofs.guest.check import needs
+from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import argv, fill
@@ -25,26 +27,6 @@ from reprofs.trial.protocol import (
     WORK,
 )
 
-Pairs = list[tuple[str, object]]  # of a step: a key may come more than once
-
-
-class Job:
-    """The text of a job: one step a line."""
-
-    def __init__(self):
-        self.lines: list[str] = []
-
-    def step(self, verb: str, *pairs: tuple[str, object]) -> None:
-        """Appends `verb<TAB>key=value...`; a key may come more than once."""
-        self.lines.append(labs.job_line(verb, *pairs))
-
-    def command(self, stage: str, argv: list[str], *pairs: tuple[str, object]) -> None:
-        """Appends a command outside the measured phases."""
-        self.step("exec", ("stage", stage), ("limit_s", SETUP_LIMIT_S), *pairs, *(("arg", word) for word in argv))
-
-    def text(self) -> str:
-        return "\n".join(self.lines) + "\n"
-
 
 def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     """The job of a trial (text for the engine), and the block devices it asks for (as for measurement.devices).
@@ -52,10 +34,10 @@ def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
     Raises UserError for an unknown name, a bad descriptor, or parts that cannot be put together.
     """
     cell = resolve(trial, catalog)
-    return render(cell), devices(cell)
+    return render(cell).text(), devices(cell)
 
 
-def render(cell: Cell) -> str:
+def render(cell: Cell) -> Job:
     """The job of a cell. Raises UserError for a command that cannot be made of its parts."""
     return _Writer(cell).write()
 
@@ -72,17 +54,18 @@ class _Writer:
     """Writes the job of one cell."""
 
     def __init__(self, cell: Cell):
-        self.cell, self.job = cell, Job()
+        self.cell = cell
+        self.steps: list[Step] = []
         self.stack = cell.commands
         self.seed = cell.names["seed"]
         self.clients, self.runs = cell.workload["clients"], cell.workload["runs"]
-        self.several: Pairs = [("clients", self.clients)] if self.clients > 1 else []
+        self.several = self.clients if self.clients > 1 else None
         self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
-        self.supply: Pairs = [("power", f"/sys/block/{Path(path).name}/supply") for path in cell.paths]
+        self.supply = [f"/sys/block/{Path(path).name}/supply" for path in cell.paths]
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 
-    def write(self) -> str:
-        """The text of the job."""
+    def write(self) -> Job:
+        """The whole job."""
         self.devices()
         self.make()
         self.mount()
@@ -95,7 +78,8 @@ class _Writer:
                 self.phase(phase, run)
         self.finish()
         self.teardown()
-        return self.job.text()
+        makes = self.stack.makes if self.stack else []
+        return Job(self.steps, MOUNTPOINT, makes, self.lines("taken"))
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -112,10 +96,10 @@ class _Writer:
         return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
 
     @functools.cached_property
-    def syncs(self) -> Pairs:
+    def syncs(self) -> list[str]:
         """The file systems that are synced at the end of every phase."""
         where = f"{self.cell.filesystem_file}: sync"
-        return [("sync", p) for p in (MOUNTPOINT, *(fill(s, self.values, where) for s in self.cell.filesystem["sync"]))]
+        return [MOUNTPOINT, *(fill(path, self.values, where) for path in self.cell.filesystem["sync"])]
 
     @functools.cached_property
     def recovery(self) -> list[list[str]]:
@@ -129,33 +113,33 @@ class _Writer:
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
         """Commands outside the measured phases, one after the other."""
-        for words in commands:
-            self.job.command(stage, words)
+        self.steps += [Exec(stage=stage, limit_s=SETUP_LIMIT_S, arg=words) for words in commands]
+
+    def modules(self, names: list[str]) -> None:
+        """Modules of the kernel are loaded."""
+        self.steps += [steps.Module(name=name, limit_s=SETUP_LIMIT_S) for name in names]
 
     def devices(self) -> None:
         """The clock, the disks, and the stack on them."""
         if self.cell.lab.seeds:
-            self.job.step("seed", ("value", self.seed))
-        self.job.step("clock")
+            self.steps.append(steps.Seed(value=self.seed))
+        self.steps.append(steps.Clock())
         if self.stack:
             try:
-                self.job.lines += self.cell.lab.device_steps(
-                    self.cell.profile, self.cell.stack.disks, self.cell.disk_mib
-                )
+                self.steps += self.cell.lab.device_steps(self.cell.profile, self.cell.stack.disks, self.cell.disk_mib)
             except UserError as error:  # figures that no disk has together
                 raise FileError(f"{self.cell.profile_file}: {error}") from None
-            self.commands("module", [["modprobe", module] for module in self.stack.modules])
+            self.modules(self.stack.modules)
             self.commands("stack", self.stack.build)
-            for path in self.stack.resync:
-                self.job.step("await", ("path", path), ("limit_s", RESYNC_LIMIT_S))
-        self.job.step("devices", *(("path", path) for path in self.cell.paths))
+            self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
+        self.steps.append(steps.Devices(path=self.cell.paths))
 
     def make(self) -> None:
         """The file system is made."""
         module = self.cell.filesystem.get("module")
-        self.commands("module", [["modprobe", module]] if module else [])
-        for directory in ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ():
-            self.job.step("mkdir", ("path", directory))
+        self.modules([module] if module else [])
+        folders = ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ()
+        self.steps += [Mkdir(path=folder) for folder in folders]
         self.commands("make", self.lines("make"))
 
     def mount(self) -> None:
@@ -167,9 +151,8 @@ class _Writer:
         """What is mounted is what was asked for."""
         variant = self.cell.variant
         kind = variant.get("type", self.cell.filesystem.get("type"))
-        options: Pairs = [("type", kind)] if kind else []
-        options += [] if self.cell.lab.provisions else [("within", 1)]
-        self.job.step("mounted", ("path", MOUNTPOINT), *options, *(("expect", option) for option in variant["expect"]))
+        within = None if self.cell.lab.provisions else 1
+        self.steps.append(steps.Mounted(path=MOUNTPOINT, type=kind, within=within, expect=variant["expect"]))
 
     def unmount(self) -> None:
         """Unmounted."""
@@ -178,39 +161,38 @@ class _Writer:
     def cold(self) -> None:
         """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
         if not self.cell.lab.provisions:
-            self.job.step("evict", ("root", WORK))
+            self.steps.append(steps.Evict(root=WORK))
             return
         if self.cell.filesystem["device"]:
             self.unmount()
-        self.job.step("drop")
+        self.steps.append(steps.Drop())
         self.commands("cold", self.stack.cold if self.stack else [])
         if self.cell.filesystem["device"]:
             self.mount()
 
     def readback(self, checks: list) -> None:
         """The stack says of itself what it was asked to be."""
-        for words, expected in checks:
-            self.job.command("readback", words, *(("match", expression) for expression in expected))
+        self.steps += [
+            Exec(stage="readback", limit_s=SETUP_LIMIT_S, match=expected, arg=words) for words, expected in checks
+        ]
 
     def verify(self, name: str, folder: str) -> None:
         """What was written must come back from the device."""
         self.cold()
-        self.job.step("verify", ("name", name), ("root", f"{WORK}/{folder}"))
+        self.steps.append(steps.Verify(name=name, root=f"{WORK}/{folder}"))
 
     def inspect(self) -> None:
         """What the file system's tools say of it, its folders, and the tree that the engine will make."""
         cell = self.cell
         self.commands("inspect", self.lines("inspect"))
-        for folder in dict.fromkeys([WORK, *self.folders]):
-            self.job.step("mkdir", ("path", folder))
+        self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
         tree = {key: cell.scale[key] for key in workloads.TREE if key in cell.scale}
         if len(tree) == len(workloads.TREE):
-            self.job.step("tree", ("root", f"{WORK}/tree"), ("seed", self.seed), *self.several, *tree.items())
+            self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
         crashes = any("crash" in phase for phase in cell.workload["phases"])
         tools = cell.workload["tools"] + [words[0] for words in self.recovery if crashes]
-        for tool in dict.fromkeys(tools) if cell.lab.provisions else []:
-            self.job.step("pin", ("tool", tool))
-        self.job.step("settle")
+        self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
+        self.steps.append(steps.Settle())
 
     def prepare(self) -> None:
         """What is there before the measured phases: ageing, and the population, which comes back from the device."""
@@ -219,20 +201,20 @@ class _Writer:
             content = needs(self.cell.names["workload"], workload, self.cell.names["scale"])
             words = ["engine", "age", "--fill", str(workload["fill"]), "--churn", "1", "--seed", str(self.seed)]
             words += ["--reserve", str(content), "."]
-            self.unmeasured("age", self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT), clients=[])
+            self.unmeasured("age", None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
         for entry in workload["populate"]:
             if isinstance(entry, str):
-                self.unmeasured(entry, [("operation", entry), ("order", "tree")], self.several)
+                self.unmeasured(entry, self.several, operation=entry, order="tree")
             else:
                 words = self.words(entry["run"], 1)
-                self.unmeasured(entry["name"], self.execute(words, 1, entry.get("limit_s", 3600)), self.several)
+                self.unmeasured(entry["name"], self.several, **self.execute(words, 1, entry["limit_s"]))
         self.tree_there = "create" in workload["populate"]
         if self.tree_there:
             self.verify("populate: tree", "tree")
 
-    def unmeasured(self, name: str, what: Pairs, clients: Pairs) -> None:
+    def unmeasured(self, name: str, clients: int | None, **what: Any) -> None:
         """A phase that enters no statistic."""
-        self.job.step("phase", ("name", name), ("cache", "warm"), *self.syncs, ("unmeasured", 1), *clients, *what)
+        self.steps.append(Phase(name=name, cache="warm", sync=self.syncs, unmeasured=1, clients=clients, **what))
 
     def fault(self) -> None:
         """The fault of a stack that has one."""
@@ -240,7 +222,7 @@ class _Writer:
             return
         self.commands("fault", self.stack.fault)
         if self.stack.rebuild:
-            self.job.step("watch", ("path", self.stack.rebuild))
+            self.steps.append(steps.Watch(path=self.stack.rebuild))
         self.readback(self.stack.faulted)
 
     def phase(self, phase: dict, run: int) -> None:
@@ -248,22 +230,29 @@ class _Writer:
         operation, crash = phase.get("operation"), phase.get("crash")
         if phase["cache"] == "cold":
             self.cold()
-        pairs: Pairs = [("name", phase["name"]), ("cache", phase["cache"]), *self.syncs, *self.several]
-        pairs += self.supply if crash is not None else []
-        pairs += [("cut_ms", crash["after_ms"])] if crash else []
-        pairs += self.numbered(run)
         if "run" in phase:
-            pairs += [("tail", PARSED_BYTES)] if "parse" in phase else []
             items = 1 if phase["items"] == "one" else self.cell.scale[phase["items"]]
-            pairs += self.execute(self.words(phase["run"], run), items, phase["limit_s"])
+            what = self.execute(self.words(phase["run"], run), items, phase["limit_s"])
         else:
-            pairs += [("operation", operation), ("order", phase["order"])]
-        self.job.step("phase", *pairs)
+            what = {"operation": operation, "order": phase["order"]}
+        self.steps.append(
+            Phase(
+                name=phase["name"],
+                cache=phase["cache"],
+                sync=self.syncs,
+                clients=self.several,
+                power=self.supply if crash is not None else [],
+                cut_ms=crash["after_ms"] if crash else None,
+                run=self.numbered(run),
+                tail=PARSED_BYTES if "parse" in phase else None,
+                **what,
+            )
+        )
         copy = "tree" if operation in ("create", "rename") else phase.get("copies_to")
         if crash is not None:
             self.recover(phase["name"], run)
             if operation in CHANGES:
-                self.job.step("verify", ("name", phase["name"]), ("root", f"{WORK}/tree"), ("count", 1))
+                self.steps.append(steps.Verify(name=phase["name"], root=f"{WORK}/tree", count=1))
             elif self.tree_there:
                 self.verify(f"{phase['name']}: tree", "tree")
         elif copy:
@@ -277,13 +266,13 @@ class _Writer:
         """After a power cut: what was not on the media is gone; the file system is mounted again, which is timed."""
         self.unmount()
         self.commands("stop", self.stack.stop)
-        self.job.step("restore", *self.supply)
+        self.steps.append(steps.Restore(power=self.supply))
         self.commands("assemble", self.stack.assemble)
-        self.job.step("drop")
-        steps = self.recovery
-        words = steps[0] if len(steps) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, steps))]
-        pairs: Pairs = [("name", name + RECOVERY), ("cache", "cold"), *self.syncs, *self.numbered(run)]
-        self.job.step("phase", *pairs, *self.execute(words, 1, SETUP_LIMIT_S, "/"))
+        self.steps.append(steps.Drop())
+        lines = self.recovery
+        words = lines[0] if len(lines) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, lines))]
+        what = self.execute(words, 1, SETUP_LIMIT_S, "/")
+        self.steps.append(Phase(name=name + RECOVERY, cache="cold", sync=self.syncs, run=self.numbered(run), **what))
         self.mounted()
         self.readback(self.stack.readback)
 
@@ -292,11 +281,19 @@ class _Writer:
         self.cold()
         for number, folder in enumerate(self.folders):
             words = [word.replace("{client}", f"{number:03}") for word in self.words(phase["check"], run)]
-            self.job.command(f"check {phase['name']}", words, ("cwd", folder), *self.environment())
+            self.steps.append(
+                Exec(
+                    stage=f"check {phase['name']}",
+                    limit_s=SETUP_LIMIT_S,
+                    cwd=folder,
+                    env=self.environment(),
+                    arg=words,
+                )
+            )
 
-    def numbered(self, run: int) -> Pairs:
+    def numbered(self, run: int) -> int | None:
         """The number of the run, where there are several in one file system."""
-        return [("run", run)] if self.runs > 1 else []
+        return run if self.runs > 1 else None
 
     def words(self, text: str, run: int) -> list[str]:
         """A command of the workload."""
@@ -305,21 +302,22 @@ class _Writer:
         where = f"{self.cell.workload['file']}: workload {self.cell.names['workload']}"
         return workloads.words(text, self.cell.workload, self.cell.names["scale"], seed, where, run)
 
-    def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> Pairs:
+    def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> dict[str, Any]:
         """The part of a phase that executes a command."""
-        pairs: Pairs = [("operation", "exec"), ("items", items), ("cwd", folder), ("limit_s", limit_s)]
-        return [*pairs, *self.environment(), *(("arg", word) for word in words)]
+        what = {"operation": "exec", "items": items, "cwd": folder, "limit_s": limit_s}
+        return {**what, "env": self.environment(), "arg": words}
 
-    def environment(self) -> Pairs:
+    def environment(self) -> list[str]:
         """Environment variables of the workload's commands."""
-        return [("env", f"{key}={value}") for key, value in self.cell.workload["environment"].items()]
+        return [f"{key}={value}" for key, value in self.cell.workload["environment"].items()]
 
     def finish(self) -> None:
         """The end of a rebuild; what the phases ran on is still what was asked for; the file system is sound."""
         stack = self.stack
         if stack and stack.rebuild:
-            pairs: Pairs = [("name", "rebuild"), ("cache", "warm"), *self.syncs, ("operation", "rebuild")]
-            self.job.step("phase", *pairs, ("limit_s", RESYNC_LIMIT_S))
+            self.steps.append(
+                Phase(name="rebuild", cache="warm", sync=self.syncs, operation="rebuild", limit_s=RESYNC_LIMIT_S)
+            )
         if stack:  # a rebuilt array is whole again
             self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
@@ -327,8 +325,8 @@ class _Writer:
 
     def teardown(self) -> None:
         """What is done also after a failure: nothing stays mounted, no device in use."""
-        self.job.step("teardown")
+        self.steps.append(steps.Teardown())
         for words in self.lines("unmount"):
             mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
-            self.job.command("teardown", words, ("if_mounted", mounted))
+            self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
         self.commands("teardown", self.stack.teardown if self.stack else [])

@@ -50,7 +50,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     for number, place in order(study, len(chosen)):
         cell = chosen[place]
         trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
-        job = hashlib.sha256(render(replace(cell, names=trial)).encode()).hexdigest()
+        job = hashlib.sha256(render(replace(cell, names=trial)).text().encode()).hexdigest()
         trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
     _check_ids([trial["id"] for trial in trials], file)
     return {
@@ -86,6 +86,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "filesystem": cell.stack.filesystem,
                 "state": cell.stack.state,
                 "layers": [layer.name for layer in cell.stack.layers],
+                "summary": [line for layer in cell.stack.layers for line in layer.descriptor["summary"]],
             }
             for cell in chosen
         },

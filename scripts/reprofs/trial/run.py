@@ -15,6 +15,8 @@ from pathlib import Path
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.guest.check import needs
+from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
@@ -69,6 +71,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     """
     cell = resolve(trial, catalog)
     job = render(cell)
+    text = job.text()
     filesystem, stack = cell.filesystem, cell.stack
     lab = cell.lab.open(guest=filesystem["guest"], path=filesystem.get("path", ""))
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -77,8 +80,8 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         "commit": commit(),
         "protocol": PROTOCOL,
         "started": started,
-        "job_sha256": hashlib.sha256(job.encode()).hexdigest(),
-        "job": job,
+        "job_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "job": text,
         "host": host(),
     }
     state, measured, console = "skipped", {}, ""
@@ -124,7 +127,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     return record
 
 
-def _run(lab: labs.Lab, job: str, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
+def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
     """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
 
     Where the same job always gives the same numbers a second attempt does too, so it is made once. On a real clock

@@ -1,0 +1,243 @@
+"""The language of the load engine: a job is a list of steps, which become its text at the door of a lab.
+
+The fields of a step are its keys, in the order in which the engine gets them: a list is a key that comes more than once
+or not at all, None one that does not come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def job_text(value: object) -> str:
+    """A value as it stands in a job."""
+    return str(value).translate({ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"})
+
+
+def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
+    """One step of a job: verb<TAB>key=value..., with tab, line feed and backslash escaped by a backslash.
+
+    A key may come more than once in `pairs`.
+    """
+    return "\t".join([verb, *(f"{key}={job_text(value)}" for key, value in (*pairs, *values.items()))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step; the name of its class is its verb."""
+
+    def line(self) -> str:
+        """The step as the engine reads it, without a line feed."""
+        pairs: list[tuple[str, object]] = []
+        for key, value in self.values().items():
+            pairs += [(key, item) for item in value] if isinstance(value, list) else [(key, value)]
+        return job_line(type(self).__name__.lower(), *((key, value) for key, value in pairs if value is not None))
+
+    def values(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed(Step):
+    """The kernel's random numbers follow from `value`."""
+
+    value: int
+
+
+class Clock(Step):
+    """What one reading of the clock costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exec(Step):
+    """A command outside the measured phases, `arg`, with its environment. It must exit with 0 within `limit_s`.
+
+    match: extended regular expressions that its output must match; if_mounted: only when something is mounted there.
+    """
+
+    stage: str
+    limit_s: int | None = None
+    match: list[str] = field(default_factory=list)
+    cwd: str | None = None
+    env: list[str] = field(default_factory=list)
+    if_mounted: str | None = None
+    arg: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module(Step):
+    """A module of the kernel is loaded."""
+
+    name: str
+    limit_s: int | None = None
+
+    def line(self) -> str:
+        """To the engine it is a command like others."""
+        return Exec(stage="module", limit_s=self.limit_s, arg=["modprobe", self.name]).line()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Await(Step):
+    """Waits until the file `path` says idle."""
+
+    path: str
+    limit_s: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch(Step):
+    """From now on phases note whether the file `path` says idle."""
+
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices(Step):
+    """The block devices whose counters are read."""
+
+    path: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mkdir(Step):
+    """A folder."""
+
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write(Step):
+    """A text into a file."""
+
+    path: str
+    text: object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mounted(Step):
+    """What is mounted at `path` (within=1: or above it) is of this type, with these options."""
+
+    path: str
+    type: str | None = None
+    within: int | None = None
+    expect: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evict(Step):
+    """The pages of the files below `root` leave memory."""
+
+    root: str
+
+
+class Drop(Step):
+    """All clean caches of the kernel are dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree(Step):
+    """The tree that the engine's operations work on."""
+
+    root: str
+    seed: int
+    clients: int | None = None
+    files: int
+    directories: int
+    fan_out: int
+    size_median: float
+    size_sigma: float
+    size_max: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify(Step):
+    """The content of the tree, or a copy of it, is what was written; count=1: how much of it is."""
+
+    name: str
+    root: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pin(Step):
+    """A program stays in memory while caches are dropped."""
+
+    tool: str
+
+
+class Settle(Step):
+    """Waits until the devices are idle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase(Step):
+    """One phase: an operation of the engine on the tree, or `operation` exec with a command.
+
+    sync: the file systems that are synced at its end; unmeasured=1: it enters no statistic; power: files that cut the
+    power of the devices, after cut_ms or at the end; tail: bytes of the command's output that are kept.
+    """
+
+    name: str
+    cache: str
+    sync: list[str]
+    unmeasured: int | None = None
+    clients: int | None = None
+    power: list[str] = field(default_factory=list)
+    cut_ms: int | None = None
+    run: int | None = None
+    tail: int | None = None
+    operation: str
+    order: str | None = None
+    items: int | None = None
+    cwd: str | None = None
+    limit_s: int | None = None
+    env: list[str] = field(default_factory=list)
+    arg: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Step):
+    """The devices have power again, and what was on their media."""
+
+    power: list[str]
+
+
+class Teardown(Step):
+    """What follows is done also after a failure."""
+
+
+@dataclass
+class Job:
+    """What a lab is to do: steps, and what they make that a machine may have already.
+
+    mountpoint: what stands in the steps for the folder under test; makes: paths in /dev; taken: commands that succeed
+    when another name that the job will make is in use.
+    """
+
+    steps: list[Step]
+    mountpoint: str = ""
+    makes: list[str] = field(default_factory=list)
+    taken: list[list[str]] = field(default_factory=list)
+
+    def text(self) -> str:
+        """The job as the engine reads it."""
+        return "".join(f"{step.line()}\n" for step in self.steps)
+
+    def at(self, folder: str) -> Job:
+        """The same job with another folder under test; one that names none stays as it is."""
+        if not self.mountpoint:
+            return self
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, list):
+                return [moved(item) for item in value]
+            return value.replace(self.mountpoint, folder) if isinstance(value, str) else value
+
+        steps = [
+            dataclasses.replace(step, **{key: moved(value) for key, value in step.values().items()})
+            for step in self.steps
+        ]
+        return dataclasses.replace(self, steps=steps, mountpoint=folder)

@@ -1,0 +1,668 @@
+"""What a descriptor may say: one model for every kind of file. The JSON Schemas in workflow/schemas are made from them.
+
+The largest figures are far beyond what exists, so that nobody is held up, and near enough that a slip (1e25, a size in
+bytes in the place of MiB) is told before a trial, and that no sum made of them overflows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    TypeAdapter,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticCustomError, core_schema
+
+from reprofs.files import write_text
+
+GENERATED = "# Made by `reprofs schemas` from scripts/reprofs/plan/models.py.\n"
+
+
+@dataclass(frozen=True)
+class Within:
+    """A number from `low` (above: above it) to `high`, which stays the integer or float that it is."""
+
+    low: float
+    high: float
+    above: bool = False
+
+    def check(self, value: Any) -> int | float:
+        """The value. Raises what Pydantic's own numbers raise."""
+        if type(value) not in (int, float):
+            raise PydanticCustomError("number_type", "no number")
+        if value < self.low or (self.above and value == self.low):
+            name = "gt" if self.above else "ge"
+            raise PydanticCustomError("greater_than" if self.above else "greater_than_equal", "low", {name: self.low})
+        if value > self.high:
+            raise PydanticCustomError("less_than_equal", "high", {"le": self.high})
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(self, made: Any, handler: Any) -> JsonSchemaValue:
+        least = "exclusiveMinimum" if self.above else "minimum"
+        return {"type": "number", least: self.low, "maximum": self.high}
+
+
+def _parameter(value: Any) -> int | float | str:
+    if type(value) not in (int, float, str):
+        raise PydanticCustomError("parameter_type", "neither number nor text")
+    return value if isinstance(value, str) else Within(-(10**15), 10**15).check(value)
+
+
+def _once(names: list[str]) -> list[str]:
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise _wrong(f"must name {twice} once")
+    return names
+
+
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise _wrong(f"is no regular expression: {error}") from None
+    return value
+
+
+def _wrong(what: str) -> PydanticCustomError:
+    """An error whose sentence is the place and `what`."""
+    return PydanticCustomError("own", "{what}", {"what": what})
+
+
+Parameter = Annotated[
+    int | float | str,
+    PlainValidator(_parameter),
+    WithJsonSchema({"type": ["number", "string"], "minimum": -(10**15), "maximum": 10**15}),
+]
+MEANINGS: dict[str, str] = {}  # pattern of a text -> the words for it, which a sentence has after `must be`
+
+
+def text(pattern: str, meaning: str, most: int | None = None) -> Any:
+    """What a text must look like, of at most so many characters."""
+    MEANINGS[pattern] = meaning
+    return Field(pattern=pattern, description=meaning, max_length=most)
+
+
+Filled = Annotated[str, Field(min_length=1)]
+Command = Annotated[str, text(r"\S", "a command, not blank")]
+VariantName = Annotated[
+    str,
+    text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 small letters, digits, dots and hyphens"),
+]
+PhaseName = Annotated[
+    str,
+    text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 small letters, digits and hyphens"),
+]
+Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
+Name = Annotated[
+    str,
+    text(
+        r"^[a-z0-9][a-z0-9.+@-]*$",
+        "a name of small letters, digits, dots and hyphens, with + and @ before what is added to it",
+        128,
+    ),
+]
+Names = Annotated[list[Name], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_once)]
+Limit = Annotated[int, Field(ge=1, le=2592000)]
+Mib = Annotated[int, Field(ge=320, le=268435456)]
+Rate = Annotated[float, Within(0.001, 10000000)]
+Microseconds = Annotated[float, Within(0, 60000000)]
+Milliseconds = Annotated[float, Within(0, 60000)]
+Count = Annotated[int, Field(ge=0, le=4000000000)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+
+
+# ---- file systems
+
+
+class Variant(Part):
+    title: Filled
+    type: str | None = Field(None, description="When the kernel reports another type than for the other variants")
+    make: str = ""
+    mount: str = "relatime"
+    expect: list[str] = []
+
+
+class Filesystem(Part):
+    model_config = ConfigDict(
+        title="A file system (one file = one file system; every key is explained in"
+        " workflow/filesystems/_template.yaml)",
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["type", "packages", "mount", "unmount"]},
+                {"required": ["path"]},
+                {"required": ["unavailable"]},
+            ]
+        },
+    )
+
+    title: Filled
+    home: Annotated[str, text(r"^https?://", "an address that begins with http:// or https://")]
+    role: Literal["contender", "ceiling"]
+    type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
+    module: str | None = Field(None, description="Kernel module; absent when built in")
+    packages: list[str] = []
+    guest: Literal["base", "zfs"] = Field("base", description="Which guest image has what it needs")
+    labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
+    unavailable: Filled | None = Field(
+        None, description="Why it cannot be had, one sentence; its trials are skipped with it"
+    )
+    path: Filled | None = Field(
+        None, description="An existing directory, for the lab mount; nothing is made or mounted"
+    )
+    device: bool = Field(True, description="Whether it needs a block device")
+    raw: bool = Field(
+        False,
+        description="It is none: it shows the device itself, for workloads with the key raw, and keeps no files",
+    )
+    taken: list[Command] = Field(
+        [], description="Commands that succeed, in the lab host, when a name that it will use is taken"
+    )
+    make: list[Command] = []
+    mount: list[Command] = []
+    inspect: list[Command] = []
+    unmount: list[Command] = []
+    sync: list[Command] = Field(
+        [], description="What must be on the device at the end of a phase besides the mount point"
+    )
+    recover: list[Command] = Field([], description="Before the mount after a power cut, and timed with it")
+    check: list[Command] = []
+    variants: Annotated[dict[VariantName, Variant], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _can_be_mounted(self) -> Filesystem:
+        needed = ("type", "packages", "mount", "unmount")
+        missing = [key for key in needed if key not in self.model_fields_set]
+        if missing and self.path is None and self.unavailable is None:
+            raise _wrong(f"lacks the key {missing[0]}: give {', '.join(needed)}, or path, or unavailable")
+        return self
+
+
+# ---- stacks
+
+
+class Disks(Part):
+    default: Annotated[int, Field(ge=1, le=32)]
+    least: Annotated[int, Field(ge=1, le=32)] = 1
+    multiple_of: Annotated[int, Field(ge=1, le=32)] = 1
+    only: bool = Field(False, description="No other number than the default")
+
+
+class Readback(Part):
+    run: Command
+    expect: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Extended regular expressions that the output must match"
+    )
+
+
+class Fault(Part):
+    state: Literal["degraded", "rebuilding"]
+    run: list[Command]
+    readback: list[Readback]
+    rebuild: str = Field("", description="File that says idle once the spare is in sync")
+
+
+class Layer(Part):
+    model_config = ConfigDict(
+        title="A stack of block devices under a file system (one file = one layer; every key is explained in"
+        " workflow/stacks/_template.yaml)"
+    )
+
+    title: Filled
+    disks: Disks
+    data: Literal["n", "n-1", "n-2", "n/2", "1"] = Field("n", description="How many disks' worth of data it holds")
+    least_mib: Annotated[int, Field(ge=16, le=268435456)] = Field(32, description="No disk under this layer is smaller")
+    filesystem: Annotated[
+        str,
+        text(r"^([a-z0-9][a-z0-9.-]*)?$", "the name of the only file system that can use it, or empty for any"),
+    ] = ""
+    packages: list[str] = []
+    modules: list[str] = []
+    build: list[Command] = []
+    devices: Annotated[list[str], Field(min_length=1)] = Field(
+        ["{disks}"], description="What the layer above or the file system gets"
+    )
+    makes: list[Annotated[str, text("^/dev/", "a path in /dev")]] = Field(
+        [], description="What must not be there before, in the lab host"
+    )
+    layout: str = Field("", description="Words for the file system's make command, as {layout}")
+    readback: list[Readback] = []
+    summary: list[Annotated[str, AfterValidator(_expression)]] = Field(
+        [], description="Which lines of a readback that prints more than two a reader sees: regular expressions"
+    )
+    resync: list[str] = Field([], description="Files that say idle once the array is in sync")
+    cold: list[Command] = Field(
+        [], description="Run where caches are dropped, unmounted: what the layer itself keeps in memory"
+    )
+    fault: Fault | None = None
+    stop: list[Command] = Field([], description="Takes the layer down and leaves what is on the disks")
+    assemble: list[Command] = Field([], description="Brings it back from what is on the disks, also after a power cut")
+    teardown: list[Command] = Field([], description="After stop, at the end: wipes what is left on the disks")
+
+
+# ---- device profiles
+
+
+class Drive(Part):
+    """Of the model in METHODOLOGY.md; MB is 10⁶ bytes, KiB and MiB are powers of two."""
+
+    kind: str
+    block_bytes: Literal[512, 4096] = Field(512, description="Logical block")
+    queue_depth: Annotated[int, Field(ge=1, le=256)] = Field(description="Requests that the drive holds at most")
+    link_mb_s: Rate = Field(description="Rate of the interface")
+    overhead_us: Microseconds = Field(description="What every command costs before anything moves")
+    cache_mib: Annotated[float, Within(0, 1048576)] = Field(
+        0, description="Room for writes that are not on the media yet"
+    )
+    write_cache: bool = Field(True, description="A write is done when it is in the cache")
+    nonvolatile: bool = Field(False, description="The cache survives a power cut (battery or capacitor)")
+
+
+class Rotating(Drive):
+    kind: Literal["rotating"]
+    rpm: Annotated[float, Within(1, 1000000)]
+    zones: Annotated[int, Field(ge=2, le=256)] = Field(description="Parts of equal size, each with its own rate")
+    outer_mb_s: Rate = Field(description="Rate of the first zone")
+    inner_mb_s: Rate = Field(description="Rate of the last zone")
+    track_to_track_ms: Milliseconds
+    average_seek_ms: Annotated[float, Within(0, 60000, above=True)] = Field(
+        description="Mean over random pairs of places; of reads"
+    )
+    full_stroke_ms: Annotated[float, Within(0, 60000, above=True)]
+    write_settle_ms: Milliseconds = Field(description="What a seek before a write takes longer")
+    read_ahead_kib: Annotated[float, Within(0, 1073741824)] = Field(
+        description="What the head reads on into the drive's memory after a read"
+    )
+    segments: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Parts of the drive's memory, read_ahead_kib each, that keep what was read"
+    )
+
+
+class Solid(Drive):
+    kind: Literal["solid"]
+    parallel: Annotated[int, Field(ge=1, le=64)] = Field(description="Units that work at the same time")
+    read_us: Microseconds
+    write_us: Microseconds
+    flush_us: Microseconds
+    discard_us: Microseconds
+    read_mb_s: Rate = Field(description="All reads together")
+    write_mb_s: Rate = Field(description="All writes together")
+
+
+class Device(Part):
+    title: Filled
+    model: str | None = Field(None, description="What the profile stands for and what it leaves out")
+
+
+class Plain(Device):
+    completion_ns: Annotated[int, Field(ge=0, le=60000000000)] = Field(
+        0, description="Time from submission to completion of every request"
+    )
+    bandwidth_mb_s: Annotated[int, Field(ge=0, le=10000000)] = Field(
+        0, description="MiB/s of the whole device; 0 = unlimited"
+    )
+    iops: Annotated[int, Field(ge=0, le=1000000000)] = Field(
+        0, description="Requests a second of the whole device; 0 = unlimited (vm lab)"
+    )
+    backing: Literal["memory", "file", "device"] = Field("memory", description="What holds the data")
+    sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
+        None, description="Where each figure comes from; what is an assumption"
+    )
+
+
+class Modelled(Device):
+    completion_ns: Literal[0] = 0
+    bandwidth_mb_s: Literal[0] = 0
+    iops: Literal[0] = 0
+    backing: Literal["model"] = Field(description="The modelled disk below (exact lab)")
+    size_mib: Mib | None = Field(None, description="Every disk has this size, whatever the workload asks for; sparse")
+    sources: Annotated[list[Filled], Field(min_length=1)] = Field(
+        description="Where each figure comes from; what is an assumption"
+    )
+    disk: Annotated[Rotating | Solid, Field(discriminator="kind")]
+
+
+def _backing(value: Any) -> str:
+    found = value.get("backing") if isinstance(value, dict) else getattr(value, "backing", None)
+    return "Modelled" if found == "model" else "Plain"
+
+
+AnyDevice = Annotated[
+    Annotated[Plain, Tag("Plain")] | Annotated[Modelled, Tag("Modelled")],
+    Discriminator(_backing),
+    Field(title="A device profile, what each block device behaves like"),
+]
+
+
+class RealDisk(Part):
+    path: Annotated[str, text(r"^/dev/[^/\n]+$", "the device itself in /dev, not a link to it")]
+    serial: Filled
+    size_bytes: Annotated[int, Field(ge=1, le=1125899906842624)]
+
+
+class RealDisks(Part):
+    model_config = ConfigDict(title="config/devices.yaml, the real disks that trials of the host lab may overwrite")
+
+    devices: list[RealDisk]
+
+
+# ---- workloads
+
+
+class Scale(Part):
+    """The room of the devices, and parameters for the placeholders of commands.
+
+    The seven here make the tree of the engine's operations.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Parameter] = Field(init=False)
+
+    device_mib: Mib = Field(description="What the stack offers to the file system")
+    files: Annotated[int, Field(ge=1, le=100000000)] | None = None
+    directories: Annotated[int, Field(ge=1, le=10000000)] | None = None
+    fan_out: Annotated[int, Field(ge=1, le=1000000)] | None = None
+    size_median: Annotated[float, Within(0, 10**15)] | None = Field(None, description="Bytes")
+    size_sigma: Annotated[float, Within(0, 20)] | None = Field(None, description="Of the logarithm")
+    size_max: Annotated[int, Field(ge=0, le=10**15)] | None = Field(None, description="Bytes")
+
+
+class Scales(Part):
+    smoke: Scale
+    laptop: Scale
+    paper: Scale
+
+
+class Populate(Part):
+    name: PhaseName
+    run: Command
+    limit_s: Limit = 3600
+
+
+class Crash(Part):
+    """The power of all devices is cut, at the end of the phase in place of the final sync, or in its middle.
+
+    Then the file system is mounted again (a row of its own) and what was there before, and synced, is verified. In the
+    lab exact, on profiles with backing model.
+    """
+
+    after_ms: Annotated[int, Field(ge=1, le=86400000)] | None = Field(
+        None, description="After the start of the phase, which goes on in vain, and is timed until then"
+    )
+
+
+class Phase(Part):
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["operation"]}, {"required": ["run"]}]})
+
+    name: PhaseName
+    title: Filled
+    cache: Literal["cold", "warm"] = "warm"
+    operation: Literal["make-tree", "create", "stat", "read", "rename", "remove", "remove-tree"] | None = None
+    order: Literal["tree", "random"] = "tree"
+    run: Command | None = Field(None, description="Split like a shell would, run without a shell")
+    items: str = Field(
+        "files",
+        description="What the command handles: one, or a parameter of the scale; divides the time in the tables",
+    )
+    copies_to: (
+        Annotated[
+            str,
+            text(
+                r"^[A-Za-z0-9_][A-Za-z0-9._-]*$",
+                "the name of a folder, which holds a copy of the tree after the phase; its content is verified",
+            ),
+        ]
+        | None
+    ) = None
+    crash: Crash | None = None
+    check: Command | None = Field(
+        None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
+    )
+    parse: Literal["fio"] | None = Field(
+        None, description="The command's output is fio's JSON, of one job in one direction: one sample"
+    )
+    samples: Annotated[dict[PhaseName, Filled], Field(min_length=1)] | None = Field(
+        None,
+        description="Names of the samples which the command takes -> their titles; each is a row of the tables, in"
+        " place of the phase",
+    )
+    limit_s: Limit = 3600
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Phase:
+        if (self.operation is None) == (self.run is None):
+            raise _wrong("must have one of the keys operation and run")
+        return self
+
+
+class Workload(Part):
+    model_config = ConfigDict(title="A workload (an ordered list of phases, with parameters at three scales)")
+
+    title: Filled
+    description: Filled
+    source: Filled
+    differs: Filled | None = Field(None, description="What is the same as in the source, what is not, and why")
+    size: str | None = Field(None, description="The parameter of the scale that NAME@N sets")
+    aged: bool = Field(False, description="NAME+agedN may repeat the phases N times in one file system")
+    raw: bool = Field(False, description="It measures the device itself, in a file system with the key raw")
+    alone: bool = Field(False, description="NAME+clientsN makes no sense")
+    tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
+    packages: list[str] = []
+    environment: dict[Variable, str] = {}
+    scales: Scales
+    populate: list[
+        Annotated[
+            Annotated[Literal["make-tree", "create"], Tag("operation")] | Annotated[Populate, Tag("Populate")],
+            Discriminator(lambda value: "Populate" if isinstance(value, dict | Populate) else "operation"),
+        ]
+    ] = Field(
+        [],
+        description="What is done before the measured phases and before a stack's fault; not measured, the tree's"
+        " content is verified",
+    )
+    phases: Annotated[list[Phase], Field(min_length=1)]
+
+
+# ---- studies, what they are set beside, and the knobs of a run
+
+
+class Cross(Part):
+    labs: Names | None = None
+    stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
+    profiles: Names | None = None
+    filesystems: Names | None = Field(
+        None, description="name for the first variant of its file, name+variant for another"
+    )
+    workloads: Names | None = None
+
+
+class Study(Cross):
+    model_config = ConfigDict(title="A study (a question and the cells that answer it)")
+
+    title: Filled
+    question: Filled
+    cells: Annotated[list[Cross], Field(min_length=1)] | None = Field(
+        None, description="Several crosses instead of one: what an entry does not name it takes from the keys above"
+    )
+    scale: Literal["smoke", "laptop", "paper"]
+    rounds: Annotated[int, Field(ge=1, le=1000)]
+    stop: str = Field(
+        "the number of rounds was fixed before the first trial", description="Why there are no more rounds"
+    )
+    seed: Annotated[int, Field(ge=0, le=10**12)]
+    published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
+    time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
+
+
+Configuration = Annotated[str, text(r"^[^/\n]+/[^/\n]+$", "stack/label, like md-raid6+lvm/ext4")]
+
+
+class Claim(Part):
+    says: Filled
+    phase: str
+    cache: Literal["cold", "warm"]
+    slower: Configuration
+    faster: Configuration
+
+
+class Difference(Part):
+    what: str
+    there: str
+    here: str
+    follows: str
+
+
+class Published(Part):
+    model_config = ConfigDict(
+        title="Published numbers to set a study beside (data/published/NAME.yaml; the numbers themselves are in"
+        " NAME.csv)"
+    )
+
+    title: Filled = Field(description="Who published it and when")
+    source: Filled
+    numbers: Filled = Field(description="What a row of the file is, and what was left out")
+    size: str | None = Field(
+        None, description="The parameter of the workload's scale that the column size counts (files, names)"
+    )
+    claims: list[Claim] | None = Field(
+        None, description="Statements that can be tested, each about two configurations in one operation"
+    )
+    differs: Annotated[list[Difference], Field(min_length=1)] = Field(
+        description="What was not the same, and what follows; in `here` {kernel}, {sizes}, {rounds} (3 rounds), {lab},"
+        " {profile} are the study's own"
+    )
+
+
+class Config(Part):
+    model_config = ConfigDict(title="config/config.yaml, the knobs of a run", extra="ignore")
+
+    study: Annotated[
+        str,
+        text(
+            r"^[a-z0-9][a-z0-9.-]*(@[a-z]+)?$",
+            "the name of a file in config/studies without .yaml, with @ and a scale for another than its own",
+            80,
+        ),
+    ] = "quick"
+    extra_filesystem_dirs: list[str] = []
+
+
+# ---- trees
+
+Pair = Annotated[list[Annotated[int, Field(ge=0, le=281474976710655)]], Field(min_length=2, max_length=2)]
+Spread = Annotated[list[Pair], Field(max_length=256)]
+
+
+class Level(Part):
+    folders: Annotated[int, Field(ge=1, le=100000000)]
+    files: Count = Field(0, description="Regular files in the folders of this level")
+    symbolic: Count = Field(0, description="Symbolic links in them")
+    hard: Count = Field(0, description="Further names of files")
+    subfolders: Spread = Field(
+        [], description="How the folders of the next level are spread over these; empty = evenly"
+    )
+    entries: Spread = Field([], description="How files and links are spread over these folders; empty = evenly")
+
+
+class Links(Part):
+    folder: Count = 0
+    missing: Count = 0
+
+
+class Tree(Part):
+    model_config = ConfigDict(title="A profile of a tree, from which a look-alike is made")
+
+    title: Filled
+    source: Filled = Field(description="Where the numbers come from, and which of them are general knowledge")
+    sizes: Annotated[list[Pair], Field(min_length=1, max_length=256)] = Field(
+        description="Bytes of the regular files; [bound, weight]: so many above the bound before, up to this one"
+    )
+    compress: Annotated[int, Field(ge=0, le=80)] | None = Field(
+        None, description="Percent of the content that a compressor saves, about"
+    )
+    levels: Annotated[list[Level], Field(min_length=1, max_length=32)] = Field(
+        description="By depth: the first is the top folder"
+    )
+    links: Links = Field(
+        default_factory=Links,
+        description="Of the symbolic links: how many lead to a folder, and how many out of the tree or nowhere; the"
+        " others lead to files",
+    )
+    unreadable: Count = Field(0, description="Folders which the scan could not read; they count as empty")
+    left_out: Count = Field(0, description="Special files and other file systems, not in the profile")
+    names: dict[str, Annotated[int, Field(ge=1, le=4000000000)]] | None = Field(
+        None, description="Names and how often they occur; only when asked for"
+    )
+
+
+MODELS: dict[str, Any] = {
+    "config": Config,
+    "device": AnyDevice,
+    "devices": RealDisks,
+    "filesystem": Filesystem,
+    "published": Published,
+    "stack": Layer,
+    "study": Study,
+    "tree": Tree,
+    "workload": Workload,
+}
+
+
+@cache
+def adapter(kind: str) -> TypeAdapter:
+    """What checks a file of a kind ("filesystem", "study", ...)."""
+    return TypeAdapter(MODELS[kind])
+
+
+# ---- the schemas, for editors and other programs
+
+
+class _Schema(GenerateJsonSchema):
+    """Without what a file does not see: null for a key that is left out, and titles made of the names of keys."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        found = super().default_schema(schema)
+        if found.get("default", "") is None:
+            del found["default"]
+        return found
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema(kind: str) -> dict:
+    """The JSON Schema of a kind of file, made from its model."""
+    return {"$schema": _Schema.schema_dialect, **adapter(kind).json_schema(schema_generator=_Schema)}
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Writes the schema of every kind into a folder; returns the files."""
+    paths = []
+    for kind in MODELS:
+        paths.append(folder / f"{kind}.schema.yaml")
+        made = yaml.safe_dump(schema(kind), sort_keys=False, allow_unicode=True, width=120)
+        write_text(paths[-1], GENERATED + made)
+    return paths
