@@ -19,6 +19,7 @@ test: setup  ## every check and test
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
+	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/guest/*.c
 	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) reprofs guest --output data/guest/base.json
