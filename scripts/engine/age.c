@@ -17,7 +17,8 @@
  * blocks (K. Smith and M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
  */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -8,9 +8,11 @@
  * --part K/M writes the K-th M-th of the backups: the M archives together are the tree that one archive without --part
  * is. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

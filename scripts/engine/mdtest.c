@@ -10,13 +10,15 @@
  * of them are ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal
  * go through the tree in preorder, stat and read in the order of the items' numbers. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,10 +1,11 @@
 /* The metadata operations. Names are made a chunk ahead, so that between two clock readings there is only the
  * operation. */
-#include "engine.h"
+#include "operations.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

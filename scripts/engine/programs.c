@@ -1,18 +1,20 @@
-/* What the programs share: finding them, their arguments, their samples, processes that start together. */
+/* What the programs share: their sentences, their arguments, their samples, processes that start together. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int say(int code, const char *format, va_list a) {

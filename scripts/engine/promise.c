@@ -4,14 +4,18 @@
  * --no-sync, with --pause-ms between the files, logs without flushing: files that nobody promised. With --count what is
  * left of them is counted, not judged. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RECORD = 1 << 20 };

@@ -3,12 +3,14 @@
  * waits: the reader, a process of its own, begins with the second window, reads the earlier files over and over, each
  * cold, and stops at the end of a call when the third window begins. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -3,10 +3,13 @@
  * outside the times, unless -e and -c take them in; with --evict the file leaves memory before it is read first. A
  * record larger than the file is left out. The last file of every size stays, to be verified. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

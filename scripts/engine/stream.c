@@ -1,9 +1,12 @@
 /* What the programs that write and read long files share. */
 #define _GNU_SOURCE
 #include "stream.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

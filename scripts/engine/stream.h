@@ -2,7 +2,9 @@
 #ifndef REPROFS_STREAM_H
 #define REPROFS_STREAM_H
 
-#include "engine.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* ---- arguments: a table of the options that a program knows ------------------------------------------------------ */
 enum stream_kind { STREAM_FLAG, STREAM_NUMBER, STREAM_LIST, STREAM_TEXT };

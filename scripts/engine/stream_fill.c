@@ -2,14 +2,17 @@
  * the device is full. The time of a file: open, write, with --sync-each fsync, close. It stops at the first ENOSPC, as
  * dd does. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 struct fill {

@@ -1,5 +1,5 @@
 /* Names, sizes, contents and order of a synthetic tree, each a pure function of (seed, index). */
-#include "engine.h"
+#include "tree.h"
 
 #include <math.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  *   of stat. Only one buffer of a directory's names is held at a time, so a directory of ten million names needs no
  *   more memory. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +23,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
