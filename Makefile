@@ -1,4 +1,4 @@
-# The two commands are `make report` and `make test`; `make help` lists the rest.
+# The two main commands are `make report` and `make test`; `make help` lists the rest.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -20,6 +20,7 @@ test: setup  ## every check and test
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
+	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/guest/*.c
 	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) reprofs guest --output data/guest/base.json
@@ -29,10 +30,13 @@ test: setup  ## every check and test
 bench: setup  ## speed of the engine against a bare loop, side by side
 	@$(RUN) python tests/bench_engine.py
 
+readme: setup  ## write README's tables of studies and workloads from their files
+	@$(RUN) python scripts/readme.py
+
 lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab --LabApp.default_url=/lab/tree/notebooks $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/results report/*/ logs .snakemake
 
-.PHONY: help setup report test bench lab clean
+.PHONY: help setup report test bench readme lab clean

@@ -20,7 +20,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        # Named here although the report follows from them: one that was deleted is only then missed.
+        # Listed although the report depends on them: otherwise a deleted record would not be noticed.
         RECORDS,
         f"report/{STUDY}/index.html",
         f"report/{STUDY}/report.pdf",

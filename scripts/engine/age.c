@@ -1,21 +1,24 @@
 /* engine age: brings a file system to a stated fill and churn, and says how contiguous its files are before and after.
  *
- * Fill: seeded files (lognormal sizes) until FILL percent of the file system's blocks are used. Churn: files deleted, created,
- * overwritten and appended to, in seeded order, until the bytes written are CHURN times those of the fill; the fill stays
- * within two percent of the file system. Every 1/16 of the churn the file system is synced and asked for its fill, since not
- * all it uses is content (metadata, compression, copies on write); the goal is corrected when that share has changed by more
- * than half a percent of the file system, so that small differences do not change the sequence of operations.
+ * Fill: seeded files (lognormal sizes) until FILL percent of the file system's blocks are used. Churn: files deleted,
+ * created, overwritten and appended to, in seeded order, until the bytes written are CHURN times those of the fill; the
+ * fill stays within two percent of the file system. Every 1/16 of the churn the file system is synced and asked for its
+ * fill, since not all it uses is content (metadata, compression, copies on write); the goal is corrected when that
+ * share has changed by more than half a percent of the file system, so that small differences do not change the
+ * sequence of operations.
  *
- * A file is known by its slot; what it holds follows from seed, slot, generation (how often the slot was used) and the number
- * of changes made to it. These counts are the only memory, 4 bytes a slot, and are stored in aged/state for --verify.
+ * A file is known by its slot; what it holds follows from seed, slot, generation (how often the slot was used) and the
+ * number of changes made to it. These counts are the only memory, 4 bytes a slot, and are stored in aged/state for
+ * --verify.
  *
- * Samples: fill and churn (items: operations, bytes: written); layout-before and layout-after (items: files examined, bytes: NOT
- * bytes but the number of extents). An extent is a run of blocks without a gap on the device, as filefrag counts. The layout
- * score is the share of blocks which follow the block before them in the file, over all but first blocks (K. Smith and
- * M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
+ * Samples: fill and churn (items: operations, bytes: written); layout-before and layout-after (items: files examined,
+ * bytes: NOT bytes but the number of extents). An extent is a run of blocks without a gap on the device, as filefrag
+ * counts. The layout score is the share of blocks which follow the block before them in the file, over all but first
+ * blocks (K. Smith and M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
  */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +26,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -31,11 +35,19 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { IN_FOLDER = 256, CHUNK = 1 << 17, POOL = 1 << 20, SPARE = 1 << 16, CHANGES_MAX = 255, GENERATIONS = 1 << 15, PATH = 4096 };
+enum {
+    IN_FOLDER = 256,
+    CHUNK = 1 << 17,
+    POOL = 1 << 20,
+    SPARE = 1 << 16,
+    CHANGES_MAX = 255,
+    GENERATIONS = 1 << 15,
+    PATH = 4096
+};
 #define SLOTS_MAX (1ull << 28)
 enum stream { SIZES = 300, CHANGES, CONTENT, CHOICES };
 
-/* ---- what a file holds ---------------------------------------------------------------------------------------------- */
+/* ---- what a file holds ------------------------------------------------------------------------------------------- */
 struct header { /* of aged/state; the slots follow */
     char magic[16];
     uint64_t seed, slots, size_max;
@@ -50,7 +62,8 @@ static uint64_t identity(uint64_t s) { return s << 15 | generation(s); }
 
 static uint64_t lognormal(uint64_t bits) { /* the normal deviate is the sum of twelve uniforms minus six */
     uint64_t sum = 0;
-    for (int i = 0; i < 4; i++, bits = hash3(bits, SIZES, 1)) sum += (bits & 0xfffff) + ((bits >> 20) & 0xfffff) + ((bits >> 40) & 0xfffff);
+    for (int i = 0; i < 4; i++, bits = hash3(bits, SIZES, 1))
+        sum += (bits & 0xfffff) + ((bits >> 20) & 0xfffff) + ((bits >> 40) & 0xfffff);
     double size = h.size_median * exp(h.size_sigma * ((double)sum / 0x100000 - 6.0));
     return size >= (double)h.size_max ? h.size_max : size < 1 ? 1 : (uint64_t)size;
 }
@@ -63,10 +76,12 @@ static struct change change_of(uint64_t s, unsigned number, uint64_t size) {
         uint64_t more = lognormal(r) / 4 + 1;
         return (struct change){size, size + (more < h.size_max ? more : h.size_max)};
     }
-    uint64_t blocks = (size + 4095) / 4096, first = (r >> 8) % blocks, many = 1 + (r >> 40) % (blocks - first), end = (first + many) * 4096;
+    uint64_t blocks = (size + 4095) / 4096, first = (r >> 8) % blocks, many = 1 + (r >> 40) % (blocks - first),
+             end = (first + many) * 4096;
     return (struct change){first * 4096, end < size ? end : size};
 }
-static uint64_t size_after(uint64_t s, unsigned number) { /* of a file after that many changes; number 0 is its creation */
+/* of a file after that many changes; number 0 is its creation */
+static uint64_t size_after(uint64_t s, unsigned number) {
     uint64_t size = lognormal(hash3(h.seed, SIZES, identity(s)));
     for (unsigned i = 1; i <= number; i++) {
         struct change c = change_of(s, i, size);
@@ -88,12 +103,14 @@ static const uint8_t *bytes_at(uint64_t s, unsigned number, uint64_t p) {
     return pool + (hash3(h.seed, CHANGES, ~(identity(s) << 8 | number)) + p) % POOL;
 }
 static size_t put_path(uint64_t s, char *out) {
-    return (size_t)sprintf(out, "d%llx/f%llx.%x", (unsigned long long)(s / IN_FOLDER), (unsigned long long)s, generation(s));
+    return (size_t)sprintf(
+        out, "d%llx/f%llx.%x", (unsigned long long)(s / IN_FOLDER), (unsigned long long)s, generation(s));
 }
 
-/* ---- the layout ----------------------------------------------------------------------------------------------------- */
+/* ---- the layout -------------------------------------------------------------------------------------------------- */
 struct layout {
-    uint64_t files, extents, blocks, following, candidates, skipped; /* candidates: blocks that are not the first of a file */
+    /* candidates: blocks that are not the first of a file */
+    uint64_t files, extents, blocks, following, candidates, skipped;
     bool unknown;
     int error;
 };
@@ -113,7 +130,8 @@ static int layout_file(int fd, uint64_t block, struct layout *l) {
             const struct fiemap_extent *e = &u.map.fm_extents[i];
             at = e->fe_logical + e->fe_length;
             last = last || (e->fe_flags & FIEMAP_EXTENT_LAST);
-            if (e->fe_flags & (FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC)) continue; /* in no place of its own */
+            /* in no place of its own */
+            if (e->fe_flags & (FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC)) continue;
             runs += e->fe_physical != end;
             end = e->fe_physical + e->fe_length;
             blocks += (e->fe_length + block - 1) / block;
@@ -136,11 +154,13 @@ static void layout_folder(int parent, const char *name, dev_t device, struct lay
         return;
     }
     for (struct dirent *e; !l->unknown && !l->error && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) continue;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || fstatat(fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW))
+            continue;
         if (S_ISDIR(s.st_mode)) layout_folder(fd, e->d_name, device, l);
         else if (S_ISREG(s.st_mode)) {
             int file = openat(fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-            int error = file < 0 ? errno : layout_file(file, (uint64_t)s.st_blksize > 4096 ? 4096 : (uint64_t)s.st_blksize, l);
+            int error = file < 0 ? errno
+                                 : layout_file(file, (uint64_t)s.st_blksize > 4096 ? 4096 : (uint64_t)s.st_blksize, l);
             if (file >= 0) close(file);
             if (file < 0 && error == EACCES) l->skipped++;
             else if (error == EOPNOTSUPP || error == ENOTTY || error == EINVAL) l->unknown = true;
@@ -149,7 +169,8 @@ static void layout_folder(int parent, const char *name, dev_t device, struct lay
     }
     closedir(d);
 }
-static int layout_of(const char *folder, const char *sample, uint64_t origin, struct layout *l) { /* says it, and takes a sample if there is a name for one */
+/* Prints the layout; with a name for it, also takes a sample. */
+static int layout_of(const char *folder, const char *sample, uint64_t origin, struct layout *l) {
     struct stat s;
     *l = (struct layout){0};
     uint64_t start = now_ns();
@@ -162,9 +183,10 @@ static int layout_of(const char *folder, const char *sample, uint64_t origin, st
         printf("layout unknown, the file system has no FIEMAP\n");
         return 0;
     }
-    sample_put(SAMPLE(.name = sample, .start_ns = start - origin, .wall_ns = now_ns() - start, .items = l->files, .bytes = l->extents));
-    printf("%llu files, %llu extents, %.3f extents a file, layout score ", (unsigned long long)l->files, (unsigned long long)l->extents,
-        l->files ? (double)l->extents / (double)l->files : 0.0);
+    sample_put(SAMPLE(.name = sample, .start_ns = start - origin, .wall_ns = now_ns() - start, .items = l->files,
+        .bytes = l->extents));
+    printf("%llu files, %llu extents, %.3f extents a file, layout score ", (unsigned long long)l->files,
+        (unsigned long long)l->extents, l->files ? (double)l->extents / (double)l->files : 0.0);
     if (l->candidates) printf("%.4f", (double)l->following / (double)l->candidates);
     else printf("unknown, no file has two blocks");
     if (l->skipped) printf(", %llu names could not be examined", (unsigned long long)l->skipped);
@@ -172,7 +194,7 @@ static int layout_of(const char *folder, const char *sample, uint64_t origin, st
     return 0;
 }
 
-/* ---- filling and churning ------------------------------------------------------------------------------------------- */
+/* ---- filling and churning ---------------------------------------------------------------------------------------- */
 static struct {
     int root;
     uint64_t block, total, live, written, operations, rolls; /* live: bytes of content, in whole blocks */
@@ -180,7 +202,9 @@ static struct {
     unsigned spares;
     char path[PATH];
 } f;
-static const char *failure(int error) { return error == ENOSPC || error == EDQUOT ? "no space left on the device" : strerror(error); }
+static const char *failure(int error) {
+    return error == ENOSPC || error == EDQUOT ? "no space left on the device" : strerror(error);
+}
 static uint64_t roll(void) { return hash3(h.seed, CHOICES, f.rolls++); }
 static uint64_t whole(uint64_t size) { return (size + f.block - 1) / f.block * f.block; }
 
@@ -217,7 +241,9 @@ static int create_file(void) {
     uint64_t s;
     if (f.spares) {
         s = f.spare[--f.spares];
-        if (generation(s) + 1 == GENERATIONS) return broken("age: file %llu was replaced %d times: ask for less churn", (unsigned long long)s, GENERATIONS);
+        if (generation(s) + 1 == GENERATIONS)
+            return broken(
+                "age: file %llu was replaced %d times: ask for less churn", (unsigned long long)s, GENERATIONS);
         slot[s] = (generation(s) + 1) | 1u << 31;
     } else {
         if (h.slots == SLOTS_MAX) return broken("age: more than %llu files: raise --size-median", SLOTS_MAX);
@@ -225,7 +251,8 @@ static int create_file(void) {
         slot[s] = 1u << 31;
         if (s % IN_FOLDER == 0) {
             sprintf(f.path, "d%llx", (unsigned long long)(s / IN_FOLDER));
-            if (mkdirat(f.root, f.path, 0755)) return broken("age: cannot make the folder %s: %s", f.path, failure(errno));
+            if (mkdirat(f.root, f.path, 0755))
+                return broken("age: cannot make the folder %s: %s", f.path, failure(errno));
         }
     }
     uint64_t size = size_after(s, 0);
@@ -282,7 +309,8 @@ static int run(const char *folder, uint64_t percent, double churn, uint64_t rese
     char top[PATH];
     struct layout l;
     uint64_t start = now_ns(), begin, now_used, available, files = 0;
-    if (snprintf(top, sizeof top, "%s/aged", folder) >= (int)sizeof top - 64) return wrong("age: the folder's path is too long");
+    if (snprintf(top, sizeof top, "%s/aged", folder) >= (int)sizeof top - 64)
+        return wrong("age: the folder's path is too long");
     if (mkdir(top, 0755)) return broken("age: cannot make %s: %s", top, failure(errno));
     f.root = open(top, O_RDONLY | O_DIRECTORY);
     struct statvfs v;
@@ -291,26 +319,32 @@ static int run(const char *folder, uint64_t percent, double churn, uint64_t rese
     if (used(&now_used, &available)) return 1;
     uint64_t target = f.total / 100 * percent, first = now_used;
     if (now_used > target)
-        return broken("age: %s is already filled to %.1f %%, more than --fill %llu", folder, 100.0 * (double)now_used / (double)f.total, (unsigned long long)percent);
+        return broken("age: %s is already filled to %.1f %%, more than --fill %llu", folder,
+            100.0 * (double)now_used / (double)f.total, (unsigned long long)percent);
     if (target - now_used + reserve > available)
-        return broken("age: --fill %llu leaves %lld bytes of %s, less than --reserve %llu: lower one of them", (unsigned long long)percent,
-            (long long)(available - (target - now_used)), folder, (unsigned long long)reserve);
+        return broken("age: --fill %llu leaves %lld bytes of %s, less than --reserve %llu: lower one of them",
+            (unsigned long long)percent, (long long)(available - (target - now_used)), folder,
+            (unsigned long long)reserve);
     if (h.size_max > f.total / 128) h.size_max = f.total / 128; /* so that one file cannot miss the goal */
-    slot = mmap(NULL, SLOTS_MAX * sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    slot = mmap(
+        NULL, SLOTS_MAX * sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (slot == MAP_FAILED) return broken("age: no memory for the list of files: %s", strerror(errno));
 
     make_pool();
     begin = now_ns();
-    for (int round = 0; round < 8 && now_used + f.total / 200 < target; round++) { /* not all that is used is content: ask again */
+    /* not all that is used is content: ask again */
+    for (int round = 0; round < 8 && now_used + f.total / 200 < target; round++) {
         uint64_t goal = f.live + (target - now_used);
         while (f.live + f.total / 400 < goal)
             if (create_file()) return 1;
         if (used(&now_used, &available)) return 1;
     }
     files = f.operations;
-    sample_put(SAMPLE(.name = "fill", .start_ns = begin - start, .wall_ns = now_ns() - begin, .items = files, .bytes = f.written));
-    printf("filled from %.2f to %.2f %% of %llu bytes: %llu files, %llu bytes\n", 100.0 * (double)first / (double)f.total,
-        100.0 * (double)now_used / (double)f.total, (unsigned long long)f.total, (unsigned long long)files, (unsigned long long)f.written);
+    sample_put(SAMPLE(.name = "fill", .start_ns = begin - start, .wall_ns = now_ns() - begin, .items = files,
+        .bytes = f.written));
+    printf("filled from %.2f to %.2f %% of %llu bytes: %llu files, %llu bytes\n",
+        100.0 * (double)first / (double)f.total, 100.0 * (double)now_used / (double)f.total,
+        (unsigned long long)f.total, (unsigned long long)files, (unsigned long long)f.written);
     if (layout_of(top, "layout-before", start, &l)) return 1;
 
     begin = now_ns();
@@ -330,17 +364,19 @@ static int run(const char *folder, uint64_t percent, double churn, uint64_t rese
     while (h.slots && (f.live > goal + f.total / 100 || f.live + f.total / 100 < goal)) /* the last correction */
         if (churn_once(goal)) return 1;
     if (used(&now_used, &available)) return 1;
-    sample_put(SAMPLE(.name = "churn", .start_ns = begin - start, .wall_ns = now_ns() - begin, .items = f.operations, .bytes = f.written));
+    sample_put(SAMPLE(.name = "churn", .start_ns = begin - start, .wall_ns = now_ns() - begin, .items = f.operations,
+        .bytes = f.written));
     printf("churned %llu bytes in %llu operations, filled to %.2f %%, %llu bytes left\n", (unsigned long long)f.written,
         (unsigned long long)f.operations, 100.0 * (double)now_used / (double)f.total, (unsigned long long)available);
     if (layout_of(top, "layout-after", start, &l) || store_state()) return 1;
     close(f.root);
     if (fabs((double)now_used - (double)target) > 0.02 * (double)f.total)
-        return broken("age: the fill is %.2f %% in the end, not within 2 of %llu", 100.0 * (double)now_used / (double)f.total, (unsigned long long)percent);
+        return broken("age: the fill is %.2f %% in the end, not within 2 of %llu",
+            100.0 * (double)now_used / (double)f.total, (unsigned long long)percent);
     return 0;
 }
 
-/* ---- verification --------------------------------------------------------------------------------------------------- */
+/* ---- verification ------------------------------------------------------------------------------------------------ */
 static int verify_file(int root, uint64_t s) {
     static uint8_t want[CHUNK], there[CHUNK];
     struct change change[CHANGES_MAX + 1];
@@ -358,12 +394,14 @@ static int verify_file(int root, uint64_t s) {
     for (uint64_t at = 0;;) {
         uint64_t n = size - at < CHUNK ? size - at : CHUNK;
         for (unsigned i = 0; i <= last; i++) {
-            uint64_t from = change[i].from > at ? change[i].from : at, to = change[i].to < at + n ? change[i].to : at + n;
+            uint64_t from = change[i].from > at ? change[i].from : at,
+                     to = change[i].to < at + n ? change[i].to : at + n;
             if (from < to) memcpy(want + (from - at), bytes_at(s, i, from), to - from);
         }
         uint64_t got = 0;
         for (ssize_t k = 1; k > 0 && got < CHUNK; got += (uint64_t)k)
-            if ((k = read(fd, there + got, CHUNK - got)) < 0) return close(fd), broken("age: cannot read %s: %s", path, strerror(errno));
+            if ((k = read(fd, there + got, CHUNK - got)) < 0)
+                return close(fd), broken("age: cannot read %s: %s", path, strerror(errno));
         for (uint64_t i = 0; i < (n > got ? n : got); i++)
             if (i >= n || i >= got || want[i] != there[i]) {
                 close(fd);
@@ -391,13 +429,16 @@ static uint64_t count_files(const char *folder) {
 static int verify(const char *folder) {
     char top[PATH], path[PATH + 16];
     struct stat s;
-    if (snprintf(top, sizeof top, "%s/aged", folder) >= (int)sizeof top) return wrong("age: the folder's path is too long");
+    if (snprintf(top, sizeof top, "%s/aged", folder) >= (int)sizeof top)
+        return wrong("age: the folder's path is too long");
     sprintf(path, "%s/state", top);
     int root = open(top, O_RDONLY | O_DIRECTORY), fd = root < 0 ? -1 : open(path, O_RDONLY);
     if (fd < 0 || fstat(fd, &s)) return broken("age: cannot read %s: %s", root < 0 ? top : path, strerror(errno));
-    uint8_t *all = s.st_size < (off_t)sizeof h ? MAP_FAILED : mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    uint8_t *all = s.st_size < (off_t)sizeof h ? MAP_FAILED
+                                               : mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (all != MAP_FAILED) memcpy(&h, all, sizeof h);
-    if (all == MAP_FAILED || strcmp(h.magic, "reprofs age 1") || h.slots > SLOTS_MAX || (uint64_t)s.st_size != sizeof h + h.slots * sizeof *slot)
+    if (all == MAP_FAILED || strcmp(h.magic, "reprofs age 1") || h.slots > SLOTS_MAX ||
+        (uint64_t)s.st_size != sizeof h + h.slots * sizeof *slot)
         return broken("age: %s is damaged", path);
     slot = (uint32_t *)(void *)(all + sizeof h);
     make_pool();
@@ -408,13 +449,16 @@ static int verify(const char *folder) {
         if (verify_file(root, i)) return 1;
     }
     uint64_t there = count_files(top);
-    if (there != files + 1) return broken("age: %s has %llu files, but %llu were left", top, (unsigned long long)there, (unsigned long long)files + 1);
+    if (there != files + 1)
+        return broken("age: %s has %llu files, but %llu were left", top, (unsigned long long)there,
+            (unsigned long long)files + 1);
     printf("%llu files are as written\n", (unsigned long long)files);
     return 0;
 }
 
 int age(int argc, char **argv) {
-    static const char known[] = "--fill --churn --seed --size-median --size-sigma --size-max --reserve --layout --check --verify";
+    static const char known[] =
+        "--fill --churn --seed --size-median --size-sigma --size-max --reserve --layout --check --verify";
     uint64_t percent = 0, reserve = 0, median = 32768;
     double churn = 1;
     bool check = false, do_verify = false, do_layout = false;
@@ -430,7 +474,8 @@ int age(int argc, char **argv) {
             if (folder) return wrong("age: two folders, %s and %s: give one", folder, key);
             folder = key;
         } else {
-            static const char *with_value[] = {"--fill", "--churn", "--seed", "--size-median", "--size-sigma", "--size-max", "--reserve"};
+            static const char *with_value[] = {
+                "--fill", "--churn", "--seed", "--size-median", "--size-sigma", "--size-max", "--reserve"};
             unsigned which = 0;
             while (which < 7 && strcmp(key, with_value[which])) which++;
             if (which == 7) return wrong("age: unknown option %s; known are %s", key, known);
@@ -446,12 +491,19 @@ int age(int argc, char **argv) {
                 case 5: fits = parse_number(value, &h.size_max) && h.size_max; break;
                 case 6: fits = parse_number(value, &reserve); break;
             }
-            if (!fits) return wrong("age: %s cannot be %s%s", key, value, which == 0 ? ": give 1 to 97 percent" : which == 1 ? ": give 0 to 1000" : "");
+            if (!fits)
+                return wrong("age: %s cannot be %s%s", key, value,
+                    which == 0       ? ": give 1 to 97 percent"
+                        : which == 1 ? ": give 0 to 1000"
+                                     : "");
         }
     }
     if (do_verify && do_layout) return wrong("age: --verify and --layout exclude one another");
-    if (median > h.size_max) return wrong("age: --size-median %llu is above --size-max %llu", (unsigned long long)median, (unsigned long long)h.size_max);
-    if (!percent && !do_verify && !do_layout) return wrong("age: --fill is missing: the percentage of the file system that shall be used");
+    if (median > h.size_max)
+        return wrong("age: --size-median %llu is above --size-max %llu", (unsigned long long)median,
+            (unsigned long long)h.size_max);
+    if (!percent && !do_verify && !do_layout)
+        return wrong("age: --fill is missing: the percentage of the file system that shall be used");
     h.size_median = (double)median;
     if (!folder) folder = ".";
     if (check) { /* how large the file system is shows only where it runs */

@@ -1,19 +1,24 @@
 /* archive: writes a tar stream (ustar; pax records for long names) of a synthetic tree to standard output.
  *
- * The tree is FAN-OUT directories, as of so many backups, with equal shares of the names. Each is a tree of its own: directories
- * below it breadth first, FAN-OUT in each, at most DEPTH levels, until --directories percent of the names are directories (or
- * the levels are full); the other names are spread evenly: regular files, and --hard-links percent hard links to any earlier
- * regular file of the same backup. Everything is a pure function of the seed and a number, so there is no memory a name.
- * --part K/M writes the K-th M-th of the backups: the M archives together are the tree that one archive without --part is. */
+ * The tree is FAN-OUT directories, as of so many backups, with equal shares of the names. Each is a tree of its own:
+ * directories below it breadth first, FAN-OUT in each, at most DEPTH levels, until --directories percent of the names
+ * are directories (or the levels are full); the other names are spread evenly: regular files, and --hard-links percent
+ * hard links to any earlier regular file of the same backup. Everything is a pure function of the seed and a number, so
+ * there is no memory a name.
+ * --part K/M writes the K-th M-th of the backups: the M archives together are the tree that one archive without --part
+ * is. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 512, RECORD = 20 * BLOCK, WRITE = 1 << 16, MTIME = 1546300800 /* 2019-01-01: the exact lab lives in 2020, and tar warns of every file from the future */ };
+/* MTIME is 2019-01-01: the exact lab's clock starts in 2020, and tar warns of every file from the future. */
+enum { BLOCK = 512, RECORD = 20 * BLOCK, WRITE = 1 << 16, MTIME = 1546300800 };
 static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 static struct tree t; /* for sizes and contents */
@@ -23,7 +28,8 @@ static uint64_t full; /* directories of one backup when all levels are full */
 struct backup { uint64_t number, directories, entries; };
 
 static struct backup backup_of(uint64_t number) {
-    uint64_t n = (uint64_t)((unsigned __int128)names * (number + 1) / t.fan_out - (unsigned __int128)names * number / t.fan_out);
+    uint64_t n = (uint64_t)((unsigned __int128)names * (number + 1) / t.fan_out -
+        (unsigned __int128)names * number / t.fan_out);
     uint64_t d = (n * percent_directories + 50) / 100;
     if (d > full) d = full;
     if (d < 1) d = 1;
@@ -49,7 +55,8 @@ static size_t put_name(enum stream kind, uint64_t id, uint64_t number, char *out
 }
 static size_t directory_path(const struct backup *b, uint64_t d, char *out) { /* with a slash at the end */
     size_t n = d ? directory_path(b, (d - 1) / t.fan_out, out) : 0;
-    n += d ? put_name(DIRECTORY, file_id(b, d), d, out + n) : (size_t)sprintf(out, "backup-%llu", (unsigned long long)b->number);
+    n += d ? put_name(DIRECTORY, file_id(b, d), d, out + n)
+           : (size_t)sprintf(out, "backup-%llu", (unsigned long long)b->number);
     out[n++] = '/', out[n] = 0;
     return n;
 }
@@ -94,7 +101,8 @@ static void octal(char *field, size_t digit_count, uint64_t v) { /* digits, then
     while (digit_count--) field[digit_count] = (char)('0' + (v & 7)), v >>= 3;
 }
 struct header { /* POSIX.1-1988 */
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[8], uname[32], gname[32], major[8], minor[8], prefix[155], rest[12];
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[8], uname[32],
+        gname[32], major[8], minor[8], prefix[155], rest[12];
 };
 _Static_assert(sizeof(struct header) == BLOCK, "a header is one block");
 
@@ -103,7 +111,7 @@ static void header_put(struct header *h, char type, uint64_t mode, uint64_t size
     octal(h->size, 11, size), octal(h->mtime, 11, MTIME);
     octal(h->major, 7, 0), octal(h->minor, 7, 0);
     h->type = type;
-    memcpy(h->magic, "ustar\0" "00", 8);
+    memcpy(h->magic, "ustar\00000", 8); /* "ustar", NUL (three octal digits), the version "00" */
     memset(h->sum, ' ', sizeof h->sum);
     unsigned sum = 0;
     for (size_t i = 0; i < BLOCK; i++) sum += ((uint8_t *)h)[i];
@@ -111,7 +119,8 @@ static void header_put(struct header *h, char type, uint64_t mode, uint64_t size
     h->sum[6] = 0;
     put(h, BLOCK);
 }
-static size_t pax_line(char *to, const char *key, const char *value) { /* "length key=value\n", the length counts itself */
+/* "length key=value\n", the length counts itself */
+static size_t pax_line(char *to, const char *key, const char *value) {
     size_t rest = strlen(key) + strlen(value) + 3, n = rest + 1, digits_now = 1;
     for (size_t ten = 10; n >= ten; ten *= 10) n = rest + ++digits_now;
     return (size_t)sprintf(to, "%zu %s=%s\n", n, key, value);
@@ -126,7 +135,8 @@ static bool fits(struct header *h, const char *path, size_t n) {
     memcpy(h->name, slash + 1, n - (size_t)(slash + 1 - path));
     return true;
 }
-static void member(char type, const char *path, size_t n, const char *link, size_t link_n, uint64_t mode, uint64_t size) {
+static void member(
+    char type, const char *path, size_t n, const char *link, size_t link_n, uint64_t mode, uint64_t size) {
     struct header h = {0};
     bool path_fits = fits(&h, path, n), link_fits = link_n <= sizeof h.link;
     if (!path_fits || !link_fits) {
@@ -191,9 +201,13 @@ int archive(int argc, char **argv) {
     uint64_t k = 1, m = 1, median = 4055, bytes = 0, count = 0, owner = UINT64_MAX;
     t = (struct tree){.seed = 1, .fan_out = 16, .size_max = 1 << 20, .size_sigma = 1.45};
     hard_links = 0, percent_directories = 5, depth = 6;
-    const struct { const char *name; uint64_t *value, least, most; } numbers[] = {{"--names", &names, 1, 1000000000}, {"--seed", &t.seed, 0, UINT64_MAX},
-        {"--hard-links", &hard_links, 0, 99}, {"--directories", &percent_directories, 0, 100}, {"--size-median", &median, 0, 1ull << 32},
-        {"--size-max", &t.size_max, 0, (8ull << 30) - 1}, {"--fan-out", &t.fan_out, 1, 100000}, {"--depth", &depth, 1, 48}, {"--owner", &owner, 0, 07777777}};
+    const struct {
+        const char *name;
+        uint64_t *value, least, most;
+    } numbers[] = {{"--names", &names, 1, 1000000000}, {"--seed", &t.seed, 0, UINT64_MAX},
+        {"--hard-links", &hard_links, 0, 99}, {"--directories", &percent_directories, 0, 100},
+        {"--size-median", &median, 0, 1ull << 32}, {"--size-max", &t.size_max, 0, (8ull << 30) - 1},
+        {"--fan-out", &t.fan_out, 1, 100000}, {"--depth", &depth, 1, 48}, {"--owner", &owner, 0, 07777777}};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(word, "--check")) {
@@ -204,26 +218,32 @@ int archive(int argc, char **argv) {
         while (f < n && strcmp(word, numbers[f].name)) f++;
         bool part = !strcmp(word, "--part"), sigma = !strcmp(word, "--size-sigma");
         if (f == n && !part && !sigma)
-            return wrong("archive: unknown option %s; known are --names --seed --part --hard-links --directories --size-median --size-sigma --size-max "
-                "--fan-out --depth --owner --check", word);
+            return wrong("archive: unknown option %s; known are --names --seed --part --hard-links --directories "
+                         "--size-median --size-sigma --size-max --fan-out --depth --owner --check",
+                word);
         if (!value) return wrong("archive: %s needs a value", word);
         i++;
         if (part) {
-            if (parse_part(value, &k, &m)) return wrong("archive: --part is K/M with K from 1 to M, as 2/8, not %s", value);
+            if (parse_part(value, &k, &m))
+                return wrong("archive: --part is K/M with K from 1 to M, as 2/8, not %s", value);
         } else if (sigma) {
             char *end;
             t.size_sigma = strtod(value, &end);
-            if (!*value || *end || !(t.size_sigma >= 0 && t.size_sigma <= 10)) return wrong("archive: --size-sigma needs a number from 0 to 10, not %s", value);
-        } else if (!parse_number(value, numbers[f].value) || *numbers[f].value < numbers[f].least || *numbers[f].value > numbers[f].most)
-            return wrong("archive: %s needs a number from %llu to %llu, not %s", word, (unsigned long long)numbers[f].least,
-                (unsigned long long)numbers[f].most, value);
+            if (!*value || *end || !(t.size_sigma >= 0 && t.size_sigma <= 10))
+                return wrong("archive: --size-sigma needs a number from 0 to 10, not %s", value);
+        } else if (!parse_number(value, numbers[f].value) || *numbers[f].value < numbers[f].least ||
+            *numbers[f].value > numbers[f].most)
+            return wrong("archive: %s needs a number from %llu to %llu, not %s", word,
+                (unsigned long long)numbers[f].least, (unsigned long long)numbers[f].most, value);
         named = named || !strcmp(word, "--names");
     }
     if (!named) return wrong("archive: --names N says how many names the tree has; it is missing");
-    if (m > t.fan_out) return wrong("archive: --part has %llu archives, but --fan-out makes only %llu backups to share among them",
-        (unsigned long long)m, (unsigned long long)t.fan_out);
+    if (m > t.fan_out)
+        return wrong("archive: --part has %llu archives, but --fan-out makes only %llu backups to share among them",
+            (unsigned long long)m, (unsigned long long)t.fan_out);
     /* The owner is who runs this, or else tar --diff would find another one after an extraction without privileges. */
-    owner_user = owner != UINT64_MAX ? owner : geteuid() & 07777777, owner_group = owner != UINT64_MAX ? owner : getegid() & 07777777;
+    owner_user = owner != UINT64_MAX ? owner : geteuid() & 07777777,
+    owner_group = owner != UINT64_MAX ? owner : getegid() & 07777777;
     t.size_median = (double)median;
     full = 0;
     for (uint64_t level = 0, wide = 1; level < depth && full < names; level++, wide *= t.fan_out) full += wide;
@@ -232,12 +252,14 @@ int archive(int argc, char **argv) {
         for (uint64_t b = first; b < end; b++) {
             struct backup x = backup_of(b);
             count += x.directories + x.entries;
-            for (uint64_t r = 0; r < regular_until(x.entries); r++) bytes += tree_size(&t, file_id(&x, regular_entry(r)));
+            for (uint64_t r = 0; r < regular_until(x.entries); r++)
+                bytes += tree_size(&t, file_id(&x, regular_entry(r)));
         }
         printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)count);
         return 0;
     }
-    if (isatty(STDOUT_FILENO)) return wrong("archive: the archive goes to standard output, which is a terminal; send it to tar or to a file");
+    if (isatty(STDOUT_FILENO))
+        return wrong("archive: the archive goes to standard output, which is a terminal; send it to tar or to a file");
     tree_pool(t.seed);
     for (uint64_t b = first; b < end && !trouble; b++) {
         struct backup x = backup_of(b);
@@ -246,5 +268,7 @@ int archive(int argc, char **argv) {
     static const uint8_t zeros[2 * BLOCK];
     put(zeros, sizeof zeros), pad(RECORD);
     flush_out();
-    return trouble ? broken("archive: cannot write the archive: %s%s", trouble == ENOSPC ? "no space left on the device: " : "", strerror(trouble)) : 0;
+    return trouble ? broken("archive: cannot write the archive: %s%s",
+                         trouble == ENOSPC ? "no space left on the device: " : "", strerror(trouble))
+                   : 0;
 }

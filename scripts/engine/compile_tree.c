@@ -1,27 +1,35 @@
-/* compile-tree: the life of trees like the Linux kernel's: created, patched, compiled, read, cleaned, deleted. Semantics of
- * compilebench 0.6 (C. Mason, 2008), written anew from its published behaviour; the trees are generated, not listed:
- * numbers of files, bytes and directories, quantiles and depths of its data sets, every name and size following from the seed.
+/* compile-tree: the life of trees like the Linux kernel's: created, patched, compiled, read, cleaned, deleted.
+ * Semantics of compilebench 0.6 (C. Mason, 2008), written anew from its published behaviour; the trees are generated,
+ * not listed: numbers of files, bytes and directories, quantiles and depths of its data sets, every name and size
+ * following from the seed.
  *
- * Each tree is in one of five states. create: a new tree, unpatched. patch: reads each file of the patch set, then truncates and
- * rewrites it (one in four is unlinked first); files that the new version dropped stay. compile adds the compile set, clean
- * unlinks exactly that set, delete removes the tree bottom up, read and stat walk it. The set depends on the state:
- *   unpatched -> patched: the patch set. unpatched -> unpatched-compiled: the compile set.
- *   patched -> patched-compiled and unpatched-compiled -> patched-compiled: the compile-patched set (the original has one list
- *   for both). So clean leaves those objects of a tree that was compiled, then patched, which the patch did not touch. */
+ * Each tree is in one of five states. create: a new tree, unpatched. patch: reads each file of the patch set, then
+ * truncates and rewrites it (one in four is unlinked first); files that the new version dropped stay. compile adds the
+ * compile set, clean unlinks exactly that set, delete removes the tree bottom up, read and stat walk it. The set
+ * depends on the state:
+ *
+ * - unpatched -> patched: the patch set.
+ * - unpatched -> unpatched-compiled: the compile set.
+ * - patched -> patched-compiled, and unpatched-compiled -> patched-compiled: the compile-patched set (the original has
+ *   one list for both).
+ *
+ * So clean leaves those objects of a tree that was compiled, then patched, which the patch did not touch. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the data sets ---------------------------------------------------------------------------------------------- */
+/* ---- the data sets ----------------------------------------------------------------------------------------------- */
 enum { FULL = 21280, LEVELS = 7, NAME_BYTES = 32 };
 enum set { UNPATCHED_SET, PATCH_SET, COMPILE_SET, COMPILE_PATCHED_SET, SETS };
 static const struct {
@@ -65,7 +73,8 @@ static uint32_t full_size(enum set s, uint64_t r) {
     return v < 1 ? 1 : (uint32_t)v;
 }
 
-/* Sizes of n files by rank. Fewer than at full scale: means of as many neighbours as each stands for, so the bytes a file stay. */
+/* Sizes of n files by rank. Fewer than at full scale: means of as many neighbours as each stands for, so the bytes a
+ * file stay. */
 static void sizes(enum set s, uint64_t n, uint32_t *out) {
     uint64_t full = sets[s].files, next = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -169,7 +178,8 @@ static void make_sets(void) {
             memcpy(directory_path[d] = room(n + 1, 1), path, n + 1);
         }
     uint64_t i = 0;
-    for (int l = 0, deepest = 0; l < LEVELS; l++) { /* one file in each directory, the others more in some than in others */
+    /* one file in each directory, the others more in some than in others */
+    for (int l = 0, deepest = 0; l < LEVELS; l++) {
         if (first[l + 1] > first[l]) deepest = l;
         uint64_t base = first[deepest], n = first[deepest + 1] - base;
         for (uint64_t k = 0; k < level_files[l]; k++, i++) {
@@ -198,7 +208,8 @@ static void make_sets(void) {
     }
     free(chosen), free(taken);
     for (uint64_t k = 0; k < n_new; k++, i++) {
-        place[i] = (uint32_t)permute(hash3(seed, SHUFFLE, 8), n_directories, hash3(seed, PLACES, i) % patch_directories);
+        place[i] = (uint32_t)permute(
+            hash3(seed, SHUFFLE, 8), n_directories, hash3(seed, PLACES, i) % patch_directories);
         members[PATCH_SET][m++] = (uint32_t)i;
     }
     /* what a compiler makes: the files that change with the patch are in 152 of the 398 directories */
@@ -213,8 +224,11 @@ static void make_sets(void) {
         else d = k - n_first < narrow ? k - n_first : h % narrow;
         place[i] = (uint32_t)permute(hash3(seed, SHUFFLE, 10), n_directories, d);
     }
-    const struct { enum set s; uint64_t from, count; } runs[] = {{UNPATCHED_SET, 0, files},
-        {COMPILE_SET, files + n_new, n_first + n_both}, {COMPILE_PATCHED_SET, files + n_new + n_first, n_both + n_second}};
+    const struct {
+        enum set s;
+        uint64_t from, count;
+    } runs[] = {{UNPATCHED_SET, 0, files}, {COMPILE_SET, files + n_new, n_first + n_both},
+        {COMPILE_PATCHED_SET, files + n_new + n_first, n_both + n_second}};
     for (size_t r = 0; r < 3; r++) {
         member_count[runs[r].s] = runs[r].count;
         members[runs[r].s] = room(runs[r].count, sizeof **members);
@@ -224,9 +238,10 @@ static void make_sets(void) {
     give_sizes(PATCH_SET, size_at[1]), give_sizes(COMPILE_PATCHED_SET, size_at[1]);
 }
 
-/* ---- trees and their states ------------------------------------------------------------------------------------- */
+/* ---- trees and their states -------------------------------------------------------------------------------------- */
 enum state { ABSENT, UNPATCHED, UNPATCHED_COMPILED, PATCHED, PATCHED_COMPILED, STATES };
-static const char *const state_name[STATES] = {"absent", "unpatched", "unpatched-compiled", "patched", "patched-compiled"};
+static const char *const state_name[STATES] = {
+    "absent", "unpatched", "unpatched-compiled", "patched", "patched-compiled"};
 enum op { CREATE, PATCH, COMPILE, CLEAN, READ, STAT, DELETE, OPS };
 static const char *const op_name[OPS] = {"create", "patch", "compile", "clean", "read", "stat", "delete"};
 struct kernel {
@@ -236,7 +251,7 @@ struct kernel {
     uint8_t both;       /* 0: no such objects, 1: of the first run, 2: of the second */
 };
 
-/* What the operation writes or unlinks there; SETS for the walks. */
+/* What the operation writes or unlinks in a tree of this state; SETS for the walks. */
 static enum set set_of(const struct kernel *k, enum op op) {
     if (op == CREATE) return UNPATCHED_SET;
     if (op == PATCH) return k->state == UNPATCHED ? PATCH_SET : COMPILE_PATCHED_SET;
@@ -246,11 +261,11 @@ static enum set set_of(const struct kernel *k, enum op op) {
 }
 static bool eligible(const struct kernel *k, enum op op) {
     switch (op) {
-    case CREATE: return k->state == ABSENT;
-    case PATCH: return k->state == UNPATCHED || k->state == UNPATCHED_COMPILED;
-    case COMPILE: return k->state == UNPATCHED || k->state == PATCHED;
-    case CLEAN: return k->state == UNPATCHED_COMPILED || k->state == PATCHED_COMPILED;
-    default: return k->state != ABSENT;
+        case CREATE: return k->state == ABSENT;
+        case PATCH: return k->state == UNPATCHED || k->state == UNPATCHED_COMPILED;
+        case COMPILE: return k->state == UNPATCHED || k->state == PATCHED;
+        case CLEAN: return k->state == UNPATCHED_COMPILED || k->state == PATCHED_COMPILED;
+        default: return k->state != ABSENT;
     }
 }
 static bool compiled(const struct kernel *k) { return k->state == UNPATCHED_COMPILED || k->state == PATCHED_COMPILED; }
@@ -283,7 +298,7 @@ static void measure(const struct kernel *k, uint64_t *bytes, uint64_t *count) {
     }
 }
 
-/* ---- the sequence of operations --------------------------------------------------------------------------------- */
+/* ---- the sequence of operations ---------------------------------------------------------------------------------- */
 static struct {
     uint64_t trees, runs, reads, buffer, orders;
     bool check, verify, make, no_sync, no_native, trace, random_content;
@@ -360,7 +375,7 @@ static bool next(struct step *s) {
     return true;
 }
 
-/* ---- content ---------------------------------------------------------------------------------------------------- */
+/* ---- content ----------------------------------------------------------------------------------------------------- */
 enum { TURN = 1 << 20 };
 static uint8_t *pool, *buffer; /* the content repeats after TURN bytes; the pool goes on for one buffer more */
 static void make_content(void) {
@@ -375,9 +390,11 @@ static void make_content(void) {
         for (size_t i = TURN; i < TURN + o.buffer; i++) pool[i] = pool[i - TURN];
     }
 }
-static uint64_t content_start(uint64_t tree, uint64_t file, int v) { return hash3(seed + tree, CONTENT + 64 + (uint64_t)v, file) % TURN; }
+static uint64_t content_start(uint64_t tree, uint64_t file, int v) {
+    return hash3(seed + tree, CONTENT + 64 + (uint64_t)v, file) % TURN;
+}
 
-/* ---- operations on the file system ------------------------------------------------------------------------------ */
+/* ---- operations on the file system ------------------------------------------------------------------------------- */
 static int failure(const char *what, const char *tree, const char *path) {
     const char *slash = *path ? "/" : "";
     if (errno == ENOSPC || errno == EDQUOT)
@@ -425,8 +442,8 @@ static int make_directory(int root, uint32_t d, uint8_t *made) { /* with those a
 struct account { uint64_t items, bytes; };
 
 /* Writes a list of files into a tree that is at `root`. */
-static int write_list(int root, const char *name, const uint32_t *list, uint64_t n, const struct kernel *k, uint64_t tree, int to,
-    bool fresh, struct account *a) {
+static int write_list(int root, const char *name, const uint32_t *list, uint64_t n, const struct kernel *k,
+    uint64_t tree, int to, bool fresh, struct account *a) {
     uint8_t *made = fresh ? room(n_directories, 1) : NULL;
     int bad = 0;
     if (made) made[0] = 1;
@@ -437,7 +454,8 @@ static int write_list(int root, const char *name, const uint32_t *list, uint64_t
         uint64_t start = content_start(tree, i, to);
         if (made && make_directory(root, place[i], made)) bad = failure("make the directory of", name, path);
         else if (!fresh && version(k, i) != NONE) {
-            if (rewrite_file(root, path, start, size, hash3(seed, UNLINKS, tree << 32 | i) % 4 == 0)) bad = failure("rewrite", name, path);
+            if (rewrite_file(root, path, start, size, hash3(seed, UNLINKS, tree << 32 | i) % 4 == 0))
+                bad = failure("rewrite", name, path);
         } else if (new_file(root, path, start, size)) bad = failure("write", name, path);
         a->items++, a->bytes += size;
     }
@@ -446,7 +464,10 @@ static int write_list(int root, const char *name, const uint32_t *list, uint64_t
 }
 
 /* A directory's entries, in the order in which the file system tells them: a type and a name each. */
-struct listing { char *text; size_t used, room; };
+struct listing {
+    char *text;
+    size_t used, room;
+};
 static int list_entries(int fd, struct listing *l) {
     int copy = dup(fd);
     DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -462,7 +483,8 @@ static int list_entries(int fd, struct listing *l) {
         }
         struct stat s;
         unsigned char type = e->d_type;
-        if (type == DT_UNKNOWN && !fstatat(fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW)) type = S_ISDIR(s.st_mode) ? DT_DIR : S_ISREG(s.st_mode) ? DT_REG : DT_LNK;
+        if (type == DT_UNKNOWN && !fstatat(fd, e->d_name, &s, AT_SYMLINK_NOFOLLOW))
+            type = S_ISDIR(s.st_mode) ? DT_DIR : S_ISREG(s.st_mode) ? DT_REG : DT_LNK;
         l->text[l->used] = type == DT_DIR ? 'd' : type == DT_REG ? 'f' : 'x';
         memcpy(l->text + l->used + 1, e->d_name, n);
         l->used += n + 1;
@@ -473,7 +495,8 @@ static int list_entries(int fd, struct listing *l) {
     return error ? -1 : 0;
 }
 
-/* Called for every file of a walk. Returns a sentence about what is wrong with it, or an empty one: then errno tells; NULL: all right. */
+/* Called for every file of a walk. Returns a sentence about what is wrong with it, or an empty one: then errno tells;
+ * NULL: all right. */
 typedef const char *visitor(int fd, const char *name, uint64_t directory, struct account *a);
 
 /* Files first and then the directories, or (deleting) the other way around. `d` is the number of the directory. */
@@ -481,7 +504,8 @@ static int walk_tree(int above, const char *name, char *at, uint64_t d, enum op 
     size_t end = strlen(at);
     struct listing l = {0};
     int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), bad = 0;
-    if (end + NAME_BYTES + 256 > PATH_BYTES) bad = broken("compile-tree: %s: directories that compile-tree did not make", at);
+    if (end + NAME_BYTES + 256 > PATH_BYTES)
+        bad = broken("compile-tree: %s: directories that compile-tree did not make", at);
     else if (fd < 0 || list_entries(fd, &l)) bad = failure("list", at, "");
     for (int part = 0; part < 2 && !bad; part++)
         for (size_t p = 0; p < l.used && !bad; p += strlen(l.text + p + 1) + 2) {
@@ -491,7 +515,8 @@ static int walk_tree(int above, const char *name, char *at, uint64_t d, enum op 
             if (down) {
                 uint64_t number;
                 char want[NAME_BYTES];
-                if (!name_number(entry, &number) || !number || number >= n_directories || parent[number] != d) number = n_directories;
+                if (!name_number(entry, &number) || !number || number >= n_directories || parent[number] != d)
+                    number = n_directories;
                 else if (directory_name(number, want), strcmp(want, entry)) number = n_directories;
                 snprintf(at + end, PATH_BYTES - end, "/%s", entry);
                 if (number == n_directories) bad = broken("compile-tree: %s: a directory that should not be there", at);
@@ -595,34 +620,62 @@ static int native_orders(void) {
     return 0;
 }
 
-static void make_orders(void) { /* without native directories: sorted; the first compile set is always in a random order */
+/* without native directories: sorted; the first compile set is always in a random order */
+static void make_orders(void) {
     for (int s = 0; s < SETS; s++) {
         uint64_t n = member_count[s];
         order[s] = room(n, sizeof **order);
-        for (uint64_t k = 0; k < n; k++) order[s][k] = members[s][s == COMPILE_SET ? permute(hash3(seed, SHUFFLE, 11), n, k) : k];
+        for (uint64_t k = 0; k < n; k++)
+            order[s][k] = members[s][s == COMPILE_SET ? permute(hash3(seed, SHUFFLE, 11), n, k) : k];
         if (s != COMPILE_SET) qsort(order[s], n, sizeof **order, by_path);
     }
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------- */
-enum tag { INITIAL, CREATES, PATCHES, COMPILES, CLEANS, READS, READS_COMPILED, DELETES, DELETES_COMPILED, STATS, STATS_COMPILED, TAGS };
-static const struct { const char *native, *sample; bool rate; } tags[TAGS] = {
-    {"intial create", "initial-create", true}, {"create", "create", true}, {"patch", "patch", true}, {"compile", "compile", true},
-    {"clean", "clean", true}, {"read tree", "read-tree", true}, {"read compiled tree", "read-compiled-tree", true},
-    {"delete tree", "delete-tree", false}, {"delete compiled tree", "delete-compiled-tree", false},
-    {"stat tree", "stat-tree", false}, {"stat compiled tree", "stat-compiled-tree", false},
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+enum tag {
+    INITIAL,
+    CREATES,
+    PATCHES,
+    COMPILES,
+    CLEANS,
+    READS,
+    READS_COMPILED,
+    DELETES,
+    DELETES_COMPILED,
+    STATS,
+    STATS_COMPILED,
+    TAGS
 };
-static struct { uint64_t runs; double sum, user, system; } results[TAGS];
+static const struct {
+    const char *native, *sample;
+    bool rate;
+} tags[TAGS] = {
+    {"intial create", "initial-create", true},
+    {"create", "create", true},
+    {"patch", "patch", true},
+    {"compile", "compile", true},
+    {"clean", "clean", true},
+    {"read tree", "read-tree", true},
+    {"read compiled tree", "read-compiled-tree", true},
+    {"delete tree", "delete-tree", false},
+    {"delete compiled tree", "delete-compiled-tree", false},
+    {"stat tree", "stat-tree", false},
+    {"stat compiled tree", "stat-compiled-tree", false},
+};
+static struct {
+    uint64_t runs;
+    double sum, user, system;
+} results[TAGS];
 static enum tag tag_of(const struct step *s) {
     bool c = compiled(&kernels[s->tree]);
     switch (s->op) {
-    case CREATE: return s->initial ? INITIAL : CREATES;
-    case PATCH: return PATCHES;
-    case COMPILE: return COMPILES;
-    case CLEAN: return CLEANS;
-    case READ: return c ? READS_COMPILED : READS;
-    case STAT: return c ? STATS_COMPILED : STATS;
-    default: return c ? DELETES_COMPILED : DELETES;
+        case CREATE: return s->initial ? INITIAL : CREATES;
+        case PATCH: return PATCHES;
+        case COMPILE: return COMPILES;
+        case CLEAN: return CLEANS;
+        case READ: return c ? READS_COMPILED : READS;
+        case STAT: return c ? STATS_COMPILED : STATS;
+        default: return c ? DELETES_COMPILED : DELETES;
     }
 }
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
@@ -690,38 +743,44 @@ static int run_all(uint64_t began) {
         uint64_t wall = now_ns() - start;
         getrusage(RUSAGE_SELF, &after);
         if ((s.op == READ && a.bytes != expected) || (set_of(k, s.op) == SETS && a.items != count))
-            bad = broken("compile-tree: kernel-%llu has %llu files, %llu bytes read, not %llu files of %llu bytes", (unsigned long long)s.tree,
-                (unsigned long long)a.items, (unsigned long long)a.bytes, (unsigned long long)count, (unsigned long long)expected);
+            bad = broken("compile-tree: kernel-%llu has %llu files, %llu bytes read, not %llu files of %llu bytes",
+                (unsigned long long)s.tree, (unsigned long long)a.items, (unsigned long long)a.bytes,
+                (unsigned long long)count, (unsigned long long)expected);
         double t = (double)(wall ? wall : 1) / 1e9;
         results[tag].runs++;
         results[tag].sum += tags[tag].rate ? (double)a.bytes / 1048576.0 / t : t;
         results[tag].user += seconds(after.ru_utime) - seconds(before.ru_utime);
         results[tag].system += seconds(after.ru_stime) - seconds(before.ru_stime);
-        sample_put(SAMPLE(.name = tags[tag].sample, .start_ns = start - began, .wall_ns = wall, .items = a.items, .bytes = a.bytes,
-            .iteration = (int64_t)results[tag].runs - 1));
+        sample_put(SAMPLE(.name = tags[tag].sample, .start_ns = start - began, .wall_ns = wall, .items = a.items,
+            .bytes = a.bytes, .iteration = (int64_t)results[tag].runs - 1));
         const char *from = state_name[k->state];
         advance(k, s.op);
-        if (o.trace) printf("trace %s kernel-%llu %s %s\n", op_name[s.op], (unsigned long long)s.tree, from, state_name[k->state]);
+        if (o.trace)
+            printf(
+                "trace %s kernel-%llu %s %s\n", op_name[s.op], (unsigned long long)s.tree, from, state_name[k->state]);
     }
     if (bad) return bad;
     printf("run complete:\n==========================================================================\n");
     for (int t = 0; t < TAGS; t++) {
         double n = (double)results[t].runs;
         if (!results[t].runs) printf("no runs for %s\n", tags[t].native);
-        else printf("%s total runs %llu avg %.2f %s (user %.2fs sys %.2fs)\n", tags[t].native, (unsigned long long)results[t].runs,
-            results[t].sum / n, tags[t].rate ? "MB/s" : "seconds", results[t].user / n, results[t].system / n);
+        else
+            printf("%s total runs %llu avg %.2f %s (user %.2fs sys %.2fs)\n", tags[t].native,
+                (unsigned long long)results[t].runs, results[t].sum / n, tags[t].rate ? "MB/s" : "seconds",
+                results[t].user / n, results[t].system / n);
     }
     return fflush(stdout) ? broken("compile-tree: cannot write the results: %s", strerror(errno)) : 0;
 }
 
-/* ---- verify ------------------------------------------------------------------------------------------------------- */
+/* ---- verify ------------------------------------------------------------------------------------------------------ */
 static const struct kernel *verified;
 static uint64_t verified_tree;
 static uint8_t *seen;
 static const char *visit_verify(int fd, const char *name, uint64_t d, struct account *a) {
     uint64_t i;
     char want[NAME_BYTES];
-    if (!name_number(name, &i) || i >= n_files || place[i] != d || version(verified, i) == NONE) return "a file that should not be there";
+    if (!name_number(name, &i) || i >= n_files || place[i] != d || version(verified, i) == NONE)
+        return "a file that should not be there";
     if (file_name(i, want), strcmp(want, name)) return "a file that should not be there";
     int v = version(verified, i), file = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) return "";
@@ -757,7 +816,8 @@ static int verify(void) {
         seen = room(n_files, 1);
         if (walk_tree(AT_FDCWD, name, strcpy(at, name), 0, READ, visit_verify, &a)) return 1;
         for (uint64_t i = 0; i < n_files; i++)
-            if (version(verified, i) != NONE && !seen[i]) return broken("compile-tree: %s/%s: it is not there", name, file_path(i));
+            if (version(verified, i) != NONE && !seen[i])
+                return broken("compile-tree: %s/%s: it is not there", name, file_path(i));
         free(seen);
     }
     struct listing l = {0};
@@ -773,11 +833,12 @@ static int verify(void) {
             return broken("compile-tree: %s: it should not be there", entry);
     }
     close(folder), free(l.text);
-    printf("verified %llu trees, %llu files, %llu bytes\n", (unsigned long long)trees, (unsigned long long)a.items, (unsigned long long)a.bytes);
+    printf("verified %llu trees, %llu files, %llu bytes\n", (unsigned long long)trees, (unsigned long long)a.items,
+        (unsigned long long)a.bytes);
     return 0;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 static int check(void) {
     uint64_t bytes = 0, names = 0, most_bytes = 0, most_names = 0, b, n;
     if (o.verify) return puts("{\"bytes\":0,\"names\":0}") < 0; /* it only reads */
@@ -815,8 +876,11 @@ static int parse_order(const char *text) {
         enum op op = 0;
         while (op < OPS && (strlen(op_name[op]) != n || strncmp(op_name[op], text, n))) op++;
         if (op == OPS)
-            return wrong("compile-tree: --order has no operation %.*s; known are create, patch, compile, clean, read, stat, delete", (int)n, text);
-        if (o.orders == sizeof o.order / sizeof *o.order) return wrong("compile-tree: --order has more than 64 operations");
+            return wrong("compile-tree: --order has no operation %.*s; known are create, patch, compile, clean, read, "
+                         "stat, delete",
+                (int)n, text);
+        if (o.orders == sizeof o.order / sizeof *o.order)
+            return wrong("compile-tree: --order has more than 64 operations");
         o.order[o.orders++] = op;
         text += n;
         if (*text == ',' && !*++text) return wrong("compile-tree: --order ends with a comma");
@@ -829,11 +893,18 @@ int compile_tree(int argc, char **argv) {
     bool given_runs = false, given_reads = false, given_state = false;
     memset(&o, 0, sizeof o);
     o.trees = 30, o.runs = 100, o.reads = 3, o.buffer = 262144, o.list = SETS;
-    const struct { const char *name; uint64_t *value, least, most; bool *given; } numbers[] = {
-        {"-i", &o.trees, 1, 1000, NULL}, {"-r", &o.runs, 0, 100000, &given_runs}, {"-b", &o.buffer, 1, 16 << 20, NULL},
-        {"--files", &files, 20, 1000000, NULL}, {"--seed", &seed, 0, UINT64_MAX, NULL}, {"--reads", &o.reads, 0, 1000000, &given_reads}};
-    const struct { const char *name; bool *flag; } flags[] = {{"--check", &o.check}, {"--verify", &o.verify}, {"-m", &o.make},
-        {"--makej", &o.make}, {"-n", &o.no_sync}, {"--no-native", &o.no_native}, {"--trace", &o.trace}};
+    const struct {
+        const char *name;
+        uint64_t *value, least, most;
+        bool *given;
+    } numbers[] = {{"-i", &o.trees, 1, 1000, NULL}, {"-r", &o.runs, 0, 100000, &given_runs},
+        {"-b", &o.buffer, 1, 16 << 20, NULL}, {"--files", &files, 20, 1000000, NULL},
+        {"--seed", &seed, 0, UINT64_MAX, NULL}, {"--reads", &o.reads, 0, 1000000, &given_reads}};
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {{"--check", &o.check}, {"--verify", &o.verify}, {"-m", &o.make}, {"--makej", &o.make},
+        {"-n", &o.no_sync}, {"--no-native", &o.no_native}, {"--trace", &o.trace}};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool found = false;
@@ -843,16 +914,20 @@ int compile_tree(int argc, char **argv) {
         bool number = false;
         for (size_t f = 0; f < sizeof numbers / sizeof *numbers && !number; f++) {
             if (!(number = !strcmp(word, numbers[f].name))) continue;
-            if (!value || !parse_number(value, numbers[f].value) || *numbers[f].value < numbers[f].least || *numbers[f].value > numbers[f].most)
-                return wrong("compile-tree: %s needs a number from %llu to %llu, not %s", word, (unsigned long long)numbers[f].least,
-                    (unsigned long long)numbers[f].most, value ? value : "nothing");
+            if (!value || !parse_number(value, numbers[f].value) || *numbers[f].value < numbers[f].least ||
+                *numbers[f].value > numbers[f].most)
+                return wrong("compile-tree: %s needs a number from %llu to %llu, not %s", word,
+                    (unsigned long long)numbers[f].least, (unsigned long long)numbers[f].most,
+                    value ? value : "nothing");
             if (numbers[f].given) *numbers[f].given = true;
         }
         const char *const texts[] = {"-D", "--order", "--state", "--content", "--list"};
         for (size_t f = 0; f < sizeof texts / sizeof *texts; f++) found = found || !strcmp(word, texts[f]);
         if (!number && !found)
-            return wrong("compile-tree: unknown option %s; known are -i -r -b -D -n -m --makej --reads --order --state --files --seed --content "
-                "--no-native --trace --list --verify --check", word);
+            return wrong("compile-tree: unknown option %s; known are -i -r -b -D -n -m --makej --reads --order --state "
+                         "--files --seed --content "
+                         "--no-native --trace --list --verify --check",
+                word);
         if (!value) return wrong("compile-tree: %s needs a value", word);
         i++;
         if (number) continue;
@@ -864,17 +939,23 @@ int compile_tree(int argc, char **argv) {
             given_state = true;
             for (o.state = 0; o.state < STATES && strcmp(value, state_name[o.state]); o.state++) {}
             if (o.state == STATES)
-                return wrong("compile-tree: --state cannot be %s; known are absent, unpatched, unpatched-compiled, patched, patched-compiled", value);
+                return wrong("compile-tree: --state cannot be %s; known are absent, unpatched, unpatched-compiled, "
+                             "patched, patched-compiled",
+                    value);
         } else if (!strcmp(word, "--content")) {
             o.random_content = !strcmp(value, "random");
-            if (!o.random_content && strcmp(value, "letter")) return wrong("compile-tree: --content is letter or random, not %s", value);
+            if (!o.random_content && strcmp(value, "letter"))
+                return wrong("compile-tree: --content is letter or random, not %s", value);
         } else {
             for (o.list = 0; o.list < SETS && strcmp(value, sets[o.list].name); o.list++) {}
-            if (o.list == SETS) return wrong("compile-tree: --list has no set %s; known are unpatched, patch, compile, compile-patched", value);
+            if (o.list == SETS)
+                return wrong(
+                    "compile-tree: --list has no set %s; known are unpatched, patch, compile, compile-patched", value);
         }
     }
     if (o.make && o.orders) return wrong("compile-tree: --makej and --order exclude each other");
-    if (given_runs && (o.make || o.orders)) return wrong("compile-tree: -r is of the random phase, which --makej and --order do not have");
+    if (given_runs && (o.make || o.orders))
+        return wrong("compile-tree: -r is of the random phase, which --makej and --order do not have");
     if (given_reads && !o.make) return wrong("compile-tree: --reads needs --makej");
     if (given_state && !o.orders) return wrong("compile-tree: --state needs --order");
     if (o.orders) {
@@ -883,12 +964,14 @@ int compile_tree(int argc, char **argv) {
         k = kernels[0];
         for (uint64_t i = 0; i < o.orders; advance(&k, o.order[i++]))
             if (!eligible(&k, o.order[i]))
-                return wrong("compile-tree: --order cannot %s a tree that is %s (operation %llu)", op_name[o.order[i]], state_name[k.state], (unsigned long long)i + 1);
+                return wrong("compile-tree: --order cannot %s a tree that is %s (operation %llu)", op_name[o.order[i]],
+                    state_name[k.state], (unsigned long long)i + 1);
     }
     make_sets();
     if (o.list != SETS) {
         int v = o.list == PATCH_SET || o.list == COMPILE_PATCHED_SET;
-        for (uint64_t k = 0; k < member_count[o.list]; k++) printf("%s\t%u\n", file_path(members[o.list][k]), size_at[v][members[o.list][k]]);
+        for (uint64_t k = 0; k < member_count[o.list]; k++)
+            printf("%s\t%u\n", file_path(members[o.list][k]), size_at[v][members[o.list][k]]);
         return fflush(stdout) ? broken("compile-tree: cannot write the list: %s", strerror(errno)) : 0;
     }
     if (o.check) return check();

@@ -4,16 +4,19 @@
  * The first step that fails ends the work; the steps after the line `teardown` run in any case.
  */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "operations.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/random.h>
 #include <ftw.h>
+#include <linux/random.h>
 #include <regex.h>
-#include <stddef.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -22,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FIELDS = 256, TAIL_BYTES = 4096, TAIL_MAX = 1 << 16, DEVICES = 32, CLIENTS = 256 };
@@ -53,7 +57,7 @@ static __attribute__((format(printf, 1, 2))) void failed(const char *format, ...
     va_end(a);
 }
 
-/* ---- reading a job ------------------------------------------------------------------------------------------ */
+/* ---- reading a job ----------------------------------------------------------------------------------------------- */
 static const char *get(const struct step *s, const char *key, const char *otherwise) {
     for (int i = 0; i < s->fields; i++)
         if (!strcmp(s->key[i], key)) return s->value[i];
@@ -109,7 +113,9 @@ static char *slurp(const char *path, size_t *size) {
     return text;
 }
 
-/* ---- output --------------------------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+/* A JSON string; bytes that are not ASCII become '?'. (Not static: the compiler would lay the binary out differently,
+ * and the exact lab's numbers follow its layout.) */
 void json_text(FILE *f, const char *s, size_t n) {
     putc('"', f);
     for (size_t i = 0; i < n; i++) {
@@ -127,7 +133,7 @@ static void json_key(const char *key, const char *s) {
 }
 static void json_number(const char *key, uint64_t v) { printf(",\"%s\":%llu", key, (unsigned long long)v); }
 
-/* ---- running commands ------------------------------------------------------------------------------------------- */
+/* ---- running commands -------------------------------------------------------------------------------------------- */
 struct result {
     int exit, signal;
     bool late;
@@ -235,7 +241,11 @@ static void start_step(const struct step *s, int client, struct result *r) {
         snprintf(number, sizeof number, "REPROFS_CLIENT=%d", client);
         if (envs < FIELDS) env[envs++] = number;
     }
-    run(argv, env, envs, cwd, strtoull(get(s, "limit_s", "600"), NULL, 10), !tail ? TAIL_BYTES : tail > TAIL_MAX ? TAIL_MAX : tail, r);
+    run(argv, env, envs, cwd, strtoull(get(s, "limit_s", "600"), NULL, 10),
+        !tail                 ? TAIL_BYTES
+            : tail > TAIL_MAX ? TAIL_MAX
+                              : tail,
+        r);
 }
 
 static void judge_step(const struct step *s, const struct result *r, bool out_of_memory) {
@@ -256,13 +266,15 @@ static void run_step(const struct step *s, struct result *r) {
     judge_step(s, r, oom_kills() > kills);
 }
 
-/* What a command printed must match every regular expression that the step gives: what is there is what was asked for. */
+/* What a command printed must match every regular expression of the step: what was made is what was asked for. */
 static void match_step(const struct step *s, const struct result *r) {
     for (int i = 0; i < s->fields && !*reason; i++) {
         regex_t re;
         if (strcmp(s->key[i], "match")) continue;
-        if (regcomp(&re, s->value[i], REG_EXTENDED | REG_NEWLINE | REG_NOSUB)) return failed("job: '%s' is not a regular expression", s->value[i]);
-        if (regexec(&re, r->tail, 0, NULL, 0)) failed("%s: the output of %s does not match '%s'", need(s, "stage"), get(s, "arg", ""), s->value[i]);
+        if (regcomp(&re, s->value[i], REG_EXTENDED | REG_NEWLINE | REG_NOSUB))
+            return failed("job: '%s' is not a regular expression", s->value[i]);
+        if (regexec(&re, r->tail, 0, NULL, 0))
+            failed("%s: the output of %s does not match '%s'", need(s, "stage"), get(s, "arg", ""), s->value[i]);
         regfree(&re);
     }
 }
@@ -308,7 +320,7 @@ static void step_exec(const struct step *s) {
     printf("}\n");
 }
 
-/* ---- small steps -------------------------------------------------------------------------------------------------- */
+/* ---- small steps ------------------------------------------------------------------------------------------------- */
 static void write_text(const char *path, const char *text) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, text, strlen(text)) < 0) failed("cannot write '%s' to %s: %s", text, path, strerror(errno));
@@ -320,11 +332,13 @@ static void step_mkdir(const struct step *s) {
     if (mkdir(need(s, "path"), 0755) && errno != EEXIST) failed("cannot make %s: %s", need(s, "path"), strerror(errno));
 }
 
-/* The kernel's random numbers follow from the seed: UUIDs and hash seeds that mkfs or the kernel draws are then part of the input. */
+/* The kernel's random numbers follow from the seed: UUIDs and hash seeds that mkfs or the kernel draws are then part of
+ * the input. */
 static void step_seed(const struct step *s) {
     int pool[2 + 8] = {256, 32}; /* struct rand_pool_info: bits of entropy, bytes, the bytes */
     uint64_t value = number(s, "value");
-    for (uint64_t i = 0; i < 4; i++, value += UINT64_C(0x9e3779b97f4a7c15)) memcpy(pool + 2 + 2 * i, &value, sizeof value);
+    for (uint64_t i = 0; i < 4; i++, value += UINT64_C(0x9e3779b97f4a7c15))
+        memcpy(pool + 2 + 2 * i, &value, sizeof value);
     int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || ioctl(fd, RNDADDENTROPY, pool) || ioctl(fd, RNDRESEEDCRNG))
         failed("cannot seed the kernel's random numbers: %s", strerror(errno));
@@ -345,7 +359,7 @@ static void step_drop(void) {
     if (fd >= 0) close(fd);
 }
 
-/* Where the caches cannot be dropped: the pages of every file below a folder leave memory; names and inodes may stay. */
+/* Where the caches cannot be dropped: evicts the pages of every file below a folder; names and inodes may stay. */
 static int evict(const char *path, const struct stat *st, int kind, struct FTW *at) {
     (void)at;
     int fd = kind == FTW_F && S_ISREG(st->st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -360,13 +374,15 @@ static void step_evict(const struct step *s) {
     if (nftw(need(s, "root"), evict, 64, FTW_PHYS)) failed("cannot walk %s: %s", need(s, "root"), strerror(errno));
 }
 
-/* Keeps a tool and its libraries in memory, so that a cold phase reads the test file system and not the tool from its image. */
+/* Keeps a tool and its libraries in memory, so that a cold phase reads the test file system and not the tool from its
+ * image. */
 static void pin(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     void *at = MAP_FAILED;
     if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED || mlock(at, (size_t)st.st_size)) failed("cannot keep %s in memory: %s", path, strerror(errno));
+    if (at == MAP_FAILED || mlock(at, (size_t)st.st_size))
+        failed("cannot keep %s in memory: %s", path, strerror(errno));
     if (fd >= 0) close(fd);
 }
 static void step_pin(const struct step *s) {
@@ -429,11 +445,12 @@ static void step_mounted(const struct step *s) {
         char want[PATH_BYTES];
         if (strcmp(s->key[i], "expect")) continue;
         snprintf(want, sizeof want, ",%s,", s->value[i]);
-        if (!strstr(all, want)) failed("the kernel does not report the mount option %s: it says %s,%s", s->value[i], at_options, options);
+        if (!strstr(all, want))
+            failed("the kernel does not report the mount option %s: it says %s,%s", s->value[i], at_options, options);
     }
 }
 
-/* ---- devices -------------------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 static struct counters sample(void) {
     struct counters sum = {0};
     for (int i = 0; i < devices; i++) {
@@ -466,7 +483,7 @@ static void step_devices(const struct step *s) {
     }
 }
 
-/* ---- power ------------------------------------------------------------------------------------------------------------ */
+/* ---- power ------------------------------------------------------------------------------------------------------- */
 /* All devices lose their power, at once or together when the clock says `at`. */
 static void power_cut(const struct step *s, uint64_t at) {
     for (int i = 0; i < s->fields; i++) {
@@ -478,7 +495,8 @@ static void power_cut(const struct step *s, uint64_t at) {
     }
 }
 
-/* Arms a cut in the middle of a phase: the devices' own timers do it, nothing in here can tell. Returns when it will be, 0: not. */
+/* Arms a cut in the middle of a phase: the devices' own timers do it, nothing in here can tell. Returns when it will
+ * be, 0: not. */
 static uint64_t power_arm(const struct step *s) {
     char text[32];
     uint64_t ahead = strtoull(get(s, "cut_ms", "0"), NULL, 10) * 1000000u, at = now_ns() + ahead;
@@ -499,14 +517,15 @@ static void step_restore(const struct step *s) {
         write_text(s->value[i], "restore");
         snprintf(path, sizeof path, "%.*s/account", (int)(strrchr(s->value[i], '/') - s->value[i]), s->value[i]);
         char *text = slurp(path, NULL);
-        if (!text || sscanf(text, "%*s %*s %*s %llu", &bytes) != 1) failed("cannot read how much was lost from %s", path);
+        if (!text || sscanf(text, "%*s %*s %*s %llu", &bytes) != 1)
+            failed("cannot read how much was lost from %s", path);
         free(text);
         lost += bytes;
     }
     printf("{\"event\":\"restored\",\"lost_bytes\":%llu}\n", (unsigned long long)lost);
 }
 
-/* ---- rebuilds --------------------------------------------------------------------------------------------------------- */
+/* ---- rebuilds ---------------------------------------------------------------------------------------------------- */
 static bool is_idle(const char *path) {
     char *text = slurp(path, NULL);
     bool idle = text && !strncmp(text, "idle", 4);
@@ -547,7 +566,9 @@ static uint64_t settle(bool *settled) {
     for (int i = 0; devices && quiet < SETTLE_QUIET && i < SETTLE_LIMIT; i++) {
         usleep(SETTLE_STEP_MS * 1000);
         struct counters c = sample();
-        quiet = c.reads == last.reads && c.writes == last.writes && c.discards == last.discards && !c.in_flight ? quiet + 1 : 0;
+        quiet = c.reads == last.reads && c.writes == last.writes && c.discards == last.discards && !c.in_flight
+            ? quiet + 1
+            : 0;
         last = c;
     }
     *settled = !devices || quiet == SETTLE_QUIET;
@@ -560,7 +581,7 @@ static void step_settle(void) {
     printf("{\"event\":\"settle\",\"settle_ns\":%llu}\n", (unsigned long long)waited);
 }
 
-/* ---- phases ------------------------------------------------------------------------------------------------------------ */
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 /* Where a client has what one alone has in `path`: /mnt/trial/tree -> /mnt/trial/c7/tree. */
 static void place(const char *path, unsigned client, char *out, size_t n) {
     const char *last = strrchr(path, '/');
@@ -579,7 +600,8 @@ static void step_tree(const struct step *s) {
     t.size_sigma = strtod(need(s, "size_sigma"), NULL);
     if (!t.files || !t.directories || !t.fan_out) failed("job: a tree needs files, directories and fan_out above zero");
     uint64_t n = strtoull(get(s, "clients", "1"), NULL, 10);
-    if (n < 1 || n > CLIENTS) return failed("job: %s clients, but from 1 to %d are possible", get(s, "clients", ""), CLIENTS);
+    if (n < 1 || n > CLIENTS)
+        return failed("job: %s clients, but from 1 to %d are possible", get(s, "clients", ""), CLIENTS);
     clients = (unsigned)n;
     for (unsigned i = 0; i < clients; i++) {
         trees[i] = t;
@@ -589,7 +611,8 @@ static void step_tree(const struct step *s) {
     tree_pool(t.seed);
 }
 
-/* Everything written is on the device afterwards: of a folder its whole file system, of a block device what is cached of it. */
+/* Everything written is on the device afterwards: of a folder its whole file system, of a block device what is cached
+ * of it. */
 static uint64_t sync_all(const struct step *s) {
     uint64_t start = now_ns();
     for (int i = 0; i < s->fields; i++) {
@@ -680,7 +703,8 @@ static void step_phase(const struct step *s) {
     unsigned n = (unsigned)strtoul(get(s, "clients", "1"), NULL, 10);
     const struct operation *op = exec || rebuild ? NULL : operation_find(kind);
     if (!exec && !rebuild && !op) return failed("job: phase %s: the engine has no operation %s", name, kind);
-    if (n < 1 || n > CLIENTS || (op && n != clients)) return failed("job: phase %s: %s clients", name, get(s, "clients", "1"));
+    if (n < 1 || n > CLIENTS || (op && n != clients))
+        return failed("job: phase %s: %s clients", name, get(s, "clients", "1"));
     memset(&h, 0, sizeof h);
     h.min = UINT64_MAX;
     struct outcome o = {0};
@@ -689,7 +713,8 @@ static void step_phase(const struct step *s) {
     struct rusage u0, u1;
     int samples = exec ? samples_open() : -1;
     memset(&one, 0, offsetof(struct result, tail) + 1);
-    if (many && (r = mmap(NULL, n * sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+    if (many &&
+        (r = mmap(NULL, n * sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
         return failed("phase %s: no memory for %u clients", name, n);
     struct phase phase = {s, op, r};
     uint64_t kills = oom_kills(), busy = 0, first = 0;
@@ -697,18 +722,21 @@ static void step_phase(const struct step *s) {
     getrusage(many ? RUSAGE_CHILDREN : RUSAGE_SELF, &u0);
     uint64_t cut_at = power_arm(s), start = now_ns(), worked;
     if (many) {
-        if (!(c = clients_run(n, phase_work, &phase))) failed("phase %s: cannot start %u clients: %s", name, n, strerror(errno));
+        if (!(c = clients_run(n, phase_work, &phase)))
+            failed("phase %s: cannot start %u clients: %s", name, n, strerror(errno));
         uint64_t last = 0;
         first = UINT64_MAX;
         for (unsigned i = 0; c && i < n; i++) {
             if (c[i].start < first) first = c[i].start;
             if (c[i].end > last) last = c[i].end;
-            if (c[i].error && !o.error) o.error = c[i].error, snprintf(o.where, sizeof o.where, "client %u: %.900s", i, c[i].where);
+            if (c[i].error && !o.error)
+                o.error = c[i].error, snprintf(o.where, sizeof o.where, "client %u: %.900s", i, c[i].where);
             if (c[i].latency.sum > busy) busy = c[i].latency.sum;
             merge(&h, &c[i].latency);
             o.items += c[i].items, o.bytes += c[i].bytes;
             if (exec) judge_step(s, &r[i], oom_kills() > kills);
-            if (op && !strcmp(kind, "rename") && !c[i].error) trees[i].generation++; /* the clients renamed in copies of the trees */
+            /* the clients renamed in copies of the trees */
+            if (op && !strcmp(kind, "rename") && !c[i].error) trees[i].generation++;
         }
         worked = last > first ? last - first : 0;
     } else {
@@ -725,15 +753,18 @@ static void step_phase(const struct step *s) {
     }
     uint64_t synced = crash ? 0 : sync_all(s), began = many ? first : start;
     if (crash && (!cut_at || now_ns() < cut_at)) power_cut(s, 0);
-    if (cut_at && cut_at < began + worked) worked = cut_at > began ? cut_at - began : 0; /* after it the devices took no time */
+    /* after it the devices took no time */
+    if (cut_at && cut_at < began + worked) worked = cut_at > began ? cut_at - began : 0;
     unsetenv("REPROFS_CUT_NS");
     bool rebuilding = *watched.path && !rebuild && !is_idle(watched.path);
     getrusage(many ? RUSAGE_CHILDREN : RUSAGE_SELF, &u1);
     struct counters after = sample();
-    if (o.error == ENOSPC) failed("%s: no space left on the device after %llu items", name, (unsigned long long)o.items);
+    if (o.error == ENOSPC)
+        failed("%s: no space left on the device after %llu items", name, (unsigned long long)o.items);
     else if (o.error) failed("%s: %s: %s", name, o.where, strerror(o.error));
     bool settled = false;
-    uint64_t waited = crash || (*watched.path && !rebuild) ? 0 : settle(&settled); /* a rebuild keeps the devices busy */
+    /* a rebuild keeps the devices busy */
+    uint64_t waited = crash || (*watched.path && !rebuild) ? 0 : settle(&settled);
     printf("{\"event\":\"%s\"", measured ? "phase" : "preparation");
     json_key("name", name);
     json_key("cache", need(s, "cache"));
@@ -827,7 +858,7 @@ static void announce(void) {
     fflush(stdout);
 }
 
-/* ---- the job --------------------------------------------------------------------------------------------------------------- */
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
 static void step_run(const struct step *s) {
     if (!strcmp(s->verb, "exec")) step_exec(s);
     else if (!strcmp(s->verb, "phase")) step_phase(s);
@@ -849,11 +880,11 @@ static void step_run(const struct step *s) {
     else failed("job: the engine has no step %s", s->verb);
 }
 
-static const struct program programs[] = {
-    {"mdtest", mdtest}, {"walk", walk}, {"scratch-dna", scratch_dna}, {"compile-tree", compile_tree}, {"archive", archive},
-    {"stream-fill", stream_fill}, {"record-sweep", record_sweep}, {"read-while-write", read_while_write}, {"age", age},
-    {"look-alike", look_alike}, {"promise", promise},
-};
+#define PROGRAM_ENTRY(function, name) {name, function},
+static const struct { /* the first word after `engine` */
+    const char *name;
+    int (*run)(int argc, char **argv);
+} programs[] = {PROGRAMS(PROGRAM_ENTRY)};
 
 int main(int argc, char **argv) {
     for (size_t i = 0; argc > 1 && i < sizeof programs / sizeof *programs; i++)

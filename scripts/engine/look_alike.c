@@ -1,17 +1,21 @@
-/* engine look-alike: makes a tree whose sizes, depths, fan-out and links are distributed as in a profile (workflow/trees).
+/* engine look-alike: makes a tree whose sizes, depths, fan-out and links are distributed as in a profile
+ * (workflow/trees).
  *
- * A profile describes a tree level by level: how many folders a level has, how many files, symbolic and hard links are in
- * them, and how sub-folders and entries are distributed over its folders. With another number of files all counts scale.
- * Every draw is stratified: number i of n takes the quantile (k + 1/2) / n, where k is i's place in a seeded permutation. So
- * small trees have the profile's distributions too, and seeds change who is large, not how many are. Memory: 8 bytes a folder.
+ * A profile describes a tree level by level: how many folders a level has, how many files, symbolic and hard links are
+ * in them, and how sub-folders and entries are distributed over its folders. With another number of files all counts
+ * scale. Every draw is stratified: number i of n takes the quantile (k + 1/2) / n, where k is i's place in a seeded
+ * permutation. So small trees have the profile's distributions too, and seeds change who is large, not how many are.
+ * Memory: 8 bytes a folder.
  */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,7 +45,7 @@ static struct {
     uint32_t *parent, *first; /* of every folder; its first entry, with one more at the end */
 } t;
 
-/* ---- distributions ------------------------------------------------------------------------------------------------ */
+/* ---- distributions ----------------------------------------------------------------------------------------------- */
 static bool parse_whole(char **text, uint64_t *value) {
     char *end;
     if (**text < '0' || **text > '9') return false;
@@ -53,7 +57,9 @@ static bool parse_whole(char **text, uint64_t *value) {
 static bool parse_bins(char *text, struct bins *b) { /* 0:12,1024:300 */
     *b = (struct bins){0};
     while (*text) {
-        if (b->n == BINS || !parse_whole(&text, &b->bound[b->n]) || *text++ != ':' || !parse_whole(&text, &b->weight[b->n])) return false;
+        if (b->n == BINS || !parse_whole(&text, &b->bound[b->n]) || *text++ != ':' ||
+            !parse_whole(&text, &b->weight[b->n]))
+            return false;
         if (b->n && b->bound[b->n] <= b->bound[b->n - 1]) return false;
         b->total += b->weight[b->n++];
         if (*text == ',') {
@@ -74,8 +80,8 @@ static uint64_t draw(const struct bins *b, uint64_t n, uint64_t place) { /* the 
     return value < low ? low : value > high ? high : value;
 }
 
-/* Deals `total` things to the n folders of a level in proportion to draws from b. A folder that draws none gets none, one
- * that draws some gets at least one while there are enough. */
+/* Deals `total` things to the n folders of a level in proportion to draws from b. A folder that draws none gets none,
+ * one that draws some gets at least one while there are enough. */
 struct deal {
     const struct bins *b;
     uint64_t seed, n, total, some, sum; /* folders that draw some; sum of the weights beyond the guaranteed one */
@@ -102,7 +108,7 @@ static uint64_t deal_next(struct deal *d) {
     return (uint64_t)((to * all + half) / d->sum - (from * all + half) / d->sum) + (d->first_one && v);
 }
 
-/* ---- the shape ---------------------------------------------------------------------------------------------------- */
+/* ---- the shape --------------------------------------------------------------------------------------------------- */
 static int shape(void) {
     uint64_t known[3] = {0}, seen[3] = {0};
     for (unsigned l = 0; l < t.levels; l++)
@@ -125,9 +131,11 @@ static int shape(void) {
         v->first_folder = t.folders, v->first_entry = t.entries;
         t.folders += v->folders, t.entries += v->entries;
     }
-    if (t.folders > MOST_FOLDERS) return wrong("look-alike: %llu files make more than %d folders: ask for fewer files",
-        (unsigned long long)t.files, MOST_FOLDERS);
-    if (t.entries >= UINT32_MAX) return wrong("look-alike: %llu entries are too many: at most 4294967294", (unsigned long long)t.entries);
+    if (t.folders > MOST_FOLDERS)
+        return wrong("look-alike: %llu files make more than %d folders: ask for fewer files",
+            (unsigned long long)t.files, MOST_FOLDERS);
+    if (t.entries >= UINT32_MAX)
+        return wrong("look-alike: %llu entries are too many: at most 4294967294", (unsigned long long)t.entries);
     return 0;
 }
 static int shape_folders(void) {
@@ -153,7 +161,7 @@ static int shape_folders(void) {
     return 0;
 }
 
-/* ---- names -------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 static size_t put_name(uint64_t stream, uint64_t i, char *out) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
     char low[16];
@@ -219,7 +227,8 @@ static bool next_entry(struct walk *w, struct entry *e) {
     if (w->at == t.entries) return false;
     bool moved = !w->at;
     while (t.first[w->folder + 1] <= w->at) w->folder++, moved = true;
-    while (w->level + 1 < t.levels && t.level[w->level + 1].first_folder <= w->folder) w->files += t.level[w->level++].count[FILE_];
+    while (w->level + 1 < t.levels && t.level[w->level + 1].first_folder <= w->folder)
+        w->files += t.level[w->level++].count[FILE_];
     if (moved && (w->length = put_folder(w->folder, w->path))) w->path[w->length++] = '/';
     e->kind = kind_of(w->level, w->at, &e->number);
     e->level = w->level, e->size = 0;
@@ -236,20 +245,25 @@ static void put_file_at_random(uint64_t h, char *out) {
     while (file >= t.level[l].count[FILE_]) file -= t.level[l++].count[FILE_];
     const struct level *v = &t.level[l];
     uint64_t entry = v->first_entry + hash3(h, LINK, 0) % v->entries;
-    for (uint64_t i = 1; kind_of(l, entry, &number) != FILE_; i++) entry = v->first_entry + hash3(h, LINK, i) % v->entries;
+    for (uint64_t i = 1; kind_of(l, entry, &number) != FILE_; i++)
+        entry = v->first_entry + hash3(h, LINK, i) % v->entries;
     size_t n = put_folder(folder_of(entry), out);
     if (n) out[n++] = '/';
     put_name(ENTRY, entry, out + n);
 }
-static uint64_t link_hash(const struct entry *e) { return hash3(t.seed, LINK, (uint64_t)e->level << 40 | (uint64_t)e->kind << 38 | e->number); }
-static void put_target(const struct entry *e, char *out) { /* hard: path below the root; symbolic: relative to the link */
+static uint64_t link_hash(const struct entry *e) {
+    return hash3(t.seed, LINK, (uint64_t)e->level << 40 | (uint64_t)e->kind << 38 | e->number);
+}
+/* hard: path below the root; symbolic: relative to the link */
+static void put_target(const struct entry *e, char *out) {
     uint64_t h = link_hash(e), before = 0;
     if (e->kind == HARD) return put_file_at_random(h, out);
     for (unsigned l = 0; l < e->level; l++, out += 3) {
         before += t.level[l].count[SYMBOLIC];
         memcpy(out, "../", 3);
     }
-    double place = ((double)permute(hash3(t.seed, LINK, 1), t.count[SYMBOLIC], before + e->number) + 0.5) / (double)t.count[SYMBOLIC];
+    double place = ((double)permute(hash3(t.seed, LINK, 1), t.count[SYMBOLIC], before + e->number) + 0.5) /
+        (double)t.count[SYMBOLIC];
     place *= (double)t.symbolic;
     if (place < (double)t.to_folder) {
         if (!put_folder(h % t.folders, out)) strcpy(out, "."); /* the top */
@@ -259,12 +273,12 @@ static void put_target(const struct entry *e, char *out) { /* hard: path below t
     } else put_file_at_random(h, out);
 }
 
-/* ---- content: a header of the file's own, then slices of a pool that is as compressible as asked ---------------------- */
+/* ---- content: a header of the file's own, then slices of a pool that is as compressible as asked ----------------- */
 static uint8_t pool[2 * POOL], buffer[1 << 17];
 
 static void make_pool(void) {
-    /* Words of eight bytes: fresh random ones, and repeats of one of the last 64. zlib and zstd store a repeat in a fifth of
-     * the room of a fresh one, so repeats are 122 % of the share to be saved. */
+    /* Words of eight bytes: fresh random ones, and repeats of one of the last 64. zlib and zstd store a repeat in a
+     * fifth of the room of a fresh one, so repeats are 122 % of the share to be saved. */
     uint64_t words[64], w;
     for (uint64_t i = 0; i < 64; i++) words[i] = hash3(t.seed, WORDS, i);
     for (size_t i = 0; i < sizeof pool / 8; i++) {
@@ -296,7 +310,8 @@ static const char *create(int root, const struct entry *e) { /* NULL or the call
     }
     return close(fd) ? "close" : NULL;
 }
-static bool same(int fd, const struct content *c, uint64_t *differs) { /* *differs: the first byte that is not as written */
+/* *differs: the first byte that is not as written */
+static bool same(int fd, const struct content *c, uint64_t *differs) {
     uint64_t at = 0;
     ssize_t n;
     while ((n = read(fd, buffer, sizeof buffer)) > 0)
@@ -318,7 +333,7 @@ static bool same(int fd, const struct content *c, uint64_t *differs) { /* *diffe
     return !n && at == c->size;
 }
 
-/* ---- what can be done with the tree ------------------------------------------------------------------------------- */
+/* ---- what can be done with the tree ------------------------------------------------------------------------------ */
 static const char *failure(int error) { return error == ENOSPC ? "no space left on the device" : strerror(error); }
 
 static int open_root(const char *folder, const char *what) {
@@ -347,7 +362,8 @@ static int generate(const char *folder) {
         bytes += e.size;
     }
     end = now_ns();
-    sample_put(SAMPLE(.name = "files", .start_ns = begin - start, .wall_ns = end - begin, .items = t.files, .bytes = bytes));
+    sample_put(
+        SAMPLE(.name = "files", .start_ns = begin - start, .wall_ns = end - begin, .items = t.files, .bytes = bytes));
     begin = end;
     if (t.count[HARD] + t.count[SYMBOLIC]) { /* a second pass: links lead to files that are there */
         for (struct walk w = {0}; next_entry(&w, &e);) {
@@ -360,8 +376,9 @@ static int generate(const char *folder) {
         sample_put(SAMPLE(.name = "links", .start_ns = begin - start, .wall_ns = now_ns() - begin, .items = items));
     }
     close(root);
-    printf("made %llu folders, %llu files with %llu bytes, %llu symbolic and %llu hard links\n", (unsigned long long)t.folders,
-        (unsigned long long)t.files, (unsigned long long)bytes, (unsigned long long)t.count[SYMBOLIC], (unsigned long long)t.count[HARD]);
+    printf("made %llu folders, %llu files with %llu bytes, %llu symbolic and %llu hard links\n",
+        (unsigned long long)t.folders, (unsigned long long)t.files, (unsigned long long)bytes,
+        (unsigned long long)t.count[SYMBOLIC], (unsigned long long)t.count[HARD]);
     return 0;
 }
 
@@ -373,7 +390,8 @@ static uint64_t count_names(int parent, const char *name) {
     for (struct dirent *e; (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         struct stat s;
-        bool folder = e->d_type == DT_DIR || (e->d_type == DT_UNKNOWN && !fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) && S_ISDIR(s.st_mode));
+        bool folder = e->d_type == DT_DIR ||
+            (e->d_type == DT_UNKNOWN && !fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) && S_ISDIR(s.st_mode));
         n += 1 + (folder ? count_names(dirfd(d), e->d_name) : 0);
     }
     closedir(d);
@@ -387,10 +405,12 @@ static int verify(const char *folder) {
     if (root < 0) return 1;
     for (uint64_t i = 1; i < t.folders; i++) {
         put_folder(i, path);
-        if (fstatat(root, path, &s, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(s.st_mode)) return broken("look-alike: the folder %s is missing", path);
+        if (fstatat(root, path, &s, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(s.st_mode))
+            return broken("look-alike: the folder %s is missing", path);
     }
     for (struct walk w = {0}; next_entry(&w, &e);) {
-        if (fstatat(root, e.path, &s, AT_SYMLINK_NOFOLLOW)) return broken("look-alike: %s: %s", e.path, strerror(errno));
+        if (fstatat(root, e.path, &s, AT_SYMLINK_NOFOLLOW))
+            return broken("look-alike: %s: %s", e.path, strerror(errno));
         if (e.kind == SYMBOLIC) {
             put_target(&e, path);
             ssize_t n = readlinkat(root, e.path, found, sizeof found - 1);
@@ -398,7 +418,8 @@ static int verify(const char *folder) {
             if (strcmp(path, found)) return broken("look-alike: %s does not lead to %s", e.path, path);
         } else if (e.kind == HARD) {
             put_target(&e, path);
-            if (fstatat(root, path, &target, AT_SYMLINK_NOFOLLOW) || target.st_ino != s.st_ino || target.st_dev != s.st_dev)
+            if (fstatat(root, path, &target, AT_SYMLINK_NOFOLLOW) || target.st_ino != s.st_ino ||
+                target.st_dev != s.st_dev)
                 return broken("look-alike: %s and %s are not one file", e.path, path);
         } else {
             struct content c = content_of(&e);
@@ -406,14 +427,16 @@ static int verify(const char *folder) {
             int fd = S_ISREG(s.st_mode) ? openat(root, e.path, O_RDONLY | O_NOFOLLOW) : -1;
             if (fd < 0) return broken("look-alike: %s cannot be read", e.path);
             if (!same(fd, &c, &differs))
-                return broken("look-alike: %s differs from what was written at byte %llu", e.path, (unsigned long long)differs);
+                return broken(
+                    "look-alike: %s differs from what was written at byte %llu", e.path, (unsigned long long)differs);
             close(fd);
         }
     }
     uint64_t there = count_names(root, "."), all = t.folders - 1 + t.entries;
     close(root);
     if (there != all)
-        return broken("look-alike: %s has %llu names, but %llu were made", folder, (unsigned long long)there, (unsigned long long)all);
+        return broken("look-alike: %s has %llu names, but %llu were made", folder, (unsigned long long)there,
+            (unsigned long long)all);
     printf("%llu names are as made\n", (unsigned long long)all);
     return 0;
 }
@@ -424,12 +447,14 @@ static int list(void) { /* path, kind, size; tabs between */
         put_folder(i, path);
         printf("%s\tdirectory\t0\n", path);
     }
-    for (struct walk w = {0}; next_entry(&w, &e);) printf("%s\t%s\t%llu\n", e.path, kind_name[e.kind], (unsigned long long)e.size);
+    for (struct walk w = {0}; next_entry(&w, &e);)
+        printf("%s\t%s\t%llu\n", e.path, kind_name[e.kind], (unsigned long long)e.size);
     return fflush(stdout) ? broken("look-alike: cannot write the list: %s", strerror(errno)) : 0;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
-static bool parse_level(char *text) { /* FOLDERS/FILES/SYMBOLIC/HARD/SUB-FOLDERS/ENTRIES, the last two distributions or empty */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+/* FOLDERS/FILES/SYMBOLIC/HARD/SUB-FOLDERS/ENTRIES, the last two distributions or empty */
+static bool parse_level(char *text) {
     struct level *v = &t.level[t.levels];
     uint64_t *numbers[4] = {&v->folders, &v->count[FILE_], &v->count[SYMBOLIC], &v->count[HARD]};
     for (int i = 0; i < 4; i++)
@@ -449,7 +474,8 @@ static bool parse_links(const char *text) { /* folder=3,missing=1 */
 }
 
 int look_alike(int argc, char **argv) {
-    static const char known[] = "--files --seed --sizes --level --links --compress --lengths --size-max --check --verify --list";
+    static const char known[] =
+        "--files --seed --sizes --level --links --compress --lengths --size-max --check --verify --list";
     enum { GENERATE, VERIFY, LIST } mode = GENERATE;
     bool check = false;
     const char *folder = NULL;
@@ -463,7 +489,8 @@ int look_alike(int argc, char **argv) {
             if (folder) return wrong("look-alike: two folders, %s and %s: give one", folder, key);
             folder = key;
         } else {
-            if (!strstr(known, key) || strchr(key, ' ') || strlen(key) < 6) return wrong("look-alike: unknown option %s; known are %s", key, known);
+            if (!strstr(known, key) || strchr(key, ' ') || strlen(key) < 6)
+                return wrong("look-alike: unknown option %s; known are %s", key, known);
             if (++i == argc) return wrong("look-alike: %s needs a value", key);
             char *value = argv[i];
             bool fits = false;
@@ -492,12 +519,14 @@ int look_alike(int argc, char **argv) {
             uint64_t size = draw(&t.sizes, t.files, k);
             bytes += size < t.size_max ? size : t.size_max;
         }
-        printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)(t.folders + t.entries));
+        printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes,
+            (unsigned long long)(t.folders + t.entries));
         return 0;
     }
     if ((code = shape_folders())) return code;
     make_pool();
     char top[PATH];
-    if (snprintf(top, sizeof top, "%s/tree", folder ? folder : ".") >= (int)sizeof top) return wrong("look-alike: the folder's path is too long");
+    if (snprintf(top, sizeof top, "%s/tree", folder ? folder : ".") >= (int)sizeof top)
+        return wrong("look-alike: the folder's path is too long");
     return mode == LIST ? list() : mode == VERIFY ? verify(top) : generate(top);
 }

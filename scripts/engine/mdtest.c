@@ -1,22 +1,24 @@
 /* engine mdtest: the metadata test of the HPC world, with the semantics of mdtest 1.9.3 (and 4.0 where they differ).
  *
- * One iteration makes a tree of b^0 + … + b^z directories (one tree, or with -u one for each task), does the directory test and the
- * file test, and removes the tree. The children of directory k are b*k+1 … b*k+b; directory k holds the items k*I … k*I+I-1 (with -L
- * only the leaves hold items):
+ * One iteration makes a tree of b^0 + … + b^z directories (one tree, or with -u one for each task), does the directory
+ * test and the file test, and removes the tree. The children of directory k are b*k+1 … b*k+b; directory k holds the
+ * items k*I … k*I+I-1 (with -L only the leaves hold items):
  *
  *     DIR/test-dir.<iteration>-0/mdtest_tree.<task>.0/mdtest_tree.<task>.<k>/file.mdtest.<task>.<item>
  *
- * without -u the directories are mdtest_tree.<k>. Tasks are processes here, not MPI ranks; each phase begins when all of them are
- * ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal go through the tree in
- * preorder, stat and read in the order of the items' numbers. */
+ * without -u the directories are mdtest_tree.<k>. Tasks are processes here, not MPI ranks; each phase begins when all
+ * of them are ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal
+ * go through the tree in preorder, stat and read in the order of the items' numbers. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,7 +60,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_FILE_ROW = 4, TREE_CREATE = 8, TREE_REMOVE = 9 };
 
-/* ---- paths --------------------------------------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------------------------------------- */
 struct place { /* a path that grows and shrinks, and whose items are meant */
     char path[PATH_MAX];
     uint64_t iteration, rank;
@@ -79,7 +81,8 @@ static size_t put_number(char *out, uint64_t v) {
 static size_t put_top(struct place *at, uint64_t iteration, uint64_t rank, bool dirs) {
     at->iteration = iteration;
     at->rank = rank;
-    at->item_length = (size_t)snprintf(at->item, sizeof at->item, "/%s.mdtest.%llu.", dirs ? "dir" : "file", (unsigned long long)rank);
+    at->item_length = (size_t)snprintf(
+        at->item, sizeof at->item, "/%s.mdtest.%llu.", dirs ? "dir" : "file", (unsigned long long)rank);
     return (size_t)snprintf(at->path, sizeof at->path, "%s/test-dir.%llu-0", p.dir, (unsigned long long)iteration);
 }
 static size_t put_directory(struct place *at, size_t n, uint64_t k) {
@@ -102,7 +105,7 @@ static void put_item(struct place *at, size_t n, uint64_t item) {
     put_number(at->path + n + at->item_length, item);
 }
 
-/* ---- one item ------------------------------------------------------------------------------------------------------ */
+/* ---- one item ---------------------------------------------------------------------------------------------------- */
 static struct content content_of(const struct place *at, uint64_t item) {
     uint64_t h = hash3(p.seed, CONTENTS + at->iteration, at->rank << 40 ^ item);
     return (struct content){{h, ~h * 0x9e3779b97f4a7c15u}, p.write_bytes, h % (POOL_BYTES - POOL_STEP)};
@@ -153,11 +156,11 @@ static bool do_items(struct client *c, struct place *at, size_t n, const struct 
         put_item(at, n, item);
         bool done = false;
         switch (f->act) {
-        case CREATE: done = f->dirs ? !mkdir(at->path, 0755) : create_file(at, item); break;
-        case STAT: done = !stat(at->path, &s); break;
-        case READ: done = read_file(at->path); break;
-        case REMOVE: done = f->dirs ? !rmdir(at->path) : !unlink(at->path); break;
-        default: break;
+            case CREATE: done = f->dirs ? !mkdir(at->path, 0755) : create_file(at, item); break;
+            case STAT: done = !stat(at->path, &s); break;
+            case READ: done = read_file(at->path); break;
+            case REMOVE: done = f->dirs ? !rmdir(at->path) : !unlink(at->path); break;
+            default: break;
         }
         if (!done) return false;
         c->items++;
@@ -166,7 +169,8 @@ static bool do_items(struct client *c, struct place *at, size_t n, const struct 
     if (f->act == READ) c->bytes += p.items_per_dir * p.read_bytes;
     return true;
 }
-/* Every directory of a tree's directory moves on to the next name, the last one by way of a spare name: the names stay the same. */
+/* Every directory of a tree's directory moves on to the next name, the last one by way of a spare name: the names stay
+ * the same. */
 static bool rename_items(struct client *c, struct place *at, size_t n, uint64_t k) {
     static char to[PATH_MAX + 8];
     uint64_t first = k * p.items_per_dir, last = first + p.items_per_dir - 1;
@@ -218,7 +222,7 @@ static void phase_work(unsigned number, void *what, struct client *c) {
     snprintf(c->where, sizeof c->where, "%s", at.path);
 }
 
-/* ---- an iteration -------------------------------------------------------------------------------------------------- */
+/* ---- an iteration ------------------------------------------------------------------------------------------------ */
 static const char *reason(int error) { return error == ENOSPC ? "no space left on the device" : strerror(error); }
 
 static uint64_t program_start;
@@ -254,11 +258,12 @@ static int run_phase(const struct row *row, uint64_t iteration, double *rate) {
 static bool wanted(const struct row *row) {
     if (row->phase.dirs ? !p.directories : row < rows + TREE_CREATE && !p.files) return false;
     switch (row->phase.act) {
-    case MAKE_TREE: case CREATE: return p.create;
-    case STAT: return p.stat;
-    case READ: return p.read;
-    case RENAME: return p.rename;
-    default: return p.remove;
+        case MAKE_TREE:
+        case CREATE: return p.create;
+        case STAT: return p.stat;
+        case READ: return p.read;
+        case RENAME: return p.rename;
+        default: return p.remove;
     }
 }
 
@@ -278,7 +283,7 @@ static int run_iteration(uint64_t iteration, double *rates) {
     return 0;
 }
 
-/* ---- verification: everything that should be there is, with its content, and nothing else --------------------------- */
+/* ---- verification: everything that should be there is, with its content, and nothing else ------------------------ */
 static int64_t count_names(const char *path) {
     DIR *d = opendir(path);
     if (!d) return -1;
@@ -299,7 +304,8 @@ static int64_t first_difference(const struct place *at, uint64_t item) {
     ssize_t n = 0;
     while (found == -1 && (n = read(fd, buffer, sizeof buffer)) > 0)
         for (ssize_t i = 0; i < n; i++, done++) {
-            uint8_t byte = done < sizeof c.header ? ((uint8_t *)c.header)[done] : *pool_at(c.offset + (done - sizeof c.header) % POOL_STEP);
+            uint8_t byte = done < sizeof c.header ? ((uint8_t *)c.header)[done]
+                                                  : *pool_at(c.offset + (done - sizeof c.header) % POOL_STEP);
             if (done < c.size && buffer[i] == byte) continue;
             found = (int64_t)done;
             break;
@@ -364,7 +370,7 @@ static int verify(void) {
     return 0;
 }
 
-/* ---- output in the original's layout ------------------------------------------------------------------------------------ */
+/* ---- output in the original's layout ----------------------------------------------------------------------------- */
 static void print_time(const char *word) {
     char text[32];
     time_t now = time(NULL);
@@ -376,8 +382,9 @@ static void print_space(void) {
     struct statvfs v;
     if (statvfs(p.dir, &v)) return;
     double bytes = (double)v.f_blocks * (double)v.f_frsize, gib = bytes / (1 << 30);
-    printf("Path: %s\nFS: %.1f %s   Used FS: %.1f%%   Inodes: %.1f Mi   Used Inodes: %.1f%%\n", p.dir, gib >= 1024 ? gib / 1024 : gib,
-        gib >= 1024 ? "TiB" : "GiB", v.f_blocks ? 100 * (1 - (double)v.f_bfree / (double)v.f_blocks) : 0, (double)v.f_files / (1 << 20),
+    printf("Path: %s\nFS: %.1f %s   Used FS: %.1f%%   Inodes: %.1f Mi   Used Inodes: %.1f%%\n", p.dir,
+        gib >= 1024 ? gib / 1024 : gib, gib >= 1024 ? "TiB" : "GiB",
+        v.f_blocks ? 100 * (1 - (double)v.f_bfree / (double)v.f_blocks) : 0, (double)v.f_files / (1 << 20),
         v.f_files ? 100 * (1 - (double)v.f_ffree / (double)v.f_files) : 0);
 }
 
@@ -400,21 +407,28 @@ static void print_summary(const double *rates) {
         double mean = sum / (double)n;
         for (uint64_t i = 0; i < n; i++) squares += (rates[i * ROWS + r] - mean) * (rates[i * ROWS + r] - mean);
         uint64_t divisor = p.sample_deviation ? n - 1 : n; /* 4.0: n - 1; 1.9.3: n */
-        printf("   %s %14.3f %14.3f %14.3f %14.3f\n", row->title, most, least, mean, divisor ? sqrt(squares / (double)divisor) : 0.0);
+        printf("   %s %14.3f %14.3f %14.3f %14.3f\n", row->title, most, least, mean,
+            divisor ? sqrt(squares / (double)divisor) : 0.0);
     }
     printf("\n");
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------ */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 static int parse(int argc, char **argv) {
     p = (struct plan){.dir = ".", .iterations = 1, .branches = 1, .tasks = 1};
     bool only_files = false, only_directories = false, has_items_per_dir = false, has_items = false;
-    const struct { const char *name; bool *flag; } flags[] = {{"-C", &p.create}, {"-T", &p.stat}, {"-E", &p.read}, {"-r", &p.remove},
-        {"-F", &only_files}, {"-D", &only_directories}, {"-L", &p.leaves_only}, {"-u", &p.unique}, {"--rename", &p.rename},
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {{"-C", &p.create}, {"-T", &p.stat}, {"-E", &p.read}, {"-r", &p.remove}, {"-F", &only_files},
+        {"-D", &only_directories}, {"-L", &p.leaves_only}, {"-u", &p.unique}, {"--rename", &p.rename},
         {"--check", &p.check}, {"--verify", &p.verify}};
-    const struct { const char *name; uint64_t *value, least, most; } numbers[] = {{"-i", &p.iterations, 1, ITERATIONS_MAX},
-        {"-I", &p.items_per_dir, 1, ITEMS_MAX}, {"-n", &p.items, 1, ITEMS_MAX}, {"-z", &p.depth, 0, DEPTH_MAX},
-        {"-b", &p.branches, 0, 1000000}, {"-w", &p.write_bytes, 0, 1ull << 40}, {"-e", &p.read_bytes, 0, 1ull << 40},
+    const struct {
+        const char *name;
+        uint64_t *value, least, most;
+    } numbers[] = {{"-i", &p.iterations, 1, ITERATIONS_MAX}, {"-I", &p.items_per_dir, 1, ITEMS_MAX},
+        {"-n", &p.items, 1, ITEMS_MAX}, {"-z", &p.depth, 0, DEPTH_MAX}, {"-b", &p.branches, 0, 1000000},
+        {"-w", &p.write_bytes, 0, 1ull << 40}, {"-e", &p.read_bytes, 0, 1ull << 40},
         {"-N", &p.stride, 0, TASKS_MAX - 1}, {"--tasks", &p.tasks, 1, TASKS_MAX}, {"--seed", &p.seed, 0, UINT64_MAX}};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -424,7 +438,8 @@ static int parse(int argc, char **argv) {
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers && !known; k++)
             if ((known = !strcmp(word, numbers[k].name))) {
                 if (!value) return wrong("mdtest: %s wants a number after it", word);
-                if (!parse_number(value, numbers[k].value) || *numbers[k].value < numbers[k].least || *numbers[k].value > numbers[k].most)
+                if (!parse_number(value, numbers[k].value) || *numbers[k].value < numbers[k].least ||
+                    *numbers[k].value > numbers[k].most)
                     return wrong("mdtest: %s must be a whole number from %llu to %llu, not %s", word,
                         (unsigned long long)numbers[k].least, (unsigned long long)numbers[k].most, value);
                 if (!strcmp(word, "-I")) has_items_per_dir = true;
@@ -433,8 +448,10 @@ static int parse(int argc, char **argv) {
             }
         if (known) continue;
         if (strcmp(word, "-d") && strcmp(word, "--std"))
-            return wrong("mdtest: unknown option %s; known are -C -T -E -r -F -D -d -i -I -z -b -L -u -n -w -e -N --tasks --rename "
-                         "--std --seed --check --verify", word);
+            return wrong("mdtest: unknown option %s; known are -C -T -E -r -F -D -d -i -I -z -b -L -u -n -w -e -N "
+                         "--tasks --rename "
+                         "--std --seed --check --verify",
+                word);
         if (!value || !*value) return wrong("mdtest: %s wants a word after it", word);
         if (!strcmp(word, "-d")) p.dir = value;
         else if (!strcmp(value, "population")) p.sample_deviation = false;
@@ -442,37 +459,51 @@ static int parse(int argc, char **argv) {
         else return wrong("mdtest: --std must be population (as 1.9.3) or sample (as 4.0), not %s", value);
         i++;
     }
-    if (only_files && only_directories) return wrong("mdtest: -F (files only) and -D (directories only) exclude each other; without both, both are tested");
+    if (only_files && only_directories)
+        return wrong(
+            "mdtest: -F (files only) and -D (directories only) exclude each other; without both, both are tested");
     p.files = !only_directories, p.directories = !only_files;
     if (p.rename && !p.directories) return wrong("mdtest: --rename renames directories, which -F leaves out");
     if (!p.create && !p.stat && !p.read && !p.remove) p.create = p.stat = p.read = p.remove = true;
-    if (has_items_per_dir == has_items) return wrong("mdtest: give either -I (items for each directory) or -n (items for each task)");
-    if (p.depth && !p.branches) return wrong("mdtest: -b 0 makes no tree of depth %llu; -b must be 1 or more", (unsigned long long)p.depth);
-    if (p.read_bytes > p.write_bytes) return wrong("mdtest: -e %llu reads more than the %llu bytes that -w writes", (unsigned long long)p.read_bytes, (unsigned long long)p.write_bytes);
-    if (p.stride >= p.tasks && p.stride) return wrong("mdtest: -N %llu needs more than %llu tasks; see --tasks", (unsigned long long)p.stride, (unsigned long long)p.stride);
+    if (has_items_per_dir == has_items)
+        return wrong("mdtest: give either -I (items for each directory) or -n (items for each task)");
+    if (p.depth && !p.branches)
+        return wrong("mdtest: -b 0 makes no tree of depth %llu; -b must be 1 or more", (unsigned long long)p.depth);
+    if (p.read_bytes > p.write_bytes)
+        return wrong("mdtest: -e %llu reads more than the %llu bytes that -w writes", (unsigned long long)p.read_bytes,
+            (unsigned long long)p.write_bytes);
+    if (p.stride >= p.tasks && p.stride)
+        return wrong("mdtest: -N %llu needs more than %llu tasks; see --tasks", (unsigned long long)p.stride,
+            (unsigned long long)p.stride);
     uint64_t level = 1;
     p.dirs = 1;
     for (uint64_t i = 0; i < p.depth; i++) {
         level *= p.branches;
         p.dirs += level;
-        if (p.dirs > 1000000000) return wrong("mdtest: -b %llu and -z %llu make more than 1000000000 directories", (unsigned long long)p.branches, (unsigned long long)p.depth);
+        if (p.dirs > 1000000000)
+            return wrong("mdtest: -b %llu and -z %llu make more than 1000000000 directories",
+                (unsigned long long)p.branches, (unsigned long long)p.depth);
     }
     p.first = p.leaves_only ? p.dirs - level : 0;
     uint64_t holders = p.dirs - p.first;
     if (has_items && p.items < holders)
-        return wrong("mdtest: -n %llu gives no item to each of the %llu directories that hold items", (unsigned long long)p.items, (unsigned long long)holders);
+        return wrong("mdtest: -n %llu gives no item to each of the %llu directories that hold items",
+            (unsigned long long)p.items, (unsigned long long)holders);
     if (has_items) p.items_per_dir = p.items / holders;
     unsigned __int128 items = (unsigned __int128)p.items_per_dir * p.dirs;
     if (items > ITEMS_MAX) return wrong("mdtest: more than %llu items for a task", (unsigned long long)ITEMS_MAX);
     p.items = p.items_per_dir * holders;
-    if (strlen(p.dir) + 40 + (p.depth + 1) * 30 + 40 > PATH_MAX) return wrong("mdtest: paths of depth %llu below %.60s… are longer than %d bytes", (unsigned long long)p.depth, p.dir, PATH_MAX);
+    if (strlen(p.dir) + 40 + (p.depth + 1) * 30 + 40 > PATH_MAX)
+        return wrong("mdtest: paths of depth %llu below %.60s… are longer than %d bytes", (unsigned long long)p.depth,
+            p.dir, PATH_MAX);
     return 0;
 }
 
 static int print_check(void) {
     uint64_t trees = p.unique ? p.tasks : 1, kept = p.remove ? 1 : p.iterations;
     uint64_t kinds = p.remove ? 1 : (uint64_t)p.files + (uint64_t)p.directories; /* one test after the other */
-    unsigned __int128 names = (unsigned __int128)kept * (1 + trees * p.dirs + p.tasks * (unsigned __int128)p.items * kinds);
+    unsigned __int128 names = (unsigned __int128)kept *
+        (1 + trees * p.dirs + p.tasks * (unsigned __int128)p.items * kinds);
     unsigned __int128 bytes = p.files ? (unsigned __int128)kept * p.tasks * p.items * p.write_bytes : 0;
     if (names > INT64_MAX || bytes > INT64_MAX) return wrong("mdtest: the items need more than 2^63 bytes");
     printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)names);
@@ -486,7 +517,8 @@ int mdtest(int argc, char **argv) {
     if (p.check) return print_check();
     if (p.write_bytes) tree_pool(p.seed);
     if (p.verify) return verify();
-    if (p.create && mkdir(p.dir, 0755) && errno != EEXIST) return broken("mdtest: cannot create %s: %s", p.dir, reason(errno));
+    if (p.create && mkdir(p.dir, 0755) && errno != EEXIST)
+        return broken("mdtest: cannot create %s: %s", p.dir, reason(errno));
     double *rates = calloc(p.iterations * ROWS, sizeof *rates);
     if (!rates) return broken("mdtest: no memory for %llu iterations", (unsigned long long)p.iterations);
     print_time("started");
@@ -496,7 +528,9 @@ int mdtest(int argc, char **argv) {
     printf("\n");
     print_space();
     printf("\n%llu tasks, %llu %s\n", (unsigned long long)p.tasks, (unsigned long long)(p.tasks * p.items),
-        !p.directories ? "files" : !p.files ? "directories" : "files/directories");
+        !p.directories ? "files"
+            : !p.files ? "directories"
+                       : "files/directories");
     for (uint64_t i = 0; i < p.iterations && !code; i++) code = run_iteration(i, rates + i * ROWS);
     if (!code) {
         print_summary(rates);

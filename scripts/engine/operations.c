@@ -1,9 +1,11 @@
-/* The metadata operations. Names are made a chunk ahead, so that between two clock readings there is only the operation. */
-#include "engine.h"
+/* The metadata operations. Names are made a chunk ahead, so that between two clock readings there is only the
+ * operation. */
+#include "operations.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,15 +15,18 @@
 enum { CHUNK = 256 };
 #define FAILED UINT64_MAX /* returned by an operation; errno says why */
 
-static uint64_t op_mkdir(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_mkdir(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to, (void)c;
     return mkdirat(root, path, 0755) ? FAILED : 0;
 }
-static uint64_t op_rmdir(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_rmdir(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to, (void)c;
     return unlinkat(root, path, AT_REMOVEDIR) ? FAILED : 0;
 }
-static uint64_t op_create(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_create(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to;
     int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
     if (fd < 0) return FAILED;
@@ -42,13 +47,15 @@ static uint64_t op_create(int root, const struct tree *t, uint64_t i, const char
     }
     return close(fd) ? FAILED : c->size;
 }
-static uint64_t op_stat(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_stat(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to, (void)c;
     struct stat s;
     return fstatat(root, path, &s, AT_SYMLINK_NOFOLLOW) ? FAILED : 0;
 }
 static uint8_t read_buffer[1 << 17];
-static uint64_t op_read(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_read(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to, (void)c;
     int fd = openat(root, path, O_RDONLY);
     if (fd < 0) return FAILED;
@@ -60,18 +67,24 @@ static uint64_t op_read(int root, const struct tree *t, uint64_t i, const char *
     errno = error;
     return n < 0 ? FAILED : bytes;
 }
-static uint64_t op_rename(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_rename(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)c;
     return renameat(root, path, root, to) ? FAILED : 0;
 }
-static uint64_t op_unlink(int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
+static uint64_t op_unlink(
+    int root, const struct tree *t, uint64_t i, const char *path, const char *to, const struct content *c) {
     (void)t, (void)i, (void)to, (void)c;
     return unlinkat(root, path, 0) ? FAILED : 0;
 }
 
 static const struct operation operations[] = {
-    {"make-tree", true, false, op_mkdir}, {"create", false, false, op_create}, {"stat", false, false, op_stat},
-    {"read", false, false, op_read},      {"rename", false, false, op_rename}, {"remove", false, false, op_unlink},
+    {"make-tree", true, false, op_mkdir},
+    {"create", false, false, op_create},
+    {"stat", false, false, op_stat},
+    {"read", false, false, op_read},
+    {"rename", false, false, op_rename},
+    {"remove", false, false, op_unlink},
     {"remove-tree", true, true, op_rmdir},
 };
 const struct operation *operation_find(const char *name) {
@@ -85,7 +98,7 @@ static void fail(struct outcome *o, int error, const char *path) {
     snprintf(o->where, sizeof o->where, "%s", path);
 }
 
-/* Runs op on every file (or directory) of the tree. random: in the seeded random order, else in the order of the tree. */
+/* Runs op on every file (or directory) of the tree; random: in the seeded random order, else in the tree's order. */
 void operation_run(const struct operation *op, struct tree *t, bool random, struct histogram *h, struct outcome *o) {
     static char paths[CHUNK][PATH_BYTES], targets[CHUNK][PATH_BYTES];
     static struct content contents[CHUNK];
@@ -134,7 +147,8 @@ void operation_run(const struct operation *op, struct tree *t, bool random, stru
     if (rename && !o->error) t->generation++;
 }
 
-/* Reads every file below `root` and compares it with what the generator says; also looks for files that should not be there. */
+/* Reads every file below `root` and compares it with what the generator says; also looks for files that should not be
+ * there. */
 static uint64_t count_names(int parent, const char *name, const char *skip) {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);

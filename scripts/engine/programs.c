@@ -1,18 +1,20 @@
-/* What the programs share: finding them, their arguments, their samples, processes that start together. */
+/* What the programs share: their sentences, their arguments, their samples, processes that start together. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 static int say(int code, const char *format, va_list a) {
@@ -58,16 +60,20 @@ void sample_put(const struct sample *s) {
         setvbuf(out, NULL, _IOLBF, 1024); /* a line is written whole, also beside other clients */
     }
     fprintf(out, "{\"name\":\"%s\",\"start_ns\":%llu,\"wall_ns\":%llu,\"items\":%llu,\"bytes\":%llu", s->name,
-        (unsigned long long)s->start_ns, (unsigned long long)s->wall_ns, (unsigned long long)s->items, (unsigned long long)s->bytes);
+        (unsigned long long)s->start_ns, (unsigned long long)s->wall_ns, (unsigned long long)s->items,
+        (unsigned long long)s->bytes);
     const char *self = getenv("REPROFS_CLIENT"); /* whose command this program is; its own tasks are beneath that */
-    const struct { const char *key; int64_t value; } more[] = {{"iteration", s->iteration}, {"client", self ? atoll(self) : s->client},
-        {"file_bytes", s->file_bytes}, {"record_bytes", s->record_bytes}};
+    const struct {
+        const char *key;
+        int64_t value;
+    } more[] = {{"iteration", s->iteration}, {"client", self ? atoll(self) : s->client}, {"file_bytes", s->file_bytes},
+        {"record_bytes", s->record_bytes}};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (more[i].value != NONE) fprintf(out, ",\"%s\":%lld", more[i].key, (long long)more[i].value);
     fputs("}\n", out);
 }
 
-/* ---- clients --------------------------------------------------------------------------------------------------- */
+/* ---- clients ----------------------------------------------------------------------------------------------------- */
 struct barrier { /* before the accounts, in the same shared memory */
     atomic_uint ready, open, passed;
 };
@@ -89,7 +95,8 @@ static void wait_others(struct barrier *b, unsigned n) {
 }
 
 struct client *clients_run(unsigned n, client_work *work, void *what) {
-    struct barrier *b = mmap(NULL, shared_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    struct barrier *b = mmap(
+        NULL, shared_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (b == MAP_FAILED) return NULL;
     struct client *clients = (struct client *)((char *)b + 4096);
     pid_t *pid = calloc(n, sizeof *pid), parent = getpid();
@@ -116,7 +123,8 @@ struct client *clients_run(unsigned n, client_work *work, void *what) {
     if (error)
         for (unsigned i = 0; i < started; i++) kill(pid[i], SIGKILL);
     else
-        for (unsigned there; (there = atomic_load(&b->ready)) < n;) syscall(SYS_futex, &b->ready, FUTEX_WAIT, there, NULL, NULL, 0);
+        for (unsigned there; (there = atomic_load(&b->ready)) < n;)
+            syscall(SYS_futex, &b->ready, FUTEX_WAIT, there, NULL, NULL, 0);
     atomic_store(&b->open, 1);
     syscall(SYS_futex, &b->open, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
     for (unsigned i = 0; i < started; i++) {

@@ -1,16 +1,21 @@
-/* engine promise: files that a program was told are safe. They are written one after another, each flushed (the file, and the
- * folder that has its name); only then its number goes into a log outside of the file system. After a power cut every file in
- * the log must be there, whole and right: that is what fsync promises.
- * --no-sync, with --pause-ms between the files, logs without flushing: files that nobody promised. With --count what is left of them is counted, not judged. */
+/* engine promise: files that a program was told are safe. They are written one after another, each flushed (the file,
+ * and the folder that has its name); only then its number goes into a log outside of the file system. After a power cut
+ * every file in the log must be there, whole and right: that is what fsync promises.
+ * --no-sync, with --pause-ms between the files, logs without flushing: files that nobody promised. With --count what is
+ * left of them is counted, not judged. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RECORD = 1 << 20 };
@@ -22,9 +27,13 @@ struct promise {
 
 static int arguments(int argc, char **argv, struct promise *p) {
     const struct stream_option known[] = {
-        {"--files", STREAM_NUMBER, &p->files}, {"--bytes", STREAM_NUMBER, &p->bytes}, {"--seed", STREAM_NUMBER, &p->seed},
+        {"--files", STREAM_NUMBER, &p->files},
+        {"--bytes", STREAM_NUMBER, &p->bytes},
+        {"--seed", STREAM_NUMBER, &p->seed},
         {"--pause-ms", STREAM_NUMBER, &p->pause_ms},
-        {"--no-sync", STREAM_FLAG, &p->no_sync}, {"--verify", STREAM_FLAG, &p->verify}, {"--count", STREAM_FLAG, &p->count},
+        {"--no-sync", STREAM_FLAG, &p->no_sync},
+        {"--verify", STREAM_FLAG, &p->verify},
+        {"--count", STREAM_FLAG, &p->count},
         {"--check", STREAM_FLAG, &p->check},
     };
     int options = argc > 3 ? argc - 2 : 1;
@@ -40,7 +49,9 @@ static int arguments(int argc, char **argv, struct promise *p) {
     return 0;
 }
 
-static void name_file(uint64_t i, char *name, size_t room) { snprintf(name, room, "promise-%08llu", (unsigned long long)i); }
+static void name_file(uint64_t i, char *name, size_t room) {
+    snprintf(name, room, "promise-%08llu", (unsigned long long)i);
+}
 
 /* One file. Returns 0 or errno. */
 static int write_file(const struct promise *p, int folder, uint64_t i, const char *name) {
@@ -67,7 +78,8 @@ static int make_folder(const char *path, bool flush) {
 
 static int promise_files(const struct promise *p) {
     char name[32], line[32];
-    const char *cut = getenv("REPROFS_CUT_NS"); /* when the power goes: what is flushed later is in vain, and no promise */
+    /* when the power is cut: a flush that ends later promises nothing */
+    const char *cut = getenv("REPROFS_CUT_NS");
     uint64_t until = cut ? strtoull(cut, NULL, 10) : UINT64_MAX, begin = now_ns(), i = 0;
     int log = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0) return stream_failed("promise", "make", p->log, errno);
@@ -84,10 +96,11 @@ static int promise_files(const struct promise *p) {
         if (end >= until) break;
         int n = snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (write(log, line, (size_t)n) != n) return stream_failed("promise", "write", p->log, errno);
-        sample_put(SAMPLE(.name = p->no_sync ? "write" : "promise", .start_ns = start - begin, .wall_ns = end - start, .items = 1,
-            .bytes = p->bytes, .iteration = (int64_t)i));
+        sample_put(SAMPLE(.name = p->no_sync ? "write" : "promise", .start_ns = start - begin, .wall_ns = end - start,
+            .items = 1, .bytes = p->bytes, .iteration = (int64_t)i));
     }
-    printf("%llu files %s before the cut or the end\n", (unsigned long long)i, p->no_sync ? "written, not flushed," : "promised");
+    printf("%llu files %s before the cut or the end\n", (unsigned long long)i,
+        p->no_sync ? "written, not flushed," : "promised");
     return 0;
 }
 
@@ -130,13 +143,15 @@ static int verify(const struct promise *p) {
     }
     fclose(log);
     uint64_t lost = written - fate[WHOLE], there = names(folder), known = written - fate[MISSING];
-    printf("{\"written\":%llu,\"promised\":%llu,\"kept\":%llu,\"broken\":%llu,\"short\":%llu,\"wrong\":%llu,\"missing\":%llu,\"extra\":%llu}\n",
+    printf("{\"written\":%llu,\"promised\":%llu,\"kept\":%llu,\"broken\":%llu,\"short\":%llu,\"wrong\":%llu,"
+           "\"missing\":%llu,\"extra\":%llu}\n",
         (unsigned long long)written, (unsigned long long)(p->count ? 0 : written), (unsigned long long)fate[WHOLE],
         (unsigned long long)(p->count ? 0 : lost), (unsigned long long)fate[SHORT], (unsigned long long)fate[WRONG],
         (unsigned long long)fate[MISSING], (unsigned long long)(there > known ? there - known : 0));
     fflush(stdout);
     if (p->count || !lost) return 0;
-    return broken("promise: %llu of %llu promises are broken, the first: %s", (unsigned long long)lost, (unsigned long long)written, worst);
+    return broken("promise: %llu of %llu promises are broken, the first: %s", (unsigned long long)lost,
+        (unsigned long long)written, worst);
 }
 
 int promise(int argc, char **argv) {
@@ -144,7 +159,8 @@ int promise(int argc, char **argv) {
     int code = arguments(argc, argv, &p);
     if (code) return code;
     if (p.check) {
-        printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)(p.files * p.bytes), (unsigned long long)p.files);
+        printf(
+            "{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)(p.files * p.bytes), (unsigned long long)p.files);
         return 0;
     }
     if (!stream_open_pool(p.seed, RECORD)) return broken("promise: no memory for the content of files");

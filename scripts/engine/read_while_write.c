@@ -1,14 +1,16 @@
-/* engine read-while-write: a writer alone, beside a reader of earlier files, alone again. Three windows in which the writer
- * writes the same amount (--count files of --size bytes), so that the need of space is known before. It never waits: the reader,
- * a process of its own, begins with the second window, reads the earlier files over and over, each cold, and stops at the end of
- * a call when the third window begins. */
+/* engine read-while-write: a writer alone, beside a reader of earlier files, alone again. Three windows in which the
+ * writer writes the same amount (--count files of --size bytes), so that the need of space is known before. It never
+ * waits: the reader, a process of its own, begins with the second window, reads the earlier files over and over, each
+ * cold, and stops at the end of a call when the third window begins. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,20 +33,30 @@ static const char *const windows[WINDOWS] = {"alone", "beside-reader", "alone-ag
 
 static int arguments(int argc, char **argv, struct mixed *m) {
     const struct stream_option known[] = {
-        {"--size", STREAM_NUMBER, &m->size}, {"--prepare", STREAM_NUMBER, &m->prepare}, {"--count", STREAM_NUMBER, &m->count},
-        {"--chunk", STREAM_NUMBER, &m->chunk}, {"--buffer", STREAM_NUMBER, &m->buffer}, {"--direct", STREAM_FLAG, &m->direct},
-        {"--sync-each", STREAM_FLAG, &m->sync_each}, {"--seed", STREAM_NUMBER, &m->seed}, {"--verify", STREAM_FLAG, &m->verify},
-        {"--check", STREAM_FLAG, &m->check}, {"-d", STREAM_TEXT, &m->folder},
+        {"--size", STREAM_NUMBER, &m->size},
+        {"--prepare", STREAM_NUMBER, &m->prepare},
+        {"--count", STREAM_NUMBER, &m->count},
+        {"--chunk", STREAM_NUMBER, &m->chunk},
+        {"--buffer", STREAM_NUMBER, &m->buffer},
+        {"--direct", STREAM_FLAG, &m->direct},
+        {"--sync-each", STREAM_FLAG, &m->sync_each},
+        {"--seed", STREAM_NUMBER, &m->seed},
+        {"--verify", STREAM_FLAG, &m->verify},
+        {"--check", STREAM_FLAG, &m->check},
+        {"-d", STREAM_TEXT, &m->folder},
     };
     int code = stream_arguments(argc, argv, known, sizeof known / sizeof *known);
     if (code) return code;
     if (!m->chunk) m->chunk = m->buffer;
     if (!m->size || !m->prepare || !m->count)
-        return wrong("read-while-write: --size, --prepare (files to read) and --count (files to write in each window) must be above zero");
-    if (!m->buffer || m->buffer > STREAM_LONGEST) return wrong("read-while-write: --buffer must be above zero and at most 1G");
+        return wrong("read-while-write: --size, --prepare (files to read) and --count (files to write in each window) "
+                     "must be above zero");
+    if (!m->buffer || m->buffer > STREAM_LONGEST)
+        return wrong("read-while-write: --buffer must be above zero and at most 1G");
     if (m->chunk % m->buffer || m->size % m->chunk)
         return wrong("read-while-write: --chunk must be a multiple of --buffer, and --size one of --chunk");
-    if (m->direct && m->buffer % STREAM_BLOCK) return wrong("read-while-write: with --direct, --buffer must be a multiple of 4K");
+    if (m->direct && m->buffer % STREAM_BLOCK)
+        return wrong("read-while-write: with --direct, --buffer must be a multiple of 4K");
     if (m->count > UINT32_MAX || m->prepare > UINT32_MAX || m->size > INT64_MAX / (m->prepare + WINDOWS * m->count))
         return wrong("read-while-write: --size times the number of files is too large");
     return 0;
@@ -59,7 +71,7 @@ static int open_new(const struct mixed *m, const char *name) {
     return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | (m->direct ? O_DIRECT : 0), 0644);
 }
 
-/* ---- the reader ------------------------------------------------------------------------------------------------------ */
+/* ---- the reader -------------------------------------------------------------------------------------------------- */
 static int read_file(const struct mixed *m, struct shared *s, uint64_t i, uint8_t *buffer, int64_t *chunk) {
     char name[32];
     name_file(m, i, name, sizeof name);
@@ -76,8 +88,9 @@ static int read_file(const struct mixed *m, struct shared *s, uint64_t i, uint8_
         s->bytes += got;
         at += got;
         if (got)
-            sample_put(SAMPLE(.name = "read", .start_ns = start - m->begin, .wall_ns = s->end - start, .items = 1, .bytes = got,
-                .iteration = (*chunk)++, .client = BESIDE, .file_bytes = (int64_t)m->size, .record_bytes = (int64_t)m->buffer));
+            sample_put(SAMPLE(.name = "read", .start_ns = start - m->begin, .wall_ns = s->end - start, .items = 1,
+                .bytes = got, .iteration = (*chunk)++, .client = BESIDE, .file_bytes = (int64_t)m->size,
+                .record_bytes = (int64_t)m->buffer));
     }
     if (!error) error = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* cold when its turn comes again */
     close(fd);
@@ -91,12 +104,13 @@ static void reader(const struct mixed *m, struct shared *s, int gate) {
     if (read(gate, &byte, 1) != 1) _exit(0); /* the writer ended before */
     s->start = s->end = now_ns();
     s->error = buffer ? 0 : ENOMEM;
-    for (uint64_t i = 0; !s->error && !atomic_load(&s->stop); i++) s->error = read_file(m, s, i % m->prepare, buffer, &chunk);
+    for (uint64_t i = 0; !s->error && !atomic_load(&s->stop); i++)
+        s->error = read_file(m, s, i % m->prepare, buffer, &chunk);
     fflush(NULL);
     _exit(0);
 }
 
-/* ---- the writer ------------------------------------------------------------------------------------------------------ */
+/* ---- the writer -------------------------------------------------------------------------------------------------- */
 static int prepare(const struct mixed *m) {
     char name[32];
     for (uint64_t i = 0; i < m->prepare; i++) {
@@ -111,7 +125,8 @@ static int prepare(const struct mixed *m) {
     return 0;
 }
 
-/* File i, chunk by chunk. A chunk's time has its writes and, with --sync-each, fdatasync; opening is in the first, closing in none. */
+/* File i, chunk by chunk. A chunk's time has its writes and, with --sync-each, fdatasync; opening is in the first,
+ * closing in none. */
 static int write_file(const struct mixed *m, uint64_t i, const char *name, int window, int64_t *chunk) {
     uint64_t start = now_ns(), done;
     int fd = open_new(m, name), error = 0;
@@ -121,8 +136,9 @@ static int write_file(const struct mixed *m, uint64_t i, const char *name, int w
         if (!error && m->sync_each && fdatasync(fd)) error = errno;
         uint64_t end = now_ns();
         if (error) break;
-        sample_put(SAMPLE(.name = "write", .start_ns = start - m->begin, .wall_ns = end - start, .items = 1, .bytes = m->chunk,
-            .iteration = (*chunk)++, .client = window, .file_bytes = (int64_t)m->size, .record_bytes = (int64_t)m->buffer));
+        sample_put(SAMPLE(.name = "write", .start_ns = start - m->begin, .wall_ns = end - start, .items = 1,
+            .bytes = m->chunk, .iteration = (*chunk)++, .client = window, .file_bytes = (int64_t)m->size,
+            .record_bytes = (int64_t)m->buffer));
         start = now_ns();
     }
     if (close(fd) && !error) error = errno;
@@ -145,8 +161,8 @@ static int writer(const struct mixed *m, struct shared *s, int gate) {
         }
         uint64_t wall = now_ns() - start, bytes = m->count * m->size;
         rate[window] = stream_mb_s(bytes, wall);
-        sample_put(SAMPLE(.name = windows[window], .start_ns = start - m->begin, .wall_ns = wall, .items = m->count, .bytes = bytes,
-            .file_bytes = (int64_t)m->size));
+        sample_put(SAMPLE(.name = windows[window], .start_ns = start - m->begin, .wall_ns = wall, .items = m->count,
+            .bytes = bytes, .file_bytes = (int64_t)m->size));
         printf("%-13s %10.2f MB/s\n", windows[window], rate[window]);
     }
     return 0;
@@ -159,7 +175,8 @@ static int run(struct mixed *m) {
     s->error = ECHILD; /* until the reader knows better */
     signal(SIGPIPE, SIG_IGN);
     m->begin = now_ns();
-    pid_t parent = getpid(), child = fork(); /* before the pool is made, so that the two share nothing that is written */
+    /* before the pool is made, so that the two share nothing that is written */
+    pid_t parent = getpid(), child = fork();
     if (child < 0) return broken("read-while-write: cannot start the reader: %s", strerror(errno));
     if (!child) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -168,7 +185,9 @@ static int run(struct mixed *m) {
         reader(m, s, gate[0]);
     }
     close(gate[0]);
-    int code = stream_open_pool(m->seed, m->buffer) ? 0 : broken("read-while-write: no memory for a buffer of %llu bytes", (unsigned long long)m->buffer);
+    int code = stream_open_pool(m->seed, m->buffer)
+        ? 0
+        : broken("read-while-write: no memory for a buffer of %llu bytes", (unsigned long long)m->buffer);
     if (!code) code = prepare(m);
     if (!code) code = writer(m, s, gate[1]);
     atomic_store(&s->stop, true);

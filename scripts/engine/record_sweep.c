@@ -1,11 +1,15 @@
-/* engine record-sweep: for every file size and every record size a new file is written, written again, read, read again, from
- * its beginning to its end in calls of one record (semantics of iozone -i 0 -i 1). Flush and close are outside the times, unless
- * -e and -c take them in; with --evict the file leaves memory before it is read first. A record larger than the file is left out. The last file of every size stays, to be verified. */
+/* engine record-sweep: for every file size and every record size a new file is written, written again, read, read
+ * again, from its beginning to its end in calls of one record (semantics of iozone -i 0 -i 1). Flush and close are
+ * outside the times, unless -e and -c take them in; with --evict the file leaves memory before it is read first. A
+ * record larger than the file is left out. The last file of every size stays, to be verified. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,44 +26,61 @@ static const char *const names[TESTS] = {"write", "rewrite", "read", "reread"};
 
 static int arguments(int argc, char **argv, struct sweep *s) {
     const struct stream_option known[] = {
-        {"--file-sizes", STREAM_LIST, &s->files}, {"--record-sizes", STREAM_LIST, &s->records}, {"-e", STREAM_FLAG, &s->flush},
-        {"-c", STREAM_FLAG, &s->close}, {"-I", STREAM_FLAG, &s->direct}, {"--evict", STREAM_FLAG, &s->evict},
-        {"--seed", STREAM_NUMBER, &s->seed}, {"--verify", STREAM_FLAG, &s->verify}, {"--check", STREAM_FLAG, &s->check},
-        {"--prefix", STREAM_TEXT, &s->prefix}, {"-d", STREAM_TEXT, &s->folder},
+        {"--file-sizes", STREAM_LIST, &s->files},
+        {"--record-sizes", STREAM_LIST, &s->records},
+        {"-e", STREAM_FLAG, &s->flush},
+        {"-c", STREAM_FLAG, &s->close},
+        {"-I", STREAM_FLAG, &s->direct},
+        {"--evict", STREAM_FLAG, &s->evict},
+        {"--seed", STREAM_NUMBER, &s->seed},
+        {"--verify", STREAM_FLAG, &s->verify},
+        {"--check", STREAM_FLAG, &s->check},
+        {"--prefix", STREAM_TEXT, &s->prefix},
+        {"-d", STREAM_TEXT, &s->folder},
     };
     int code = stream_arguments(argc, argv, known, sizeof known / sizeof *known);
     if (code) return code;
-    if (!s->files.n || !s->records.n) return wrong("record-sweep: --file-sizes and --record-sizes must be given, as in 1M,4M and 4K,64K");
+    if (!s->files.n || !s->records.n)
+        return wrong("record-sweep: --file-sizes and --record-sizes must be given, as in 1M,4M and 4K,64K");
     if (strlen(s->prefix) > PREFIX_MOST || strspn(s->prefix, "abcdefghijklmnopqrstuvwxyz-") != strlen(s->prefix))
-        return wrong("record-sweep: --prefix, before the names of the samples, is at most %d letters a to z and '-'", PREFIX_MOST);
+        return wrong("record-sweep: --prefix, before the names of the samples, is at most %d letters a to z and '-'",
+            PREFIX_MOST);
     uint64_t least = UINT64_MAX;
     for (unsigned i = 0; i < s->records.n; i++) {
         uint64_t record = s->records.at[i];
         if (record < least) least = record;
         if (record > STREAM_LONGEST) return wrong("record-sweep: a record is at most 1G");
-        if (s->direct && record % STREAM_BLOCK) return wrong("record-sweep: with -I, --record-sizes must be multiples of 4K");
+        if (s->direct && record % STREAM_BLOCK)
+            return wrong("record-sweep: with -I, --record-sizes must be multiples of 4K");
     }
     uint64_t total = 0;
     for (unsigned i = 0; i < s->files.n; i++) {
         uint64_t size = s->files.at[i];
-        if (size < least) return wrong("record-sweep: no record fits into a file of %llu bytes", (unsigned long long)size);
-        if (s->direct && size % STREAM_BLOCK) return wrong("record-sweep: with -I, --file-sizes must be multiples of 4K");
+        if (size < least)
+            return wrong("record-sweep: no record fits into a file of %llu bytes", (unsigned long long)size);
+        if (s->direct && size % STREAM_BLOCK)
+            return wrong("record-sweep: with -I, --file-sizes must be multiples of 4K");
         if (size > INT64_MAX || (total += size) > INT64_MAX) return wrong("record-sweep: --file-sizes are too large");
         for (unsigned k = 0; k < i; k++)
-            if (s->files.at[k] == size) return wrong("record-sweep: --file-sizes names %llu bytes twice", (unsigned long long)size);
+            if (s->files.at[k] == size)
+                return wrong("record-sweep: --file-sizes names %llu bytes twice", (unsigned long long)size);
     }
     return 0;
 }
 
-static void name_file(uint64_t size, char *name, size_t room) { snprintf(name, room, "sweep-%llu", (unsigned long long)size); }
+static void name_file(uint64_t size, char *name, size_t room) {
+    snprintf(name, room, "sweep-%llu", (unsigned long long)size);
+}
 static uint64_t key_of(const struct sweep *s, uint64_t size, uint64_t record, bool again) {
     return stream_key(s->seed, hash3(0, size, record), again);
 }
 
 /* One test of one file. Returns 0 or errno; *wall is what counts. */
-static int run_test(const struct sweep *s, enum test t, const char *name, uint64_t size, uint64_t record, uint64_t *start, uint64_t *wall) {
+static int run_test(const struct sweep *s, enum test t, const char *name, uint64_t size, uint64_t record,
+    uint64_t *start, uint64_t *wall) {
     bool writes = t <= REWRITE;
-    int flags = (writes ? O_WRONLY : O_RDONLY) | (t == WRITE ? O_CREAT | O_EXCL : 0) | (s->direct ? O_DIRECT : 0) | O_CLOEXEC;
+    int flags = (writes ? O_WRONLY : O_RDONLY) | (t == WRITE ? O_CREAT | O_EXCL : 0) | (s->direct ? O_DIRECT : 0) |
+        O_CLOEXEC;
     int fd = open(name, flags, 0644), error = 0;
     if (fd < 0) return errno;
     if (t == READ && s->evict && (error = stream_evict(fd))) {
@@ -104,8 +125,8 @@ static int sweep(struct sweep *s) {
                 }
                 char sample[PREFIX_MOST + 16];
                 snprintf(sample, sizeof sample, "%s%s", s->prefix, names[t]);
-                sample_put(SAMPLE(.name = sample, .start_ns = start - s->begin, .wall_ns = wall, .items = 1, .bytes = size,
-                    .file_bytes = (int64_t)size, .record_bytes = (int64_t)record));
+                sample_put(SAMPLE(.name = sample, .start_ns = start - s->begin, .wall_ns = wall, .items = 1,
+                    .bytes = size, .file_bytes = (int64_t)size, .record_bytes = (int64_t)record));
                 printf(" %8.0f", wall ? (double)size / 1024 * 1e9 / (double)wall : 0.0);
             }
             printf("\n");

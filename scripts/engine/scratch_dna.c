@@ -1,16 +1,19 @@
 /* engine scratch-dna: writes random DNA, with the semantics of the data writer of the same name (Fred Hutch).
  *
- * A buffer of random G, A, T, C is made once, before the clock starts. Each file holds 1 to M copies of it, all files go to one
- * sub-directory: DIR/scratch-dna_<8 digits from the seed>/<the same>-<number>-<copies>.txt. Nothing is flushed. The number of copies is
- * a pure function of seed and file number, so the files are the same for any number of workers. */
+ * A buffer of random G, A, T, C is made once, before the clock starts. Each file holds 1 to M copies of it, all files
+ * go to one sub-directory: DIR/scratch-dna_<8 digits from the seed>/<the same>-<number>-<copies>.txt. Nothing is
+ * flushed. The number of copies is a pure function of seed and file number, so the files are the same for any number of
+ * workers. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,9 +32,12 @@ static struct {
     struct { atomic_ullong files, bytes; } *done; /* of all workers, shared */
 } d;
 
-static uint64_t copies_of(uint64_t file) { return 1 + (uint64_t)((unsigned __int128)hash3(d.seed, COPIES, file) * d.copies >> 64); }
+static uint64_t copies_of(uint64_t file) {
+    return 1 + (uint64_t)((unsigned __int128)hash3(d.seed, COPIES, file) * d.copies >> 64);
+}
 static void put_path(char *out, uint64_t file, uint64_t copies) {
-    snprintf(out, PATH_MAX, "%s/%s-%llu-%llu.txt", d.folder, d.same, (unsigned long long)file, (unsigned long long)copies);
+    snprintf(
+        out, PATH_MAX, "%s/%s-%llu-%llu.txt", d.folder, d.same, (unsigned long long)file, (unsigned long long)copies);
 }
 
 static bool make_dna(void) {
@@ -80,7 +86,8 @@ static void write_files(unsigned number, void *what, struct client *c) {
         c->items++;
         c->bytes += copies * d.bytes;
         if (!d.verbose) continue;
-        uint64_t files = atomic_fetch_add(&d.done->files, 1) + 1, bytes = atomic_fetch_add(&d.done->bytes, copies * d.bytes) + copies * d.bytes;
+        uint64_t files = atomic_fetch_add(&d.done->files, 1) + 1,
+                 bytes = atomic_fetch_add(&d.done->bytes, copies * d.bytes) + copies * d.bytes;
         uint64_t ns = now_ns() - c->start;
         if (number == 0 && ns >= second * 1000000000u) { /* one worker tells, of all */
             print_rates("Cur", ns, files, bytes);
@@ -91,7 +98,8 @@ static void write_files(unsigned number, void *what, struct client *c) {
 }
 
 static int run(void) {
-    if (mkdir(d.dir, 0755) && errno != EEXIST) return broken("scratch-dna: cannot create %s: %s", d.dir, strerror(errno));
+    if (mkdir(d.dir, 0755) && errno != EEXIST)
+        return broken("scratch-dna: cannot create %s: %s", d.dir, strerror(errno));
     if (mkdir(d.folder, 0755))
         return errno == EEXIST ? broken("scratch-dna: %s is already there; take another --seed or folder", d.folder)
                                : broken("scratch-dna: cannot create %s: %s", d.folder, strerror(errno));
@@ -105,7 +113,8 @@ static int run(void) {
     for (unsigned i = 0; i < n; i++) {
         if (c[i].error == ECHILD && !code) code = broken("scratch-dna: worker %u died", i);
         else if (c[i].error && !code)
-            code = broken("scratch-dna: cannot write %s: %s", c[i].where, c[i].error == ENOSPC ? "no space left on the device" : strerror(c[i].error));
+            code = broken("scratch-dna: cannot write %s: %s", c[i].where,
+                c[i].error == ENOSPC ? "no space left on the device" : strerror(c[i].error));
         if (c[i].start < first) first = c[i].start;
         if (c[i].end > last) last = c[i].end;
         files += c[i].items;
@@ -113,12 +122,13 @@ static int run(void) {
     }
     if (!code) {
         for (unsigned i = 0; i < n; i++) {
-            struct sample s = {"write", c[i].start - d.start, c[i].end - c[i].start, c[i].items, c[i].bytes, NONE, i, NONE, NONE};
+            struct sample s = {
+                "write", c[i].start - d.start, c[i].end - c[i].start, c[i].items, c[i].bytes, NONE, i, NONE, NONE};
             sample_put(&s);
         }
         double s = (double)(last - first) / 1e9, mib = (double)bytes / (1 << 20);
-        printf("Number of files: %llu\nTotal GiB: %.6f\nAvg FPS: %.3f\nAvg MiB/s: %.3f\nElapsed seconds: %.6f\n", (unsigned long long)files,
-            mib / 1024, s > 0 ? (double)files / s : 0, s > 0 ? mib / s : 0, s);
+        printf("Number of files: %llu\nTotal GiB: %.6f\nAvg FPS: %.3f\nAvg MiB/s: %.3f\nElapsed seconds: %.6f\n",
+            (unsigned long long)files, mib / 1024, s > 0 ? (double)files / s : 0, s > 0 ? mib / s : 0, s);
     }
     clients_free(c, n);
     return code;
@@ -143,7 +153,8 @@ static int verify(void) {
             if (have != want || memcmp(buffer, d.dna, want)) {
                 uint64_t byte = 0;
                 while (byte < have && byte < want && buffer[byte] == d.dna[byte]) byte++;
-                return broken("scratch-dna: %s is not what was written, from byte %llu on", path, (unsigned long long)(done + byte));
+                return broken("scratch-dna: %s is not what was written, from byte %llu on", path,
+                    (unsigned long long)(done + byte));
             }
             done += have;
         }
@@ -156,7 +167,8 @@ static int verify(void) {
     while (readdir(folder)) names++;
     closedir(folder);
     if (names != d.files + 2)
-        return broken("scratch-dna: %s has %llu names, not %llu", d.folder, (unsigned long long)names - 2, (unsigned long long)d.files);
+        return broken("scratch-dna: %s has %llu names, not %llu", d.folder, (unsigned long long)names - 2,
+            (unsigned long long)d.files);
     printf("%llu files: as written\n", (unsigned long long)d.files);
     return 0;
 }
@@ -176,17 +188,24 @@ static int parse(int argc, char **argv) {
             bool seed = word[1] == '-';
             const char *value = i + 1 < argc ? argv[++i] : "";
             if (!parse_number(value, seed ? &d.seed : &d.workers) || (!seed && (!d.workers || d.workers > WORKERS_MAX)))
-                return wrong("scratch-dna: %s must be a whole number%s, not %s", word, seed ? "" : " from 1 to 1024", *value ? value : "nothing");
+                return wrong("scratch-dna: %s must be a whole number%s, not %s", word, seed ? "" : " from 1 to 1024",
+                    *value ? value : "nothing");
         } else if (given < 3 && (word[0] != '-' || (word[1] >= '0' && word[1] <= '9'))) {
             if (!parse_number(word, values[given]) || !*values[given] || *values[given] > most[given])
-                return wrong("scratch-dna: %s must be a whole number from 1 to %llu, not %s", names[given], (unsigned long long)most[given], word);
+                return wrong("scratch-dna: %s must be a whole number from 1 to %llu, not %s", names[given],
+                    (unsigned long long)most[given], word);
             given++;
-        } else if (word[0] == '-') return wrong("scratch-dna: unknown option %s; known are -p -v --seed --check --verify", word);
+        } else if (word[0] == '-')
+            return wrong("scratch-dna: unknown option %s; known are -p -v --seed --check --verify", word);
         else if (given == 3 && *word) d.dir = word, given++;
         else return wrong("scratch-dna: %s is one argument too many", word);
     }
-    if (given < 4) return wrong("scratch-dna: usage: scratch-dna [-p N] [-v] [--seed S] number-of-files file-size-bytes random-multiplier dir");
-    if (d.workers > d.files) return wrong("scratch-dna: %llu workers are more than the %llu files", (unsigned long long)d.workers, (unsigned long long)d.files);
+    if (given < 4)
+        return wrong("scratch-dna: usage: scratch-dna [-p N] [-v] [--seed S] number-of-files file-size-bytes "
+                     "random-multiplier dir");
+    if (d.workers > d.files)
+        return wrong("scratch-dna: %llu workers are more than the %llu files", (unsigned long long)d.workers,
+            (unsigned long long)d.files);
     if (strlen(d.dir) + 100 > PATH_MAX) return wrong("scratch-dna: the folder's path is too long");
     snprintf(d.same, sizeof d.same, "scratch-dna_%08llu", (unsigned long long)(hash3(d.seed, NAME, 0) % 100000000));
     snprintf(d.folder, sizeof d.folder, "%.*s/%s", PATH_MAX - 64, d.dir, d.same);
@@ -199,7 +218,8 @@ int scratch_dna(int argc, char **argv) {
     if (code) return code;
     if (d.check) {
         unsigned __int128 bytes = 0; /* what the files will have, to the byte */
-        for (uint64_t file = 0; d.files <= 10000000 && file < d.files; file++) bytes += (unsigned __int128)copies_of(file) * d.bytes;
+        for (uint64_t file = 0; d.files <= 10000000 && file < d.files; file++)
+            bytes += (unsigned __int128)copies_of(file) * d.bytes;
         if (d.files > 10000000) bytes = (unsigned __int128)d.files * d.bytes * d.copies;
         if (bytes > INT64_MAX) return wrong("scratch-dna: the files need more than 2^63 bytes");
         printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)d.files + 1);

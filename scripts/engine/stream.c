@@ -1,16 +1,19 @@
 /* What the programs that write and read long files share. */
 #define _GNU_SOURCE
 #include "stream.h"
+#include "programs.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- arguments ---------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 static bool parse_list(const char *text, struct stream_list *list) {
     char part[32];
     for (list->n = 0; list->n < STREAM_LIST_MOST; text++) {
@@ -48,8 +51,8 @@ int stream_arguments(int argc, char **argv, const struct stream_option *known, s
         else if (known[k].kind == STREAM_NUMBER && !parse_number(value, known[k].to))
             return wrong("%s: %s needs a number such as 512, 4K or 16M, not '%s'", argv[0], known[k].name, value);
         else if (known[k].kind == STREAM_LIST && !parse_list(value, known[k].to))
-            return wrong("%s: %s needs sizes above zero such as 4K,16K,1M, at most %d, not '%s'", argv[0], known[k].name,
-                STREAM_LIST_MOST, value);
+            return wrong("%s: %s needs sizes above zero such as 4K,16K,1M, at most %d, not '%s'", argv[0],
+                known[k].name, STREAM_LIST_MOST, value);
     }
     return 0;
 }
@@ -58,9 +61,10 @@ int stream_enter(const char *program, const char *folder) {
     return folder && chdir(folder) ? broken("%s: cannot enter %s: %s", program, folder, strerror(errno)) : 0;
 }
 
-/* ---- content ------------------------------------------------------------------------------------------------------ */
+/* ---- content ----------------------------------------------------------------------------------------------------- */
 enum { COMPARED = 1 << 16 }; /* bytes compared at a time */
-static uint8_t *pool;        /* STREAM_POOL random bytes, repeated as far as the longest call from the last of them reaches */
+/* STREAM_POOL random bytes, repeated as far as the longest call from the last of them reaches */
+static uint8_t *pool;
 
 uint8_t *stream_buffer(uint64_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -69,7 +73,8 @@ uint8_t *stream_buffer(uint64_t bytes) {
 
 bool stream_open_pool(uint64_t seed, uint64_t longest) {
     enum { WORDS = STREAM_POOL / 8 };
-    uint64_t bytes = STREAM_POOL + (longest > COMPARED ? longest : COMPARED) + STREAM_BLOCK, r = hash3(seed, 0x73747265, 0) | 1;
+    uint64_t bytes = STREAM_POOL + (longest > COMPARED ? longest : COMPARED) + STREAM_BLOCK,
+             r = hash3(seed, 0x73747265, 0) | 1;
     if (!(pool = stream_buffer(bytes))) return false;
     uint64_t *word = (uint64_t *)(void *)pool;
     for (size_t i = 0; i < WORDS; i++) {
@@ -81,7 +86,9 @@ bool stream_open_pool(uint64_t seed, uint64_t longest) {
     return true;
 }
 
-uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation) { return hash3(seed, 0x6b657900 + generation, file); }
+uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation) {
+    return hash3(seed, 0x6b657900 + generation, file);
+}
 
 const uint8_t *stream_content(uint64_t key, uint64_t at, size_t n) {
     uint64_t shift = key % (STREAM_POOL / STREAM_BLOCK) * STREAM_BLOCK;
@@ -125,7 +132,8 @@ static size_t common(const uint8_t *a, const uint8_t *b, size_t n) {
     return i;
 }
 
-int stream_compare(const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes) {
+int stream_compare(
+    const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes) {
     static uint8_t buffer[COMPARED];
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return broken("%s: cannot open %s: %s", program, name, strerror(errno));
@@ -139,10 +147,13 @@ int stream_compare(const char *program, const char *name, uint64_t key, uint64_t
     int error = n < 0 ? errno : 0;
     close(fd);
     if (error) return broken("%s: cannot read %s: %s", program, name, strerror(error));
-    if (n > 0 && at < size) return broken("%s: %s is not what was written, from byte %llu on", program, name, (unsigned long long)at);
-    if (n > 0 || at > size) return broken("%s: %s is longer than the %llu bytes written", program, name, (unsigned long long)size);
+    if (n > 0 && at < size)
+        return broken("%s: %s is not what was written, from byte %llu on", program, name, (unsigned long long)at);
+    if (n > 0 || at > size)
+        return broken("%s: %s is longer than the %llu bytes written", program, name, (unsigned long long)size);
     if (at < size && !may_be_short)
-        return broken("%s: %s ends after %llu of %llu bytes", program, name, (unsigned long long)at, (unsigned long long)size);
+        return broken(
+            "%s: %s ends after %llu of %llu bytes", program, name, (unsigned long long)at, (unsigned long long)size);
     *bytes += at;
     return 0;
 }

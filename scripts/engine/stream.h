@@ -2,9 +2,11 @@
 #ifndef REPROFS_STREAM_H
 #define REPROFS_STREAM_H
 
-#include "engine.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* ---- arguments: a table of the options that a program knows ----------------------------------------------------- */
+/* ---- arguments: a table of the options that a program knows ------------------------------------------------------ */
 enum stream_kind { STREAM_FLAG, STREAM_NUMBER, STREAM_LIST, STREAM_TEXT };
 enum { STREAM_LIST_MOST = 64 };
 struct stream_list {
@@ -16,12 +18,15 @@ struct stream_option {
     enum stream_kind kind;
     void *to; /* bool, uint64_t, struct stream_list (numbers above zero, a comma between them), const char * */
 };
-int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n); /* 0, or what `wrong` returns */
-int stream_enter(const char *program, const char *folder);                               /* 0, or what `broken` returns */
+/* Returns 0, or what `wrong` returns. */
+int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n);
+/* Returns 0, or what `broken` returns. */
+int stream_enter(const char *program, const char *folder);
 
-/* ---- content: incompressible, from a pool of random bytes that begins at another place in every file; the first word of
- * every 4 KiB is a stamp of its own. So no two blocks are equal (nothing to deduplicate), and a block in the wrong place is
- * found. A key names a file's content. It is made where it lies: writing copies nothing. --------------------------- */
+/* ---- content ----------------------------------------------------------------------------------------------------- */
+/* Incompressible: from a pool of random bytes, entered at another place for every file; the first word of every 4 KiB
+ * is a stamp of its own. So no two blocks are equal (nothing to deduplicate), and a block in the wrong place is found.
+ * A key names a file's content. It is made in place: writing copies nothing. */
 enum { STREAM_BLOCK = 4096, STREAM_POOL = 1 << 20, STREAM_LONGEST = 1 << 30 };
 bool stream_open_pool(uint64_t seed, uint64_t longest); /* longest: bytes of the largest call; false: no memory */
 uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation);
@@ -32,11 +37,14 @@ int stream_write(int fd, uint64_t key, uint64_t from, uint64_t to, uint64_t reco
 /* Reads on from where the file stands, at most `want` bytes in calls of `record` bytes, until the end of the file. */
 int stream_read(int fd, uint8_t *buffer, uint64_t want, uint64_t record, uint64_t *done);
 uint8_t *stream_buffer(uint64_t bytes); /* aligned memory that is there; NULL: none */
-/* Compares a file with its content. Returns 0, or says the first difference and returns 1. `size` may be the most it holds. */
-int stream_compare(const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes);
+/* Compares a file with its content. Returns 0, or says the first difference and returns 1. `size` may be the most it
+ * holds. */
+int stream_compare(
+    const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes);
 /* Flushes a file and takes its pages out of memory. Returns 0 or errno. */
 int stream_evict(int fd);
-int stream_failed(const char *program, const char *what, const char *name, int error); /* says it; no space in plain words */
+/* Says on standard error what failed (ENOSPC as "no space left on the device") and returns 1. */
+int stream_failed(const char *program, const char *what, const char *name, int error);
 double stream_mb_s(uint64_t bytes, uint64_t wall_ns);
 
 #endif

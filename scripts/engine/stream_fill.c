@@ -1,14 +1,18 @@
-/* engine stream-fill: files of one size, written one after another with a pause between them, a given number or until the
- * device is full. The time of a file: open, write, with --sync-each fsync, close. It stops at the first ENOSPC, as dd does. */
+/* engine stream-fill: files of one size, written one after another with a pause between them, a given number or until
+ * the device is full. The time of a file: open, write, with --sync-each fsync, close. It stops at the first ENOSPC, as
+ * dd does. */
 #define _GNU_SOURCE
+#include "programs.h"
 #include "stream.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 struct fill {
@@ -19,15 +23,23 @@ struct fill {
 
 static int arguments(int argc, char **argv, struct fill *f) {
     const struct stream_option known[] = {
-        {"--size", STREAM_NUMBER, &f->size}, {"--count", STREAM_NUMBER, &f->count}, {"--until-full", STREAM_FLAG, &f->until_full},
-        {"--buffer", STREAM_NUMBER, &f->buffer}, {"--pause-ms", STREAM_NUMBER, &f->pause_ms}, {"--direct", STREAM_FLAG, &f->direct},
-        {"--sync-each", STREAM_FLAG, &f->sync_each}, {"--seed", STREAM_NUMBER, &f->seed}, {"--verify", STREAM_FLAG, &f->verify},
-        {"--check", STREAM_FLAG, &f->check}, {"-d", STREAM_TEXT, &f->folder},
+        {"--size", STREAM_NUMBER, &f->size},
+        {"--count", STREAM_NUMBER, &f->count},
+        {"--until-full", STREAM_FLAG, &f->until_full},
+        {"--buffer", STREAM_NUMBER, &f->buffer},
+        {"--pause-ms", STREAM_NUMBER, &f->pause_ms},
+        {"--direct", STREAM_FLAG, &f->direct},
+        {"--sync-each", STREAM_FLAG, &f->sync_each},
+        {"--seed", STREAM_NUMBER, &f->seed},
+        {"--verify", STREAM_FLAG, &f->verify},
+        {"--check", STREAM_FLAG, &f->check},
+        {"-d", STREAM_TEXT, &f->folder},
     };
     int code = stream_arguments(argc, argv, known, sizeof known / sizeof *known);
     if (code) return code;
     if (!f->size) return wrong("stream-fill: --size, the bytes of a file, must be given and above zero");
-    if (!f->buffer || f->buffer > STREAM_LONGEST) return wrong("stream-fill: --buffer must be above zero and at most 1G");
+    if (!f->buffer || f->buffer > STREAM_LONGEST)
+        return wrong("stream-fill: --buffer must be above zero and at most 1G");
     if (f->until_full == (f->count > 0)) return wrong("stream-fill: give either --count above zero or --until-full");
     if (f->count && f->size > INT64_MAX / f->count) return wrong("stream-fill: --size times --count is too large");
     if (f->size > INT64_MAX) return wrong("stream-fill: --size is too large");
@@ -37,7 +49,9 @@ static int arguments(int argc, char **argv, struct fill *f) {
     return 0;
 }
 
-static void name_file(uint64_t i, char *name, size_t room) { snprintf(name, room, "stream-%08llu", (unsigned long long)i); }
+static void name_file(uint64_t i, char *name, size_t room) {
+    snprintf(name, room, "stream-%08llu", (unsigned long long)i);
+}
 
 /* One file. Returns 0 or errno; *done: its bytes, also when the space ran out. */
 static int write_file(const struct fill *f, uint64_t i, const char *name, uint64_t *done) {
@@ -73,16 +87,19 @@ static int fill(const struct fill *f) {
         if (!error && rate > fastest) fastest = rate;
         total += done, files += done > 0;
         if (done)
-            sample_put(SAMPLE(.name = "write", .start_ns = start - begin, .wall_ns = end - start, .items = 1, .bytes = done,
-                .iteration = (int64_t)i, .file_bytes = (int64_t)f->size, .record_bytes = (int64_t)f->buffer));
+            sample_put(
+                SAMPLE(.name = "write", .start_ns = start - begin, .wall_ns = end - start, .items = 1, .bytes = done,
+                    .iteration = (int64_t)i, .file_bytes = (int64_t)f->size, .record_bytes = (int64_t)f->buffer));
         if (error) {
-            sample_put(SAMPLE(.name = "full", .wall_ns = end - begin, .items = files, .bytes = total, .file_bytes = (int64_t)f->size));
+            sample_put(SAMPLE(.name = "full", .wall_ns = end - begin, .items = files, .bytes = total,
+                .file_bytes = (int64_t)f->size));
             printf("full: no space left on the device in file %llu\n", (unsigned long long)i);
             break;
         }
     }
-    printf("%llu files, %llu bytes, %.2f %% of the capacity of %llu bytes; whole files %.2f to %.2f MB/s\n", (unsigned long long)files,
-        (unsigned long long)total, capacity ? 100.0 * (double)total / (double)capacity : 0.0, (unsigned long long)capacity, slowest, fastest);
+    printf("%llu files, %llu bytes, %.2f %% of the capacity of %llu bytes; whole files %.2f to %.2f MB/s\n",
+        (unsigned long long)files, (unsigned long long)total, capacity ? 100.0 * (double)total / (double)capacity : 0.0,
+        (unsigned long long)capacity, slowest, fastest);
     return 0;
 }
 
@@ -96,10 +113,12 @@ static int verify(const struct fill *f) {
     closedir(folder);
     uint64_t files = f->count ? f->count : there;
     if (there != files || !there)
-        return broken("stream-fill: there are %llu files, not the %llu written", (unsigned long long)there, (unsigned long long)files);
+        return broken("stream-fill: there are %llu files, not the %llu written", (unsigned long long)there,
+            (unsigned long long)files);
     for (; i < files; i++) {
         name_file(i, name, sizeof name);
-        int code = stream_compare("stream-fill", name, stream_key(f->seed, i, 0), f->size, f->until_full && i == files - 1, &bytes);
+        int code = stream_compare(
+            "stream-fill", name, stream_key(f->seed, i, 0), f->size, f->until_full && i == files - 1, &bytes);
         if (code) return code;
     }
     printf("%llu files, %llu bytes as written\n", (unsigned long long)files, (unsigned long long)bytes);
@@ -116,6 +135,7 @@ int stream_fill(int argc, char **argv) {
         return 0;
     }
     if ((code = stream_enter("stream-fill", f.folder))) return code;
-    if (!stream_open_pool(f.seed, f.verify ? 0 : f.buffer)) return broken("stream-fill: no memory for a buffer of %llu bytes", (unsigned long long)f.buffer);
+    if (!stream_open_pool(f.seed, f.verify ? 0 : f.buffer))
+        return broken("stream-fill: no memory for a buffer of %llu bytes", (unsigned long long)f.buffer);
     return f.verify ? verify(&f) : fill(&f);
 }

@@ -1,5 +1,5 @@
 /* Names, sizes, contents and order of a synthetic tree, each a pure function of (seed, index). */
-#include "engine.h"
+#include "tree.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static uint64_t pool[POOL_BYTES / 8];
 const uint8_t *pool_at(uint64_t offset) { return (const uint8_t *)pool + offset; }
 
 void tree_pool(uint64_t seed) {
-    /* One word in eight is random, the others come from a table of 256: zstd shrinks it about as much as source code. */
+    /* One word in eight is random, the others come from a table of 256: zstd shrinks it about like source code. */
     uint64_t table[256], r = hash3(seed, POOL, 0);
     for (int i = 0; i < 256; i++) table[i] = mix(r + (uint64_t)i);
     for (size_t i = 0; i < POOL_BYTES / 8; i++) {

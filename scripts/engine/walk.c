@@ -1,18 +1,21 @@
 /* engine walk: goes through a tree and writes a CSV row for every entry, with the semantics of pwalk (Fred Hutch).
  *
- * Columns: inode, parent-inode, directory-depth, "filename", "fileExtension", UID, GID, st_size, st_dev, st_blocks, st_nlink, "st_mode"
- * (octal), st_atime, st_mtime, st_ctime, pw_fcount, pw_dirsum. The top has depth -1 and parent 0, what is in it depth 0. pw_fcount is
- * the number of entries of a directory that are no directories, pw_dirsum the sum of their sizes; -1 and 0 in other rows. A directory's
- * row comes after its contents (after those of them that its own thread went through). Symbolic links are entries, never followed.
+ * Columns: inode, parent-inode, directory-depth, "filename", "fileExtension", UID, GID, st_size, st_dev, st_blocks,
+ * st_nlink, "st_mode" (octal), st_atime, st_mtime, st_ctime, pw_fcount, pw_dirsum. The top has depth -1 and parent 0,
+ * what is in it depth 0. pw_fcount is the number of entries of a directory that are no directories, pw_dirsum the sum
+ * of their sizes; -1 and 0 in other rows. A directory's row comes after its contents (after those of them that its own
+ * thread went through). Symbolic links are entries, never followed.
  *
  * Two ways:
- *  - pwalk's: a directory gets a thread of its own while one is free, else the thread that found it goes in; full paths, lstat of
- *    every entry, one row at a time under a lock.
- *  - --fast: threads with stacks of directories, which give work away when others have none; every call is relative to an open
- *    directory, names come in buffers of 128 KiB, rows are collected by thread. --count looks at types instead of stat. Of a
- *    directory only one buffer of names is held at a time, so that a directory of ten million names needs no more memory. */
+ *
+ * - pwalk's: a directory gets a thread of its own while one is free, else the thread that found it goes in; full paths,
+ *   lstat of every entry, one row at a time under a lock.
+ * - --fast: threads with stacks of directories, which give work away when others have none; every call is relative to
+ *   an open directory, names come in buffers of 128 KiB, rows are collected by thread. --count looks at types instead
+ *   of stat. Only one buffer of a directory's names is held at a time, so a directory of ten million names needs no
+ *   more memory. */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "programs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +23,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +32,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 32, NAMES_BYTES = 1 << 17, ROWS_BYTES = 1 << 18, PATHS_BYTES = 1 << 16, GIFT = 64, STACK_BYTES = 1 << 21 };
+enum {
+    THREADS_MAX = 32,
+    NAMES_BYTES = 1 << 17,
+    ROWS_BYTES = 1 << 18,
+    PATHS_BYTES = 1 << 16,
+    GIFT = 64,
+    STACK_BYTES = 1 << 21
+};
 
 static struct {
     bool no_snapshots, one_file_system, header, fast, count, check;
@@ -41,10 +52,8 @@ static struct {
     int out; /* -1: no rows */
 } o;
 
-/* ---- what is found ---------------------------------------------------------------------------------------------------- */
-struct tally {
-    uint64_t entries, directories, bytes, unread;
-};
+/* ---- what is found ----------------------------------------------------------------------------------------------- */
+struct tally { uint64_t entries, directories, bytes, unread; };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below */
 static struct tally all;
 static char first_unread[256];
@@ -65,7 +74,7 @@ static void unread(struct tally *t, const char *path, int error) {
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 static char *put_number(char *out, int64_t v) {
     uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
     char digits[20];
@@ -93,7 +102,8 @@ static size_t extension(const char *path, size_t n, bool directory) {
     return 0;
 }
 /* At most 4 * length + 400 bytes. */
-static char *put_row(char *out, const char *path, size_t length, const struct stat *s, uint64_t parent, int64_t depth, int64_t files, uint64_t bytes) {
+static char *put_row(char *out, const char *path, size_t length, const struct stat *s, uint64_t parent, int64_t depth,
+    int64_t files, uint64_t bytes) {
     size_t ending = extension(path, length, S_ISDIR(s->st_mode));
     out = put_number(out, (int64_t)s->st_ino);
     out = put_number(out, (int64_t)parent);
@@ -136,7 +146,7 @@ static void rows_write(struct rows *r, bool locked) {
     r->used = 0;
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------------ */
+/* ---- directories ------------------------------------------------------------------------------------------------- */
 struct entry { /* as the kernel fills it in */
     uint64_t inode;
     int64_t offset;
@@ -158,7 +168,7 @@ static bool is_entered(const struct stat *s, int64_t depth) {
     return depth < (int64_t)o.depth && !(o.one_file_system && s->st_dev != o.device);
 }
 
-/* ---- pwalk's way -------------------------------------------------------------------------------------------------------- */
+/* ---- pwalk's way ------------------------------------------------------------------------------------------------- */
 struct errand { /* a directory to go through */
     struct stat status;
     uint64_t parent;
@@ -171,15 +181,19 @@ static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static struct rows shared_rows;
 static pthread_attr_t thread_attributes;
 
-static void row_locked(const char *path, size_t length, const struct stat *s, uint64_t parent, int64_t depth, int64_t files, uint64_t bytes) {
+static void row_locked(const char *path, size_t length, const struct stat *s, uint64_t parent, int64_t depth,
+    int64_t files, uint64_t bytes) {
     if (o.out < 0) return;
     pthread_mutex_lock(&lock);
-    shared_rows.used = (size_t)(put_row(shared_rows.text + shared_rows.used, path, length, s, parent, depth, files, bytes) - shared_rows.text);
+    shared_rows.used = (size_t)(put_row(
+                                    shared_rows.text + shared_rows.used, path, length, s, parent, depth, files, bytes) -
+        shared_rows.text);
     if (shared_rows.used >= ROWS_BYTES) rows_write(&shared_rows, true);
     pthread_mutex_unlock(&lock);
 }
 
-static void go_through(struct tally *t, char *path, size_t length, const struct stat *self, uint64_t parent, int64_t depth);
+static void go_through(
+    struct tally *t, char *path, size_t length, const struct stat *self, uint64_t parent, int64_t depth);
 
 static void *thread_run(void *what) {
     struct errand *e = what;
@@ -211,7 +225,8 @@ static bool sent(const char *path, size_t length, const struct stat *s, uint64_t
     return false;
 }
 
-static void go_through(struct tally *t, char *path, size_t length, const struct stat *self, uint64_t parent, int64_t depth) {
+static void go_through(
+    struct tally *t, char *path, size_t length, const struct stat *self, uint64_t parent, int64_t depth) {
     enum { BUFFER = 32768 };
     uint64_t files = 0, bytes = 0;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -239,7 +254,8 @@ static void go_through(struct tally *t, char *path, size_t length, const struct 
                 t->entries++;
                 t->directories++;
                 if (!is_entered(&s, depth + 1)) row_locked(path, all_of_it, &s, self->st_ino, depth + 1, 0, 0);
-                else if (!sent(path, all_of_it, &s, self->st_ino, depth + 1)) go_through(t, path, all_of_it, &s, self->st_ino, depth + 1);
+                else if (!sent(path, all_of_it, &s, self->st_ino, depth + 1))
+                    go_through(t, path, all_of_it, &s, self->st_ino, depth + 1);
             } else {
                 t->entries++;
                 files++;
@@ -273,7 +289,7 @@ static void walk_as_pwalk(const struct stat *top) {
     rows_write(&shared_rows, false);
 }
 
-/* ---- the fast way -------------------------------------------------------------------------------------------------------- */
+/* ---- the fast way ------------------------------------------------------------------------------------------------ */
 struct node { /* a directory that is not finished: waiting, being read, or with such below it */
     struct node *parent, *up, *down; /* neighbours in a stack */
     atomic_uint holds;               /* its own reading and every child that is not finished */
@@ -302,7 +318,7 @@ static struct stack gifts; /* under the lock */
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
 static unsigned busy;       /* workers that have something, under the lock */
 static atomic_uint waiting; /* workers that have nothing */
-static atomic_bool offered; /* there are gifts */
+static atomic_bool offered; /* some thread has given work away */
 
 static void push(struct stack *s, struct node *n) {
     n->down = s->top, n->up = NULL;
@@ -355,9 +371,11 @@ static size_t put_path(struct worker *w, const struct node *n) {
     w->path[length] = 0;
     return length;
 }
-static void fast_row(struct worker *w, size_t length, const struct stat *s, uint64_t parent, int64_t depth, int64_t files, uint64_t bytes) {
+static void fast_row(struct worker *w, size_t length, const struct stat *s, uint64_t parent, int64_t depth,
+    int64_t files, uint64_t bytes) {
     if (o.out < 0) return;
-    w->rows.used = (size_t)(put_row(w->rows.text + w->rows.used, w->path, length, s, parent, depth, files, bytes) - w->rows.text);
+    w->rows.used = (size_t)(put_row(w->rows.text + w->rows.used, w->path, length, s, parent, depth, files, bytes) -
+        w->rows.text);
     if (w->rows.used >= ROWS_BYTES) rows_write(&w->rows, false);
 }
 
@@ -368,7 +386,9 @@ static void release(struct worker *w, struct node *n) {
         if (o.out >= 0) {
             size_t length = put_path(w, n);
             if (length == 0) length = 1, strcpy(w->path, "/");
-            if (length != SIZE_MAX) fast_row(w, length, &n->status, parent ? parent->status.st_ino : 0, n->depth, (int64_t)n->files, n->bytes);
+            if (length != SIZE_MAX)
+                fast_row(
+                    w, length, &n->status, parent ? parent->status.st_ino : 0, n->depth, (int64_t)n->files, n->bytes);
         }
         if (n->fd >= 0) close(n->fd);
         w->t.bytes += n->bytes;
@@ -384,7 +404,9 @@ static void release(struct worker *w, struct node *n) {
 static void read_directory(struct worker *w, struct node *n) {
     bool paths = o.out >= 0 || o.excluded_count;
     size_t length = paths ? put_path(w, n) : 0;
-    if (n->fd < 0) n->fd = openat(n->parent ? n->parent->fd : AT_FDCWD, n->length ? n->name : "/", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (n->fd < 0)
+        n->fd = openat(n->parent ? n->parent->fd : AT_FDCWD, n->length ? n->name : "/",
+            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (length == SIZE_MAX) errno = ENAMETOOLONG;
     long got = n->fd < 0 || length == SIZE_MAX ? -1 : names_of(n->fd, w->names, sizeof w->names);
     if (got <= 0) {
@@ -481,7 +503,8 @@ static void *worker_run(void *what) {
     struct worker *w = what;
     for (struct node *n; (n = next_node(w));) {
         read_directory(w, n);
-        if (w->todo.count > 1 && atomic_load_explicit(&waiting, memory_order_relaxed) && !atomic_load_explicit(&offered, memory_order_relaxed))
+        if (w->todo.count > 1 && atomic_load_explicit(&waiting, memory_order_relaxed) &&
+            !atomic_load_explicit(&offered, memory_order_relaxed))
             give(w);
     }
     rows_write(&w->rows, false);
@@ -491,7 +514,8 @@ static void *worker_run(void *what) {
 
 static int walk_fast(const struct stat *top) {
     static struct worker *workers[THREADS_MAX];
-    for (uint64_t i = 0; i < o.threads; i++) { /* pages that nobody touches cost nothing, which calloc does not promise */
+    /* pages that nobody touches cost nothing, which calloc does not promise */
+    for (uint64_t i = 0; i < o.threads; i++) {
         workers[i] = mmap(NULL, sizeof **workers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (workers[i] == MAP_FAILED) return broken("walk: no memory for %llu threads", (unsigned long long)o.threads);
     }
@@ -515,7 +539,7 @@ static int walk_fast(const struct stat *top) {
     return 0;
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 static int read_excluded(void) {
     FILE *f = fopen(o.exclude, "re");
     if (!f) return broken("walk: cannot read %s: %s", o.exclude, strerror(errno));
@@ -526,7 +550,8 @@ static int read_excluded(void) {
         while (n > 1 && line[n - 1] == '/') line[--n] = 0;
         char **more = n ? realloc(o.excluded, (o.excluded_count + 1) * sizeof *more) : NULL;
         if (!n) continue;
-        if (!more || !((o.excluded = more)[o.excluded_count++] = strdup(line))) return broken("walk: no memory for %s", o.exclude);
+        if (!more || !((o.excluded = more)[o.excluded_count++] = strdup(line)))
+            return broken("walk: no memory for %s", o.exclude);
     }
     free(line);
     fclose(f);
@@ -536,8 +561,11 @@ static int read_excluded(void) {
 
 static int parse(int argc, char **argv) {
     o.threads = 1, o.depth = INT64_MAX, o.out = -1;
-    const struct { const char *name; bool *flag; } flags[] = {{"--NoSnap", &o.no_snapshots}, {"--one-file-system", &o.one_file_system},
-        {"-x", &o.one_file_system}, {"--header", &o.header}, {"--fast", &o.fast}, {"--count", &o.count}, {"--check", &o.check}};
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {{"--NoSnap", &o.no_snapshots}, {"--one-file-system", &o.one_file_system}, {"-x", &o.one_file_system},
+        {"--header", &o.header}, {"--fast", &o.fast}, {"--count", &o.count}, {"--check", &o.check}};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool known = false;
@@ -548,19 +576,23 @@ static int parse(int argc, char **argv) {
             bool threads = word[2] == 't';
             uint64_t v, most = threads ? THREADS_MAX : INT64_MAX;
             if (!value || !parse_number(value, &v) || v > most || (threads && !v))
-                return wrong("walk: %s must be a whole number%s, not %s", word, threads ? " from 1 to 32" : "", value ? value : "nothing");
+                return wrong("walk: %s must be a whole number%s, not %s", word, threads ? " from 1 to 32" : "",
+                    value ? value : "nothing");
             *(threads ? &o.threads : &o.depth) = v;
             i++;
         } else if (!strcmp(word, "--seed") || !strcmp(word, "--exclude") || !strcmp(word, "--output")) {
             uint64_t seed; /* nothing here is random */
             if (!value || !*value) return wrong("walk: %s wants a word after it", word);
-            if (word[2] == 's' && !parse_number(value, &seed)) return wrong("walk: --seed must be a whole number, not %s", value);
+            if (word[2] == 's' && !parse_number(value, &seed))
+                return wrong("walk: --seed must be a whole number, not %s", value);
             if (word[2] == 'e') o.exclude = value;
             if (word[2] == 'o') o.output = value;
             i++;
         } else if (word[0] == '-') {
-            return wrong("walk: unknown option %s; known are --NoSnap --depth --exclude --one-file-system -x --header --threads --fast "
-                         "--count --output --seed --check", word);
+            return wrong("walk: unknown option %s; known are --NoSnap --depth --exclude --one-file-system -x --header "
+                         "--threads --fast "
+                         "--count --output --seed --check",
+                word);
         } else if (o.top) return wrong("walk: one folder at a time, not also %s", word);
         else o.top = word;
     }
@@ -598,19 +630,24 @@ int walk(int argc, char **argv) {
         setrlimit(RLIMIT_NOFILE, &files);
     }
     uint64_t start = now_ns();
-    static const char head[] = "inode,parent-inode,directory-depth,\"filename\",\"fileExtension\",UID,GID,st_size,st_dev,st_blocks,st_nlink,"
-                               "\"st_mode\",st_atime,st_mtime,st_ctime,pw_fcount,pw_dirsum\n";
+    static const char head[] =
+        "inode,parent-inode,directory-depth,\"filename\",\"fileExtension\",UID,GID,st_size,st_dev,st_blocks,st_nlink,"
+        "\"st_mode\",st_atime,st_mtime,st_ctime,pw_fcount,pw_dirsum\n";
     if (o.header && write(o.out, head, sizeof head - 1) != sizeof head - 1) write_error = errno;
     if (!o.fast) walk_as_pwalk(&s);
     else if ((code = walk_fast(&s))) return code;
     if (o.out >= 0 && close(o.out) && !write_error) write_error = errno;
     uint64_t wall = now_ns() - start;
-    if (write_error) return broken("walk: cannot write %s: %s", o.output, write_error == ENOSPC ? "no space left on the device" : strerror(write_error));
-    if (all.unread) return broken("walk: %llu entries could not be read, the first is %s: %s", (unsigned long long)all.unread, first_unread, strerror(first_error));
+    if (write_error)
+        return broken("walk: cannot write %s: %s", o.output,
+            write_error == ENOSPC ? "no space left on the device" : strerror(write_error));
+    if (all.unread)
+        return broken("walk: %llu entries could not be read, the first is %s: %s", (unsigned long long)all.unread,
+            first_unread, strerror(first_error));
     sample_put(SAMPLE(.name = "walk", .start_ns = start - program_start, .wall_ns = wall, .items = all.entries));
     if (o.count) printf("%llu\n", (unsigned long long)all.entries);
     else
-        printf("entries %llu directories %llu bytes %llu seconds %.6f\n", (unsigned long long)all.entries, (unsigned long long)all.directories,
-            (unsigned long long)all.bytes, (double)wall / 1e9);
+        printf("entries %llu directories %llu bytes %llu seconds %.6f\n", (unsigned long long)all.entries,
+            (unsigned long long)all.directories, (unsigned long long)all.bytes, (double)wall / 1e9);
     return 0;
 }

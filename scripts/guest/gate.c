@@ -1,14 +1,14 @@
 /* Loaded into QEMU (LD_PRELOAD) by the exact lab: lets QEMU's main loop act only between the processor's turns.
  *
- * With -icount sleep=off the main loop moves the virtual clock to the next timer when the processor is idle. A processor that
- * executes HLT counts as idle an instant before its thread has added the instructions it executed to the clock. A main loop that
- * comes by in that instant takes the clock for a few nanoseconds younger than it is, and moves it that much too far: seldom,
- * only on a busy host, and enough to make two runs differ. (QEMU 7.2 and 10.0: icount_start_warp_timer called by main_loop_wait
- * against rr_cpu_thread_fn.)
+ * With -icount sleep=off the main loop moves the virtual clock to the next timer when the processor is idle. A
+ * processor that executes HLT counts as idle an instant before its thread has added the instructions it executed to the
+ * clock. A main loop that comes by in that instant takes the clock for a few nanoseconds younger than it is, and moves
+ * it that much too far: seldom, only on a busy host, and enough to make two runs differ. (QEMU 7.2 and 10.0:
+ * icount_start_warp_timer called by main_loop_wait against rr_cpu_thread_fn.)
  *
- * The processor's thread gives QEMU's global lock back before it executes and asks for it again after its accounts. So: after each
- * poll, when the main loop has taken the lock, the processor's thread must be asking for it or waiting, or the main loop gives
- * it back until then.
+ * The processor's thread gives QEMU's global lock back before it executes and asks for it again after its accounts. So:
+ * after each poll, when the main loop has taken the lock, the processor's thread must be asking for it or waiting, or
+ * the main loop gives it back until then.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,7 +33,8 @@ static _Thread_local int is_processor = -1, has_polled;
     static __typeof__(&function) real; \
     if (!real) real = (__typeof__(&function))dlsym(RTLD_NEXT, #function)
 
-/* The processor's thread waits with the lock before it executes for the first time: here it is known, and so is the lock. */
+/* The processor's thread waits with the lock before it executes for the first time: here it is known, and so is the
+ * lock. */
 int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
     REAL(pthread_cond_wait);
     if (is_processor < 0) {

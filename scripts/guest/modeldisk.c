@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Block devices that keep their data in memory and answer when a model of a disk says so. Equations: METHODOLOGY.md, "Modelled
- * disks".
+/* Block devices that keep their data in memory and answer when a model of a disk says so. Equations: METHODOLOGY.md,
+ * "Modelled disks".
  *
- * Every time of the model is computed from other times of the model, never from when this code happened to run, and a service begins
- * with a request's arrival: copying the data happens inside of it. So the driver's own work delays no answer; it takes the processor
- * from nobody but programs that could have run meanwhile, and `account` says how much.
+ * Every time of the model is computed from other times of the model, never from when this code happened to run, and a
+ * service begins with a request's arrival: copying the data happens inside of it. So the driver's own work delays no
+ * answer; it takes the processor from nobody but programs that could have run meanwhile, and `account` says how much.
  *
- *   /sys/module/modeldisk/parameters/add   writing `kind=rotating size=... ...` makes the next /dev/modeldiskN (keys: `keys` below)
- *   /sys/block/modeldiskN/supply           writing `cut`, `cut NS` or `restore`; reads as `on` or `cut`
- *   /sys/block/modeldiskN/account          requests, ns of modelled service, ns of this code, bytes lost at the last restore
+ * Files:
+ *
+ * - /sys/module/modeldisk/parameters/add: writing `kind=rotating size=... ...` makes the next /dev/modeldiskN (`keys`).
+ * - /sys/block/modeldiskN/supply: writing `cut`, `cut NS` or `restore`; reads as `on` or `cut`.
+ * - /sys/block/modeldiskN/account: requests, ns of modelled service, ns of this code, bytes lost at the last restore.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -16,7 +18,15 @@
 #include <linux/math64.h>
 #include <linux/module.h>
 
-enum { DISKS = 32, UNITS = 64, SEGMENTS = 64, LEAF = 512, MAX_BYTES = 1280 << 10, OLD_NS = 500000000, TURN_ROUNDING_NS = 1000 };
+enum {
+    DISKS = 32,
+    UNITS = 64,
+    SEGMENTS = 64,
+    LEAF = 512,
+    MAX_BYTES = 1280 << 10,
+    OLD_NS = 500000000,
+    TURN_ROUNDING_NS = 1000
+};
 
 struct model {
     u64 rotating, size, block, queue_depth, link, cache, write_cache, nonvolatile, overhead; /* bytes, bytes/s, ns */
@@ -24,15 +34,20 @@ struct model {
     u64 parallel, read_ns, write_ns, flush_ns, discard_ns, read_rate, write_rate;
 };
 #define KEY(name) {#name, offsetof(struct model, name)}
-static const struct { const char *name; size_t at; } keys[] = {
-    KEY(size), KEY(block), KEY(queue_depth), KEY(link), KEY(cache), KEY(write_cache), KEY(nonvolatile), KEY(overhead), KEY(period),
-    KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c), KEY(write_settle), KEY(read_ahead), KEY(segments), KEY(parallel),
-    KEY(read_ns), KEY(write_ns), KEY(flush_ns), KEY(discard_ns), KEY(read_rate), KEY(write_rate),
-};
+static const struct {
+    const char *name;
+    size_t at;
+} keys[] = {KEY(size), KEY(block), KEY(queue_depth), KEY(link), KEY(cache), KEY(write_cache), KEY(nonvolatile),
+    KEY(overhead), KEY(period), KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c),
+    KEY(write_settle), KEY(read_ahead), KEY(segments), KEY(parallel), KEY(read_ns), KEY(write_ns), KEY(flush_ns),
+    KEY(discard_ns), KEY(read_rate), KEY(write_rate)};
 
-/* A page of the disk. media: what a power cut leaves; fresh: the newest version where that is not on the media yet. seq is 0 where there
- * is none; zeros, which file systems write a lot of, need no page. */
-struct version { struct page *page; u64 seq; };
+/* A page of the disk. media: what a power cut leaves; fresh: the newest version where that is not on the media yet. seq
+ * is 0 where there is none; zeros, which file systems write a lot of, need no page. */
+struct version {
+    struct page *page;
+    u64 seq;
+};
 struct place { struct version media, fresh; };
 
 /* A write that was accepted and is not on the media yet. */
@@ -65,7 +80,7 @@ struct disk {
 
     /* Commands: waiting for the media, with a known end (in its order), without room in the cache, flushes. */
     struct list_head queue, done, full, flushes;
-    /* The write cache: by place, for the elevator, and by age. `filled` counts what is still on its way into it, too. */
+    /* The write cache: by place, for the elevator, and by age. `filled` also counts what is on its way into it. */
     struct rb_root dirty;
     struct list_head ages;
     u64 filled;
@@ -75,8 +90,8 @@ struct disk {
     u64 busy_until;
     struct command *serving;
     struct write *destaging;
-    /* Where the head was, and when, at the end of the last media operation; if that was a read it went on reading from there,
-     * into the current one of the segments that the drive keeps of what it has read. */
+    /* Where the head was, and when, at the end of the last media operation; if that was a read it went on reading from
+     * there, into the current one of the segments that the drive keeps of what it has read. */
     u64 head, head_at, stamp;
     bool reading;
     struct segment { u64 from, to, used; } segment[SEGMENTS], *current_segment;
@@ -88,7 +103,7 @@ static int made, major;
 
 static u64 transfer(u64 bytes, u64 rate) { return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate); }
 
-/* ---- a rotating disk: where, and how long ------------------------------------------------------------------------------------- */
+/* ---- a rotating disk: where, and how long ------------------------------------------------------------------------ */
 static u64 zone(const struct disk *d, u64 offset) { return mul_u64_u64_div_u64(offset, d->m.zones, d->m.size); }
 static u64 rate(const struct disk *d, u64 offset) {
     u64 z = zone(d, offset);
@@ -112,7 +127,8 @@ static u64 seek(const struct disk *d, u64 from, u64 to) {
     u64 angle, share; /* of the full stroke, times 2^60 */
     if (zone(d, from) == zone(d, to) && track(d, from, &angle) == track(d, to, &angle)) return 0;
     share = mul_u64_u64_div_u64(from > to ? from - to : to - from, 1ULL << 60, d->m.size);
-    return d->m.seek_a + ((d->m.seek_b * int_sqrt64(share)) >> 30) + mul_u64_u64_div_u64(d->m.seek_c, share, 1ULL << 60);
+    return d->m.seek_a + ((d->m.seek_b * int_sqrt64(share)) >> 30) +
+        mul_u64_u64_div_u64(d->m.seek_c, share, 1ULL << 60);
 }
 /* How long from t until the first byte at `offset` passes under the head. */
 static u64 position(const struct disk *d, u64 offset, bool write, u64 t) {
@@ -133,7 +149,9 @@ static u64 reach(const struct disk *d, u64 t, bool *stopped) {
 static bool in_buffer(struct disk *d, const struct command *c, u64 t) {
     bool stopped;
     for (struct segment *s = d->segment; !c->write && s < d->segment + d->m.segments; s++) {
-        if (c->offset < s->from || c->offset + c->bytes > (d->reading && s == d->current_segment ? reach(d, t, &stopped) : s->to)) continue;
+        if (c->offset < s->from ||
+            c->offset + c->bytes > (d->reading && s == d->current_segment ? reach(d, t, &stopped) : s->to))
+            continue;
         s->used = ++d->stamp;
         return true;
     }
@@ -162,8 +180,8 @@ static u64 follow(const struct disk *d, const struct command *c, u64 t) {
     }
     return wait + transfer(c->offset + c->bytes - at, rate(d, c->offset));
 }
-/* A read elsewhere. From its arrival on the track the head reads what passes, so that the track's part before the request is kept as well;
- * in the segment that was not used for the longest time. */
+/* A read elsewhere. From its arrival on the track the head reads what passes, so that the track's part before the
+ * request is kept as well; in the segment that was not used for the longest time. */
 static u64 read_elsewhere(struct disk *d, const struct command *c, u64 t) {
     u64 wait = position(d, c->offset, false, t), moved = wait ? seek(d, d->head, c->offset) : 0, angle;
     struct segment *s = d->segment;
@@ -171,15 +189,16 @@ static u64 read_elsewhere(struct disk *d, const struct command *c, u64 t) {
     for (unsigned int i = 1; i < d->m.segments; i++)
         if (d->segment[i].used < s->used) s = &d->segment[i];
     s->used = ++d->stamp;
-    s->from = c->offset - min(c->offset, mul_u64_u64_div_u64(min(angle, wait - moved), rate(d, c->offset), NSEC_PER_SEC));
+    s->from = c->offset -
+        min(c->offset, mul_u64_u64_div_u64(min(angle, wait - moved), rate(d, c->offset), NSEC_PER_SEC));
     s->to = s->from; /* nothing is taken from it before the read is done */
     d->current_segment = s;
     return wait + transfer(c->bytes, rate(d, c->offset));
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------------------------ */
-/* A real disk's controller moves the data without the processor. Here the processor has to, with as few instructions as it can: each
- * turn of a string instruction counts as one, for 8 bytes. */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+/* A real disk's controller moves the data without the processor. Here the processor has to, with as few instructions as
+ * it can: each turn of a string instruction counts as one, for 8 bytes. */
 static void copy(void *to, const void *from, size_t n) {
     size_t words = n / 8;
     asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory"); /* requests are whole sectors */
@@ -295,7 +314,7 @@ failed:
     return NULL;
 }
 
-/* ---- the course of events --------------------------------------------------------------------------------------------------------- */
+/* ---- the course of events ---------------------------------------------------------------------------------------- */
 static bool in_cache(const struct disk *d, struct command *c) {
     return d->m.write_cache && !(blk_mq_rq_from_pdu(c)->cmd_flags & REQ_FUA);
 }
@@ -304,7 +323,8 @@ static void end(struct disk *d, struct command *c, u64 t, struct list_head *ende
     d->requests++;
     list_move_tail(&c->list, ended);
 }
-static void finish_at(struct disk *d, struct command *c, u64 t) { /* in the order of time; of equal ones the earlier comes first */
+/* In the order of time; of equal ones the earlier comes first. */
+static void finish_at(struct disk *d, struct command *c, u64 t) {
     struct command *later;
     c->due = t;
     list_del_init(&c->list);
@@ -326,7 +346,8 @@ static void insert_dirty(struct disk *d, struct write *w) {
         if (older->seq < w->seq) break;
     list_add(&w->age, &older->age);
 }
-/* Upwards from the head, then from the start again (C-LOOK); the buffer of a solid disk is drained in the order of arrival. */
+/* Upwards from the head, then from the start again (C-LOOK); the buffer of a solid disk is drained in the order of
+ * arrival. */
 static struct write *next_dirty(struct disk *d) {
     struct rb_node *n = d->dirty.rb_node, *found = NULL;
     if (list_empty(&d->ages)) return NULL;
@@ -376,7 +397,8 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
     struct command *c;
     struct write *w;
     if (d->busy) return;
-    while ((c = d->m.rotating ? next_command(d, t) : NULL) && in_buffer(d, c, max(t, c->arrival + d->m.overhead))) cross_link(d, c, t);
+    while ((c = d->m.rotating ? next_command(d, t) : NULL) && in_buffer(d, c, max(t, c->arrival + d->m.overhead)))
+        cross_link(d, c, t);
     w = c && (!pressed || t > c->arrival + OLD_NS) ? NULL : next_dirty(d);
     if (c && !w) {
         u64 start = max(t, c->arrival + d->m.overhead);
@@ -390,7 +412,9 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
         list_del_init(&c->list);
     } else if (w) {
         stop_reading(d, t);
-        d->busy_until = t + (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset)) : transfer(w->bytes, d->m.write_rate));
+        d->busy_until = t +
+            (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset))
+                           : transfer(w->bytes, d->m.write_rate));
         d->destaging = w;
         rb_erase(&w->node, &d->dirty);
         list_del(&w->age);
@@ -405,7 +429,8 @@ static u64 oldest_dirty(struct disk *d) {
 static void end_flushes(struct disk *d, u64 t) {
     struct command *c, *next;
     list_for_each_entry_safe(c, next, &d->flushes, list)
-        if (c->seq < oldest_dirty(d)) finish_at(d, c, max(c->arrival + d->m.overhead, d->m.rotating ? t : t + d->m.flush_ns));
+        if (c->seq < oldest_dirty(d))
+            finish_at(d, c, max(c->arrival + d->m.overhead, d->m.rotating ? t : t + d->m.flush_ns));
 }
 
 /* The actuator, or the drain, has finished what it did. */
@@ -439,7 +464,7 @@ static void command_done(struct disk *d, struct command *c, u64 t, struct list_h
     end(d, c, t, ended);
 }
 
-/* From now on nothing reaches the media and nothing takes time: what is in memory of the guest can be thrown away at leisure. */
+/* From now on nothing reaches the media and nothing takes modelled time; the guest may discard its memory. */
 static void cut_power(struct disk *d, u64 t, struct list_head *ended) {
     struct list_head *lists[] = {&d->done, &d->queue, &d->full, &d->flushes};
     d->cut = true, d->cut_at = 0;
@@ -524,7 +549,8 @@ static void arrive(struct disk *d, struct command *c, bool cached, struct list_h
         if (!list_empty(&d->full) || d->filled + c->bytes > d->m.cache) list_add_tail(&c->list, &d->full);
         else accept(d, c, t);
     } else if (!d->m.rotating) {
-        arrive_solid(d, c, c->write ? d->m.write_ns : d->m.read_ns, c->write ? d->m.write_rate : d->m.read_rate, c->write ? &d->write_free : &d->read_free);
+        arrive_solid(d, c, c->write ? d->m.write_ns : d->m.read_ns, c->write ? d->m.write_rate : d->m.read_rate,
+            c->write ? &d->write_free : &d->read_free);
     } else if (!c->write && (cached || in_buffer(d, c, t + d->m.overhead))) {
         cross_link(d, c, t);
     } else list_add_tail(&c->list, &d->queue);
@@ -537,7 +563,8 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
     struct command *c = blk_mq_rq_to_pdu(rq);
     bool cached = false;
     LIST_HEAD(ended);
-    *c = (struct command){.arrival = ktime_get_ns(), .offset = blk_rq_pos(rq) << SECTOR_SHIFT, .bytes = blk_rq_bytes(rq)};
+    *c = (struct command){
+        .arrival = ktime_get_ns(), .offset = blk_rq_pos(rq) << SECTOR_SHIFT, .bytes = blk_rq_bytes(rq)};
     INIT_LIST_HEAD(&c->list);
     if (req_op(rq) == REQ_OP_WRITE && !(c->write = copy_in(d, rq))) return BLK_STS_RESOURCE;
     blk_mq_start_request(rq);
@@ -554,7 +581,7 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 static const struct blk_mq_ops queue_ops = {.queue_rq = queue_rq};
 static const struct block_device_operations disk_ops = {.owner = THIS_MODULE};
 
-/* ---- the files in sysfs ------------------------------------------------------------------------------------------------------------ */
+/* ---- the files in sysfs ------------------------------------------------------------------------------------------ */
 static struct disk *of(struct device *dev) { return dev_to_disk(dev)->private_data; }
 
 static ssize_t supply_show(struct device *dev, struct device_attribute *attribute, char *text) {
@@ -604,7 +631,7 @@ static DEVICE_ATTR_RO(account);
 static struct attribute *disk_attrs[] = {&dev_attr_supply.attr, &dev_attr_account.attr, NULL};
 ATTRIBUTE_GROUPS(disk);
 
-/* ---- making a disk -------------------------------------------------------------------------------------------------------------------- */
+/* ---- making a disk ----------------------------------------------------------------------------------------------- */
 static int parse(char *text, struct model *m) {
     char *word;
     while ((word = strsep(&text, " \n"))) {
@@ -624,8 +651,10 @@ static int parse(char *text, struct model *m) {
             return -EINVAL;
         }
     }
-    if (!m->size || !m->link || m->parallel > UNITS || m->segments > SEGMENTS || (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
-        (m->rotating ? !m->segments || !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner : !m->parallel || !m->read_rate || !m->write_rate)) {
+    if (!m->size || !m->link || m->parallel > UNITS || m->segments > SEGMENTS ||
+        (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
+        (m->rotating ? !m->segments || !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner
+                     : !m->parallel || !m->read_rate || !m->write_rate)) {
         pr_err("modeldisk: settings are missing or contradict each other\n");
         return -EINVAL;
     }
@@ -638,12 +667,15 @@ static int make(struct disk *d, int number) {
         .physical_block_size = PAGE_SIZE,
         .max_hw_sectors = MAX_BYTES >> SECTOR_SHIFT,
         .max_segments = 168,
-        .features = (d->m.rotating ? BLK_FEAT_ROTATIONAL : 0) | (d->m.write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
+        .features = (d->m.rotating ? BLK_FEAT_ROTATIONAL : 0) |
+            (d->m.write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
     };
     int error;
-    if (!d->m.rotating) limits.max_hw_discard_sectors = (128 << 20) >> SECTOR_SHIFT, limits.discard_granularity = PAGE_SIZE;
+    if (!d->m.rotating)
+        limits.max_hw_discard_sectors = (128 << 20) >> SECTOR_SHIFT, limits.discard_granularity = PAGE_SIZE;
     spin_lock_init(&d->lock);
-    INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes), INIT_LIST_HEAD(&d->ages);
+    INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes),
+        INIT_LIST_HEAD(&d->ages);
     hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
     d->timer.function = on_timer;
     d->tags.ops = &queue_ops;

@@ -84,7 +84,7 @@ def files(*patterns):
 
 
 def code(start):
-    """The modules that a stage follows from: what its module or notebook imports, directly or through others."""
+    """The modules that a stage depends on: what its module or notebook imports, directly or through others."""
     here = Path.cwd()
     return [
         str(path.relative_to(here) if path.is_relative_to(here) else path)
@@ -92,7 +92,7 @@ def code(start):
     ]
 
 
-# The numbers that the study is set beside.
+# The published numbers that the study is compared with.
 PUBLISHED = (
     files(f"data/published/{PLAN['study']['published']}.*")
     if "published" in PLAN

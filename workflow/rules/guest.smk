@@ -1,4 +1,4 @@
-# A guest of the labs: engine, root image, kernel, initrd. Kept in a cache; here is only the manifest.
+# A guest of the labs: engine, root image, kernel, initrd. They are kept in a cache; the output is only the manifest.
 rule guest:
     input:
         "envs/guest.yaml",

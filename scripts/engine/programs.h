@@ -1,0 +1,61 @@
+/* Programs: `engine NAME ARGUMENTS`, usable by hand on any folder, or as the command of a phase; and what they share.
+ *
+ * All take --check first: the arguments are checked, {"bytes":N,"names":N} says what they will make, nothing is done.
+ * Exit: 0 done; 1 one sentence on standard error, what failed; 2 one sentence on standard error, wrong arguments. */
+#ifndef REPROFS_PROGRAMS_H
+#define REPROFS_PROGRAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "measure.h"
+#include "tree.h"
+
+/* All programs: function, name. A new one is its .c file and a line at the end of this list. */
+#define PROGRAMS(X) \
+    X(mdtest, "mdtest") \
+    X(walk, "walk") \
+    X(scratch_dna, "scratch-dna") \
+    X(compile_tree, "compile-tree") \
+    X(archive, "archive") \
+    X(stream_fill, "stream-fill") \
+    X(record_sweep, "record-sweep") \
+    X(read_while_write, "read-while-write") \
+    X(age, "age") \
+    X(look_alike, "look-alike") \
+    X(promise, "promise")
+#define PROGRAM_DECLARED(function, name) int function(int argc, char **argv); /* argv[0] is the name */
+PROGRAMS(PROGRAM_DECLARED)
+
+int wrong(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 2 */
+int broken(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 1 */
+bool parse_number(const char *text, uint64_t *value); /* 12, 4K, 16M, 1G (1024 each) */
+
+/* A sample is one timed part of a program's work. Samples go to the file that $REPROFS_SAMPLES names, one JSON object a
+ * line. */
+enum { NONE = -1 };
+struct sample {
+    const char *name; /* what was timed, in words of the workload: "create", "file-stat" */
+    uint64_t start_ns, wall_ns, items, bytes;
+    int64_t iteration, client, file_bytes, record_bytes; /* NONE when it has none */
+};
+#pragma clang diagnostic ignored "-Winitializer-overrides" /* defaults first, then what the caller names */
+#define SAMPLE(...) \
+    (&(struct sample){.iteration = NONE, .client = NONE, .file_bytes = NONE, .record_bytes = NONE, __VA_ARGS__})
+void sample_put(const struct sample *s);
+
+/* ---- clients: processes that do the same thing and start together ------------------------------------------------ */
+struct client {
+    uint64_t start, end, items, bytes; /* times of the monotonic clock */
+    int error; /* errno, 0 = all done */
+    char where[PATH_BYTES];
+    struct histogram latency;
+};
+typedef void client_work(unsigned number, void *what, struct client *c);
+/* Forks n processes, opens the start barrier when all are there, waits for all. Returns n accounts in shared memory, or
+ * NULL (errno). A client that dies has error ECHILD. `start`: when a client passed the barrier, `end`: when it ended.
+ */
+struct client *clients_run(unsigned n, client_work *work, void *what);
+void clients_free(struct client *clients, unsigned n);
+
+#endif
