@@ -19,7 +19,7 @@ RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml
 
 def read_records(plan_path: Path, plan: dict, raw: Path) -> dict[str, dict]:
     validator = Draft202012Validator(yaml.safe_load(RECORD_SCHEMA.read_text()))
-    for key in ("study", "trials", "filesystems", "workloads", "labs", "protocol"):
+    for key in ("study", "trials", "filesystems", "workloads", "stacks", "labs", "protocol"):
         if key not in plan:
             raise UserError(f"{plan_path} has no key `{key}`; run `reprofs plan` again.")
     records = {}

@@ -37,11 +37,6 @@ _RANGES = {
     "temperature_c": ["temperature_c"],
     "settling_s": ["settling_s"],
 }
-# Of /proc/mdstat, mdadm --detail, lvs, btrfs filesystem usage and show, zpool status.
-_KEY_LINE = re.compile(
-    r" : active |\[\d+/\d+\]|Raid Level|State :|Raid Devices|Failed Devices|^(Data|Metadata),|Total devices"
-    r"|^ *(state:|raidz|mirror)|stripe|linear"
-)
 
 
 def build(plan: Path, raw: Path, output: Path) -> None:
@@ -63,7 +58,7 @@ def build(plan: Path, raw: Path, output: Path) -> None:
         declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
         record = _with_outputs_read(records.get(trial["id"]), declared)
         identity = _identity(trial, content, record)
-        tables["trials"].append(_trial_row(identity, record))
+        tables["trials"].append(_trial_row(identity, record, content["stacks"].get(trial["stack"], {})))
         position, runs = 0, {}
         for phase in phases_of(record):
             runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
@@ -269,7 +264,7 @@ def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
     }
 
 
-def _trial_row(identity: dict, record: dict | None) -> dict:
+def _trial_row(identity: dict, record: dict | None, planned: dict) -> dict:
     measurement = record["measurement"] if record else {}
     mounted = measurement.get("mounted", {})
     commands = measurement.get("commands", [])
@@ -285,7 +280,7 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
         "devices": _devices(measurement.get("devices", [])),
         **{f"stack_{key}": stack.get(key) for key in ("disks", "state", "initial_sync")},
         "stack_fault": "; ".join(faults) or None,
-        "stack_readback": _readback(commands),
+        "stack_readback": _readback(commands, planned.get("summary", [])),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
         "ageing": next((phase["output"] for phase in prepared if phase["name"] == "age"), None),
         "make_command": argv.get("make"),
@@ -303,24 +298,26 @@ def _trial_row(identity: dict, record: dict | None) -> dict:
     }
 
 
-def _readback(commands: list[dict]) -> str | None:
-    """Key lines of the commands that read the stack back, as it was when the measured phases began."""
+def _readback(commands: list[dict], summary: list[str]) -> str | None:
+    """Lines of the commands that read the stack back, as it was when the measured phases began.
+
+    Of a long output those in which one of the regular expressions of `summary` is found, which the stack's file gives.
+    """
     faults = [number for number, command in enumerate(commands) if command["stage"] == "fault"]
     later = itertools.dropwhile(lambda command: command["stage"] != "readback", commands[faults[-1] if faults else 0 :])
     # Only what was read in one go: at the end of the trial it is read again, when a rebuilt array is whole.
     found: dict[tuple, str] = {}
     for command in itertools.takewhile(lambda command: command["stage"] == "readback", later):
         found.setdefault(tuple(command["argv"]), command["output"])
-    lines = [line for output in found.values() for line in _key_lines(output)]
+    lines = [line for output in found.values() for line in _key_lines(output, summary)]
     return "\n".join(dict.fromkeys(lines)) or None
 
 
-def _key_lines(output: str) -> list[str]:
-    """Lines of an output that name the level, the state or the number of devices; a short output as it is."""
+def _key_lines(output: str, summary: list[str]) -> list[str]:
     # The members of an MD array are many, and their number and state are in the next line: [6/6] [UUUUUU].
     lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
     lines = [line for line in lines if line]
-    return [line for line in lines if len(lines) <= 2 or _KEY_LINE.search(line)][:8]
+    return [line for line in lines if len(lines) <= 2 or any(re.search(one, line) for one in summary)][:8]
 
 
 def _conditions(record: dict | None) -> dict:
