@@ -18,6 +18,7 @@ test: setup  ## every check and test
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
+	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
 	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
