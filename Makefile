@@ -18,6 +18,7 @@ test: setup  ## every check and test
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
+	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/guest/*.c

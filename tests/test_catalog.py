@@ -320,7 +320,9 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
     assert not list(checkout.rglob("PWNED*")), done.stderr
     assert done.returncode
     told = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
-    assert len(told) == 1 and "config/studies/own.yaml: filesystems.0 is 'y$(touch PWNED)', but must be" in told[0]
+    assert (
+        len(told) == 1 and "config/studies/own.yaml line 11: filesystems.0 is 'y$(touch PWNED)', but must be" in told[0]
+    )
 
 
 @pytest.mark.parametrize(

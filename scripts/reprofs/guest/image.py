@@ -526,28 +526,30 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
             preexec_fn=end_with_parent,
         ) as tar,
     ):
+        assert debs.stdout and debs.stderr and tar.stderr  # they are pipes
+        heard_of, trouble_of = debs.stderr, tar.stderr
         debs.stdout.close()  # tar's now: when tar ends early, mmdebstrap must notice
         lines: list[str] = []
-        heard = [time.monotonic(), "starting"]
+        heard, what = time.monotonic(), "starting"
         compiled = 0
 
         def listen() -> None:
-            nonlocal compiled
-            for line in debs.stderr:
+            nonlocal compiled, heard, what
+            for line in heard_of:
                 lines.append(line.rstrip())
                 compiled += line.startswith("  CC ")
                 if re.match(r"I: (running (apt|co|the co)|downloading|extracting|cleaning|creating)", line):
-                    heard[:] = time.monotonic(), line[3:].rstrip()
-                    say(heard[1])
+                    heard, what = time.monotonic(), line[3:].rstrip()
+                    say(what)
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
         while listener.is_alive():
             listener.join(1)
-            if time.monotonic() - heard[0] > HEARTBEAT_S:
-                heard[0] = time.monotonic()
-                say(f"still {heard[1]}" + (f", {compiled} files are compiled" if compiled else ""))
-        trouble = tar.stderr.read()
+            if time.monotonic() - heard > HEARTBEAT_S:
+                heard = time.monotonic()
+                say(f"still {what}" + (f", {compiled} files are compiled" if compiled else ""))
+        trouble = trouble_of.read()
         codes = debs.wait(), tar.wait()
     if codes[1] and codes[0] in (0, -13):
         raise UserError(f"the guest's files could not be unpacked into the cache: {_last_line(trouble)}")

@@ -66,7 +66,7 @@ why           | string |     | Why it matters
 """,
 }
 # Printed unit -> factor and base unit. MB of tools that mean MiB is written MiB by their importers.
-UNITS = {
+UNITS: dict[str, tuple[int | Decimal, str]] = {
     "s": (1, "s"),
     "ms": (Decimal("1e-3"), "s"),
     "us": (Decimal("1e-6"), "s"),
@@ -89,7 +89,7 @@ _LARGE = "a number is larger than any file or count can be"
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MANIFEST = "import.json"
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACES = (" ", "\t", "\n", "\r")
 _READ = json.JSONDecoder().raw_decode  # (text, place) -> a value, and where it ends
 
 
@@ -277,7 +277,10 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     if inside:
         raise UserError(f"{inside[0]} lies in {output}, which would be replaced; choose another --output.")
     module = importlib.import_module(f"{__name__}.{name}")
-    results, findings, seen, files = [], [], {}, []
+    results: list[Result] = []
+    findings: list[Finding] = []
+    seen: dict[str, str] = {}  # digest -> the file that had it first
+    files: list[dict] = []
     for path in paths:
         source = Source(str(path), path)
         digest = _digest(path)
@@ -330,7 +333,7 @@ def json_path(path: tuple) -> str:
 
 def json_line(text: str, wanted: tuple) -> int:
     """The line, from 1, where the value at a path of valid JSON begins; of its nearest parent if it is not there."""
-    place = _SPACE.match(text, 0).end()
+    place = _skip(text, 0)
     for key in wanted:
         found = [begin for name, begin in _members(text, place) if name == key]
         if not found:
@@ -343,16 +346,23 @@ def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
     """(key or index, where its value begins) of all that is in the object or list which begins at `place`."""
     kind, number = text[place], 0
     while kind in "[{" and text[place] not in "]}":
-        place = _SPACE.match(text, place + 1).end()  # after the bracket or a comma
+        place = _skip(text, place + 1)  # after the bracket or a comma
         if text[place] in "]}":
             break
         name: str | int = number
         if kind == "{":
             name, place = _READ(text, place)
-            place = _SPACE.match(text, _SPACE.match(text, place).end() + 1).end()
+            place = _skip(text, _skip(text, place) + 1)
         yield name, place
-        place = _SPACE.match(text, _READ(text, place)[1]).end()
+        place = _skip(text, _READ(text, place)[1])
         number += 1
+
+
+def _skip(text: str, place: int) -> int:
+    """The place of the next character that is no space."""
+    while text[place : place + 1] in _SPACES:
+        place += 1
+    return place
 
 
 def _repeated_lines(source: Source, result: Result) -> None:
@@ -362,7 +372,8 @@ def _repeated_lines(source: Source, result: Result) -> None:
         if re.fullmatch(r"line \d+", row["place"]):
             given.setdefault(row["place"], []).append((row["operation"], row["quantity"], row["unit"]))
     lines = source.text.splitlines() if given else []
-    first, again = {}, []
+    first: dict[tuple, str] = {}
+    again = []
     for place, rows in given.items():
         key = (lines[int(place.split()[1]) - 1].strip(), *rows)
         if first.setdefault(key, place) != place:

@@ -24,7 +24,8 @@ def read(source: Source) -> Result:
     compilebench's MB is 2^20 bytes. Raises Malformed when the report is missing, cut short or lacks an operation.
     """
     result = Result(source.name, {"tool": "compilebench"})
-    said, singles, before, line_number = set(), {}, "", 0
+    singles: dict = {}
+    said, before, line_number = set(), "", 0
     for line_number, line in enumerate(source.text.splitlines(), 1):
         line, place = line.strip(), f"line {line_number}"
         if found := re.match(r"no runs for (.+)$", line):

@@ -40,8 +40,12 @@ def read(source: Source) -> Result:
     """
     if not isinstance(source.json, list) or not source.json:
         raise Malformed(1, "it is not a list of runs")
-    result, series, counts = Result(source.name), defaultdict(list), Counter()
-    labels, repositories, runs, objects, shapes = Counter(), Counter(), [], {}, Counter()
+    result, series, runs = Result(source.name), defaultdict(list), []
+    objects: dict = {}
+    counts: Counter = Counter()
+    labels: Counter = Counter()
+    repositories: Counter = Counter()
+    shapes: Counter = Counter()
     for index in range(len(source.json)):
         label, repository = source.get((index, "fs"), str), source.get((index, "test_repo"), str)
         run, times = source.get((index, "run"), int), source.get((index, "times"), list)
@@ -126,8 +130,9 @@ def _parts(configuration: str) -> tuple[str, str, str]:
     The file system is the first word; words with = or a leading - are its variant, the others its stack. A repetition
     of the study (r2 in front) and a note (-old) are neither: they go to the variant, which keeps the data apart.
     """
-    repetition, words = re.fullmatch(r"(?:(r\d+)_)?(.*)", configuration, re.DOTALL).groups()
-    first, *words = words.split("_")
+    found = re.match(r"(r\d+)_", configuration)
+    repetition = found[1] if found else None
+    first, *words = configuration[found.end() if found else 0 :].split("_")
     options = [word for word in words if "=" in word or word.startswith("-")]
     layers = [word.partition("-") for word in words if word not in options]
     notes = [note for _, _, note in layers if note] + ([repetition] if repetition else [])

@@ -28,7 +28,8 @@ def samples(text: str) -> list[dict]:
         jobs = _jobs(source)
         several = len({job["name"] for job in jobs}) > 1
         first = min((job["start_ms"] for job in jobs if job["start_ms"]), default=0)
-        found, clients = [], {}
+        found: list = []
+        clients: dict = {}
         for job in jobs:
             if job["error"]:
                 raise ValueError(f"fio's job {job['name']!r} ended with error {job['error']}")
@@ -249,10 +250,11 @@ def _check(result: Result, number: int, job: dict) -> None:
 def _seconds(text: str | None) -> float | None:
     """A time option (60, 60s, 2m, 500ms) in seconds."""
     units = {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "m": 60, "h": 3600, "d": 86400}
-    digits = (text or "").rstrip("abcdefghijklmnopqrstuvwxyz")
+    text = text or ""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     try:
         return float(digits) * units[text[len(digits) :]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return None
 
 

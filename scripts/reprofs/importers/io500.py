@@ -35,7 +35,8 @@ def read(source: Source) -> Result:
     Raises Malformed for a line that cannot be read and when the last line, the score, is missing.
     """
     result = Result(source.name, {"tool": "io500"})
-    values, scored, wanted, invalid, line_number = {}, set(), {"SCORE"}, [], 0
+    values: dict = {}
+    scored, wanted, invalid, line_number = set(), {"SCORE"}, [], 0
     for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
         ends, line, place = line.endswith("\n"), line.strip(), f"line {line_number}"
         if found := re.match(r"IO500 version (\S+)", line):
@@ -47,7 +48,7 @@ def read(source: Source) -> Result:
             found = _SCORE.match(line)
             # Six decimals are whole; the first version printed fewer, which only the end of the line tells from a part.
             whole = found and (re.fullmatch(r"\d+\.\d{6}", found[5]) or (ends and not found[3]))
-            if not whole:
+            if not found or not whole:
                 raise Malformed(line_number, "the line of the score is cut short or of an unknown version")
             _score(result, found, values, line_number)
             scored.add(found[1].upper())

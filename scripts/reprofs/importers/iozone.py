@@ -1,6 +1,7 @@
 """iozone: its text, its Excel-style reports (-R), and its throughput mode (-t)."""
 
 import re
+from typing import Any
 
 from reprofs.importers import Malformed, Result, Source, number
 
@@ -38,7 +39,7 @@ def read(source: Source) -> Result:
     Raises Malformed for a table that is missing, has a line that fits no columns, or does not end.
     """
     result = Result(source.name, {"tool": "iozone"})
-    state = {
+    state: dict[str, Any] = {
         "unit": _THROUGHPUT,
         "ends": None,
         "lines": 0,
@@ -114,7 +115,7 @@ def _row(result: Result, line: int, text: str, state: dict) -> None:
         raise Malformed(line, what)
     cells, asked = cells[2:], state.get("columns") or []
     if len(cells) == len(_COLUMNS):
-        columns = range(len(_COLUMNS))
+        columns = list(range(len(_COLUMNS)))
     elif len(cells) == len(asked):
         columns = asked
     else:
@@ -202,7 +203,7 @@ def _findings(result: Result, flags: dict, text: str) -> None:
         largest = max((row.get("file_bytes") or 0 for row in reads), default=0)
         what = f"files of up to {largest / 2**20:g} MiB are read back after they were written, without -I or -U"
         result.find("cached", what, "reads of files that fit into memory come from memory")
-    best = {}
+    best: dict = {}
     for row in reads:
         if row["quantity"] != "throughput":
             continue  # records of several sizes do not compare

@@ -27,10 +27,14 @@ def read(source: Source) -> Result:
     Memory: 8 bytes a file, and a set of those with several names. Raises Malformed for a line that is no entry.
     """
     result = Result(source.name, {"tool": "pwalk"})
-    kinds, depths, devices, linked = Counter(), Counter(), Counter(), {}
+    kinds: Counter[str] = Counter()
+    depths: Counter[int] = Counter()
+    devices: Counter[int] = Counter()
+    linked: dict[tuple[int, int], int] = {}
     sizes, fan_out, allocated, double, last, odd = array("Q"), array("Q"), 0, 0, "", 0
     newest = newest_changed = repeated = 0
-    before, first = [], 0
+    before: list[str] = []
+    first = 0
 
     def remember():
         nonlocal last
@@ -82,11 +86,11 @@ def read(source: Source) -> Result:
     return result
 
 
-def _entry(row: list[str], line: int) -> list[int | None]:
-    """The numbers of an entry at the places of their columns; None for the texts."""
+def _entry(row: list[str], line: int) -> dict[int, int]:
+    """The numbers of an entry by the places of their columns."""
     if len(row) != len(COLUMNS):
         raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}")
-    values: list[int | None] = [None] * len(row)
+    values: dict[int, int] = {}
     for index in _NUMBERS:
         if not _WHOLE.fullmatch(row[index]):
             raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, not a whole number")

@@ -66,13 +66,13 @@ def _kib(value) -> int | None:
 
 def _threads(source: Source, result: Result, operation: str) -> list[dict]:
     """Time and files of each thread."""
-    paths = []
+    paths: list[tuple] = []
     for key in _HOSTS:
         for host in source.get(("results", key), dict, {}):
             inner = [name for name in _THREADS if name in source.get(("results", key, host), dict)]
             paths += [("results", key, host, name) for name in inner] or [("results", key, host)]
     paths += [("results", name) for name in _THREADS if name in source.get(("results",), dict)]
-    found = []
+    found: list[tuple] = []
     for path in paths:
         # A host without threads in it is the only one of its time.
         found += [path] if len(path) == 3 else [(*path, thread) for thread in source.get(path, dict)]

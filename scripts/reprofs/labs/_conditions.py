@@ -132,7 +132,7 @@ def read(root: Path = HOST, since: dict | None = None) -> dict:
     clocks = clocks or [
         float(line.partition(":")[2]) for line in _lines(root / "proc/cpuinfo") if line.startswith("cpu MHz")
     ]
-    governors = sorted({value for path in scaling if (value := text(path / "scaling_governor"))})
+    governors = sorted({name for path in scaling if (name := text(path / "scaling_governor"))})
     sensors = (*root.glob("sys/class/thermal/thermal_zone*/temp"), *root.glob("sys/class/hwmon/hwmon*/temp*_input"))
     heat = [int(value) / 1000 for path in sensors if (value := text(path) or "").lstrip("-").isdigit()]
     return {

@@ -80,12 +80,12 @@ class NativeLab(Lab):
             "REPROFS_PLACE": str(place),  # by this the clean-up knows the processes of a killed trial
             **environment,
         }
-        with (place / "output").open("wb") as output, (place / "console").open("wb") as console:
+        with (place / "output").open("wb") as said, (place / "console").open("wb") as complaints:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=console,
+                stdout=said,
+                stderr=complaints,
                 env=environment,
                 cwd="/",
                 umask=0o022,

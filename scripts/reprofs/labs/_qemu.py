@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact
@@ -52,13 +53,13 @@ class GuestLab(Lab):
                 raise UserError(
                     f"the guest's {part} {path} is missing or damaged; run `reprofs guest` to build it again"
                 )
-        self.qemu = shutil.which("qemu-system-x86_64")
-        if self.qemu is None:
+        qemu = shutil.which("qemu-system-x86_64")
+        if qemu is None:
             raise UserError(
                 f"qemu-system-x86_64 is missing, which runs the {self.name} lab; "
                 "install the Debian package qemu-system-x86"
             )
-        self.version = _qemu_version(self.qemu)
+        self.qemu, self.version = qemu, _qemu_version(qemu)
         self.packages = manifest["packages"]
 
     @classmethod
@@ -204,7 +205,7 @@ class Machine:
                 )
             time.sleep(0.01)
 
-    def call(self, name: str, **arguments: object) -> object:
+    def call(self, name: str, **arguments: object) -> Any:
         """Carry out a QMP command, return its answer."""
         try:
             self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")

@@ -128,7 +128,7 @@ def _follow(path: bytes, inside: bytes, found: Scan) -> None:
 
 def _powers(values: Counter) -> list[list[int]]:
     """[bound, weight] with a bound for 0, each power of two and the largest value."""
-    bins = Counter()
+    bins: Counter[int] = Counter()
     for value, count in values.items():
         bins[min(1 << (value - 1).bit_length() if value else 0, max(values))] += count
     return _with_edges(bins, values)
@@ -138,11 +138,12 @@ def _quantiles(values: Counter) -> list[list[int]]:
     """[bound, weight] cut at quantiles; a value that many files share has a bin of its own."""
     ordered = sorted(values)
     total, sums = values.total(), list(accumulate(values[value] for value in ordered))
-    bounds = {ordered[bisect_left(sums, cut * total)] for cut in CUTS} | ({0} & set(ordered))
+    cuts = {ordered[bisect_left(sums, cut * total)] for cut in CUTS} | ({0} & set(ordered))
     for place, value in enumerate(ordered):
         if values[value] >= total / 24:
-            bounds |= {value, ordered[max(place - 1, 0)]}
-    bins, bounds = Counter(), sorted(bounds)
+            cuts |= {value, ordered[max(place - 1, 0)]}
+    bins: Counter[int] = Counter()
+    bounds = sorted(cuts)
     for value, count in values.items():
         bins[bounds[bisect_left(bounds, value)]] += count
     return _with_edges(bins, values)
@@ -162,7 +163,7 @@ def _with_edges(bins: Counter, values: Counter) -> list[list[int]]:
 
 def profile(found: Scan, names: bool = False) -> dict:
     """The profile of a scan. Raises UserError when there is no file in it."""
-    total = Counter()
+    total: Counter[str] = Counter()
     for level in found.levels:
         total.update(folders=level.folders, files=level.files, symbolic=level.symbolic, hard=level.hard)
     if not total["files"]:
@@ -281,7 +282,7 @@ def arguments(name: str) -> str:
     if "compress" in data:
         words += ["--compress", str(data["compress"])]
     if data.get("names"):
-        lengths = Counter()
+        lengths: Counter[int] = Counter()
         for text, count in data["names"].items():
             lengths[len(str(text).encode())] += count
         words += ["--lengths", _text(_quantiles(lengths))]

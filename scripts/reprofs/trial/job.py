@@ -13,7 +13,7 @@ from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.stacks import argv, fill
+from reprofs.plan.stacks import Commands, argv, fill
 from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
@@ -56,7 +56,7 @@ class _Writer:
     def __init__(self, cell: Cell):
         self.cell = cell
         self.steps: list[Step] = []
-        self.stack = cell.commands
+        self.stack = cell.commands or Commands([])
         self.seed = cell.names["seed"]
         self.clients, self.runs = cell.workload["clients"], cell.workload["runs"]
         self.several = self.clients if self.clients > 1 else None
@@ -69,7 +69,7 @@ class _Writer:
         self.devices()
         self.make()
         self.mount()
-        self.readback(self.stack.readback if self.stack else [])
+        self.readback(self.stack.readback)
         self.inspect()
         self.prepare()
         self.fault()
@@ -78,8 +78,7 @@ class _Writer:
                 self.phase(phase, run)
         self.finish()
         self.teardown()
-        makes = self.stack.makes if self.stack else []
-        return Job(self.steps, MOUNTPOINT, makes, self.lines("taken"))
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken"))
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -89,9 +88,9 @@ class _Writer:
             "base": BASE,
             "make": self.cell.variant["make"],
             "mount": self.cell.variant["mount"],
-            "layout": self.stack.layout if self.stack else "",
+            "layout": self.stack.layout,
         }
-        if not self.stack:
+        if not self.stack.devices:
             return own
         return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
 
@@ -124,7 +123,7 @@ class _Writer:
         if self.cell.lab.seeds:
             self.steps.append(steps.Seed(value=self.seed))
         self.steps.append(steps.Clock())
-        if self.stack:
+        if self.cell.paths:
             try:
                 self.steps += self.cell.lab.device_steps(self.cell.profile, self.cell.stack.disks, self.cell.disk_mib)
             except UserError as error:  # figures that no disk has together
@@ -166,7 +165,7 @@ class _Writer:
         if self.cell.filesystem["device"]:
             self.unmount()
         self.steps.append(steps.Drop())
-        self.commands("cold", self.stack.cold if self.stack else [])
+        self.commands("cold", self.stack.cold)
         if self.cell.filesystem["device"]:
             self.mount()
 
@@ -218,7 +217,7 @@ class _Writer:
 
     def fault(self) -> None:
         """The fault of a stack that has one."""
-        if not (self.stack and self.stack.fault):
+        if not self.stack.fault:
             return
         self.commands("fault", self.stack.fault)
         if self.stack.rebuild:
@@ -314,12 +313,12 @@ class _Writer:
     def finish(self) -> None:
         """The end of a rebuild; what the phases ran on is still what was asked for; the file system is sound."""
         stack = self.stack
-        if stack and stack.rebuild:
+        if stack.rebuild:
             self.steps.append(
                 Phase(name="rebuild", cache="warm", sync=self.syncs, operation="rebuild", limit_s=RESYNC_LIMIT_S)
             )
-        if stack:  # a rebuilt array is whole again
-            self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
+        # A rebuilt array is whole again.
+        self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
         self.commands("check", self.lines("check"))
 
@@ -329,4 +328,4 @@ class _Writer:
         for words in self.lines("unmount"):
             mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
-        self.commands("teardown", self.stack.teardown if self.stack else [])
+        self.commands("teardown", self.stack.teardown)

@@ -46,7 +46,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         raise
     except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
         raise FileError(f"{file}: {error}") from None
-    trials = []
+    trials: list[dict] = []
     for number, place in order(study, len(chosen)):
         cell = chosen[place]
         trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
