@@ -17,6 +17,7 @@ report: setup  ## run a study and render report/STUDY/index.html and report.pdf 
 test: setup  ## every check and test
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
+	@$(RUN) mypy --no-error-summary
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
 	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
