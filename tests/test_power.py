@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from conftest import events
-from reprofs import dataset, narrative, sections
 from reprofs.errors import UserError
 from reprofs.guest.steps import job_line
 from reprofs.plan.catalog import Catalog
@@ -17,7 +16,6 @@ from reprofs.plan.stacks import resolve
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 from reprofs.trial.run import run_trial
-from test_dataset import built
 
 CATALOG = Catalog()
 KIB = 1 << 10
@@ -395,7 +393,7 @@ def test_cut_in_an_operation_of_the_engine(guest, tmp_path, operation):
     assert left["missing" if operation == "create" else "kept"] > 1000, "nobody has synced it"
 
 
-# ---- record, tables, report -----------------------------------------------------------------------------------------
+# ---- record -----------------------------------------------------------------------------------------
 
 
 def test_a_cut_knows_what_was_lost_and_left():
@@ -409,33 +407,3 @@ def test_a_cut_knows_what_was_lost_and_left():
     phases = measurement(found, [], "instructions")["phases"]
     assert phases[0]["crash"] == {"cut_ns": 5, "lost_bytes": 4096, "survivors": {"written": 3, "kept": 1}}
     assert "crash" not in phases[1]
-
-
-def test_cuts_are_in_the_tables_and_in_the_report(tmp_path):
-    check = {"written": 9, "promised": 9, "kept": 7, "broken": 2, "short": 1, "wrong": 0, "missing": 1, "extra": 4}
-
-    def change(data):
-        if "measurement" in data:
-            measured = data["measurement"]
-            measured["phases"][0]["crash"] = {"cut_ns": 250_000_000, "lost_bytes": 8192}
-            measured["phases"][1] |= {"name": "make-tree: recovery", "cache": "cold", "wall_ns": 7_000_000}
-            output = f"{json.dumps(check, separators=(',', ':'))}\nengine: promise: 2 of 9 promises are broken, …"
-            measured["commands"].append(dict(measured["commands"][0], stage="check make-tree", output=output, exit=1))
-            data["status"], data["reason"] = "failed", "check make-tree: engine exited with 1: …"
-
-    study = built(tmp_path, change)
-    row = study.phases.set_index("phase").loc["make-tree"]
-    assert (row["crash_cut_ns"], row["crash_lost_bytes"], row["crash_recovery_ns"]) == (250_000_000, 8192, 7_000_000)
-    assert {key: row[f"crash_{key}"] for key in check} == check
-    assert study.phases["crash_cut_ns"].notna().sum() == 1
-    assert study.title("metadata", "make-tree: recovery", "cold") == "Mount after the power cut in make-tree"
-    (table,) = sections.show(study, ("exact", "single", "ssd"), ("metadata", "smoke"))
-    found = list(table.rows[0].values())[1:]
-    assert found == ["ext4", 1, "250 ms", "8 KiB", "7.00 ms", "9", "2", "9", "7", "1", "0", "1"]
-    assert {row["column"] for row in dataset.dictionary() if row["column"].startswith("crash_")} >= {"crash_broken"}
-    assert narrative._promises(study.phases) == (
-        "**Power cuts.** Of what fsync had promised there were lost or damaged: on ext4 2 of 9 files."
-    )
-    kept = study.phases.assign(crash_broken=0)
-    assert narrative._promises(kept).endswith("was whole afterwards on ext4 (9 files).")
-    assert narrative._promises(kept.assign(crash_promised=0)) == ""
