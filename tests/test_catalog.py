@@ -305,6 +305,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     plan = json.loads((checkout / "plan.json").read_text())
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
+    assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
+    assert plan["labs"]["exact"]["exact"] and "counted instructions" in plan["labs"]["exact"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 
