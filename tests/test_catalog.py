@@ -187,6 +187,73 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
     says(reprofs("plan", "quick", cwd=checkout), "workflow/filesystems/ext4.yaml line", "not valid YAML")
 
 
+def test_what_several_models_or_names_have_in_common():
+    """Where a value decides which keys there are, and where the keys are names, a sentence still names the key."""
+    for kind, name, change, told in (
+        (
+            "device",
+            "ssd",
+            lambda d: d.update(backing="modell"),
+            r"backing is 'modell', but must be .*did you mean model",
+        ),
+        ("device", "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known keys: title"),
+        (
+            "device",
+            "hdd-7200",
+            lambda d: d["disk"].update(kind="flash"),
+            r"disk\.kind is 'flash', but must be 'rotating'",
+        ),
+        ("device", "hdd-7200", lambda d: d["disk"].pop("kind"), "key 'kind' is missing at disk"),
+        ("device", "hdd-7200", lambda d: d["disk"].update(zone=1), "unknown key 'zone' at disk: did you mean zones"),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d["variants"]["default"].update(titel=1),
+            r"variants\.default: did you mean title",
+        ),
+        ("filesystem", "ext4", lambda d: d.pop("type"), "the top level lacks the key type: give type, packages"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["phases"][0].update(run="x"),
+            r"phases\.0 must have one of the keys operation",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(populate=["creat"]),
+            r"populate\.0 is 'creat', .*did you mean create",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["scales"]["smoke"].update(x=[1]),
+            r"scales\.smoke\.x is \[1\], but must be",
+        ),
+        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact once"),
+        ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
+        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is no regular expression: missing \)"),
+    ):
+        with pytest.raises(UserError, match=told):
+            Catalog().add(kind, name, changed(kind, name, change))
+
+
+def test_the_line_of_a_mistake(tmp_path):
+    (tmp_path / "x.yaml").write_text(
+        "title: t\nquestion: q\nlabs:\n  - exact\n  - 7\nrounds: 0\nscale: smoke\nseed: 1\n"
+    )
+    with pytest.raises(UserError, match=r"x\.yaml line 6: rounds is 0"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+    (tmp_path / "x.yaml").write_text(
+        "title: t\nlabs:\n  - exact\n  - 7\nquestion: q\nrounds: 1\nscale: smoke\nseed: 1\n"
+    )
+    with pytest.raises(UserError, match=r"x\.yaml line 4: labs\.1 is 7, but must be of type string"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+    (tmp_path / "x.yaml").write_text("title: t\n\nlabs:\n")
+    with pytest.raises(UserError, match=r"x\.yaml: labs is empty: write a value, or leave the key out"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+
+
 def test_unknown_placeholder_and_open_quote():
     assert expand("mkfs {make} {device}", {"make": "-E 'a b'", "device": "/dev/x"}, "here") == [
         "mkfs",
@@ -238,6 +305,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     plan = json.loads((checkout / "plan.json").read_text())
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
+    assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
+    assert plan["labs"]["exact"]["exact"] and "counted instructions" in plan["labs"]["exact"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 

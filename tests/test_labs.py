@@ -95,6 +95,8 @@ def test_every_lab_has_the_whole_interface():
         assert lab.name == name and lab.clock == ("instructions" if name == "exact" else "wall")
         assert lab.exclusive is (name != "exact") and lab.provisions is (name != "mount")
         assert lab.seeds is lab.in_guest is (name in ("exact", "vm"))
+        assert lab.exact is lab.models is (name == "exact") and lab.meaning.startswith("In the ")
+        assert set(lab.facts()) == {"clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models"}
         assert lab.disks_zeroed({"backing": "memory"}) is (name != "mount")
         for method in ("open", "obstacle", "run", "environment", "device_steps", "device_path"):
             assert callable(getattr(lab, method))
