@@ -59,7 +59,7 @@ STYLE: Any = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
 }
-# Told apart by shape and dash, so that they are in grey as well.
+# They differ in shape and dash, so that they can be distinguished in grey too.
 LINES = [
     (BLUE, "o", "-"),
     (ORANGE, "s", "--"),
