@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
+from helpers import job_of, outputs, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, job_line, mount, vm
@@ -24,22 +25,6 @@ from reprofs.trial import progress, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
-
-
-def shell(script: str) -> str:
-    return job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
-
-
-def job_of(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def outputs(outcome: Outcome) -> list[str]:
-    """What each command printed; all of them went well."""
-    found = [json.loads(line) for line in outcome.output.splitlines()]
-    assert outcome.ending == "finished", outcome.console
-    assert not [event for event in found if event["event"] == "failed"], found
-    return [event["output"] for event in found if event["event"] == "command"]
 
 
 def as_nobody(function, *arguments):

@@ -3,28 +3,16 @@
 import json
 
 import pytest
-from conftest import events
-from reprofs import files, labs
+from helpers import CATALOG, cell, events, shell
+from reprofs import files
 from reprofs.guest import image as guest
 from reprofs.labs import exact
-from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 
-CATALOG = Catalog()
 
-
-def cell(variant: str = "default", stack: str = "single") -> dict:
-    place = {"lab": "exact", "filesystem": "zfs", "variant": variant, "stack": stack, "profile": "ssd"}
-    return {**place, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 5, "order": None}
-
-
-def job_of(variant: str = "default", stack: str = "single") -> str:
-    return render_job(cell(variant, stack), CATALOG)[0]
-
-
-def shell(script: str) -> str:
-    return labs.job_line("exec", ("stage", "test"), ("arg", "sh"), ("arg", "-c"), ("arg", script))
+def job_of(variant: str = "default", stack: str = "single", workload: str = "metadata") -> str:
+    return render_job(cell("zfs", variant=variant, stack=stack, workload=workload), CATALOG)[0]
 
 
 def run(zfs_guest: dict, job: str) -> tuple[bytes, str]:
