@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
+from helpers import CATALOG, cell
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import models, trees
@@ -19,51 +20,43 @@ from reprofs.trial.job import render_job
 from reprofs.trial.plan import make_plan
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
-DESCRIPTORS = [(kind, name) for kind in KINDS for name in Catalog().paths(kind)]
-
-
-def cell(**changes) -> dict:
-    """A trial on one device in the exact lab, with some parts changed."""
-    trial = {"lab": "exact", "filesystem": "ext4", "variant": "default", "stack": "single", "profile": "ssd"}
-    return {**trial, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 1, "order": 1, **changes}
+DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), DESCRIPTORS)
 def test_descriptor_fits_its_schema(kind, name):
-    assert Catalog().get(kind, name)["title"]
+    assert CATALOG.get(kind, name)["title"]
 
 
 @pytest.mark.parametrize(
     ("filesystem", "variant"),
-    [(fs, variant) for fs in Catalog().paths("filesystem") for variant in Catalog().get("filesystem", fs)["variants"]],
+    [(fs, variant) for fs in CATALOG.paths("filesystem") for variant in CATALOG.get("filesystem", fs)["variants"]],
 )
-@pytest.mark.parametrize("workload", Catalog().paths("workload"))
+@pytest.mark.parametrize("workload", CATALOG.paths("workload"))
 def test_every_cell_renders(filesystem, variant, workload):
-    descriptor = Catalog().get("filesystem", filesystem)
+    descriptor = CATALOG.get("filesystem", filesystem)
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    if Catalog().get("workload", workload)["raw"] != descriptor["raw"]:
+    if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
         with pytest.raises(UserError, match=r"measures the device itself|is none and keeps no files"):
-            render_job(cell(**place), Catalog())
+            render_job(cell(**place), CATALOG)
         return
-    if any("crash" in phase for phase in Catalog().get("workload", workload)["phases"]):
+    if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
         if lab == "mount" or not descriptor["device"]:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
-    job, devices = render_job(cell(**place), Catalog())
+    job, devices = render_job(cell(**place), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", job)
     assert len(devices) == int(descriptor["device"] and lab == "exact")
 
 
-@pytest.mark.parametrize("stack", [*Catalog().paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
+@pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
 def test_every_stack_renders_and_is_read_back(stack):
-    filesystem = resolve(stack, Catalog()).filesystem or "ext4"
-    variant = Catalog().variant(filesystem)[1]
-    job, devices = render_job(
-        cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), Catalog()
-    )
+    filesystem = resolve(stack, CATALOG).filesystem or "ext4"
+    variant = CATALOG.variant(filesystem)[1]
+    job, devices = render_job(cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == resolve(stack, Catalog()).disks
+    assert len(devices) == resolve(stack, CATALOG).disks
     # Before the phases and after them.
     assert stack == "single" or job.count("stage=readback") >= 2
 
@@ -415,7 +408,7 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
 )
 def test_bad_names_on_the_command_line(arguments, told, tmp_path, reprofs, says):
     if arguments[0] == "trial":
-        chosen = {f"--{key}": value for key, value in cell(output=tmp_path / "r.json").items()}
+        chosen = {f"--{key}": value for key, value in cell(order=1, output=tmp_path / "r.json").items()}
         chosen |= {arguments[1]: arguments[2]}
         arguments = ["trial", *(str(word) for pair in chosen.items() for word in pair)]
     says(reprofs(*arguments), told)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import BIN, ROOT, shell
+from conftest import BIN, ROOT
+from helpers import job_of, outputs, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
-from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted, Step
+from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, mount, vm
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
@@ -29,18 +30,6 @@ from reprofs.trial.job import render
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
-
-
-def job_of(*steps: Step) -> Job:
-    return Job(list(steps))
-
-
-def outputs(outcome: Outcome) -> list[str]:
-    """What each command printed; all of them went well."""
-    found = [json.loads(line) for line in outcome.output.splitlines()]
-    assert outcome.ending == "finished", outcome.console
-    assert not [event for event in found if event["event"] == "failed"], found
-    return [event["output"] for event in found if event["event"] == "command"]
 
 
 def as_nobody(function, *arguments):

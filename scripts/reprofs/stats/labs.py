@@ -41,7 +41,7 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
 
     By geometric means; upper bounds take part, for they have times in both labs. Kendall's tau-b with its exact p
-    (where no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval excludes 1 in
+    (where no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval
     both labs, `same` those of them with the same order in both. Operations with fewer than three file systems are left
     out.
     """
