@@ -12,7 +12,8 @@ from pathlib import Path
 import make
 import pandas as pd
 import pytest
-from reprofs import dataset, sections
+from reprofs.data import study as data
+from reprofs.data import tables as dataset
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.trial import record as seals
