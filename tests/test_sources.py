@@ -15,7 +15,7 @@ STAGES = [*map(str, sorted((ROOT / "notebooks").glob("*.ipynb"))), "reprofs.data
 # In one process, which has the large libraries loaded: each stage is imported in a child of its own.
 CHILDREN = """
 import json, os, sys
-import matplotlib.pyplot, pandas, pyarrow.parquet, scipy.stats
+import jinja2, jsonschema, markdown_it, matplotlib.pyplot, nbformat, pandas, pyarrow.parquet, scipy.stats, yaml
 from IPython.core.interactiveshell import InteractiveShell
 get_ipython = InteractiveShell.instance
 get_ipython()
