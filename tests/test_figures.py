@@ -149,10 +149,11 @@ def test_a_part_of_the_heat_map_shows_those_who_are_in_it(tmp_path, monkeypatch)
     assert [sum(text == "jfs" for text in texts(figure)) for figure in parts] == [0, 1]
 
 
-def test_without_contender_no_heat_map_and_no_setting_to_rank(tmp_path):
+def test_no_contender_no_figure(tmp_path):
     make.make(tmp_path, rounds=1, systems=["tmpfs"], workloads=["metadata"], failures={})
     study = run.build(tmp_path)
-    assert operations.heatmaps(study, SETTING) == []
+    assert operations.heatmaps(study, SETTING) == operations.intervals(study, SETTING, LOAD) == []
+    assert operations.latencies(study, SETTING, LOAD) == []
     assert not any(study.compared(setting) for setting in study.shown_settings)  # so that no rank is drawn
 
 

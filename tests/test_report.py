@@ -90,7 +90,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def notebooks(folder):
-    return executed(folder, systems=["ext4", "xfs", "btrfs", "nilfs2", "tmpfs"])
+    return executed(folder, systems=["ext4", "xfs", "btrfs", "jfs", "nilfs2", "tmpfs"])
 
 
 @pytest.fixture(scope="module")
