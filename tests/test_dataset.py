@@ -12,9 +12,14 @@ from pathlib import Path
 import make
 import pandas as pd
 import pytest
-from reprofs import dataset, sections
+import yaml
+from reprofs.data import study as data
+from reprofs.data import tables as dataset
+from reprofs.data.keys import Load, Operation, Setting, distinct, select
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.report.topics import ageing
+from reprofs.stats import study as studies
 from reprofs.trial import record as seals
 
 
@@ -64,7 +69,7 @@ def test_a_rebuild_replaces_the_folder(source, tables, tmp_path):
 
 
 def test_every_planned_trial_is_a_row(source, tables):
-    trials = dataset.load(tables).trials.set_index("trial")
+    trials = data.load(tables).trials.set_index("trial")
     plan = json.loads((source / "plan.json").read_text())
     assert set(trials.index) == {trial["id"] for trial in plan["trials"]}
     missing = trials.loc["r1-exact-single-ssd-jfs+default-metadata-smoke"]
@@ -75,7 +80,7 @@ def test_every_planned_trial_is_a_row(source, tables):
 
 
 def test_values_come_from_the_record(source, tables):
-    study = dataset.load(tables)
+    study = data.load(tables)
     name = "r2-exact-single-ssd-btrfs+zstd-metadata-smoke"
     record = json.loads((source / f"raw/{name}.json").read_text())
     rows = study.phases[study.phases["trial"] == name].sort_values("position")
@@ -94,7 +99,7 @@ def test_values_come_from_the_record(source, tables):
 
 
 def test_what_has_no_device_has_no_counters(tables):
-    phases = dataset.load(tables).phases
+    phases = data.load(tables).phases
     ceiling = phases[phases["label"] == "tmpfs"]
     assert ceiling["device_reads"].isna().all() and ceiling["cold_proved"].isna().all()
     assert set(ceiling["role"]) == {"ceiling"}
@@ -102,8 +107,8 @@ def test_what_has_no_device_has_no_counters(tables):
 
 def test_the_dictionary_has_every_column_and_no_other(tables):
     dictionary = pd.read_csv(tables / "dictionary.csv", keep_default_na=False)
-    study = dataset.load(tables)
-    for name in ("trials", "phases", "latency"):
+    study = data.load(tables)
+    for name in ("trials", "phases", "samples", "clients", "latency"):
         described = dictionary.loc[dictionary["table"] == name, "column"].tolist()
         assert described == list(getattr(study, name).columns)
     assert dictionary["meaning"].str.len().gt(0).all()
@@ -125,7 +130,7 @@ def test_bucket_bounds_hold_their_values_within_the_promised_error():
 
 
 def test_environment_counts_distinct_values(tables):
-    environment = dataset.load(tables).environment
+    environment = data.load(tables).environment
     assert environment["values"]["lab.qemu"] == {"7.2.22": environment["records"]}
     assert environment["first_started"] < environment["last_started"]
     assert not any(key.startswith("job") for key in environment["values"])
@@ -268,9 +273,7 @@ def test_bad_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no key `study`"):
         dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
     with pytest.raises(UserError, match="no tables"):
-        dataset.load(tmp_path)
-    with pytest.raises(UserError, match="no results"):
-        dataset.load_results(tmp_path)
+        data.load(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +287,7 @@ def mixed(tmp_path_factory):
     options = {"systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": skipped, "stacks": stacks}
     make.make(folder, labs=["exact", "host"], **options)
     dataset.build(folder / "plan.json", folder / "raw", folder / "tables")
-    return dataset.load(folder / "tables")
+    return data.load(folder / "tables")
 
 
 def test_what_a_stack_was_is_in_the_table_of_trials(mixed):
@@ -333,27 +336,33 @@ def test_stacks_are_in_the_order_of_the_study(mixed):
 
 
 def test_key_lines_of_what_a_stack_says_of_itself():
+    """Those that the stack's own file names; the members of an array never, and all of an output of two lines."""
+    files = Path(__file__).parents[1] / "workflow/stacks"
+    md, btrfs = (
+        yaml.safe_load((files / f"{name}.yaml").read_text())["summary"] for name in ("md-raid5", "btrfs-raid1")
+    )
     mdstat = (
         "Personalities : [raid6] [raid5] [raid4] \nmd127 : active raid5 nullb0[0] nullb2[2] nullb1[1](F)\n"
         "      196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]\n      \nunused devices: <none>\n"
     )
-    assert dataset._key_lines(mdstat) == [
+    assert dataset._key_lines(mdstat, md) == [
         "md127 : active raid5",
         "196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]",
     ]
-    assert dataset._key_lines("recover\n") == ["recover"]
-    assert dataset._key_lines(" linear 1 6 active\n") == ["linear 1 6 active"]
+    assert dataset._key_lines("recover\n", md) == ["recover"]
+    assert dataset._key_lines(" linear 1 6 active\n", []) == ["linear 1 6 active"]
     usage = (
         "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
     )
-    assert dataset._key_lines(usage) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
+    assert dataset._key_lines(usage, btrfs) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
+    assert dataset._key_lines(usage, []) == []
 
 
 def sample(name: str, wall: int, **more) -> dict:
     return {"name": name, "start_ns": 0, "wall_ns": wall, "items": 10, "bytes": 100, **more}
 
 
-def built(folder: Path, change) -> dataset.Study:
+def built(folder: Path, change) -> data.Tables:
     """The tables of one trial whose record was changed by `change(record)`, and its plan by `change(plan)`."""
     path = copy_with(folder, folder / "study", change)
     plan = folder / "study/plan.json"
@@ -361,7 +370,7 @@ def built(folder: Path, change) -> dataset.Study:
     change(content)
     plan.write_text(json.dumps(content))
     dataset.build(plan, path.parent, folder / "tables")
-    return dataset.load(folder / "tables")
+    return data.load(folder / "tables")
 
 
 def test_parts_of_a_phase_are_rows_in_its_place(tmp_path):
@@ -371,11 +380,11 @@ def test_parts_of_a_phase_are_rows_in_its_place(tmp_path):
         sample("a", w, client=c, iteration=i) for i, c, w in [(0, 0, 10), (0, 0, 20), (0, 1, 7), (1, 0, 3), (1, 1, 50)]
     ]
 
-    def change(data):
-        if "measurement" in data:
-            data["measurement"]["phases"][0]["samples"] = parts
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0]["samples"] = parts
         else:
-            data["workloads"]["metadata"]["phases"][0]["samples"] = {"a": "First", "b": "Second", "c": "Third"}
+            part["workloads"]["metadata"]["phases"][0]["samples"] = {"a": "First", "b": "Second", "c": "Third"}
 
     study = built(tmp_path, change)
     rows = study.phases.set_index("phase")
@@ -396,9 +405,9 @@ def test_clients_and_their_parts(tmp_path):
     ]
     parts = [sample("a", 10, client=1) | {"start_ns": 5}, sample("a", 20, client=1) | {"start_ns": 30}]
 
-    def change(data):
-        if "measurement" in data:
-            first, second = data["measurement"]["phases"][:2]
+    def change(part):
+        if "measurement" in part:
+            first, second = part["measurement"]["phases"][:2]
             first["clients"], second["clients"], second["samples"] = clients, clients, parts
 
     study = built(tmp_path, change)
@@ -407,13 +416,13 @@ def test_clients_and_their_parts(tmp_path):
 
 
 def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
-    def change(data):
-        if "measurement" in data:
-            phases = data["measurement"]["phases"]
+    def change(part):
+        if "measurement" in part:
+            phases = part["measurement"]["phases"]
             again = [dict(phase, run=2, wall_ns=phase["wall_ns"] * 3) for phase in phases]
-            data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+            part["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
         else:
-            data["workloads"]["metadata"]["runs"] = 2
+            part["workloads"]["metadata"]["runs"] = 2
 
     study = built(tmp_path, change)
     assert not study.phases.duplicated(["phase", "cache"]).any()
@@ -426,11 +435,11 @@ def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
 def test_output_of_fio_becomes_a_sample(tmp_path):
     text = (Path(__file__).parent / "fixtures/import/fio.json").read_text()
 
-    def change(data):
-        if "measurement" in data:
-            data["measurement"]["phases"][0] |= {"output": text, "exit": 0}
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0] |= {"output": text, "exit": 0}
         else:
-            data["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
 
     study = built(tmp_path, change)
     expected = fio.samples(text)
@@ -444,11 +453,11 @@ def test_output_of_fio_becomes_a_sample(tmp_path):
 def test_output_of_fio_that_cannot_be_read_is_a_failed_trial(tmp_path, output):
     """A failure is a row: the other trials of the study are in the tables."""
 
-    def change(data):
-        if "measurement" in data:
-            data["measurement"]["phases"][0] |= {"output": output, "exit": 0}
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0] |= {"output": output, "exit": 0}
         else:
-            data["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
 
     (row,) = built(tmp_path, change).trials.itertuples()
     assert row.status == "failed"
@@ -456,21 +465,21 @@ def test_output_of_fio_that_cannot_be_read_is_a_failed_trial(tmp_path, output):
 
 
 def test_what_a_check_after_a_power_cut_said_in_vain_is_a_failed_trial(tmp_path):
-    def change(data):
-        if "measurement" in data:
+    def change(part):
+        if "measurement" in part:
             command = dict(
-                data["measurement"]["commands"][0], stage="check create", output='{"written": 1, "kept": }\n'
+                part["measurement"]["commands"][0], stage="check create", output='{"written": 1, "kept": }\n'
             )
-            data["measurement"]["commands"].append(command)
+            part["measurement"]["commands"].append(command)
 
     (row,) = built(tmp_path, change).trials.itertuples()
     assert (row.status, "The output of check create is not valid JSON" in row.reason) == ("failed", True)
 
 
 def test_checks_of_a_workload_are_counted(tmp_path):
-    def change(data):
-        if "measurement" in data:
-            commands = data["measurement"]["commands"]
+    def change(part):
+        if "measurement" in part:
+            commands = part["measurement"]["commands"]
             commands += [dict(commands[0], stage="check read", exit=code) for code in (0, 0, 1)]
 
     assert list(built(tmp_path, change).trials["checks"]) == [2]
@@ -480,13 +489,36 @@ def test_layout_of_an_aged_file_system_is_shown(tmp_path):
     lines = "layout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
     lines += "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000"
 
-    def change(data):
-        if "measurement" in data:
-            phase = dict(data["measurement"]["phases"][0], name="age", output=lines)
-            data["measurement"]["preparation"] = [phase]
+    def change(part):
+        if "measurement" in part:
+            phase = dict(part["measurement"]["phases"][0], name="age", output=lines)
+            part["measurement"]["preparation"] = [phase]
         else:
-            data["workloads"]["metadata"]["fill"] = 50
+            part["workloads"]["metadata"]["fill"] = 50
 
-    study = built(tmp_path, change)
-    (table,) = sections.show(study, ("exact", "single", "ssd"), ("metadata", "smoke"))
+    built(tmp_path, change)
+    study = studies.open(str(tmp_path / "tables"))
+    (place,) = ageing.places(study)
+    table = ageing.layout(study, *place)
     assert list(table.rows[0].values()) == ["ext4", "2.000", "0.9000", "3.000", "0.8000"]
+
+
+def test_rows_are_chosen_by_keys_and_words(mixed):
+    setting = Setting("host", "md-raid5", "ssd")
+    chosen = select(mixed.phases, setting, Load("metadata", "smoke"), label="ext4", cache="cold")
+    assert set(chosen["phase"]) == {"stat", "read"} and len(chosen) == 6
+    assert {tuple(row) for row in chosen[list(Setting._fields)].to_numpy()} == {setting}
+    operation = Operation("metadata", "smoke", "stat", "warm")
+    assert set(select(chosen, operation)["phase"]) == set()
+    assert len(select(mixed.phases, setting, operation, label="ext4")) == 3
+    with pytest.raises(KeyError):
+        select(mixed.phases, surprise=1)
+
+
+def test_distinct_keys_are_sorted_named_tuples(mixed):
+    found = distinct(mixed.trials, Setting)
+    assert len(found) == 8 and found == sorted(found)
+    assert found[0] == Setting("exact", "md-raid5", "ssd") and found[-1].stack == "single"
+    assert str(found[0]) == "lab exact, stack md-raid5, device profile ssd"
+    assert distinct(mixed.trials, Load) == [Load("metadata", "smoke")] and str(Load("w", "s")) == "w (s)"
+    assert distinct(mixed.trials.iloc[:0], Setting) == []

@@ -4,59 +4,116 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import make
+import matplotlib
 import numpy as np
 import pytest
 import run
-from reprofs import dataset, figures, gallery, words
+from matplotlib.text import Text
+from reprofs.data.keys import OPERATION, Load, Pair, Place, Setting
+from reprofs.report import display, plots
+from reprofs.report.topics import labs, operations, ranks, stacks
+from reprofs.stats.study import Study
+
+SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
+
+
+def of_one_setting(study: Study, setting=SETTING) -> Iterator[plots.Figure]:
+    """Every figure that compares the file systems of a setting."""
+    yield from operations.heatmaps(study, setting)
+    yield ranks.figure(study, setting)
+    for load in study.loads(setting):
+        yield from operations.intervals(study, setting, load)
+        yield from operations.latencies(study, setting, load)
 
 
 @pytest.fixture(scope="module")
-def items(tmp_path_factory):
+def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    make.make(
-        folder, systems=["ext4", "xfs", "jfs", "tmpfs"], failures={("jfs", "metadata", 1): ("failed", "It broke.")}
-    )
-    study = run.build(folder)
-    return gallery.catalogue(study, dataset.results(study))
+    failures = {("jfs", "metadata", 1): ("failed", "It broke.")}
+    make.make(folder, systems=["ext4", "xfs", "jfs", "tmpfs"], failures=failures)
+    return run.build(folder)
 
 
-def test_the_catalogue_has_every_kind(items):
-    kinds = [item.kind for item in items]
+@pytest.fixture(scope="module")
+def figures(study):
+    return list(of_one_setting(study))
+
+
+def named(figures: list[plots.Figure], kind: str) -> plots.Figure:
+    """The first figure of a kind."""
+    return next(figure for figure in figures if figure.name.startswith(kind))
+
+
+def texts(figure: plots.Figure) -> list[str]:
+    return [text.get_text() for axes in figure.plot.axes for text in axes.texts]
+
+
+def test_a_setting_has_every_kind(figures):
+    kinds = [figure.name.partition("-")[0] for figure in figures]
     # Phases that execute commands have no latencies of single operations.
     assert kinds == ["heatmap", "ranks", "intervals", "latencies", "intervals"]
-    assert len({item.name for item in items}) == len(items)
+    assert len({figure.name for figure in figures}) == len(figures)
 
 
-def test_captions_and_words_for_those_who_cannot_see(items):
-    for item in items:
-        assert item.caption.endswith(".") and item.alt.endswith(".")
-        assert "nan" not in item.caption + item.alt
-    intervals = next(item for item in items if item.kind == "intervals")
-    assert "not measurement noise" in intervals.caption and "ceiling, tmpfs" in intervals.caption
+def test_captions_and_words_for_those_who_cannot_see(figures):
+    for figure in figures:
+        assert figure.caption.endswith(".") and figure.alt.endswith(".")
+        assert "nan" not in figure.caption + figure.alt
+    intervals = named(figures, "intervals")
+    assert "not measurement noise" in intervals.caption and "upper bound, tmpfs" in intervals.caption
 
 
-def test_the_same_bytes_twice_in_the_ink_of_the_page(items, tmp_path):
-    for item in items:
-        first = figures.save(item.draw(), tmp_path / "a" / f"{item.name}.svg").read_bytes()
-        again = figures.save(item.draw(), tmp_path / "b" / f"{item.name}.svg").read_bytes()
-        assert first == again
-        text = first.decode()
-        assert "currentColor" in text and figures.INK not in text
+def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
+    for first, again in zip(figures, of_one_setting(study), strict=True):
+        text = plots.svg(first.plot)
+        assert text == plots.svg(again.plot)
+        assert "currentColor" in text and plots.INK not in text
         assert "<text" not in text and "<image" not in text  # paths: no font, no bitmap
         assert not re.search(r'(href|src)="(?!#)', text)
-    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(f"{item.name}.svg" for item in items)
+
+
+def test_a_figure_can_be_changed_before_it_is_shown(study):
+    """What a notebook shows is the live matplotlib figure, in the same style whatever the notebook's own is."""
+    figure = ranks.figure(study, SETTING)
+    before = figure._repr_html_()
+    assert before == figure._repr_html_() and f'<figure id="fig-{figure.name}">' in before
+    assert f'data-figure="{figure.name}"' in before and 'alt="Mean ranks: ' in before
+    with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "none", "svg.hashsalt": "another"}):
+        assert figure._repr_html_() == before and ranks.figure(study, SETTING)._repr_html_() == before
+    figure.plot.axes[0].set_title("A title of my own")
+    changed = figure._repr_html_()
+    assert changed != before and changed == figure._repr_html_()
+    assert figure.caption in repr(figure) and figure.alt in repr(figure)
+
+
+def test_drawing_leaves_nothing_behind(study):
+    """No figure stays with pyplot, which a kernel would show a second time, and no style with the notebook."""
+    style = dict(matplotlib.rcParams)
+    list(of_one_setting(study))
+    assert plots.plt.get_fignums() == [] and dict(matplotlib.rcParams) == style
+
+
+def test_a_figure_escapes_its_words(study):
+    figure = plots.Figure("f", "**a** < b & `c`", 'a "b" <c>', ranks.figure(study, SETTING).plot)
+    html = figure._repr_html_()
+    assert "<figcaption><strong>a</strong> &lt; b &amp; <code>c</code></figcaption>" in html
+    assert 'alt="a &quot;b&quot; &lt;c&gt;"' in html
 
 
 def test_the_same_ranks_in_every_process(tmp_path):
     """Python's sets have another order in each, and bars that join more than two systems are drawn from sets."""
     code = (
-        "import itertools, sys, pandas as pd; from reprofs import figures\n"
+        "import itertools, pathlib, sys, pandas as pd\n"
+        "from reprofs.report import plots\n"
+        "from reprofs.report.topics import ranks\n"
         "names = [f'fs{n}' for n in range(8)]\n"
         "table = pd.DataFrame({'label': names, 'mean_rank': [1 + n / 2 for n in range(8)]})\n"
         "pairs = [(a, b, float(int(b[2]) - int(a[2]) < 4)) for a, b in itertools.combinations(names, 2)]\n"
-        "figures.save(figures.ranks(table, pd.DataFrame(pairs, columns=['a', 'b', 'p'])), sys.argv[1])\n"
+        "plot = ranks.diagram(table, pd.DataFrame(pairs, columns=['a', 'b', 'p']))\n"
+        "pathlib.Path(sys.argv[1]).write_text(plots.svg(plot))\n"
     )
     for seed in ("1", "2"):
         command = [sys.executable, "-c", code, str(tmp_path / seed)]
@@ -64,125 +121,112 @@ def test_the_same_ranks_in_every_process(tmp_path):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
-def test_the_printed_width_is_that_of_the_page(items):
-    for item in items:
-        drawn = item.draw()
-        assert drawn.get_size_inches()[0] == figures.WIDTH
-        assert drawn.get_size_inches()[1] < 9.5  # fits an A4 page with its caption
-        sizes = {
-            text.get_fontsize()
-            for text in drawn.findobj(lambda thing: hasattr(thing, "get_fontsize"))
-            if text.get_text()
-        }
-        assert min(sizes) >= 8
-        figures.plt.close(drawn)
+def test_the_printed_width_is_that_of_the_page(figures):
+    for figure in figures:
+        assert figure.plot.get_size_inches()[0] == plots.WIDTH
+        assert figure.plot.get_size_inches()[1] < 9.5  # fits an A4 page with its caption
+        sized = figure.plot.findobj(lambda thing: hasattr(thing, "get_fontsize"))
+        assert min(text.get_fontsize() for text in sized if text.get_text()) >= 8
 
 
-def test_the_ceiling_is_no_row_among_contenders(items):
-    intervals = next(item for item in items if item.kind == "intervals").draw()
-    rows = [label.get_text() for label in intervals.axes[0].get_yticklabels()]
-    assert "tmpfs" not in rows and set(rows) == {"ext4", "xfs", "jfs"}
-    figures.plt.close(intervals)
+def test_the_upper_bound_is_no_row_among_contenders(figures):
+    rows = [label.get_text() for label in named(figures, "intervals").plot.axes[0].get_yticklabels()]
+    assert set(rows) == {"ext4", "xfs", "jfs"} and len(rows) == 3
+
+
+def test_a_reader_chooses_the_rows_of_the_intervals(study):
+    (figure,) = operations.intervals(study, SETTING, LOAD, ["xfs", "ext4"])
+    assert [label.get_text() for label in figure.plot.axes[0].get_yticklabels()] == ["xfs", "ext4"]
 
 
 def test_a_part_of_the_heat_map_shows_those_who_are_in_it(tmp_path, monkeypatch):
     lost = {("jfs", "metadata", number): ("failed", "It broke.") for number in (1, 2, 3)}
     make.make(tmp_path, systems=["ext4", "xfs", "jfs"], failures=lost)
     study = run.build(tmp_path)
-    monkeypatch.setattr(gallery, "ROWS", 1)  # a part for each workload
-    parts = [item for item in gallery.catalogue(study, dataset.results(study)) if item.kind == "heatmap"]
-    assert ["2 file systems" in item.alt for item in parts] == [True, False]
-    for item in parts:
-        figures.plt.close(item.draw())
+    monkeypatch.setattr(operations, "ROWS", 1)  # a part for each workload
+    parts = operations.heatmaps(study, SETTING)
+    assert ["2 file systems" in figure.alt for figure in parts] == [True, False]
+    assert [sum(text == "jfs" for text in texts(figure)) for figure in parts] == [0, 1]
 
 
 def test_no_contender_no_figure(tmp_path):
-    make.make(tmp_path, systems=["tmpfs"], failures={})
+    make.make(tmp_path, rounds=1, systems=["tmpfs"], workloads=["metadata"], failures={})
     study = run.build(tmp_path)
-    assert gallery.catalogue(study, dataset.results(study)) == []
+    assert operations.heatmaps(study, SETTING) == operations.intervals(study, SETTING, LOAD) == []
+    assert operations.latencies(study, SETTING, LOAD) == []
+    assert not any(study.compared(setting) for setting in study.shown_settings)  # so that no rank is drawn
 
 
 LAYOUTS = ["single", "md-raid5@3", "md-raid5", "md-raid5@12", "md-raid6", "md-raid5-degraded", "btrfs-raid1"]
+PLACE = Place("exact", "ssd", "metadata", "smoke")
 
 
 @pytest.fixture(scope="module")
 def stacked(tmp_path_factory):
-    """Figures of two file systems on stacks of several levels and numbers of disks."""
+    """A study of two file systems on stacks of several levels and numbers of disks."""
     folder = tmp_path_factory.mktemp("stacked")
     make.make(folder, systems=["ext4", "btrfs"], workloads=["metadata"], failures={}, stacks=LAYOUTS)
-    study = run.build(folder)
-    return gallery.catalogue(study, dataset.results(study))
+    return run.build(folder)
 
 
 def test_stacks_have_heat_maps_and_lines_instead_of_sections(stacked):
-    kinds = [item.kind for item in stacked]
     # One setting in full, whatever the number of stacks; for each file system one heat map and one of the disks.
-    assert kinds == ["heatmap", "ranks", "intervals", "latencies", *["stacks"] * 3, *["disks"] * 3]
-    assert {item.setting for item in stacked if item.kind in ("heatmap", "intervals")} == {("exact", "single", "ssd")}
-    assert len({item.name for item in stacked}) == len(stacked)
-    for item in stacked:
-        assert item.caption.endswith(".") and item.alt.endswith(".") and "nan" not in item.caption + item.alt
-
-
-def texts(figure) -> list[str]:
-    return [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert stacked.shown_settings == [SETTING] and stacked.places == [PLACE]
+    figures = [*stacks.heatmaps(stacked, PLACE), *stacks.disks(stacked, PLACE)]
+    assert [figure.name.partition("-")[0] for figure in figures] == [*["stacks"] * 3, *["disks"] * 3]
+    assert len({figure.name for figure in figures}) == len(figures)
+    for figure in figures:
+        assert figure.caption.endswith(".") and figure.alt.endswith(".") and "nan" not in figure.caption + figure.alt
 
 
 def test_the_heat_map_of_stacks_names_them_and_colours_what_is_shown(stacked):
-    item = next(item for item in stacked if item.name.endswith("ext4") and item.kind == "stacks")
-    drawn = item.draw()
-    names = [text for text in texts(drawn) if text in LAYOUTS]
+    figure = next(figure for figure in stacks.heatmaps(stacked, PLACE) if figure.name.endswith("ext4"))
+    names = [text for text in texts(figure) if text in LAYOUTS]
     assert names == [name for name in LAYOUTS if name not in ("single", "btrfs-raid1")]  # not itself, not another's
-    table = item.draw.args[0]
-    proved = ((table["value"] > 0) & table["shown"]).sum()
-    assert 0 < proved < len(table) and len(drawn.axes[0].patches) == proved
-    assert drawn.get_size_inches()[0] == figures.WIDTH
-    figures.plt.close(drawn)
+    found = stacked.results.stacks.query("label == 'ext4' and relation == 'base'")
+    proved = ((found["low"] > 1) | (found["high"] < 1)).sum()
+    assert 0 < proved < len(found) and len(figure.plot.axes[0].patches) == proved
+    assert figure.plot.get_size_inches()[0] == plots.WIDTH
 
 
 def test_the_lines_of_disks_have_shapes_and_the_single_device_a_line_across(stacked):
-    drawn = next(item for item in stacked if item.kind == "disks").draw()
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["single", "md-raid5"]
-    lines = drawn.axes[0].get_lines()
+    plot = stacks.disks(stacked, PLACE)[0].plot
+    assert [text.get_text() for text in plot.legends[0].get_texts()] == ["single", "md-raid5"]
+    lines = plot.axes[0].get_lines()
     assert any(list(line.get_xdata()) == [3, 6, 12] for line in lines)
     assert len({line.get_marker() for line in lines if line.get_marker() != "None"} - {"|", "_"}) >= 2
-    assert drawn.axes[0].get_ylim()[0] == 0
-    figures.plt.close(drawn)
+    assert plot.axes[0].get_ylim()[0] == 0
 
 
 def test_many_file_systems_are_rows_and_their_panels_fit_on_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(make, "SYSTEMS", {f"fs{i:02}": (1 + i / 10, 1.0, 1.0, 0.01) for i in range(24)})
+    monkeypatch.setattr(make, "SYSTEMS", {f"fs{i:02}": (1 + i / 10, 1.0, 1.0, 0.01) for i in range(16)})
     make.make(tmp_path, rounds=2, systems=list(make.SYSTEMS), workloads=["metadata"], failures={})
     study = run.build(tmp_path)
-    results = dataset.results(study)
-    items = gallery.catalogue(study, results)
-    pages = [item for item in items if item.kind == "intervals"]
+    figures = list(of_one_setting(study))
+    pages = [figure for figure in figures if figure.name.startswith("intervals")]
     assert len(pages) > 1 and pages[0].caption.endswith(f"Part 1 of {len(pages)}.")
-    for item in items:
-        drawn = item.draw()
-        assert drawn.get_size_inches()[1] < 9.5, item.name
-        figures.plt.close(drawn)
-    heat = next(item for item in items if item.kind == "heatmap").draw()
-    rows = [text for text in texts(heat) if text.startswith("fs")]
-    assert rows == gallery.label_order(results, ("exact", "single", "ssd"))
-    figures.plt.close(heat)
+    for figure in figures:
+        assert figure.plot.get_size_inches()[1] < 9.5, figure.name
+    rows = [text for text in texts(named(figures, "heatmap")) if text.startswith("fs")]
+    assert rows == study.contenders(SETTING) and len(rows) == 16
 
 
-def test_two_labs_meet_in_one_figure_without_units(tmp_path):
+def test_two_labs_meet_in_one_figure_without_units(tmp_path, monkeypatch):
     make.make(tmp_path, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={}, labs=["exact", "host"])
     study = run.build(tmp_path)
-    items = gallery.catalogue(study, dataset.results(study))
-    both = [item for item in items if item.kind == "agreement"]
-    assert len(both) == 1 and both[0].setting == ("exact", "host", "single", "ssd")
-    table = both[0].draw.args[0]
+    pair = Pair("exact", "host", "single", "ssd")
+    assert study.pairs == [pair]
+    drawn, draw = [], labs.scatter
+    monkeypatch.setattr(labs, "scatter", lambda table, *more: drawn.append(table) or draw(table, *more))
+    plot = labs.figure(study, pair).plot
+    (table,) = drawn
     assert set(table["label"]) == {"ext4", "xfs", "tmpfs"}
-    logs = table.assign(x=np.log(table["x"]), y=np.log(table["y"])).groupby(["phase", "cache"])[["x", "y"]].sum()
+    logs = table.assign(x=np.log(table["x"]), y=np.log(table["y"])).groupby(OPERATION)[["x", "y"]].sum()
     assert np.allclose(logs, 0)  # relative to the geometric mean: whatever the clocks' units, they are gone
-    drawn = both[0].draw()
-    labels = {text.get_text() for text in drawn.findobj(figures.matplotlib.text.Text)}
-    assert {"relative cost, lab exact", "relative cost, lab host"} <= labels
-    assert not labels & {name for name, _ in words.UNITS}
-    figures.plt.close(drawn)
-    for item in items:
-        if item.kind != "agreement":
-            assert sum(lab in item.setting for lab in ("exact", "host")) == 1
+    words = {text.get_text() for text in plot.findobj(Text)}
+    assert {"relative cost, lab exact", "relative cost, lab host"} <= words
+    assert not words & {name for name, _ in display.UNITS}
+    for setting in study.shown_settings:
+        other = "host" if setting.lab == "exact" else "exact"
+        for figure in of_one_setting(study, setting):
+            assert f"lab {other}" not in figure.caption

@@ -9,17 +9,20 @@ import pytest
 from conftest import ROOT
 from reprofs import sources
 
-STAGES = [*map(str, sorted((ROOT / "notebooks").glob("*.ipynb"))), "reprofs.dataset", "reprofs.report"]
+STAGES = [*map(str, sorted((ROOT / "notebooks").glob("*.ipynb"))), "reprofs.data.tables", "reprofs.report.render"]
 
 
 # In one process, which has the large libraries loaded: each stage is imported in a child of its own.
 CHILDREN = """
 import json, os, sys
-import matplotlib.pyplot, pandas, pyarrow.parquet, scikit_posthocs, scipy.stats, statsmodels.api
+import jinja2, jsonschema, markdown_it, matplotlib.pyplot, nbformat, pandas, pyarrow.parquet, scipy.stats, yaml
+from IPython.core.interactiveshell import InteractiveShell
+get_ipython = InteractiveShell.instance
+get_ipython()
 for name, code in json.load(sys.stdin).items():
     sys.stdout.flush()
     if os.fork() == 0:
-        exec(code, {})
+        exec(code, {"get_ipython": get_ipython})
         print(name, *[m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] == "reprofs"], sep="\\t")
         sys.stdout.flush()
         os._exit(0)
@@ -28,12 +31,13 @@ for name, code in json.load(sys.stdin).items():
 
 
 def imports(stage: str) -> str:
-    """The lines of a module or notebook that import."""
+    """The lines of a module or notebook that import; a notebook loads the package's extension and opens a study too."""
     if not stage.endswith(".ipynb"):
         return f"import {stage}"
     cells = json.loads(Path(stage).read_text())["cells"]
     lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
-    return "\n".join(line for line in lines if line.startswith(("import ", "from ")))
+    loads = "import reprofs\nreprofs.load_ipython_extension(get_ipython())\nreprofs.open\n"
+    return loads + "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 
 
 def test_all_that_python_loads_is_there():
@@ -52,12 +56,12 @@ def test_all_that_python_loads_is_there():
     ("code", "package", "names"),
     [
         ("import reprofs.labs.exact", "reprofs", ["__init__", "labs/__init__", "labs/exact"]),
-        ("import reprofs.stats as s, os", "", ["__init__", "stats"]),
-        ("from reprofs import stats, errors", "", ["__init__", "errors", "stats"]),
+        ("import reprofs.stats.cells as s, os", "", ["__init__", "stats/__init__", "stats/cells"]),
+        ("from reprofs import stats, errors", "", ["__init__", "errors", "stats/__init__"]),
         ("from reprofs.errors import UserError", "", ["__init__", "errors"]),
-        ("from . import stats", "reprofs", ["__init__", "stats"]),
+        ("from . import stats", "reprofs", ["__init__", "stats/__init__"]),
         ("from .importers import fio, Malformed", "reprofs", ["__init__", "importers/__init__", "importers/fio"]),
-        ("def f():\n    from .. import dataset", "reprofs.importers", ["__init__", "dataset"]),
+        ("def f():\n    from .. import files", "reprofs.importers", ["__init__", "files"]),
         ("from ..errors import UserError", "reprofs.importers", ["__init__", "errors"]),
         ("from . import fio", "reprofs.importers", ["__init__", "importers/__init__", "importers/fio"]),
         ("import pandas", "reprofs", []),

@@ -6,7 +6,8 @@ import make
 import numpy as np
 import pandas as pd
 import pytest
-from reprofs import dataset, stats
+import run
+from reprofs.stats import cells, compare, labs, stacks
 from scipy import stats as reference
 from statsmodels.stats.multitest import multipletests
 
@@ -27,8 +28,8 @@ def frame(times: dict, phase="p", roles=None, **place) -> pd.DataFrame:
 
 
 def judged(phases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    table, pairs = stats.statistics(phases), stats.pairwise(phases)
-    return table, pairs, stats.winners(table, pairs)
+    table, pairs = cells.statistics(phases), compare.pairwise(phases)
+    return table, pairs, compare.winners(table, pairs)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def judged(phases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
 )
 def test_six_or_more_values_have_order_statistics_of_the_median(n, cut, coverage):
     values = np.random.default_rng(n).permutation(np.arange(n) ** 2.0)
-    found = stats.interval(values)
+    found = cells.interval(values)
     assert (found["low"], found["high"]) == (np.sort(values)[cut], np.sort(values)[n - 1 - cut])
     assert found["kind"] == "order statistics of the median"
     if coverage:
@@ -45,24 +46,24 @@ def test_six_or_more_values_have_order_statistics_of_the_median(n, cut, coverage
 
 
 def test_two_to_five_values_have_student_and_one_has_nothing():
-    found = stats.interval([11.0, 12.0, 14.0])
+    found = cells.interval([11.0, 12.0, 14.0])
     reach = 4.302652729911275 * math.sqrt(7 / 3 / 3)  # t for two degrees of freedom
     assert (found["low"], found["high"]) == pytest.approx((37 / 3 - reach, 37 / 3 + reach))
-    assert stats.interval([1.0, 2.0, 4.0])["low"] == 0  # no time is below zero
+    assert cells.interval([1.0, 2.0, 4.0])["low"] == 0  # no time is below zero
     assert found["kind"] == "Student t of the mean"
-    assert stats.interval([5.0])["kind"] == "none" and math.isnan(stats.interval([5.0])["low"])
+    assert cells.interval([5.0])["kind"] == "none" and math.isnan(cells.interval([5.0])["low"])
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])
 def test_without_spread_the_interval_is_the_value(n):
-    found = stats.interval([7.0] * n)
+    found = cells.interval([7.0] * n)
     assert (found["low"], found["high"]) == (7.0, 7.0)
-    assert stats.ratio([6.0] * n, [3.0] * n) == {"ratio": 2, "low": 2, "high": 2, "kind": "no spread"}
-    assert stats.joint_interval([6.0] * n, [3.0] * n, 7) == pytest.approx((2.0, 2.0))
+    assert compare.ratio([6.0] * n, [3.0] * n) == {"ratio": 2, "low": 2, "high": 2, "kind": "no spread"}
+    assert compare.joint_interval([6.0] * n, [3.0] * n, 7) == pytest.approx((2.0, 2.0))
 
 
 def test_statistics_of_a_cell_by_hand():
-    cell = stats.statistics(frame({"a": [2, 4, 9]})).iloc[0]
+    cell = cells.statistics(frame({"a": [2, 4, 9]})).iloc[0]
     assert (cell["n"], cell["mean_ns"], cell["median_ns"], cell["min_ns"], cell["max_ns"]) == (3, 5, 4, 2, 9)
     assert cell["variance_ns2"] == pytest.approx((9 + 1 + 16) / 2)
     assert cell["sd_ns"] == pytest.approx(math.sqrt(13)) and cell["cv"] == pytest.approx(math.sqrt(13) / 5)
@@ -72,25 +73,25 @@ def test_statistics_of_a_cell_by_hand():
 
 
 def test_a_single_round_has_no_spread():
-    cell = stats.statistics(frame({"a": [5]})).iloc[0]
+    cell = cells.statistics(frame({"a": [5]})).iloc[0]
     assert cell["n"] == 1 and math.isnan(cell["sd_ns"]) and math.isnan(cell["low_ns"])
 
 
 def test_only_completed_trials_count():
     rows = frame({"a": [1, 2, 1000]})
     rows.loc[2, "status"] = "failed"
-    assert stats.statistics(rows)["max_ns"].iloc[0] == 2
+    assert cells.statistics(rows)["max_ns"].iloc[0] == 2
 
 
 def test_outliers_are_marked_by_tukeys_rule():
-    assert stats.outliers([1, 2, 3, 4, 100]).tolist() == [False] * 4 + [True]
-    assert not stats.outliers([1, 1, 1]).any()
+    assert cells.outliers([1, 2, 3, 4, 100]).tolist() == [False] * 4 + [True]
+    assert not cells.outliers([1, 1, 1]).any()
 
 
 def test_ratio_is_paired_by_round():
     # Rounds differ by a factor of ten, the ratio within each is 2, 2.1, 2.2: pairing removes the factor.
     a, b = np.array([2.0, 21.0, 220.0]), np.array([1.0, 10.0, 100.0])
-    found = stats.ratio(a, b)
+    found = compare.ratio(a, b)
     logs = np.log([2, 2.1, 2.2])
     low, high = reference.t.interval(0.95, 2, loc=logs.mean(), scale=reference.sem(logs))
     assert (found["ratio"], found["low"], found["high"]) == pytest.approx(tuple(np.exp([logs.mean(), low, high])))
@@ -100,8 +101,8 @@ def test_ratio_is_paired_by_round():
 def test_ratio_of_six_rounds_is_bootstrapped_the_same_every_time():
     rng = np.random.default_rng(1)
     a, b = rng.lognormal(1, 0.1, 8), rng.lognormal(0.5, 0.1, 8)
-    found = stats.ratio(a, b)
-    assert found == stats.ratio(a, b)
+    found = compare.ratio(a, b)
+    assert found == compare.ratio(a, b)
     assert found["kind"].startswith("BCa") and found["low"] < found["ratio"] < found["high"]
     again = reference.bootstrap(
         (np.log(a / b),), np.mean, method="BCa", rng=np.random.default_rng(99)
@@ -111,33 +112,33 @@ def test_ratio_of_six_rounds_is_bootstrapped_the_same_every_time():
 
 def test_joint_interval_is_wider_with_more_comparisons():
     a, b = [2.0, 2.1, 2.2], [1.0, 1.0, 1.0]
-    low, high = stats.joint_interval(a, b, 1)
-    assert (low, high) == pytest.approx((stats.ratio(a, b)["low"], stats.ratio(a, b)["high"]))
-    wider = stats.joint_interval(a, b, 7)
+    low, high = compare.joint_interval(a, b, 1)
+    assert (low, high) == pytest.approx((compare.ratio(a, b)["low"], compare.ratio(a, b)["high"]))
+    wider = compare.joint_interval(a, b, 7)
     assert wider[0] < low and wider[1] > high
 
 
 def test_cliffs_delta_and_mann_whitney():
-    assert stats.cliffs_delta([3, 4], [1, 2]) == 1
-    assert stats.cliffs_delta([1, 2, 3], [2, 2, 2]) == 0
-    assert stats.mann_whitney([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1) == stats.smallest_p(3, 3)
-    assert stats.mann_whitney([1, 1, 1], [1, 1, 1]) == 1
+    assert compare.cliffs_delta([3, 4], [1, 2]) == 1
+    assert compare.cliffs_delta([1, 2, 3], [2, 2, 2]) == 0
+    assert compare.mann_whitney([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1) == compare.smallest_p(3, 3)
+    assert compare.mann_whitney([1, 1, 1], [1, 1, 1]) == 1
     # Ties within the groups: a normal approximation would give 0.04, less than three against three can ever give.
-    assert stats.mann_whitney([1, 1, 1], [2, 2, 2]) == pytest.approx(0.1)
-    assert stats.smallest_p(1, 1) == 1
-    assert stats.rounds_to_reject(1) == 4 and stats.rounds_to_reject(28) == 7
+    assert compare.mann_whitney([1, 1, 1], [2, 2, 2]) == pytest.approx(0.1)
+    assert compare.smallest_p(1, 1) == 1
+    assert compare.rounds_to_reject(1) == 4 and compare.rounds_to_reject(28) == 7
 
 
 def test_holm_covers_the_pairs_of_contenders_only():
-    pairs = stats.pairwise(frame({"a": [1, 2, 3], "b": [4, 5, 6], "t": [7, 8, 9]}, roles={"t": "ceiling"}))
+    pairs = compare.pairwise(frame({"a": [1, 2, 3], "b": [4, 5, 6], "t": [7, 8, 9]}, roles={"t": "ceiling"}))
     assert len(pairs) == 3 and pairs["contenders"].sum() == 1
     assert pairs.loc[pairs["contenders"], "p_holm"].iloc[0] == pytest.approx(0.1)
     assert pairs.loc[~pairs["contenders"], "p_holm"].isna().all()
 
 
 def test_versus_turns_pairs_around():
-    pairs = stats.pairwise(frame({"a": [10, 11, 12], "b": [21, 22, 23]}))
-    straight, turned = stats.versus(pairs, "b").iloc[0], stats.versus(pairs, "a").iloc[0]
+    pairs = compare.pairwise(frame({"a": [10, 11, 12], "b": [21, 22, 23]}))
+    straight, turned = compare.versus(pairs, "b").iloc[0], compare.versus(pairs, "a").iloc[0]
     assert (straight["other"], turned["other"]) == ("a", "b")
     assert straight["ratio"] == pytest.approx(1 / turned["ratio"]) and straight["low"] == pytest.approx(
         1 / turned["high"]
@@ -184,7 +185,7 @@ def test_settings_never_meet():
     rows = pd.concat([frame({"a": [1, 2, 3]}), frame({"b": [100, 200, 300]}, lab="host")])
     table, pairs, winners = judged(rows)
     assert pairs.empty and set(winners["verdict"]) == {"alone"}
-    assert len(stats.ranks(table)[0]) == 2
+    assert len(compare.ranks(table)[0]) == 2
 
 
 def blocks(rows: list[list[int]]) -> pd.DataFrame:
@@ -198,7 +199,7 @@ def blocks(rows: list[list[int]]) -> pd.DataFrame:
 
 def test_ranks_against_scipy_and_demsar():
     values = [[1, 2, 3, 4], [2, 1, 3, 4], [1, 2, 4, 3], [1, 3, 2, 4], [1, 2, 3, 4]]
-    ranks, pairs = stats.ranks(stats.statistics(blocks(values)))
+    ranks, pairs = compare.ranks(cells.statistics(blocks(values)))
     assert ranks["label"].tolist() == ["a", "b", "c", "d"]
     assert ranks["mean_rank"].tolist() == pytest.approx([1.2, 2.0, 3.0, 3.8])
     assert ranks["p"].iloc[0] == pytest.approx(reference.friedmanchisquare(*np.array(values).T).pvalue)
@@ -213,28 +214,27 @@ def test_ranks_against_scipy_and_demsar():
 
 def test_ranks_leave_out_incomplete_operations_and_need_three_contenders():
     rows = pd.concat([blocks([[1, 2, 3, 4], [1, 2, 4, 3]]), frame({"a": [1], "b": [2]}, phase="q")])
-    ranks, _ = stats.ranks(stats.statistics(rows))
+    ranks, _ = compare.ranks(cells.statistics(rows))
     assert set(ranks["blocks"]) == {2} and set(ranks["left_out"]) == {1}
-    two, pairs = stats.ranks(stats.statistics(frame({"a": [1], "b": [2]})))
+    two, pairs = compare.ranks(cells.statistics(frame({"a": [1], "b": [2]})))
     assert two["mean_rank"].tolist() == [1, 2] and two["p"].isna().all() and pairs.empty
 
 
 def test_relative_cost_is_measured_from_the_best_contender():
-    cost = stats.relative(stats.statistics(frame({"a": [4], "b": [8], "t": [1]}, roles={"t": "ceiling"})))
+    cost = compare.relative(cells.statistics(frame({"a": [4], "b": [8], "t": [1]}, roles={"t": "ceiling"})))
     assert cost.set_index("label")["cost"].to_dict() == pytest.approx({"a": 1, "b": 2, "t": 0.25})
 
 
 def test_drift_needs_six_rounds():
-    assert stats.drift(frame({"a": [1, 2, 3]})).empty
-    found = stats.drift(frame({"a": [1, 2, 3, 4, 5, 6, 7, 8], "b": [5] * 8})).iloc[0]
+    assert compare.drift(frame({"a": [1, 2, 3]})).empty
+    found = compare.drift(frame({"a": [1, 2, 3, 4, 5, 6, 7, 8], "b": [5] * 8})).iloc[0]
     assert (found["label"], found["rho"]) == ("a", 1) and found["p_holm"] < 0.05
 
 
 def test_latency_quantiles_merge_rounds(tmp_path):
     make.make(tmp_path, rounds=2, systems=["ext4"], workloads=["metadata"], failures={})
-    dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
-    latency = dataset.load(tmp_path / "tables").latency
-    found = stats.latency_quantiles(latency, (0.5, 1.0)).set_index(["phase", "cache"]).loc[("create", "warm")]
+    latency = run.build(tmp_path).latency
+    found = cells.latency_quantiles(latency, (0.5, 1.0)).set_index(["phase", "cache"]).loc[("create", "warm")]
     own = latency[latency["phase"] == "create"]
     expanded = np.repeat(((own["lower_ns"] + own["upper_ns"] - 1) / 2).astype(float), own["count"].astype(int))
     assert found["count"] == len(expanded) == 4000
@@ -244,17 +244,17 @@ def test_latency_quantiles_merge_rounds(tmp_path):
 @pytest.mark.parametrize("nothing", [frame({"a": [1]}).iloc[:0]])
 def test_nothing_gives_empty_frames(nothing):
     table, pairs, winners = judged(nothing)
-    ranks, nemenyi = stats.ranks(table)
-    assert all(len(result) == 0 for result in (table, pairs, winners, ranks, nemenyi, stats.relative(table)))
+    ranks, nemenyi = compare.ranks(table)
+    assert all(len(result) == 0 for result in (table, pairs, winners, ranks, nemenyi, compare.relative(table)))
 
 
 def test_holm_is_that_of_statsmodels():
     for p in ([0.01, 0.04, 0.03, 0.005], [0.5], [1.0, 1.0, 0.9], [0.02, 0.02, 0.02]):
-        assert stats.holm(p) == pytest.approx(multipletests(p, method="holm")[1])
-    assert len(stats.holm([])) == 0
+        assert compare.holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert len(compare.holm([])) == 0
 
 
-def stacks(*names: str) -> dict[str, dict]:
+def described(*names: str) -> dict[str, dict]:
     """Descriptions of stacks as in a plan: md-raid5@3, md-raid5-degraded, md-raid6+lvm ..."""
     found = {}
     for name in names:
@@ -266,31 +266,31 @@ def stacks(*names: str) -> dict[str, dict]:
 
 
 def test_a_stack_with_a_fault_has_a_healthy_counterpart():
-    known = stacks("md-raid5", "md-raid5@5", "md-raid5@12", "md-raid6", "md-raid5+lvm", "md-raid5-degraded")
-    known |= stacks("md-raid5-rebuilding", "md-raid5-degraded+lvm", "md-raid5-degraded@12", "md-raid6-degraded")
-    beside = {name: stats.counterpart(name, known, list(known)) for name in known}
+    known = described("md-raid5", "md-raid5@5", "md-raid5@12", "md-raid6", "md-raid5+lvm", "md-raid5-degraded")
+    known |= described("md-raid5-rebuilding", "md-raid5-degraded+lvm", "md-raid5-degraded@12", "md-raid6-degraded")
+    beside = {name: stacks.counterpart(name, known, list(known)) for name in known}
     assert beside["md-raid5"] is None
     assert beside["md-raid5-degraded"] == "md-raid5" and beside["md-raid5-degraded@12"] == "md-raid5@12"
     assert beside["md-raid5-rebuilding"] == "md-raid5@5"  # one of its six disks is the spare
     assert beside["md-raid5-degraded+lvm"] == "md-raid5+lvm" and beside["md-raid6-degraded"] == "md-raid6"
-    assert stats.counterpart("md-raid6-degraded", known, ["md-raid5", "md-raid6-degraded"]) is None
+    assert stacks.counterpart("md-raid6-degraded", known, ["md-raid5", "md-raid6-degraded"]) is None
 
 
 def test_references_of_stacks():
-    known = stacks("md-raid0", "single", "md-raid5", "md-raid5-degraded")
-    assert stats.references(known, list(known)) == [
+    known = described("md-raid0", "single", "md-raid5", "md-raid5-degraded")
+    assert stacks.references(known, list(known)) == [
         ("md-raid5-degraded", "md-raid5", "healthy"),
         ("md-raid0", "single", "base"),
         ("md-raid5", "single", "base"),
         ("md-raid5-degraded", "single", "base"),
     ]
-    without = stacks("md-raid5", "md-raid5-degraded", "md-raid6", "md-raid6-degraded")
-    assert stats.references(without, list(without)) == [
+    without = described("md-raid5", "md-raid5-degraded", "md-raid6", "md-raid6-degraded")
+    assert stacks.references(without, list(without)) == [
         ("md-raid5-degraded", "md-raid5", "healthy"),
         ("md-raid6-degraded", "md-raid6", "healthy"),
     ]
-    assert stats.references(known, ["md-raid0", "md-raid5"]) == [("md-raid5", "md-raid0", "base")]
-    assert stats.references(known, ["single"]) == []
+    assert stacks.references(known, ["md-raid0", "md-raid5"]) == [("md-raid5", "md-raid0", "base")]
+    assert stacks.references(known, ["single"]) == []
 
 
 def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
@@ -302,8 +302,8 @@ def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
             frame({"b": [5, 5, 5]}, stack="md-raid5"),  # nothing to be held against
         ]
     )
-    known = stacks("single", "md-raid5")
-    found = stats.stack_ratios(rows, known)
+    known = described("single", "md-raid5")
+    found = stacks.stack_ratios(rows, known)
     assert len(found) == 1 and found.iloc[0][["lab", "label", "stack", "reference", "n"]].tolist() == [
         "exact",
         "a",
@@ -311,7 +311,7 @@ def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
         "single",
         3,
     ]
-    expected = stats.ratio([20, 210, 2200], [10, 100, 1000])
+    expected = compare.ratio([20, 210, 2200], [10, 100, 1000])
     assert {key: found.iloc[0][key] for key in expected} == pytest.approx(expected)
 
 
@@ -325,7 +325,7 @@ def test_typical_cost_of_a_stack_over_operations():
             frame({"a": [90, None, 90]}, phase="r"),  # on one of the two only
         ]
     )
-    found = stats.stack_typical(rows, stacks("single", "md-raid5"))
+    found = stacks.stack_typical(rows, described("single", "md-raid5"))
     assert len(found) == 1 and found.iloc[0]["operations"] == 2
     assert found.iloc[0]["ratio"] == pytest.approx(4) and found.iloc[0]["kind"] == "no spread"
 
@@ -338,10 +338,10 @@ def test_a_rebuild_is_no_operation_of_its_stack():
             frame({"a": [5, 6, 7]}, phase="rebuild").assign(operation="rebuild", rebuilding=False),
         ]
     )
-    assert set(stats.statistics(rows)["phase"]) == {"p", "late"}
-    found = stats.rebuilds(rows).iloc[0]
+    assert set(cells.statistics(rows)["phase"]) == {"p", "late"}
+    found = stacks.rebuilds(rows).iloc[0]
     assert (found["n"], found["mean_ns"], found["during"], found["phases"]) == (3, 6, 1, 2)
-    assert stats.rebuilds(frame({"a": [1]})).empty
+    assert stacks.rebuilds(frame({"a": [1]})).empty
 
 
 def two_labs(exact: dict, host: dict) -> pd.DataFrame:
@@ -349,29 +349,29 @@ def two_labs(exact: dict, host: dict) -> pd.DataFrame:
 
 
 def test_labs_are_compared_by_ratios_within_a_round():
-    found = stats.clock_ratios(two_labs({"a": [10, 100]}, {"a": [5, 60]})).iloc[0]
+    found = labs.clock_ratios(two_labs({"a": [10, 100]}, {"a": [5, 60]})).iloc[0]
     assert (found["a"], found["b"], found["n"]) == ("exact", "host", 2)
     assert found["ratio"] == pytest.approx(math.sqrt(0.5 * 0.6))
-    assert stats.clock_ratios(frame({"a": [1, 2]})).empty
+    assert labs.clock_ratios(frame({"a": [1, 2]})).empty
 
 
 def test_agreement_of_orders_by_hand():
     exact = {"a": [10, 10, 11], "b": [20, 21, 20], "c": [30, 31, 30], "d": [40, 41, 40]}
     host = {"a": [1, 1.1, 1], "c": [2, 2.1, 2], "b": [3, 3.1, 3], "d": [4, 1, 16]}
     rows = two_labs(exact, host)
-    found = stats.orders(stats.statistics(rows), stats.pairwise(rows)).iloc[0]
+    found = labs.orders(cells.statistics(rows), compare.pairwise(rows)).iloc[0]
     # b and c are the other way round: five of six pairs have the same order.
     assert (found["labels"], found["pairs"], found["tau"]) == (4, 6, pytest.approx(4 / 6))
     assert found["p"] == pytest.approx(reference.kendalltau([1, 2, 3, 4], [1, 3, 2, 4], method="exact").pvalue)
     # The host does not tell d from anything, so three pairs are told apart by both labs, two of them alike.
     assert (found["told"], found["same"]) == (3, 2)
-    assert stats.orders(*judged(two_labs({"a": [1], "b": [2]}, {"a": [1], "b": [2]}))[:2]).empty
+    assert labs.orders(*judged(two_labs({"a": [1], "b": [2]}, {"a": [1], "b": [2]}))[:2]).empty
 
 
 def test_agreement_is_pooled_over_operations():
     keys = {"a": "exact", "b": "host", "stack": "single", "profile": "ram", "labels": 5, "pairs": 10}
     table = pd.DataFrame([keys | {"tau": tau, "told": 8, "same": 6} for tau in (1.0, 0.8, 0.6, 0.8)])
-    found = stats.agreement(table).iloc[0]
+    found = labs.agreement(table).iloc[0]
     assert (found["tau"], found["operations"], found["told"], found["same"]) == (pytest.approx(0.8), 4, 32, 24)
     assert 0.6 <= found["low"] < 0.8 < found["high"] <= 1
-    assert math.isnan(stats.agreement(table.iloc[:1]).iloc[0]["low"])
+    assert math.isnan(labs.agreement(table.iloc[:1]).iloc[0]["low"])

@@ -235,12 +235,15 @@ def _heat_rows(axes, rows: list[tuple], words) -> list[tuple]:
 def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] | None = None) -> list[Figure]:
     """Every round and the interval of each file system, one panel an operation; as many figures as pages are needed.
 
+    Empty where no contender has a result.
     contenders: which file systems, from the top; default all, best mean rank first.
     """
     table = select(study.results.statistics, setting, load)
     rounds = select(measured(study.phases), setting, load)
     bounds = sorted(set(table.loc[table["role"] == "ceiling", "label"]))
     labels = contenders or [label for label in study.contenders(setting) if label in set(table["label"])]
+    if not labels:
+        return []
     caption = (
         f"{load.workload} ({load.scale}): time of each operation ({setting}). A ring is one round; the bar is the"
         f" interval, its mark the mean or median. {interval_note(table)} {spread_note(study, setting.lab)}"
@@ -292,9 +295,9 @@ def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: lis
 
 
 def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
-    """How often single operations took how long, one panel an operation; empty where no latency was recorded."""
+    """How often single operations took how long, one panel an operation; empty where no contender has a latency."""
     latency = select(measured(study.latency), setting, load)
-    if latency.empty:
+    if not (latency["role"] == "contender").any():
         return []
     places = select(measured(study.phases), setting, load)
     places = places.drop_duplicates(["phase", "cache"])[["phase", "cache", "position"]]

@@ -37,11 +37,9 @@ def costs(study: Study, place: Place) -> list[dict]:
     chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
     found = []
     for label, group in chosen.groupby("label"):
-        ordered = group.sort_values(["ratio", "stack"])[["stack", "reference", "ratio", "low", "high"]].to_dict(
-            "records"
-        )
+        ordered = list(group.sort_values(["ratio", "stack"]).itertuples())
         high = ordered[-1] if len(ordered) > 1 else None
-        found.append({"label": label, "reference": ordered[0]["reference"], "low": ordered[0], "high": high})
+        found.append({"label": label, "reference": ordered[0].reference, "low": ordered[0], "high": high})
     return found
 
 
@@ -49,7 +47,7 @@ def faults(study: Study, place: Place) -> list[dict]:
     """What a fault costs, where stacks have no common base: stack, reference, costs (label, ratio, low, high)."""
     chosen = select(study.results.typical, place, relation="healthy").query("role != 'ceiling'")
     return [
-        {"stack": stack, "reference": reference, "costs": group.sort_values("label").to_dict("records")}
+        {"stack": stack, "reference": reference, "costs": list(group.sort_values("label").itertuples())}
         for (stack, reference), group in chosen.groupby(["stack", "reference"], sort=False)
     ]
 

@@ -24,12 +24,13 @@ def meanings(study: Study) -> list[str]:
 def real_clocks(study: Study) -> list[dict]:
     """What disturbed each real clock: lab, trials, unsettled, reason (an example), and ranges of what was recorded.
 
-    Ranges are [low, high] under load_1min, steal_share, frequency_mhz, temperature_c, where the machine tells them.
+    Ranges are [low, high] under load_1min, steal_share, frequency_mhz, temperature_c; None where the machine does not
+    tell them.
     """
-    found = []
+    found, nothing = [], dict.fromkeys(("load_1min", "steal_share", "frequency_mhz", "temperature_c"))
     for lab, seen in sorted(study.environment.get("conditions", {}).items()):
         reasons = sorted(study.trials.loc[study.trials["lab"] == lab, "settling_reason"].dropna().unique())
-        found.append({"lab": lab, "reason": reasons[-1].rstrip(".") if reasons else ""} | seen)
+        found.append(nothing | {"lab": lab, "reason": reasons[-1].rstrip(".") if reasons else ""} | seen)
     return found
 
 
