@@ -91,10 +91,14 @@ def paired(study: Study, choice: Choice) -> dict:
     return {"n": len(both), **ratio(both["a"], both["b"], choice.level)}
 
 
-def by_cell(study: Study, **statistics: Callable[[pd.Series], float]) -> pd.DataFrame:
-    """Statistics of the times (ns) of every cell, a file system in an operation of a setting: a column each."""
+def by_cell(study: Study, **statistics: Callable[[pd.Series], float] | str) -> pd.DataFrame:
+    """Statistics of the times (ns) of every cell, a file system in an operation of a setting: a column each.
+
+    statistics: functions of a Series, or names of its methods.
+    """
     rows = measured(study.phases).astype({"wall_ns": float})
-    return rows.groupby(CELL)["wall_ns"].agg(**statistics).reset_index()
+    grouped: Any = rows.groupby(CELL)["wall_ns"]
+    return grouped.agg(**statistics).reset_index()
 
 
 def export(study: Study, choice: Choice, folder: str | Path, kind: str = "csv") -> list[Path]:
