@@ -16,9 +16,11 @@ import pandas as pd
 import pytest
 import study2015
 from conftest import ROOT
-from reprofs import dataset, importers, stats
+from reprofs import importers
+from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.importers import Malformed, Source, fio, mdtest
+from reprofs.stats.cells import statistics
 
 FIXTURES = ROOT / "tests/fixtures/import"
 FILES = [
@@ -42,7 +44,7 @@ def load(tmp_path):
     """Imports files of a format; gives the measurements and the findings as frames."""
 
     def run(form: str, *files: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-        importers.import_files(form, [FIXTURES / file for file in files], tmp_path / "out", dataset.dictionary)
+        importers.import_files(form, [FIXTURES / file for file in files], tmp_path / "out", dictionary)
         rows = pd.read_parquet(tmp_path / "out/measurements.parquet", dtype_backend="numpy_nullable")
         return rows, pd.read_csv(tmp_path / "out/findings.csv", keep_default_na=False)
 
@@ -233,7 +235,7 @@ def test_mdtest_rate_until_the_stonewall(load, tmp_path):
     assert until["statistic"].tolist() == ["mean", "total"] and until["items"].isna().all()
     path.write_text(path.read_text().replace("NA        283.333             NA", "NA        283"))
     with pytest.raises(UserError, match="line 14: 'File create' has 5 values"):
-        importers.import_files("mdtest", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("mdtest", [path], tmp_path / "out", dictionary)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +349,7 @@ def test_ior_within_io500(load, tmp_path):
 def test_ior_that_has_not_all_results_is_refused(tmp_path):
     for pair in ((" -w ", " -w -r "), ("repetitions         : 1", "repetitions         : 2")):
         with pytest.raises(UserError, match="line 24: the run started in line 1 has no end"):
-            importers.import_files("ior", [ior_of_io500(tmp_path, pair)], tmp_path / "out", dataset.dictionary)
+            importers.import_files("ior", [ior_of_io500(tmp_path, pair)], tmp_path / "out", dictionary)
 
 
 def test_ior_sizes_that_cannot_be_are_left_out(load, tmp_path):
@@ -399,7 +401,7 @@ def test_io500_extended_runs_have_more_phases_and_a_score_of_their_own(load, tmp
     more = "[      ]  ior-rnd4K-easy-read        0.134469 GiB/s : time 30.157 seconds\n"
     path = changed(tmp_path, "io500.txt", ("(standard)", "(extended)"), ("[SCORE ]", more + "[SCORE ]"))
     with pytest.raises(UserError, match=r"line 16: the line of the score \('\[SCOREX'\) is missing"):
-        importers.import_files("io500", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("io500", [path], tmp_path / "out", dictionary)
     extended = "[SCOREX] Bandwidth 1.000000 GiB/s : IOPS 9.000000 kiops : TOTAL 3.000000 [INVALID]\n"
     path.write_text(path.read_text() + extended)
     rows, findings = load("io500", path)
@@ -438,7 +440,7 @@ def test_io500_of_the_first_versions(load, tmp_path):
     assert findings["rule"].tolist() == ["score-differs"]
     path.write_text(path.read_text()[:-3])
     with pytest.raises(UserError, match="line 14: the line of the score is cut short"):
-        importers.import_files("io500", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("io500", [path], tmp_path / "out", dictionary)
 
 
 def test_io500_marks_within_the_brackets(load, tmp_path):
@@ -453,7 +455,7 @@ def test_io500_marks_within_the_brackets(load, tmp_path):
     assert findings["rule"].tolist() == ["invalid"] and "io500: ior-easy-read, the score" in findings["what"].item()
     path = changed(tmp_path, "io500.txt", ("TOTAL 4.362031", "TOTAL 4.3620"))
     with pytest.raises(UserError, match="line 15: the line of the score is cut short"):
-        importers.import_files("io500", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("io500", [path], tmp_path / "out", dictionary)
 
 
 @pytest.fixture
@@ -565,10 +567,10 @@ def test_fio_interim_reports_are_not_runs(load, tmp_path):
     assert told.endswith("left out: 2")
     path.write_text(fio_reports(3) + fio_reports(3, began=1700000100))
     with pytest.raises(UserError, match=r"status.json, line \d+: a second report begins"):
-        importers.import_files("fio", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("fio", [path], tmp_path / "out", dictionary)
     path.write_text(fio_reports(1, 2)[:-20])
     with pytest.raises(UserError, match=r"line \d+: no JSON: Unterminated"):
-        importers.import_files("fio", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("fio", [path], tmp_path / "out", dictionary)
 
 
 def test_fio_json_among_its_text(load, tmp_path):
@@ -582,7 +584,7 @@ def test_fio_json_among_its_text(load, tmp_path):
     assert rows["value"].tolist() == alone["value"].tolist() and "interim-reports" not in set(findings["rule"])
     path.write_text(path.read_text().replace('"error" : 0', '"error" : "x"'))
     with pytest.raises(UserError, match=r"line 14: .*error is not a whole number"):
-        importers.import_files("fio", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("fio", [path], tmp_path / "out", dictionary)
 
 
 def test_fio_samples():
@@ -653,7 +655,7 @@ def test_iozone_operations_a_second_are_no_kibibytes(load, tmp_path):
     microseconds = "\tMicroseconds/op Mode. Output is in microseconds per operation."
     path = changed(tmp_path, "iozone.txt", ("\tFile size set to 102400 kB", microseconds))
     with pytest.raises(UserError, match=r"line 9: output in microseconds \(-N\) is not read"):
-        importers.import_files("iozone", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("iozone", [path], tmp_path / "out", dictionary)
 
 
 @pytest.mark.parametrize(
@@ -667,7 +669,7 @@ def test_iozone_operations_a_second_are_no_kibibytes(load, tmp_path):
 def test_iozone_lines_damaged_in_their_first_columns_are_refused(damaged, words, tmp_path):
     path = changed(tmp_path, "iozone.txt", ("          102400       4    20000", damaged))
     with pytest.raises(UserError, match=f"line 17: {words}"):
-        importers.import_files("iozone", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("iozone", [path], tmp_path / "out", dictionary)
 
 
 def test_compilebench_megabytes_are_mebibytes(load):
@@ -727,7 +729,7 @@ def test_compilebench_reports_are_not_pooled(tmp_path):
     path = tmp_path / "two.txt"
     path.write_text(2 * (FIXTURES / "compilebench.txt").read_text())
     with pytest.raises(UserError, match="line 32: a second report begins with 'intial create'"):
-        importers.import_files("compilebench", [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files("compilebench", [path], tmp_path / "out", dictionary)
 
 
 def test_pwalk_keeps_sums_and_no_names(load, tmp_path):
@@ -773,8 +775,8 @@ def rules(findings: pd.DataFrame, path: Path) -> set[str]:
 def test_study_phases_are_those_of_a_study_of_this_project(load, tmp_path):
     rows, findings = load("datalad", study(tmp_path, "EXT4_MD_raid6_-Estride=4"))
     phases = pd.read_parquet(tmp_path / "out/phases.parquet", dtype_backend="numpy_nullable")
-    assert list(phases) == [row["column"] for row in dataset.dictionary() if row["table"] == "phases"]
-    cell = stats.statistics(phases).set_index(["phase", "cache"])
+    assert list(phases) == [row["column"] for row in dictionary() if row["table"] == "phases"]
+    cell = statistics(phases).set_index(["phase", "cache"])
     assert set(cell.index) == {
         ("make-repository", "cold"),
         *((name, cache) for name in ("du", "annex-direct", "du-2") for cache in ("cold", "warm")),
@@ -867,7 +869,7 @@ def test_study_json_of_another_shape_names_file_and_line(tmp_path, reprofs, says
 def published(tmp_path_factory):
     """Published numbers of the study, imported: measurements and findings."""
     folder = tmp_path_factory.mktemp("published")
-    importers.import_files("datalad", study2015.write(folder), folder / "out", dataset.dictionary)
+    importers.import_files("datalad", study2015.write(folder), folder / "out", dictionary)
     rows = pd.read_parquet(folder / "out/measurements.parquet")
     return rows, pd.read_csv(folder / "out/findings.csv", keep_default_na=False)
 
@@ -935,23 +937,23 @@ def test_the_same_content_is_read_once(load, tmp_path):
 
 def test_only_an_earlier_import_is_replaced(tmp_path):
     files = [FIXTURES / "io500.txt"]
-    importers.import_files("io500", files, tmp_path / "out", dataset.dictionary)
+    importers.import_files("io500", files, tmp_path / "out", dictionary)
     (tmp_path / "out/phases.csv").write_text("of an earlier one")
-    importers.import_files("io500", files, tmp_path / "out", dataset.dictionary)
+    importers.import_files("io500", files, tmp_path / "out", dictionary)
     assert not (tmp_path / "out/phases.csv").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for name in ("mine", "mine/thesis.txt", "link"):
         with pytest.raises(UserError, match="no earlier import made it"):
-            importers.import_files("io500", files, tmp_path / name, dataset.dictionary)
+            importers.import_files("io500", files, tmp_path / name, dictionary)
     with pytest.raises(UserError, match="would be replaced"):
-        importers.import_files("io500", [tmp_path / "out/findings.csv"], tmp_path / "out", dataset.dictionary)
+        importers.import_files("io500", [tmp_path / "out/findings.csv"], tmp_path / "out", dictionary)
     assert (tmp_path / "mine/thesis.txt").read_text() == "mine" and (tmp_path / "out/import.json").exists()
 
 
 def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says):
-    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out", dataset.dictionary)
+    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out", dictionary)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     bad = changed(tmp_path, "io500.txt", ("4.000000 GiB/s :", "4.0000"))
     for output in ("out", "new"):
@@ -1002,7 +1004,7 @@ def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):
     path = tmp_path / "input"
     path.write_text(text)
     with pytest.raises(UserError) as error:
-        importers.import_files(form, [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files(form, [path], tmp_path / "out", dictionary)
     for word in words:
         assert word in str(error.value)
     assert list(tmp_path.iterdir()) == [path]
@@ -1011,7 +1013,7 @@ def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):
 def test_what_is_no_file_is_refused(tmp_path):
     for path, words in ((tmp_path / "none", "Cannot read"), (tmp_path, "not a regular file")):
         with pytest.raises(UserError, match=words):
-            importers.import_files("io500", [path], tmp_path / "out", dataset.dictionary)
+            importers.import_files("io500", [path], tmp_path / "out", dictionary)
     assert not list(tmp_path.iterdir())
 
 
@@ -1042,7 +1044,7 @@ def test_an_empty_folder_is_filled_and_stays_the_same_private_one(name, tmp_path
 
 
 def test_an_earlier_import_is_whole_when_a_new_one_cannot_be_placed(tmp_path, monkeypatch):
-    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out", dataset.dictionary)
+    importers.import_files("io500", [FIXTURES / "io500.txt"], tmp_path / "out", dictionary)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     rename = Path.rename
 
@@ -1053,7 +1055,7 @@ def test_an_earlier_import_is_whole_when_a_new_one_cannot_be_placed(tmp_path, mo
 
     monkeypatch.setattr(Path, "rename", fails)
     with pytest.raises(UserError, match="No space left"):
-        importers.import_files("fio", [FIXTURES / "fio.json"], tmp_path / "out", dataset.dictionary)
+        importers.import_files("fio", [FIXTURES / "fio.json"], tmp_path / "out", dictionary)
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
 
 
@@ -1101,7 +1103,7 @@ def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
 def test_what_no_program_prints_is_refused(form, file, old, new, words, tmp_path):
     path = changed(tmp_path, file, (old, new))
     with pytest.raises(UserError) as error:
-        importers.import_files(form, [path], tmp_path / "out", dataset.dictionary)
+        importers.import_files(form, [path], tmp_path / "out", dictionary)
     assert words in str(error.value)
 
 

@@ -18,13 +18,13 @@ from reprofs.data import columns
 from reprofs.data.keys import Load, Setting
 from reprofs.plan import disks as models
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import make_plan
 from reprofs.report import plots
 from reprofs.report.display import DASH
 from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, scaling, sweep, windows
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
 from reprofs.trial import record as seals
+from reprofs.trial.plan import make_plan
 from test_disks import SOLID, profile
 from test_series import WHOLE, client_rows, filling, swept, table, three_windows
 

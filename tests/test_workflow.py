@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import BIN, ROOT, copy_checkout
-from reprofs import dataset
+from reprofs.data import study as tables
 
 TABLES = ("trials", "phases", "latency")
 NOTEBOOKS = {"quality", "statistics", "figures", "narrative"}
@@ -185,7 +185,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
     assert again.count("broken+default metadata") == 2 and "second+default" not in again and "trial 4 of 4" in again
-    assert dataset.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
+    assert tables.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
     (raw / "r1-exact-single-ssd-ext4+default-metadata-smoke.json").write_text("{}")
     said = subprocess.run(retry, **options)
     assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout

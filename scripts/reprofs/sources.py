@@ -9,6 +9,10 @@ import ast
 import json
 from pathlib import Path
 
+from IPython.core.inputtransformer2 import TransformerManager
+
+from reprofs.errors import UserError, short
+
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -17,11 +21,17 @@ def of(start: str) -> list[Path]:
 
     start: a module of the package, such as reprofs.dataset, or the path of a notebook. The files are those of the
     package that runs, which need not lie in this checkout. Imports inside functions count; modules that are found by
-    name while running (labs, import formats) do not, for no stage after the trials uses them. Raises OSError or
-    SyntaxError for a file that cannot be read as Python.
+    name while running (labs, import formats) do not, for no stage after the trials uses them. Raises UserError for a
+    notebook that is none, or whose code is no Python.
     """
     found: set[Path] = set()
-    todo = _imports(_code(Path(start)) if start.endswith(".ipynb") else f"import {start}", "")
+    try:
+        todo = _imports(_code(Path(start)) if start.endswith(".ipynb") else f"import {start}", "")
+    except SyntaxError as error:
+        code = short((error.text or "").strip())
+        raise UserError(f"{start}: {code} is not Python ({error.msg}): correct it in Jupyter.") from None
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UserError(f"{start} is not a notebook that can be read: save it again in Jupyter.") from None
     while todo:
         path = todo.pop()
         if path not in found:
@@ -31,11 +41,9 @@ def of(start: str) -> list[Path]:
 
 
 def _code(notebook: Path) -> str:
-    """The code of a notebook, without what only IPython understands: %magics, !commands, cells of prose."""
+    """The code of a notebook as Python, with %magics and !commands as the calls that IPython makes of them."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
-    python = [text for cell in cells if not (text := "".join(cell["source"])).startswith("%%")]
-    lines = [line for text in python for line in [*text.splitlines(), ""]]
-    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in lines)
+    return "\n".join(TransformerManager().transform_cell("".join(cell["source"])) for cell in cells)
 
 
 def _name(path: Path) -> str:

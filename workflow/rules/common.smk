@@ -86,9 +86,14 @@ def files(*patterns):
 def code(start):
     """The modules that a stage depends on: what its module or notebook imports, directly or through others."""
     here = Path.cwd()
+    try:
+        paths = sources.of(start)
+    except UserError as error:
+        cli.fail(error)
+        sys.exit(2)
     return [
         str(path.relative_to(here) if path.is_relative_to(here) else path)
-        for path in sources.of(start)
+        for path in paths
     ]
 
 

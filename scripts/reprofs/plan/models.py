@@ -119,7 +119,18 @@ Name = Annotated[
         128,
     ),
 ]
+Notebook = Annotated[
+    str,
+    text(
+        r"^[a-z][a-z0-9-]*\.ipynb$",
+        "the name of a file in notebooks/: small letters, digits and hyphens, a letter first, then .ipynb",
+        128,
+    ),
+]
 Names = Annotated[list[Name], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_once)]
+Notebooks = Annotated[
+    list[Notebook], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_once)
+]
 Limit = Annotated[int, Field(ge=1, le=2592000)]
 Mib = Annotated[int, Field(ge=320, le=268435456)]
 Rate = Annotated[float, Within(0.001, 10000000)]
@@ -514,6 +525,9 @@ class Study(Cross):
     )
     seed: Annotated[int, Field(ge=0, le=10**12)]
     published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
+    notebooks: Notebooks | None = Field(
+        None, description="Further files of notebooks/, which come after the topics of the report"
+    )
     time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
 
 

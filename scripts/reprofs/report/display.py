@@ -158,6 +158,9 @@ class Table:
         rules = [
             {"selector": f".col{number}", "props": f"text-align: {side}"} for number, side in enumerate(sides.values())
         ]
+        # Numbers stay with their units, captions begin where the table does, in Jupyter too.
+        rules += [{"selector": "td.right", "props": "white-space: nowrap"}]
+        rules += [{"selector": "caption", "props": "text-align: left"}]
         styler = styler.set_table_styles(rules)
         styler.cell_ids = False
         styler.set_uuid(self.name)

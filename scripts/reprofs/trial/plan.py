@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import cells, order, study_of
+from reprofs.project import project_root
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
@@ -37,6 +39,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     """
     study = study_of(name, catalog)
     file = catalog.file("study", name.partition("@")[0])
+    _check_notebooks(study.get("notebooks", []), file)
     published = {}
     try:
         chosen = [resolve(names, catalog) for names in cells(study, catalog)]
@@ -92,6 +95,19 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         },
         **published,
     }
+
+
+def _check_notebooks(names: list[str], file: str) -> None:
+    """Raises FileError when a notebook of a study's own is not there, or has the name of one of the topics."""
+    folder = project_root() / "notebooks"
+    topics = {re.sub(r"^\d+-", "", path.name): path.name for path in folder.glob("[0-9]*.ipynb")}
+    for name in names:
+        if name in topics:
+            raise FileError(f"{file}: notebooks names {name}, which {topics[name]} is called too: rename it.")
+        if not (folder / name).is_file():
+            raise FileError(
+                f"{file}: notebooks names {name}, which is not in notebooks/: put it there, or leave it out."
+            )
 
 
 def _check_ids(ids: list[str], file: str) -> None:
