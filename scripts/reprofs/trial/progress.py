@@ -50,5 +50,7 @@ def line(record: dict, output: Path, seconds: float) -> str:
     began, total = (int(word) for word in os.environ["REPROFS_PROGRESS"].split())
     done = sum(path.stat().st_mtime >= began for path in output.parent.glob("*.json"))
     elapsed = time.time() - began
+    if done > total:  # another guest was built on the way, so that records that were done are made again
+        return f"trial {done}: {what}: {ending}; elapsed {clock(elapsed)}"
     left = elapsed / max(done, 1) * max(total - done, 0)
     return f"trial {done} of {total}: {what}: {ending}; elapsed {clock(elapsed)}, about {clock(left)} left"
