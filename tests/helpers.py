@@ -18,6 +18,12 @@ def cell(filesystem: str = "ext4", **changes) -> dict:
     return {**place, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 11, "order": None, **changes}
 
 
+def half(name: str) -> str:
+    """A workload with half of its files, where their number can be chosen."""
+    workload = CATALOG.get("workload", name)
+    return f"{name}@{workload['scales']['smoke']['files'] // 2}" if workload.get("size") == "files" else name
+
+
 def catalog_with(name: str, change, base: str | None = None) -> Catalog:
     """A catalog with a workload `name`: the one of that name (or `base`) after `change` of its data."""
     catalog = Catalog()

@@ -182,6 +182,7 @@ def test_cache_that_cannot_be_written(tmp_path, engine):
         build_small(tmp_path, engine)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's builds mount anything")
 def test_killed_build_leaves_nothing_and_the_next_makes_the_same_image(tmp_path, engine, guest):
     program = (

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import catalog_with, cell
+from helpers import catalog_with, cell, half
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.run import run_trial
 
@@ -119,8 +119,8 @@ def test_another_round_differs(trial, recorded):
 
 
 def test_metadata_and_its_phases(recorded):
-    """At its real size; tests/test_contract.py has a small one on every file system."""
-    m = recorded(cell())["measurement"]
+    """tests/test_contract.py has a small one on every file system."""
+    m = recorded(cell(workload=half("metadata")))["measurement"]
     assert m["mounted"]["type"] == "ext4"
     assert [v["mismatches"] for v in m["verification"]] == [0, 0]
     assert all(p["cold"]["proved"] for p in m["phases"] if p["cold"])
@@ -128,7 +128,7 @@ def test_metadata_and_its_phases(recorded):
 
 
 def test_repository_of_git(recorded):
-    record = recorded(cell(workload="repository"))
+    record = recorded(cell(workload=half("repository")))
     assert (record["status"], record["reason"]) == ("ok", "")
     phases = {(p["name"], p["cache"]): p for p in record["measurement"]["phases"]}
     assert phases["status", "cold"]["output"] == ""  # nothing changed since the commit
