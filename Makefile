@@ -14,7 +14,14 @@ setup:  ## install what is missing: Debian packages (apt) and the Python environ
 report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick)
 	@scripts/run-study --config study=$(STUDY)
 
-test: setup  ## every check and test
+test: setup  ## every check and every test but those of soak
+	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-zfs
+	@$(RUN) pytest -n 2 --dist loadgroup tests
+
+soak: setup  ## the tests that take too long for every change; before a release
+	@$(RUN) pytest -n 2 --dist loadgroup -m soak tests
+
+lint:
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
@@ -24,9 +31,9 @@ test: setup  ## every check and test
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/guest/*.c
 	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
-	@$(RUN) reprofs guest --output data/guest/base.json
-	@$(RUN) reprofs guest --output data/guest/zfs.json
-	@$(RUN) pytest -n 2 --dist loadgroup tests
+
+guest-%:
+	@$(RUN) reprofs guest --output data/guest/$*.json
 
 bench: setup  ## speed of the engine against a bare loop, side by side
 	@$(RUN) python tests/bench_engine.py
@@ -40,4 +47,4 @@ lab: setup  ## open the notebooks in JupyterLab
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/results report/*/ logs .snakemake
 
-.PHONY: help setup report test bench readme lab clean
+.PHONY: help setup report test soak lint bench lab clean

@@ -1,26 +1,54 @@
 """Shared fixtures: a checkout to play with, the command line, the engine, the guest."""
 
+import contextlib
+import fcntl
+import hashlib
+import io
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from reprofs import files
+from helpers import CATALOG
+from reprofs import cli, files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
-from reprofs.guest.steps import Exec, Job, Step
+from reprofs.trial.run import run_trial
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 
 
 def pytest_collection_modifyitems(items):
-    """The longest tests first, so that the workers finish together."""
-    items.sort(key=lambda item: item.path.name != "test_workflow.py")
+    """Files with the longest tests first, those of many short ones last, so that the workers finish together."""
+    first = ["test_workflow", "test_guest", "test_report", "test_notebooks", "test_engine", "test_zfs", "test_trial"]
+    last = ["test_damage", "test_importers", "test_catalog"]
+    order = {name: place - 100 for place, name in enumerate(first)} | {
+        name: place + 1 for place, name in enumerate(last)
+    }
+    items.sort(key=lambda item: order.get(item.path.stem, 0))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """With TEST_COSTS=FILE: adds a line for each test, its CPU seconds with those of its children, seconds, name."""
+    before, began = _cpu_seconds(), time.monotonic()
+    result = yield
+    if file := os.environ.get("TEST_COSTS"):
+        with Path(file).open("a") as costs:
+            costs.write(f"{_cpu_seconds() - before:.2f}\t{time.monotonic() - began:.2f}\t{item.nodeid}\n")
+    return result
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 @pytest.fixture(scope="session")
@@ -63,17 +91,25 @@ def copy_checkout(target: Path) -> Path:
 
 @pytest.fixture
 def reprofs():
-    """Runs `reprofs ARGUMENTS` in a folder; returns the finished process."""
+    """Runs `reprofs ARGUMENTS` in a folder; returns the finished process. It is one of its own where `env` is given."""
 
     def run(*arguments, cwd=ROOT, env=None, timeout=300) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [BIN / "reprofs", *map(str, arguments)],
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        words = list(map(str, arguments))
+        if env is not None:
+            options = {"cwd": cwd, "env": {**os.environ, **env}, "capture_output": True, "text": True}
+            return subprocess.run([BIN / "reprofs", *words], timeout=timeout, **options)
+        code, stdout, stderr = 0, io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(cwd),
+            mock.patch("sys.argv", ["reprofs", *words]),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+        ):
+            try:
+                cli.main()
+            except SystemExit as ending:
+                code = ending.code or 0
+        return subprocess.CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
 
     return run
 
@@ -111,6 +147,28 @@ def zfs_guest(engine) -> dict:
     return guest_builder.build(files.cache_folder(), ROOT / "data/guest/zfs.json", engine, print, name="zfs")
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """A folder that all workers of this test run see."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def recorded(guest, shared):
+    """The record of a cell in the exact lab: the first test that asks runs it, all others look at the same one."""
+
+    def record(trial: dict) -> dict:
+        output = shared / f"{hashlib.sha256(json.dumps(trial).encode()).hexdigest()}.json"
+        with output.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not output.exists():
+                run_trial(trial, CATALOG, output)
+        return json.loads(output.read_text())
+
+    return record
+
+
 @pytest.fixture
 def edit_yaml():
     """Changes one YAML file through a function on its data."""
@@ -122,29 +180,3 @@ def edit_yaml():
         path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
 
     return edit
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written(Step):
-    """Steps that are text already."""
-
-    text: str
-
-    def line(self) -> str:
-        """The text itself."""
-        return self.text.removesuffix("\n")
-
-
-def told(text: str) -> Job:
-    """The job of a text, for tests of what the engine is told."""
-    return Job([Written(text=text)])
-
-
-def shell(script: str) -> Exec:
-    """A step that runs a script."""
-    return Exec(stage="test", arg=["sh", "-c", script])
-
-
-def events(text: str) -> list[dict]:
-    """The engine's output lines."""
-    return [json.loads(line) for line in text.splitlines()]

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
+from helpers import CATALOG, cell
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import models, trees
@@ -19,51 +20,43 @@ from reprofs.trial.job import render_job
 from reprofs.trial.plan import make_plan
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
-DESCRIPTORS = [(kind, name) for kind in KINDS for name in Catalog().paths(kind)]
-
-
-def cell(**changes) -> dict:
-    """A trial on one device in the exact lab, with some parts changed."""
-    trial = {"lab": "exact", "filesystem": "ext4", "variant": "default", "stack": "single", "profile": "ssd"}
-    return {**trial, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 1, "order": 1, **changes}
+DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), DESCRIPTORS)
 def test_descriptor_fits_its_schema(kind, name):
-    assert Catalog().get(kind, name)["title"]
+    assert CATALOG.get(kind, name)["title"]
 
 
 @pytest.mark.parametrize(
     ("filesystem", "variant"),
-    [(fs, variant) for fs in Catalog().paths("filesystem") for variant in Catalog().get("filesystem", fs)["variants"]],
+    [(fs, variant) for fs in CATALOG.paths("filesystem") for variant in CATALOG.get("filesystem", fs)["variants"]],
 )
-@pytest.mark.parametrize("workload", Catalog().paths("workload"))
+@pytest.mark.parametrize("workload", CATALOG.paths("workload"))
 def test_every_cell_renders(filesystem, variant, workload):
-    descriptor = Catalog().get("filesystem", filesystem)
+    descriptor = CATALOG.get("filesystem", filesystem)
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    if Catalog().get("workload", workload)["raw"] != descriptor["raw"]:
+    if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
         with pytest.raises(UserError, match=r"measures the device itself|is none and keeps no files"):
-            render_job(cell(**place), Catalog())
+            render_job(cell(**place), CATALOG)
         return
-    if any("crash" in phase for phase in Catalog().get("workload", workload)["phases"]):
+    if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
         if lab == "mount" or not descriptor["device"]:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
-    job, devices = render_job(cell(**place), Catalog())
+    job, devices = render_job(cell(**place), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", job)
     assert len(devices) == int(descriptor["device"] and lab == "exact")
 
 
-@pytest.mark.parametrize("stack", [*Catalog().paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
+@pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
 def test_every_stack_renders_and_is_read_back(stack):
-    filesystem = resolve(stack, Catalog()).filesystem or "ext4"
-    variant = Catalog().variant(filesystem)[1]
-    job, devices = render_job(
-        cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), Catalog()
-    )
+    filesystem = resolve(stack, CATALOG).filesystem or "ext4"
+    variant = CATALOG.variant(filesystem)[1]
+    job, devices = render_job(cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == resolve(stack, Catalog()).disks
+    assert len(devices) == resolve(stack, CATALOG).disks
     # Before the phases and after them.
     assert stack == "single" or job.count("stage=readback") >= 2
 
@@ -187,6 +180,73 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
     says(reprofs("plan", "quick", cwd=checkout), "workflow/filesystems/ext4.yaml line", "not valid YAML")
 
 
+def test_what_several_models_or_names_have_in_common():
+    """Where a value decides which keys there are, and where the keys are names, a sentence still names the key."""
+    for kind, name, change, told in (
+        (
+            "device",
+            "ssd",
+            lambda d: d.update(backing="modell"),
+            r"backing is 'modell', but must be .*did you mean model",
+        ),
+        ("device", "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known keys: title"),
+        (
+            "device",
+            "hdd-7200",
+            lambda d: d["disk"].update(kind="flash"),
+            r"disk\.kind is 'flash', but must be 'rotating'",
+        ),
+        ("device", "hdd-7200", lambda d: d["disk"].pop("kind"), "key 'kind' is missing at disk"),
+        ("device", "hdd-7200", lambda d: d["disk"].update(zone=1), "unknown key 'zone' at disk: did you mean zones"),
+        (
+            "filesystem",
+            "ext4",
+            lambda d: d["variants"]["default"].update(titel=1),
+            r"variants\.default: did you mean title",
+        ),
+        ("filesystem", "ext4", lambda d: d.pop("type"), "the top level lacks the key type: give type, packages"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["phases"][0].update(run="x"),
+            r"phases\.0 must have one of the keys operation",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(populate=["creat"]),
+            r"populate\.0 is 'creat', .*did you mean create",
+        ),
+        (
+            "workload",
+            "metadata",
+            lambda d: d["scales"]["smoke"].update(x=[1]),
+            r"scales\.smoke\.x is \[1\], but must be",
+        ),
+        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact once"),
+        ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
+        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is no regular expression: missing \)"),
+    ):
+        with pytest.raises(UserError, match=told):
+            Catalog().add(kind, name, changed(kind, name, change))
+
+
+def test_the_line_of_a_mistake(tmp_path):
+    (tmp_path / "x.yaml").write_text(
+        "title: t\nquestion: q\nlabs:\n  - exact\n  - 7\nrounds: 0\nscale: smoke\nseed: 1\n"
+    )
+    with pytest.raises(UserError, match=r"x\.yaml line 6: rounds is 0"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+    (tmp_path / "x.yaml").write_text(
+        "title: t\nlabs:\n  - exact\n  - 7\nquestion: q\nrounds: 1\nscale: smoke\nseed: 1\n"
+    )
+    with pytest.raises(UserError, match=r"x\.yaml line 4: labs\.1 is 7, but must be of type string"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+    (tmp_path / "x.yaml").write_text("title: t\n\nlabs:\n")
+    with pytest.raises(UserError, match=r"x\.yaml: labs is empty: write a value, or leave the key out"):
+        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+
+
 def test_unknown_placeholder_and_open_quote():
     assert expand("mkfs {make} {device}", {"make": "-E 'a b'", "device": "/dev/x"}, "here") == [
         "mkfs",
@@ -238,6 +298,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     plan = json.loads((checkout / "plan.json").read_text())
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
+    assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
+    assert plan["labs"]["exact"]["exact"] and "counted instructions" in plan["labs"]["exact"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 
@@ -346,7 +408,7 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
 )
 def test_bad_names_on_the_command_line(arguments, told, tmp_path, reprofs, says):
     if arguments[0] == "trial":
-        chosen = {f"--{key}": value for key, value in cell(output=tmp_path / "r.json").items()}
+        chosen = {f"--{key}": value for key, value in cell(order=1, output=tmp_path / "r.json").items()}
         chosen |= {arguments[1]: arguments[2]}
         arguments = ["trial", *(str(word) for pair in chosen.items() for word in pair)]
     says(reprofs(*arguments), told)

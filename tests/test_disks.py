@@ -4,19 +4,15 @@ them in the guest.
 
 import copy
 import re
-from types import SimpleNamespace
 
 import numpy
-import pandas as pd
 import pytest
-from reprofs import characterisation, figures, narrative
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.plan import disks
 from reprofs.plan.catalog import Catalog
 from reprofs.project import project_root
 from reprofs.trial import run
-from test_dataset import built
 
 MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]
 ROTATING = {
@@ -245,69 +241,10 @@ def test_sequences_take_the_rate_of_their_zone():
 # ---- the report ------------------------------------------------------------------------------------------------------
 
 
-def study(measured: dict[str, float]) -> SimpleNamespace:
-    """Four jobs on a disk, a device that answers at once (5 µs of software) and one that takes 80 µs (7 µs)."""
-    known = {"lab": "exact", "stack": "single", "workload": "device", "scale": "smoke", "status": "ok", "cache": "warm"}
-    rows = []
-    for name, us in measured.items():
-        syncs = 2 if disks.JOBS[name].sync else 1
-        for where, time in (("mine", us), ("ram", 5), ("reference", 80 * syncs + 7)):
-            rows += [
-                known | {"profile": where, "name": name, "items": 1000, "wall_ns": round(1e6 * time * factor)}
-                for factor in (0.99, 1.01)
-            ]
-    null = {"completion_ns": 0, "bandwidth_mb_s": 0, "iops": 0, "backing": "memory"}
-    devices = {"mine": null | profile(SOLID) | {"model": "A disk."}, "ram": null}
-    constant = dict.fromkeys(["read_us", "write_us", "flush_us"], 80) | dict.fromkeys(["read_mb_s", "link_mb_s"], 1e9)
-    devices["reference"] = null | profile(SOLID, **constant)
-    plan = {"devices": devices, "workloads": {"device": {"scale": {"device_mib": 16384}}}}
-    samples = pd.DataFrame(rows)
-    return SimpleNamespace(
-        plan=plan, samples=samples, trials=samples, title=lambda workload, phase, cache: f"job {phase}"
-    )
-
-
-WHERE = ("exact", "single", "mine"), ("device", "smoke")
-
-
-def test_measured_is_compared_with_disk_and_software(tmp_path):
-    told = study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535, "write-cached": 28})
-    table = characterisation.comparison(told, *WHERE).set_index("name")
-    assert table.loc["random-read-1", "expected"] == pytest.approx(117_240)  # 7 µs of software are added
-    assert table.loc["random-read-32", "expected"] == pytest.approx(25_000)  # 5 µs of software are hidden
-    assert table.loc["random-read-32", "ratio"] == pytest.approx(1.2)
-    assert table.loc["sync-random", "ratio"] == pytest.approx(1.0)
-    assert table["compared"].all()
-    words = str(characterisation.show(told, *WHERE))
-    assert "Of 4 jobs that the disk decides, 2 are within 3 % of the model; not so: job random-read-32 and" in words
-    for item in characterisation.items(told, *WHERE):
-        assert "<svg" in figures.save(item.draw(), tmp_path / "one.svg").read_text()
-
-
-def test_the_summary_counts_what_is_within_the_band():
-    told = study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535})
-    prose, table = characterisation.summary(told)
-    assert "2 of 3 comparisons" in str(prose)
-    assert [row["mine"] for row in table.rows] == ["1.000", "1.200", "1.000"]
-    told.plan["devices"].pop("mine")
-    assert characterisation.summary(told) == []
-
-
-def test_what_the_processor_limits_is_not_compared():
-    told = study({"random-read-32": 30})
-    told.samples.loc[told.samples["profile"] == "ram", "wall_ns"] *= 5  # 25 µs of software, as long as the disk takes
-    table = characterisation.comparison(told, *WHERE)
-    assert not table["compared"].any()
-    assert "bound by the processor" in str(characterisation.show(told, *WHERE))
-
-
-def test_other_studies_have_no_such_section():
-    told = study({"random-read-1": 117})
-    assert characterisation.show(told, ("exact", "single", "ram"), WHERE[1]) == []
-    assert characterisation.items(told, WHERE[0], ("metadata", "smoke")) == []
-
-
 def test_what_the_models_code_took_is_among_the_threats(tmp_path):
+    from reprofs import narrative
+    from test_dataset import built
+
     def change(data):
         if "measurement" in data:
             phase = data["measurement"]["phases"][1]

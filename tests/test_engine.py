@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import events
+from helpers import events
 from reprofs.guest import engine as builder
 from reprofs.guest.steps import job_line
 

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from conftest import shell
+from helpers import shell
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Teardown

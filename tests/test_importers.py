@@ -1109,4 +1109,6 @@ def test_lines_of_json_places():
     text = '{"a": [1, {"b": "x,]",\n "c": [2,\n 3]}],\n "d": {}, "e": 5}'
     for path, line in ((("a", 1, "b"), 1), (("a", 1, "c", 1), 3), (("e",), 4), (("a", 1, "zz"), 1), (("d", "x"), 4)):
         assert importers.json_line(text, path) == line
+    assert importers.json_line('{"a":\n 1,\n"a" :\n\t2}', ("a",)) == 4  # of two the last one, as when it is read
+    assert importers.json_line("\n[]", (0,)) == importers.json_line('\n"s"', ("a",)) == 2
     assert importers.json_path(("a", 1, "b c")) == "$.a[1]['b c']"

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import BIN, ROOT, shell
+from conftest import BIN, ROOT
+from helpers import job_of, outputs, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
-from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted, Step
+from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, mount, vm
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
@@ -29,18 +30,6 @@ from reprofs.trial.job import render
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
-
-
-def job_of(*steps: Step) -> Job:
-    return Job(list(steps))
-
-
-def outputs(outcome: Outcome) -> list[str]:
-    """What each command printed; all of them went well."""
-    found = [json.loads(line) for line in outcome.output.splitlines()]
-    assert outcome.ending == "finished", outcome.console
-    assert not [event for event in found if event["event"] == "failed"], found
-    return [event["output"] for event in found if event["event"] == "command"]
 
 
 def as_nobody(function, *arguments):
@@ -95,6 +84,8 @@ def test_every_lab_has_the_whole_interface():
         assert lab.name == name and lab.clock == ("instructions" if name == "exact" else "wall")
         assert lab.exclusive is (name != "exact") and lab.provisions is (name != "mount")
         assert lab.seeds is lab.in_guest is (name in ("exact", "vm"))
+        assert lab.exact is lab.models is (name == "exact") and lab.meaning.startswith("In the ")
+        assert set(lab.facts()) == {"clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models"}
         assert lab.disks_zeroed({"backing": "memory"}) is (name != "mount")
         for method in ("open", "obstacle", "run", "environment", "device_steps", "device_path"):
             assert callable(getattr(lab, method))

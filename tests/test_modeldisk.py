@@ -5,13 +5,11 @@ nothing else, and the driver's own work is small. tests/test_disks.py holds thei
 import json
 
 import pytest
-from conftest import events
+from helpers import CATALOG, events
 from reprofs import files
 from reprofs.guest.steps import Exec, Job, Step, Write
 from reprofs.labs.exact import ExactLab
-from reprofs.plan.catalog import Catalog
 
-CATALOG = Catalog()
 ROTATING, SOLID = (CATALOG.get("device", name) for name in ("hdd-7200", "ssd-sata"))
 
 

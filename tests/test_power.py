@@ -7,19 +7,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import helpers
 import pytest
-from conftest import events
-from reprofs import dataset, narrative, sections
+from helpers import CATALOG, events
 from reprofs.errors import UserError
 from reprofs.guest.steps import job_line
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.stacks import resolve
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 from reprofs.trial.run import run_trial
-from test_dataset import built
 
-CATALOG = Catalog()
 KIB = 1 << 10
 
 # ---- engine promise -------------------------------------------------------------------------------------------------
@@ -211,18 +208,11 @@ def test_survivors_of_a_tree_are_counted_and_not_judged(engine, tmp_path):
 
 
 def cell(filesystem: str = "ext4", **changes) -> dict:
-    variant = next(iter(CATALOG.get("filesystem", filesystem)["variants"]))
-    place = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "hdd-7200"}
-    more = {"workload": "power-cut", "scale": "smoke", "round": 1, "seed": 11, "order": None}
-    return {**place, **more, **changes}
+    return helpers.cell(filesystem, **{"profile": "hdd-7200", "workload": "power-cut", **changes})
 
 
 def catalog_with(name: str, change, base: str = "power-cut") -> Catalog:
-    catalog = Catalog()
-    data = copy.deepcopy(catalog.get("workload", base))
-    change(data)
-    catalog.add("workload", name, data)
-    return catalog
+    return helpers.catalog_with(name, change, base)
 
 
 def stages(job: str) -> list[str]:
@@ -307,9 +297,14 @@ def told(record: dict, stage: str) -> dict:
     return json.loads(output.splitlines()[0])
 
 
-# tests/test_workloads.py has ext4 and btrfs on one disk.
+# tests/test_workloads.py has ext4 on one disk, tests/test_contract.py every stack.
 @pytest.mark.parametrize(
-    ("filesystem", "stack"), [("xfs", "single"), *((name, "md-raid6+lvm") for name in ("ext4", "xfs", "btrfs"))]
+    ("filesystem", "stack"),
+    [
+        ("xfs", "single"),
+        ("btrfs", "md-raid6+lvm"),
+        *(pytest.param(*pair, marks=pytest.mark.soak) for pair in (("ext4", "md-raid6+lvm"), ("xfs", "md-raid6+lvm"))),
+    ],
 )
 def test_no_promise_is_broken(guest, tmp_path, filesystem, stack):
     record = run_trial(cell(filesystem, stack=stack), CATALOG, tmp_path / "r.json", 900)
@@ -328,26 +323,7 @@ def test_no_promise_is_broken(guest, tmp_path, filesystem, stack):
     assert [v["mismatches"] for v in record["measurement"]["verification"]] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("stack", [s for s in CATALOG.paths("stack") if "fault" not in CATALOG.get("stack", s)])
-def test_every_stack_comes_back(tmp_path, request, stack):
-    """With the tree that was written and synced before, on the file system that the stack is for."""
-    filesystem = resolve(stack, CATALOG).filesystem or "ext4"
-    request.getfixturevalue("zfs_guest" if filesystem == "zfs" else "guest")
-    spec = f"{stack}+lvm" if stack == "md-raid5x2" else stack  # it hands over two devices, and ext4 takes one
-
-    def change(data):
-        small = {"device_mib": 1024, "files": 60, "directories": 9, "fan_out": 3}
-        data["scales"]["smoke"] |= small
-        data["phases"] = [{"name": "stat", "operation": "stat", "title": "Stat", "crash": {}}]
-
-    trial = cell(filesystem, stack=spec, workload="small")
-    record = run_trial(trial, catalog_with("small", change), tmp_path / "r.json", 900)
-    assert (record["status"], record["reason"]) == ("ok", "")
-    assert [v["name"] for v in record["measurement"]["verification"]] == ["populate: tree", "stat: tree"]
-    assert [p["name"] for p in record["measurement"]["phases"]] == ["stat", "stat: recovery"]
-
-
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("filesystem", ["ext4", *(pytest.param(n, marks=pytest.mark.soak) for n in ("xfs", "btrfs"))])
 def test_what_was_not_flushed_is_lost(guest, tmp_path, filesystem):
     """The lab is honest: a program that promises without fsync is found out."""
 
@@ -395,7 +371,7 @@ def test_cut_in_an_operation_of_the_engine(guest, tmp_path, operation):
     assert left["missing" if operation == "create" else "kept"] > 1000, "nobody has synced it"
 
 
-# ---- record, tables, report -----------------------------------------------------------------------------------------
+# ---- record -----------------------------------------------------------------------------------------
 
 
 def test_a_cut_knows_what_was_lost_and_left():
@@ -409,33 +385,3 @@ def test_a_cut_knows_what_was_lost_and_left():
     phases = measurement(found, [], "instructions")["phases"]
     assert phases[0]["crash"] == {"cut_ns": 5, "lost_bytes": 4096, "survivors": {"written": 3, "kept": 1}}
     assert "crash" not in phases[1]
-
-
-def test_cuts_are_in_the_tables_and_in_the_report(tmp_path):
-    check = {"written": 9, "promised": 9, "kept": 7, "broken": 2, "short": 1, "wrong": 0, "missing": 1, "extra": 4}
-
-    def change(data):
-        if "measurement" in data:
-            measured = data["measurement"]
-            measured["phases"][0]["crash"] = {"cut_ns": 250_000_000, "lost_bytes": 8192}
-            measured["phases"][1] |= {"name": "make-tree: recovery", "cache": "cold", "wall_ns": 7_000_000}
-            output = f"{json.dumps(check, separators=(',', ':'))}\nengine: promise: 2 of 9 promises are broken, …"
-            measured["commands"].append(dict(measured["commands"][0], stage="check make-tree", output=output, exit=1))
-            data["status"], data["reason"] = "failed", "check make-tree: engine exited with 1: …"
-
-    study = built(tmp_path, change)
-    row = study.phases.set_index("phase").loc["make-tree"]
-    assert (row["crash_cut_ns"], row["crash_lost_bytes"], row["crash_recovery_ns"]) == (250_000_000, 8192, 7_000_000)
-    assert {key: row[f"crash_{key}"] for key in check} == check
-    assert study.phases["crash_cut_ns"].notna().sum() == 1
-    assert study.title("metadata", "make-tree: recovery", "cold") == "Mount after the power cut in make-tree"
-    (table,) = sections.show(study, ("exact", "single", "ssd"), ("metadata", "smoke"))
-    found = list(table.rows[0].values())[1:]
-    assert found == ["ext4", 1, "250 ms", "8 KiB", "7.00 ms", "9", "2", "9", "7", "1", "0", "1"]
-    assert {row["column"] for row in dataset.dictionary() if row["column"].startswith("crash_")} >= {"crash_broken"}
-    assert narrative._promises(study.phases) == (
-        "**Power cuts.** Of what fsync had promised there were lost or damaged: on ext4 2 of 9 files."
-    )
-    kept = study.phases.assign(crash_broken=0)
-    assert narrative._promises(kept).endswith("was whole afterwards on ext4 (9 files).")
-    assert narrative._promises(kept.assign(crash_promised=0)) == ""

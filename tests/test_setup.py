@@ -73,5 +73,5 @@ def test_wrong_python_is_named(tmp_path, machine):
 
 def test_makefile_explains_itself():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in ("report", "test", "lab", "setup", "bench", "clean"):
+    for target in ("report", "test", "soak", "lab", "setup", "bench", "clean"):
         assert f"make {target}" in done.stdout

@@ -12,38 +12,22 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import BIN, ROOT
+from helpers import catalog_with, cell
 from reprofs.plan.catalog import Catalog
+from reprofs.trial.run import run_trial
 
-CELL = {
-    "lab": "exact",
-    "stack": "single",
-    "profile": "ssd",
-    "workload": "metadata",
-    "scale": "smoke",
-    "round": 1,
-    "seed": 7,
-}
-# tests/test_contract.py has every variant, and the file systems that need a guest of their own.
-FILESYSTEMS = [
-    name
-    for name in Catalog().paths("filesystem")
-    if not {"path", "unavailable"} & Catalog().get("filesystem", name).keys()
-    and Catalog().get("filesystem", name)["guest"] == "base"
-    and not Catalog().get("filesystem", name)["raw"]
-]
+SMALL = "metadata@50"
 
 
 @pytest.fixture
-def trial(reprofs, guest, tmp_path):
-    """Runs `reprofs trial` with some options changed; returns the record it wrote."""
+def trial(guest, tmp_path):
+    """Runs a cell with some parts changed; returns the record, which was written."""
 
-    def run(name="record", extra=(), env=None, **changes) -> dict:
+    def run(filesystem="ext4", name="record", folder=None, catalog=None, time_limit_s=120, **changes) -> dict:
         output = tmp_path / f"{name}.json"
-        options = {**CELL, "output": output, **changes}
-        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
-        done = reprofs("trial", *words, *extra, env=env)
-        assert done.returncode == 0, done.stderr
+        parts = cell("ext4" if folder else filesystem, **changes) | {"filesystem": filesystem}
+        run_trial(parts, catalog or Catalog([str(folder)] if folder else []), output, time_limit_s)
         record = json.loads(output.read_text())
         jsonschema.validate(record, yaml.safe_load((ROOT / "workflow/schemas/record.schema.yaml").read_text()))
         assert output.with_suffix(".console.log").exists()
@@ -52,41 +36,34 @@ def trial(reprofs, guest, tmp_path):
     return run
 
 
+def options(**changes) -> list[str]:
+    """The words of a command line for a cell."""
+    pairs = {key: value for key, value in cell().items() if key != "order"} | changes
+    return [str(word) for key, value in pairs.items() for word in (f"--{key}", value)]
+
+
 def measurement(record: dict) -> str:
     return json.dumps(record["measurement"])
 
 
-def test_same_numbers_under_load(trial, tmp_path):
-    first = trial(filesystem="btrfs", variant="zstd")
+def test_same_numbers_from_a_cold_boot_on_a_busy_host_beside_another_guest(trial, tmp_path, monkeypatch):
+    first = trial("btrfs", variant="zstd", workload="metadata@200")
     assert (first["status"], first["reason"]) == ("ok", "")
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    command = [str(Path(sys.executable).parent / "reprofs"), "trial"]
-    options = {
-        **CELL,
-        "filesystem": "xfs",
-        "variant": "default",
-        "workload": "repository",
-        "output": tmp_path / "other.json",
-    }
-    command += [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    command = [BIN / "reprofs", "trial", *options(filesystem="xfs", workload="git-annex", output=tmp_path / "other")]
     beside = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    monkeypatch.setenv("REPROFS_START", "cold boot")
     try:
-        second = trial("again", filesystem="btrfs", variant="zstd")
+        second = trial("btrfs", "again", variant="zstd", workload="metadata@200")
         assert beside.poll() is None  # the other guest was there all the time
     finally:
-        busy.kill()
-        busy.wait()
-        beside.wait()
+        for process in (busy, beside):
+            process.kill()
+            process.wait()
     assert measurement(first) == measurement(second)
-    assert first["environment"]["lab"] == second["environment"]["lab"]
-
-
-def test_cold_boot_gives_the_same_numbers(trial):
-    snapshot = trial(filesystem="ext4", variant="default")
-    boot = trial("boot", filesystem="ext4", variant="default", env={"REPROFS_START": "cold boot"})
-    assert snapshot["environment"]["lab"]["start"] == "snapshot"
-    assert boot["environment"]["lab"]["start"] == "cold boot"
-    assert measurement(snapshot) == measurement(boot)
+    labs = [record["environment"]["lab"] for record in (first, second)]
+    assert [lab.pop("start") for lab in labs] == ["snapshot", "cold boot"]
+    assert labs[0] == labs[1]
 
 
 def kill_guests(command: list[str], env: dict, place: Path, times: int) -> tuple[subprocess.CompletedProcess, int]:
@@ -108,14 +85,12 @@ def kill_guests(command: list[str], env: dict, place: Path, times: int) -> tuple
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_killed_guest_is_no_result(trial, tmp_path, times):
+def test_killed_guest_is_no_result(recorded, tmp_path, times):
     """Somebody, or the kernel for lack of memory, kills QEMU: the trial runs again once, else there is no record."""
-    first = trial(filesystem="ext4", variant="default")
+    first = recorded(cell(workload=SMALL))
     assert first["environment"]["attempts"] == 1
     (tmp_path / "tmp").mkdir()
-    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "killed.json"}
-    command = [str(Path(sys.executable).parent / "reprofs"), "trial"]
-    command += [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    command = [str(BIN / "reprofs"), "trial", *options(workload=SMALL, output=tmp_path / "killed.json")]
     done, killed = kill_guests(command, {**os.environ, "TMPDIR": str(tmp_path / "tmp")}, tmp_path / "tmp", times)
     assert killed == times
     if times == 1:
@@ -130,43 +105,30 @@ def test_killed_guest_is_no_result(trial, tmp_path, times):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_another_round_differs(trial):
-    first = trial(filesystem="xfs", variant="default")
-    second = trial("second", filesystem="xfs", variant="default", round=2, seed=8)
+def test_another_round_differs(trial, recorded):
+    first = recorded(cell("btrfs", workload=SMALL))
+    second = trial("btrfs", workload=SMALL, round=2, seed=12)
     assert first["measurement"]["verification"][0]["digest"] != second["measurement"]["verification"][0]["digest"]
     walls = [[p["wall_ns"] for p in r["measurement"]["phases"]] for r in (first, second)]
     assert all(a != b for a, b in zip(*walls, strict=True))
     # The seed reaches what the kernel and mkfs draw at random, too.
-    uuids = [
-        next(c["output"] for c in r["measurement"]["commands"] if c["stage"] == "inspect") for r in (first, second)
+    supers = [
+        next(c["output"] for c in r["measurement"]["commands"] if "dump-super" in c["argv"]) for r in (first, second)
     ]
-    assert uuids[0] == trial("third", filesystem="xfs", variant="default")["measurement"]["commands"][3]["output"]
-    btrfs = [trial(f"b{seed}", filesystem="btrfs", variant="none", seed=seed) for seed in (7, 8)]
-    supers = [next(c["output"] for c in r["measurement"]["commands"] if "dump-super" in c["argv"]) for r in btrfs]
     assert supers[0] != supers[1]
 
 
-@pytest.mark.parametrize("filesystem", FILESYSTEMS)
-def test_every_file_system_completes(trial, filesystem):
-    descriptor = Catalog().get("filesystem", filesystem)
-    variant = next(iter(descriptor["variants"]))
-    record = trial(filesystem=filesystem, variant=variant)
-    assert (record["status"], record["reason"]) == ("ok", "")
-    m = record["measurement"]
-    assert m["mounted"]["type"] == descriptor["variants"][variant].get("type", descriptor["type"])
-    phases = Catalog().get("workload", "metadata")["phases"]
-    assert [(p["name"], p["cache"]) for p in m["phases"]] == [(p["name"], p["cache"]) for p in phases]
+def test_metadata_and_its_phases(recorded):
+    """At its real size; tests/test_contract.py has a small one on every file system."""
+    m = recorded(cell())["measurement"]
+    assert m["mounted"]["type"] == "ext4"
     assert [v["mismatches"] for v in m["verification"]] == [0, 0]
-    proofs = [p["cold"]["proved"] for p in m["phases"] if p["cold"]]
-    assert proofs == [True if descriptor["device"] else None] * len(proofs)
+    assert all(p["cold"]["proved"] for p in m["phases"] if p["cold"])
     assert all(p["wall_ns"] > 0 and p["settled"] for p in m["phases"])
-    # Without a device nothing waits: warm reading must not touch it.
-    warm = [p for p in m["phases"] if (p["name"], p["cache"]) in (("stat", "warm"), ("read", "warm"))]
-    assert all(p["device"] is None or p["device"]["read_bytes"] == 0 for p in warm)
 
 
-def test_repository_of_git(trial):
-    record = trial(filesystem="ext4", variant="default", workload="repository")
+def test_repository_of_git(recorded):
+    record = recorded(cell(workload="repository"))
     assert (record["status"], record["reason"]) == ("ok", "")
     phases = {(p["name"], p["cache"]): p for p in record["measurement"]["phases"]}
     assert phases["status", "cold"]["output"] == ""  # nothing changed since the commit
@@ -194,7 +156,7 @@ BROKEN = {
         "failed",
         "The guest's kernel panicked after command module",
     ),
-    "spin": ({"make": ["sh -c 'while :; do :; done'"]}, "timeout", "The host's time limit of 15 s passed"),
+    "spin": ({"make": ["sh -c 'while :; do :; done'"]}, "timeout", "The host's time limit of 5 s passed"),
     "poweroff": (
         {"make": ["sh -c 'echo o > /proc/sysrq-trigger; sleep 9'"]},
         "failed",
@@ -210,8 +172,7 @@ def test_failure_becomes_a_record(trial, tmp_path, root, edit_yaml, name):
     folder.mkdir()
     (folder / "broken.yaml").write_text((root / "workflow/filesystems/ext4.yaml").read_text())
     edit_yaml(folder / "broken.yaml", lambda data: data.update(change))
-    extra = ["--extra-filesystem-dir", folder, "--time-limit", 15 if name == "spin" else 120]
-    record = trial(extra=extra, filesystem="broken", variant="default")
+    record = trial("broken", folder=folder, time_limit_s=5 if name == "spin" else 120)
     assert record["status"] == status
     assert reason in record["reason"]
     if name == "panic":
@@ -222,9 +183,10 @@ def test_failure_becomes_a_record(trial, tmp_path, root, edit_yaml, name):
 
 def test_degraded_and_rebuilding_arrays(trial):
     """A disk fails after the population: reads are reconstructed, content is right, the rebuild ends."""
-    cell = {"filesystem": "xfs", "variant": "default", "workload": "populated"}
+    sizes = {"device_mib": 512, "files": 300, "directories": 30}  # the smaller the disks, the sooner they are rebuilt
+    catalog = catalog_with("small", lambda data: data["scales"]["smoke"].update(sizes), "populated")
     healthy, degraded, rebuilding, again = (
-        trial(name, stack=stack, **cell)
+        trial("xfs", name, catalog=catalog, stack=stack, workload="small")
         for name, stack in (
             ("healthy", "md-raid5"),
             ("degraded", "md-raid5-degraded"),
@@ -255,13 +217,13 @@ def test_option_that_the_kernel_ignores_fails_the_trial(trial, tmp_path, root, e
     folder.mkdir()
     (folder / "btrfs2.yaml").write_text((root / "workflow/filesystems/btrfs.yaml").read_text())
     edit_yaml(folder / "btrfs2.yaml", lambda d: d["variants"]["zstd"].update(mount="relatime"))
-    record = trial(extra=["--extra-filesystem-dir", folder], filesystem="btrfs2", variant="zstd")
+    record = trial("btrfs2", folder=folder, variant="zstd")
     assert record["status"] == "failed"
     assert "does not report the mount option compress=zstd:3" in record["reason"]
 
 
 def test_too_large_for_the_lab_is_skipped(trial):
-    record = trial(filesystem="ext4", variant="default", scale="paper")
+    record = trial(scale="paper")
     assert record["status"] == "skipped"
     assert "raise memory_mib in envs/guest.yaml or use a smaller scale" in record["reason"]
 
@@ -290,15 +252,12 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_on_the_command_line(reprofs, says, guest, tmp_path, name):
     change, words = MISTAKES[name]
-    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "record.json", **change}
-    done = reprofs("trial", *[word for key, value in options.items() for word in (f"--{key}", value)])
-    says(done, *words)
+    says(reprofs("trial", *options(**{"output": tmp_path / "record.json", **change})), *words)
     assert not list(tmp_path.iterdir())
 
 
 def test_no_qemu(reprofs, says, guest, tmp_path):
-    options = {**CELL, "filesystem": "ext4", "variant": "default", "output": tmp_path / "record.json"}
-    words = [word for key, value in options.items() for word in (f"--{key}", value)]
+    words = options(output=tmp_path / "record.json")
     says(reprofs("trial", *words, env={"PATH": str(tmp_path)}), "qemu-system-x86_64 is missing", "qemu-system-x86")
 
 
@@ -309,11 +268,8 @@ def test_full_disk(reprofs, says, guest, tmp_path):
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
     try:
-        options = {**CELL, "filesystem": "tmpfs", "variant": "default", "output": small / "record.json"}
-        says(
-            reprofs("trial", *[w for key, value in options.items() for w in (f"--{key}", value)]),
-            "No space left on device",
-        )
+        words = options(filesystem="tmpfs", workload=SMALL, output=small / "record.json")
+        says(reprofs("trial", *words), "No space left on device")
         assert not list(small.iterdir())  # nothing half-written
     finally:
         subprocess.run(["umount", small], check=True)

@@ -14,9 +14,11 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import BIN, ROOT, copy_checkout
+from reprofs import dataset
 
 TABLES = ("trials", "phases", "latency")
-KILLED = ["btrfs", "ext4", "xfs", "tmpfs"]  # file systems of the study that is killed on the way
+NOTEBOOKS = {"quality", "statistics", "figures", "narrative"}
+KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
 
 
 def prepare(folder: Path) -> dict:
@@ -66,10 +68,10 @@ def guests(folder: Path) -> list[str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of the rows that both studies below have, without the place of a trial in the order."""
+    """Of the rows that both small studies below have, without the place of a trial in the order."""
     found = {}
     for name in TABLES:
-        table = pd.read_parquet(folder / f"checkout/data/tables/quick/{name}.parquet")
+        table = pd.read_parquet(folder / f"checkout/data/tables/small/{name}.parquet")
         table = (
             table[(table["workload"] == "metadata") & (table["round"] == 1) & table["filesystem"].isin(KILLED)]
             .drop(columns="order")
@@ -80,10 +82,10 @@ def digests(folder: Path) -> dict[str, str]:
     return found
 
 
-def kill_in_the_middle(folder: Path, env: dict, after: int) -> None:
+def kill_in_the_middle(folder: Path, env: dict, config: list[str], after: int) -> None:
     """Starts the study, kills snakemake with SIGKILL once `after` records are there, waits for its guests to end."""
-    process = start(folder, env)
-    records = folder / "checkout/data/raw/quick"
+    process = start(folder, env, *config)
+    records = folder / "checkout/data/raw/small"
     deadline = time.monotonic() + 900
     while len(list(records.glob("*.json"))) < after or not guests(folder):
         assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
@@ -99,13 +101,6 @@ def kill_in_the_middle(folder: Path, env: dict, after: int) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory) -> Path:
-    """A folder that all workers of this test run see."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
 def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
     """Two tests run the same trials at the same time, one undisturbed; whoever is second compares."""
     with (shared / "study.lock").open("w") as lock:
@@ -117,7 +112,22 @@ def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
             other.write_text(json.dumps(mine))
 
 
-def test_whole_study(guest, tmp_path, shared):
+def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int) -> list[str]:
+    """A study with a new file system and a broken one in a folder of one's own. Returns the words that choose it."""
+    own = folder / "own"
+    own.mkdir()
+    ext4 = (ROOT / "workflow/filesystems/ext4.yaml").read_text()
+    (own / "second.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
+    (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
+    edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
+    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
+    study.update(filesystems=filesystems, workloads=["metadata"], rounds=rounds, title="Small")
+    (folder / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
+    return ["--config", "study=small", f"extra_filesystem_dirs=['{own}']"]
+
+
+@pytest.mark.soak
+def test_the_study_that_is_shipped_as_an_example(guest, tmp_path):
     env = prepare(tmp_path)
     log = run(tmp_path, env)
     report = tmp_path / "checkout/report/quick"
@@ -127,41 +137,67 @@ def test_whole_study(guest, tmp_path, shared):
         assert yaml.safe_load((ROOT / f"workflow/filesystems/{name}.yaml").read_text())["title"] in html
     assert "trial 48 of 48" in log
     assert ": failed" not in log
+
+
+def test_whole_study(guest, tmp_path, shared, edit_yaml):
+    """One new file in a folder of one's own is all it takes; a broken file system becomes failed rows, one that cannot
+    be had skipped ones, the rest completes.
+    """
+    env = prepare(tmp_path)
+    config = small_study(tmp_path, edit_yaml, [*KILLED, "broken", "bcachefs"], rounds=2)
+    log = run(tmp_path, env, *config)
+    assert log.count("second+default metadata") == 2 and "trial 10 of 10" in log
+    assert [log.count(f": {status} in") for status in ("ok", "failed", "skipped")] == [6, 2, 2]
+    report = tmp_path / "checkout/report/small"
+    assert (report / "report.pdf").read_bytes().startswith(b"%PDF")
+    html = (report / "index.html").read_text()
+    for words in ("Second Extended", "Broken on purpose", "make: sh exited with 4: no such luck", "2 of 2", "0 of 2"):
+        assert words in html, words
+    assert "in no current release" in html
     compare_with_the_other(shared, digests(tmp_path))
     # Nothing changed, nothing to do.
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
-    assert "trial " not in run(tmp_path, env).removeprefix(log)
+    assert "trial " not in run(tmp_path, env, *config).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
-    notebooks = {"quality", "statistics", "figures", "narrative"}
     edits = [
-        (["report.py"], {"report"}),
-        (["characterisation.py"], {*notebooks - {"quality"}, "report"}),
-        (["importers/__init__.py"], {"dataset", *notebooks, "report"}),
-        (["cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py"], set()),
+        (["cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report.py"], {"report"}),
+        (["characterisation.py"], {*NOTEBOOKS - {"quality"}, "report"}),
+        (["importers/__init__.py"], {"dataset", *NOTEBOOKS, "report"}),
     ]
+    kept = []
     for modules, rules in edits:
-        paths = [tmp_path / "checkout/scripts/reprofs" / module for module in modules]
-        kept = [(path.read_text(), path.stat().st_mtime_ns) for path in paths]
-        for path, (source, _) in zip(paths, kept, strict=True):
-            path.write_text(source + "# edited\n")
-        assert to_do(tmp_path, env) == rules, modules
-        for path, (source, time_ns) in zip(paths, kept, strict=True):
-            path.write_text(source)
-            os.utime(path, ns=(time_ns, time_ns))
-    # A record that was deleted is made again, and the report with it.
-    record = next((tmp_path / "checkout/data/raw/quick").glob("*.json"))
-    record.rename(tmp_path / "kept.json")
-    assert to_do(tmp_path, env) == {"trial", "dataset", *notebooks, "report"}
+        for path in (tmp_path / "checkout/scripts/reprofs" / module for module in modules):
+            kept.append((path, path.read_text(), path.stat().st_mtime_ns))
+            path.write_text(kept[-1][1] + "# edited\n")
+        assert to_do(tmp_path, env, *config) == rules, modules
+    for path, source, time_ns in kept:
+        path.write_text(source)
+        os.utime(path, ns=(time_ns, time_ns))
+    # Failed trials can be repeated, which is told, and what follows from them with them; what was there is not lost.
+    options = {"cwd": tmp_path / "checkout", "env": env, "capture_output": True, "text": True}
+    retry = [BIN / "reprofs", "retry", "small", f"--extra-filesystem-dir={tmp_path / 'own'}"]
+    said = subprocess.run(retry, **options)
+    assert said.returncode == 0 and said.stdout.count("broken+default-metadata-smoke: failed: make: sh exited") == 2
+    raw = tmp_path / "checkout/data/raw/small"
+    assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
+    assert to_do(tmp_path, env, *config) == {"trial", "dataset", *NOTEBOOKS, "report"}
+    log = (tmp_path / "log").read_text()
+    again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
+    assert again.count("broken+default metadata") == 2 and "second+default" not in again and "trial 4 of 4" in again
+    assert dataset.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
+    (raw / "r1-exact-single-ssd-ext4+default-metadata-smoke.json").write_text("{}")
+    said = subprocess.run(retry, **options)
+    assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout
+    assert len(list((raw / "set-aside").glob("*.json"))) == 9
 
 
 def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edit_yaml):
     env = prepare(tmp_path)
-    small = {"workloads": ["metadata"], "rounds": 1, "filesystems": KILLED}
-    edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(small))
-    kill_in_the_middle(tmp_path, env, after=2)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data/raw/quick").glob("*.json")}
-    run(tmp_path, env, "data/tables/quick")
+    config = small_study(tmp_path, edit_yaml, KILLED, rounds=1)
+    kill_in_the_middle(tmp_path, env, config, after=1)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data/raw/small").glob("*.json")}
+    run(tmp_path, env, "data/tables/small", *config)
     assert all(
         path.stat().st_mtime_ns == written for path, written in kept.items()
     )  # what was measured is not measured again
@@ -169,69 +205,37 @@ def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edi
     compare_with_the_other(shared, digests(tmp_path))
 
 
-def test_one_more_file_system_and_a_broken_one(guest, tmp_path, edit_yaml):
-    """One new file in a folder of one's own is all it takes; a broken one becomes failed rows, the rest completes."""
+def test_study_of_arrays_series_clients_and_sizes(guest, tmp_path, edit_yaml):
+    """Healthy, degraded and rebuilding arrays, fills, sweeps, windows, clients, scaling and fio up to the report, with
+    their figures and tables.
+    """
     env = prepare(tmp_path)
-    own = tmp_path / "own"
-    own.mkdir()
-    ext4 = (ROOT / "workflow/filesystems/ext4.yaml").read_text()
-    (own / "second.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
-    (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
-    edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
-    study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
-    study.update(filesystems=["ext4", "second", "broken"], workloads=["metadata"], rounds=2, title="Small")
-    (tmp_path / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
-    log = run(tmp_path, env, "--config", "study=small", f"extra_filesystem_dirs=['{own}']")
-    assert log.count("second+default metadata") == 2
-    html = (tmp_path / "checkout/report/small/index.html").read_text()
-    assert "Second Extended" in html
-    assert "Broken on purpose" in html
-    assert "make: sh exited with 4: no such luck" in html
-    assert "2 of 2" in html
-    assert "0 of 2" in html
-    # Failed trials can be repeated, which is told; what was there is not lost.
-    options = {"cwd": tmp_path / "checkout", "env": env, "capture_output": True, "text": True}
-    retry = [BIN / "reprofs", "retry", "small", f"--extra-filesystem-dir={own}"]
-    said = subprocess.run(retry, **options)
-    assert said.returncode == 0 and said.stdout.count("broken+default-metadata-smoke: failed: make: sh exited") == 2
-    assert len(list((tmp_path / "checkout/data/raw/small/set-aside").glob("*.json"))) == 2
-    again = run(tmp_path, env, "--config", "study=small", f"extra_filesystem_dirs=['{own}']").removeprefix(log)
-    assert again.count("broken+default metadata") == 2 and "second+default" not in again and "trial 2 of 2" in again
-    html = (tmp_path / "checkout/report/small/index.html").read_text()
-    assert "Two earlier records were set aside, and their trials made again." in html
-    (tmp_path / "checkout/data/raw/small/r1-exact-single-ssd-ext4+default-metadata-smoke.json").write_text("{}")
-    said = subprocess.run(retry, **options)
-    assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout
-    assert len(list((tmp_path / "checkout/data/raw/small/set-aside").glob("*.json"))) == 5
-
-
-def test_study_of_arrays(guest, tmp_path, edit_yaml):
-    """Healthy, degraded and rebuilding arrays up to the report; a file system that cannot be had is a row."""
-    env = prepare(tmp_path)
-    change = {"filesystems": ["ext4"], "stacks": ["md-raid5", "md-raid5-degraded", "md-raid5-rebuilding"], "rounds": 2}
-    change["cells"] = [{}, {"stacks": ["single"], "filesystems": ["ext4", "bcachefs"]}]
-    edit_yaml(tmp_path / "checkout/config/studies/degraded.yaml", lambda study: study.update(change))
-    log = run(tmp_path, env, "--config", "study=degraded")
-    assert log.count(": ok in") == 8 and log.count(": skipped in") == 2
-    html = (tmp_path / "checkout/report/degraded/index.html").read_text()
+    series = ["stream-fill", "read-while-write", "record-sweep", "compile-round1+clients5", "random-access"]
+    arrays = {"stacks": ["md-raid5", "md-raid5-degraded", "md-raid5-rebuilding"], "workloads": ["populated@300"]}
+    small = {"device_mib": 512}  # the sooner it is rebuilt
+    populated = tmp_path / "checkout/workflow/workloads/populated.yaml"
+    edit_yaml(populated, lambda workload: workload["scales"]["smoke"].update(small))
+    study = yaml.safe_load((ROOT / "config/studies/streaming.yaml").read_text())
+    study |= {"filesystems": ["ext4"], "stacks": ["single"], "rounds": 1, "title": "Arrays and series"}
+    study |= {"workloads": [*series, "many-inodes", "many-inodes@x2"], "cells": [{}, arrays]}
+    (tmp_path / "checkout/config/studies/mixed.yaml").write_text(yaml.safe_dump(study))
+    log = run(tmp_path, env, "--config", "study=mixed")
+    assert log.count(": ok in") == 10
+    report = tmp_path / "checkout/report/mixed"
+    html = (report / "index.html").read_text()
     lost = "RAID 5 by MD without one of its disks, 6 disks"
-    for words in (lost, "rebuild", "assumed clean", "in no current release"):
-        assert words in html
-
-
-def test_study_of_series_clients_and_sizes(guest, tmp_path, edit_yaml):
-    """Fills, sweeps, windows, clients, scaling and fio up to the report, with their figures and tables."""
-    env = prepare(tmp_path)
-    workloads = ["stream-fill", "read-while-write", "record-sweep", "compile-round1+clients5", "random-access"]
-    change = {"filesystems": ["ext4"], "stacks": ["single"], "rounds": 1, "title": "Series"}
-    change |= {"workloads": [*workloads, "many-inodes", "many-inodes@x2"]}
-    edit_yaml(tmp_path / "checkout/config/studies/streaming.yaml", lambda s: (s.pop("cells"), s.update(change)))
-    log = run(tmp_path, env, "--config", "study=streaming")
-    assert log.count(": ok in") == 7
-    html = (tmp_path / "checkout/report/streaming/index.html").read_text()
-    for words in ("Jain", "Capacity reached", "Slowdown", "Exponent", "the memory of"):
+    for words in (
+        lost,
+        "rebuild",
+        "assumed clean",
+        "Jain",
+        "Capacity reached",
+        "Slowdown",
+        "Exponent",
+        "the memory of",
+    ):
         assert words in html, words
-    figures = {path.name.split("-")[0] for path in (tmp_path / "checkout/report/streaming/figures").glob("*.svg")}
+    figures = {path.name.split("-")[0] for path in (report / "figures").glob("*.svg")}
     assert figures >= {"clients", "fill", "exceedance", "sweep", "windows", "scaling"}
 
 

@@ -1,38 +1,23 @@
 """Workloads: names with modifiers, what is refused before a trial starts, and every file of them in the exact lab."""
 
-import copy
 import os
 
+import helpers
 import pytest
+from helpers import CATALOG, catalog_with
 from reprofs.errors import UserError
 from reprofs.plan import workloads
-from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
 from reprofs.trial.run import run_trial
 
-CATALOG = Catalog()
 # Those of the device itself need no file system: tests/test_disks.py.
 NAMES = [name for name in CATALOG.paths("workload") if not CATALOG.get("workload", name)["raw"]]
 
 
-def cuts_power(workload: str) -> bool:
-    """Whether it needs disks that can lose their power."""
-    return workload in NAMES and any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"])
-
-
 def cell(workload: str, filesystem: str = "ext4", scale: str = "smoke") -> dict:
-    variant = next(iter(CATALOG.get("filesystem", filesystem)["variants"]))
-    profile = "hdd-7200" if cuts_power(workload) else "ssd"
-    place = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": profile}
-    return {**place, "workload": workload, "scale": scale, "round": 1, "seed": 11, "order": None}
-
-
-def catalog_with(name: str, change) -> Catalog:
-    catalog = Catalog()
-    data = copy.deepcopy(catalog.get("workload", name))
-    change(data)
-    catalog.add("workload", name, data)
-    return catalog
+    """A trial, on disks that can lose their power if it cuts it."""
+    cuts = workload in NAMES and any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"])
+    return helpers.cell(filesystem, workload=workload, scale=scale, profile="hdd-7200" if cuts else "ssd")
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
@@ -124,26 +109,32 @@ def test_aged_repeats_the_phases_in_one_file_system():
     assert job.count("stage=make\t") == 1
 
 
-@pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
-@pytest.mark.parametrize("name", NAMES)
-def test_every_file_in_the_exact_lab(guest, tmp_path, name, filesystem):
-    """What was written came back: by the engine's verification or by the workload's own checks. Every workload runs
-    twice on one of the file systems, every other one on the same, and gives the same to the byte.
-    """
-    trial = cell(name, filesystem)
-    first = run_trial(trial, CATALOG, tmp_path / "1.json", 900)
-    assert (first["status"], first["reason"]) == ("ok", "")
-    if NAMES.index(name) % 2 == ["ext4", "btrfs"].index(filesystem):
-        second = run_trial(trial, CATALOG, tmp_path / "2.json", 900)
-        assert first["digests"]["measurement"] == second["digests"]["measurement"]
-    measured = first["measurement"]
+def came_back(record: dict) -> None:
+    """What was written came back: by the engine's verification or by the workload's own checks."""
+    assert (record["status"], record["reason"]) == ("ok", "")
+    measured = record["measurement"]
     checks = [c for c in measured["commands"] if c["stage"].startswith("check ")]
     assert measured["verification"] or checks, "nothing was verified"
     phases = [phase for phase in measured["phases"] if not phase["name"].endswith(": recovery")]
-    for phase, declared in zip(phases, CATALOG.get("workload", name)["phases"], strict=True):
+    for phase, declared in zip(phases, CATALOG.get("workload", record["trial"]["workload"])["phases"], strict=True):
         assert phase["name"] == declared["name"]
         if "samples" in declared and "parse" not in declared:
             assert {sample["name"] for sample in phase["samples"]} >= set(declared["samples"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_twice_in_the_exact_lab(recorded, tmp_path, name):
+    """The same to the byte."""
+    first = recorded(cell(name))
+    came_back(first)
+    second = run_trial(first["trial"], CATALOG, tmp_path / "2.json", 900)
+    assert first["digests"]["measurement"] == second["digests"]["measurement"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_on_a_file_system_that_copies_on_write(guest, tmp_path, name):
+    came_back(run_trial(cell(name, "btrfs"), CATALOG, tmp_path / "r.json", 900))
 
 
 def test_many_clients_in_the_exact_lab(guest, tmp_path):

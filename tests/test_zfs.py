@@ -3,29 +3,16 @@
 import json
 
 import pytest
-from conftest import events, told
+from helpers import CATALOG, cell, events, shell, told
 from reprofs import files
 from reprofs.guest import image as guest
-from reprofs.guest.steps import Exec
 from reprofs.labs import exact
-from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 
-CATALOG = Catalog()
 
-
-def cell(variant: str = "default", stack: str = "single") -> dict:
-    place = {"lab": "exact", "filesystem": "zfs", "variant": variant, "stack": stack, "profile": "ssd"}
-    return {**place, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 5, "order": None}
-
-
-def job_of(variant: str = "default", stack: str = "single") -> str:
-    return render_job(cell(variant, stack), CATALOG)[0]
-
-
-def shell(script: str) -> str:
-    return Exec(stage="test", arg=["sh", "-c", script]).line()
+def job_of(variant: str = "default", stack: str = "single", workload: str = "metadata") -> str:
+    return render_job(cell("zfs", variant=variant, stack=stack, workload=workload), CATALOG)[0]
 
 
 def run(zfs_guest: dict, job: str) -> tuple[bytes, str]:
@@ -49,7 +36,7 @@ def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest):
     script = (
         "modprobe zfs; sha256sum /lib/modules/*/updates/*.ko; modinfo -F vermagic zfs; zfs version; cat /sys/module/zfs"
     )
-    output, _ = run(zfs_guest, f"{shell(script + '/parameters/zfs_arc_max')}\n")
+    output, _ = run(zfs_guest, shell(script + "/parameters/zfs_arc_max").line())
     (said,) = outputs(output, "test")
     for digest in zfs_guest["modules"].values():
         assert digest in said

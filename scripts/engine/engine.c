@@ -155,7 +155,7 @@ static char engine_path[64]; /* works from any root, in children too */
 
 static void run(char **argv, char **env, int envs, const char *cwd, uint64_t limit_s, size_t tail, struct result *r) {
     memset(r, 0, offsetof(struct result, tail) + 1);
-    /* Output goes to memory, not through a pipe: nobody has to be woken to drain it while the clock runs. */
+    /* Output goes to memory, not through a pipe: no process has to be woken to drain it while the clock runs. */
     int out = memfd_create("output", MFD_CLOEXEC);
     struct rusage usage;
     int status = 0;

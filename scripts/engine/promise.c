@@ -1,7 +1,7 @@
 /* engine promise: files that a program was told are safe. They are written one after another, each flushed (the file,
  * and the folder that has its name); only then its number goes into a log outside of the file system. After a power cut
  * every file in the log must be there, whole and right: that is what fsync promises.
- * --no-sync, with --pause-ms between the files, logs without flushing: files that nobody promised. With --count what is
+ * --no-sync, with --pause-ms between the files, logs without flushing: files without a promise. With --count what is
  * left of them is counted, not judged. */
 #define _GNU_SOURCE
 #include "programs.h"

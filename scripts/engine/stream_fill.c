@@ -103,7 +103,7 @@ static int fill(const struct fill *f) {
     return 0;
 }
 
-/* Every file is compared. Of a device that was filled the last file may be short: how short, nobody wrote down. */
+/* Every file is compared. The last file on a filled device may be short; its length was not recorded. */
 static int verify(const struct fill *f) {
     char name[32];
     uint64_t i = 0, bytes = 0, there = 0;

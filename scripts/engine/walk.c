@@ -484,7 +484,7 @@ static struct node *next_node(struct worker *w) {
         n = pop(&w->todo);
         atomic_store(&offered, gifts.count > 0);
         if (gifts.count) pthread_cond_signal(&given); /* the rest is for the next */
-    } else pthread_cond_broadcast(&given); /* nobody has anything: the end */
+    } else pthread_cond_broadcast(&given); /* no thread has work left: the end */
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -514,7 +514,7 @@ static void *worker_run(void *what) {
 
 static int walk_fast(const struct stat *top) {
     static struct worker *workers[THREADS_MAX];
-    /* pages that nobody touches cost nothing, which calloc does not promise */
+    /* untouched pages cost nothing, which calloc does not promise */
     for (uint64_t i = 0; i < o.threads; i++) {
         workers[i] = mmap(NULL, sizeof **workers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (workers[i] == MAP_FAILED) return broken("walk: no memory for %llu threads", (unsigned long long)o.threads);

@@ -222,7 +222,7 @@ def _end_processes(place: Path) -> list[tuple[int, str]]:
 
 def _lives(pid: int) -> bool:
     text = read(Path(f"/proc/{pid}/stat"))
-    return bool(text) and text.rpartition(")")[2].split()[0] != "Z"
+    return text is not None and text.rpartition(")")[2].split()[0] != "Z"
 
 
 def _files(place: Path) -> set[tuple[int, int]]:
@@ -266,7 +266,7 @@ def _disk(name: str) -> str:
 
 def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
     """Takes down what is built on these loop devices and real disks, frees the first and wipes the second."""
-    said = []
+    said: list[str] = []
     if not loops | disks:
         return said
     above = _above(loops | disks)

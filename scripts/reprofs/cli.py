@@ -253,9 +253,9 @@ def _import(arguments) -> None:
     from reprofs import importers
 
     def tables() -> list[dict]:  # slow to load, and few formats need it
-        from reprofs import dataset
+        from reprofs.data.columns import dictionary
 
-        return dataset.dictionary()
+        return dictionary()
 
     for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
         print(sentence)

@@ -50,12 +50,12 @@ def _check(path: Path, record: dict, validator: Draft202012Validator) -> None:
         raise UserError(f"{path}: environment.job_sha256 is not the digest of environment.job; {_AGAIN}")
     seen = set()
     for number, phase in enumerate(phases_of(record)):
-        key = (phase["name"], phase["cache"], phase.get("run"))
-        if key in seen:
+        which = (phase["name"], phase["cache"], phase.get("run"))
+        if which in seen:
             raise UserError(
-                f"{path}: measurement.phases.{number} repeats {key[0]} ({key[1]}); give each phase a name of its own."
+                f"{path}: measurement.phases.{number} repeats {which[0]} ({which[1]}); name each phase differently."
             )
-        seen.add(key)
+        seen.add(which)
         latency = phase["latency"]
         if latency and sum(count for _, count in latency["buckets"]) != latency["count"]:
             raise UserError(

@@ -59,7 +59,8 @@ def build(plan: Path, raw: Path, output: Path) -> None:
         record = _with_outputs_read(records.get(trial["id"]), declared)
         identity = _identity(trial, content, record)
         tables["trials"].append(_trial_row(identity, record, content["stacks"].get(trial["stack"], {})))
-        position, runs = 0, {}
+        position = 0
+        runs: dict[tuple, list[dict]] = {}
         for phase in phases_of(record):
             runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
         for key, phases in runs.items():
@@ -173,8 +174,8 @@ def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
     return record
 
 
-def _failed(record: dict, reason: str) -> dict:
-    return record if record["status"] != "ok" else record | {"status": "failed", "reason": reason}
+def _failed(record: dict | None, reason: str) -> dict | None:
+    return record if not record or record["status"] != "ok" else record | {"status": "failed", "reason": reason}
 
 
 def _samples(phase: dict, run: int | None) -> list[dict]:
@@ -186,7 +187,7 @@ def _samples(phase: dict, run: int | None) -> list[dict]:
     return [dict.fromkeys(optional) | sample for sample in found]
 
 
-def _crash(record: dict, phases: list[dict]) -> dict:
+def _crash(record: dict | None, phases: list[dict]) -> dict:
     """Columns that say what became of the power cuts of a phase, one a run: mean times, sums of all that is counted.
 
     What was left is told by the engine, or by the phase's own check (engine promise --verify) of each client.
@@ -196,7 +197,8 @@ def _crash(record: dict, phases: list[dict]) -> dict:
         return {}
     name = phases[0]["name"]
     after = [phase["wall_ns"] for phase in phases_of(record) if phase["name"] == name + RECOVERY]
-    checks = [c for c in record["measurement"].get("commands", []) if c["stage"] == f"check {name}"]
+    commands = record["measurement"].get("commands", []) if record else []
+    checks = [c for c in commands if c["stage"] == f"check {name}"]
     found = [check["survivors"] for check in checks if check.get("survivors")]
     found += [cut["survivors"] for cut in cuts if "survivors" in cut]
     counted = ("written", "promised", "broken", "kept", "short", "wrong", "missing", "extra")

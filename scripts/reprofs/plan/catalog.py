@@ -64,7 +64,7 @@ def _sentence(error: ErrorDetails, path: list, kind: str) -> str:
         return f"{key} {more['what']}."
     if what in ("too_short", "too_long"):
         limit = f"at least {more['min_length']}" if what == "too_short" else f"at most {more['max_length']}"
-        return f"{key} must have {limit} entries."
+        return f"{key} has {len(error['input'])} entries, but must have {limit}."
     if error["loc"][-1] == "[key]":
         key = f"a key at {_key(path[:-1])}"
     if what == "union_tag_invalid":
@@ -101,7 +101,7 @@ def _known(kind: str, place: tuple[int | str, ...]) -> list[str]:
         elif isinstance(part, int):
             node = node["items"]
         elif part is not None:
-            node = node["properties"].get(part) or node["additionalProperties"]
+            node = node.get("properties", {}).get(part) or node["additionalProperties"]
     return list(node["properties"])
 
 
@@ -120,14 +120,15 @@ def _key(path: Iterable) -> str:
 
 
 def _line(file: Path | None, path: list) -> str:
-    """` line N`, where the value at a path of a YAML file begins; nothing for what is no file."""
+    """` line N`, where a YAML file has what a path leads to, beginning with its key; nothing for what is no file."""
     node = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader) if file else None
+    begin = node
     for part in path:
         if isinstance(node, yaml.MappingNode):
-            node = next((value for key, value in node.value if key.value == part), node)
+            begin, node = next((pair for pair in node.value if pair[0].value == part), (begin, node))
         elif isinstance(node, yaml.SequenceNode):
-            node = node.value[part]
-    return f" line {node.start_mark.line + 1}" if node else ""
+            begin = node = node.value[part]
+    return f" line {begin.start_mark.line + 1}" if begin else ""
 
 
 def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict:

@@ -324,7 +324,10 @@ class Plain(Device):
     iops: Annotated[int, Field(ge=0, le=1000000000)] = Field(
         0, description="Requests a second of the whole device; 0 = unlimited (vm lab)"
     )
-    backing: Literal["memory", "file", "device"] = Field("memory", description="What holds the data")
+    # With `model` it would be the other kind: here for the sentence that names all four.
+    backing: Literal["memory", "file", "device", "model"] = Field(
+        "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
+    )
     sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
         None, description="Where each figure comes from; what is an assumption"
     )
@@ -642,6 +645,13 @@ class _Schema(GenerateJsonSchema):
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        found = super().dict_schema(schema)
+        if "patternProperties" in found:  # which would let other names pass
+            found["additionalProperties"] = next(iter(found.pop("patternProperties").values()))
+            found["propertyNames"] = self.generate_inner(schema["keys_schema"])
+        return found
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         found = super().default_schema(schema)

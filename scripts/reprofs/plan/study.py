@@ -6,12 +6,12 @@ import itertools
 import random
 
 from reprofs.errors import UserError
-from reprofs.plan import CELL
+from reprofs.plan import CELL, models
 from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
 from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
 
-SCALES = ("smoke", "laptop", "paper")
+SCALES = tuple(models.Scales.model_fields)
 
 
 def read_config(config: dict | None = None) -> dict:

@@ -17,6 +17,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -35,7 +36,7 @@ matplotlib.use("agg")
 WIDTH = 6.6
 INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
 # Drawn in this ink, written as currentColor: the page decides what it is.
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "reprofs",
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",
@@ -58,7 +59,7 @@ STYLE = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
 }
-# Told apart by shape and dash, so that they are in grey as well.
+# They differ in shape and dash, so that they can be distinguished in grey too.
 LINES = [
     (BLUE, "o", "-"),
     (ORANGE, "s", "--"),

@@ -72,7 +72,8 @@ def merge(executed: list[Path]) -> nbformat.NotebookNode:
     an appendix under the notebook's title. Cells tagged `notebook` are for those who work in it, and not in the report.
     Raises UserError for a notebook that is not there.
     """
-    body, appendices = [], []
+    body: list[nbformat.NotebookNode] = []
+    appendices: list[list[nbformat.NotebookNode]] = []
     for path in executed:
         if not path.is_file():
             raise UserError(f"There is no executed notebook {path}: run `make report`.")

@@ -87,8 +87,8 @@ def pairwise(phases: pd.DataFrame) -> pd.DataFrame:
     """Every two file systems of each operation: ratio a / b of wall times, intervals, Cliff's delta, Mann-Whitney.
 
     `n` counts the rounds both have (their ratio is paired by round); p_holm is corrected over the pairs of the
-    operation, p_smallest is what complete separation would give before that correction. Ceilings are compared too but,
-    being no contenders, are neither corrected for nor given a joint interval.
+    operation, p_smallest is what complete separation would give before that correction. Upper bounds (role ceiling) are
+    compared too but, being no contenders, are neither corrected for nor given a joint interval.
     """
     rows = []
     keys = [*SETTING, *OPERATION]

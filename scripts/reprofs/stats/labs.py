@@ -19,7 +19,7 @@ def _lab_pairs(labs) -> list[tuple[str, str]]:
 
 
 def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
-    """Time by lab b's clock over time by lab a's of the same file system and operation; ceilings take part.
+    """Time by lab b's clock over time by lab a's of the same file system and operation; upper bounds take part.
 
     Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
     phase, cache, position, label, n, ratio, low, high, kind.
@@ -40,8 +40,8 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
 def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
 
-    By geometric means; ceilings take part, for they have times in both labs. Kendall's tau-b with its exact p (where
-    no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval excludes 1 in
+    By geometric means; upper bounds take part, for they have times in both labs. Kendall's tau-b with its exact p
+    (where no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval
     both labs, `same` those of them with the same order in both. Operations with fewer than three file systems are left
     out.
     """

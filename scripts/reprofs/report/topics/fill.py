@@ -32,7 +32,7 @@ from reprofs.stats.study import Study
 
 THRESHOLD = 0.5  # of the median rate: below it is a dip
 MANY = 200  # points of a line: more marks would hide it
-RING = {"ls": "", "marker": "o", "ms": 6.5, "mfc": "none", "mec": ORANGE, "mew": 1.2, "zorder": 4}
+RING: dict = {"ls": "", "marker": "o", "ms": 6.5, "mfc": "none", "mec": ORANGE, "mew": 1.2, "zorder": 4}
 
 
 def applies(plan: dict) -> bool:

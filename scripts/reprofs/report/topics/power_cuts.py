@@ -72,7 +72,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
         rows.append(row)
     caption = (
         f"Power cuts of {load}, {setting}. Lost: what the devices had accepted and not brought to their media, with"
-        " what was written in vain after the cut. Recovery: the mount afterwards. Files are those looked for after it,"
+        " what was written after the cut. Recovery: the mount afterwards. Files are those looked for after it,"
         " summed over rounds. Promised: flushed with success before the cut; none of these may be broken. Of the others"
         " nothing was promised."
     )

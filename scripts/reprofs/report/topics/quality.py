@@ -52,11 +52,11 @@ def completeness(study: Study) -> Table:
     """Completed trials of planned ones: file systems by workloads, or, with several settings, settings by workloads."""
     several = len(distinct(study.trials, Setting)) > 1
     loads, rows = distinct(study.trials, Load), []
-    keys = distinct(study.trials, Setting) if several else study.labels() + study.labels("ceiling")
-    for key in keys:
-        here = select(study.trials, key) if several else study.trials[study.trials["label"] == key]
+    settings, labels = distinct(study.trials, Setting), study.labels() + study.labels("ceiling")
+    for key in settings if several else labels:
+        here = select(study.trials, **(key._asdict() if isinstance(key, Setting) else {"label": key}))
         row = {"File system": key}
-        if several:
+        if isinstance(key, Setting):
             row = where(study, **key._asdict()) | {"File systems": here["label"].nunique()}
         for load in loads:
             own = select(here, load)

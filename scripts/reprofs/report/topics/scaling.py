@@ -80,10 +80,11 @@ def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0)
     """Time against size, a panel an operation, extrapolated to `beyond` times the largest size."""
     own = measurements(study, setting, workload)
     unit, names = own["unit"].iloc[0], list(dict.fromkeys(own["phase"]))
+    known = series.scaling_table(own, "size")["low"].notna().any()  # two measurements have a law without an interval
     caption = (
         f"{workload}, {setting}: time of each operation against {unit}, both logarithmic. Marks are rounds; the line is"
-        f" a power law fitted to them, extrapolated (broken line) to {beyond:g} times the largest size with its 95 %"
-        " prediction interval."
+        f" a power law fitted to them, extrapolated (broken line) to {beyond:g} times the largest size"
+        f"{', with its 95 % prediction interval' if known else ''}."
     )
     sizes = listing(f"{size:,}" for size in sorted(set(own["size"])))
     alt = f"Panels of time against size, {sizes}; the table has the exponents."

@@ -115,8 +115,8 @@ def _panel(axes, wide: pd.DataFrame, norm: LogNorm, memory_bytes: int | None) ->
     for x, file_bytes in enumerate(wide.columns):
         held = memory_bytes is not None and bool(series.fits_in_memory([file_bytes], memory_bytes)[0])
         for y in np.flatnonzero(wide[file_bytes].notna()) if held else []:
-            frame = {"fill": False, "hatch": "////", "edgecolor": "#ffffff", "alpha": 0.3, "linewidth": 0}
-            axes.add_patch(Rectangle((x, y), 1, 1, **frame))
+            frame: dict = {"fill": False, "hatch": "////", "edgecolor": "#ffffff", "alpha": 0.3, "linewidth": 0}
+            axes.add_patch(Rectangle((x, float(y)), 1, 1, **frame))
     axes.invert_yaxis()
     axes.set_yticks(np.arange(len(wide.index)) + 0.5, [short_size(records) for records in wide.index], rotation=0)
     axes.set_xticks(np.arange(len(wide.columns)) + 0.5, [short_size(files) for files in wide.columns], rotation=0)

@@ -50,7 +50,7 @@ def models(study: Study) -> dict:
     phases = measured(study.phases)
     share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
     fixed = any("disk" not in entry and entry.get("completion_ns") for entry in used)
-    found = {"fixed": fixed, "disks": any("disk" in entry for entry in used), "share": None}
+    found: dict = {"fixed": fixed, "disks": any("disk" in entry for entry in used), "share": None}
     if len(share):
         worst = phases.loc[share.idxmax()]
         title = study.title(worst["workload"], worst["phase"], worst["cache"])

@@ -1,0 +1,559 @@
+"""Topics of series, from clients to modelled disks: which studies have them, what they find, show and draw.
+
+The statistics behind them have their own tests, test_series.py.
+"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import make
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import reprofs
+import run
+from reprofs.data import columns
+from reprofs.data.keys import Load, Setting
+from reprofs.plan import disks as models
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.study import make_plan
+from reprofs.report import plots
+from reprofs.report.display import DASH
+from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, scaling, sweep, windows
+from reprofs.stats.disks import comparison
+from reprofs.stats.study import Study
+from reprofs.trial import record as seals
+from test_disks import SOLID, profile
+from test_series import WHOLE, client_rows, filling, swept, table, three_windows
+
+TOPICS = (clients, fill, sweep, windows, scaling, ageing, power_cuts, disks)
+PLACE = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
+
+
+# ---- which studies have which topic ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("study", "expected"),
+    [
+        ("quick", []),
+        ("degraded", []),
+        ("small-files", [clients]),
+        ("streaming", [fill, sweep, windows]),
+        ("many-inodes", [scaling]),
+        ("plug-2020", [scaling]),
+        ("git-annex", [ageing]),
+        ("power-cuts", [power_cuts]),
+        ("devices", [disks]),
+        ("metadata", []),  # fio and mdtest alone, one size and one record each
+    ],
+)
+def test_the_plan_tells_which_topics_a_study_has(study, expected):
+    plan = json.loads(json.dumps(make_plan(study, Catalog())))
+    assert [topic for topic in TOPICS if topic.applies(plan)] == expected
+
+
+def test_a_filled_file_system_is_an_aged_one():
+    assert ageing.applies({"workloads": {"metadata+fill50": {"fill": 50}}})
+    assert not ageing.applies({"workloads": {"metadata": {"fill": 0, "runs": 1}}})
+
+
+def test_sizes_of_different_file_systems_are_no_scaling():
+    plan = json.loads(json.dumps(make_plan("many-inodes", Catalog())))
+    one = {"ext4": "many-inodes", "xfs": "many-inodes@x2"}
+    plan["trials"] = [trial for trial in plan["trials"] if one[trial["filesystem"]] == trial["workload"]]
+    assert plan["trials"] and not scaling.applies(plan)
+
+
+def test_without_the_time_of_the_software_no_disk_is_compared():
+    plan = json.loads(json.dumps(make_plan("devices", Catalog())))
+    plan["trials"] = [trial for trial in plan["trials"] if trial["profile"] not in ("ram", "reference")]
+    assert not disks.applies(plan)
+    plan["trials"] = [trial | {"profile": "ram"} for trial in plan["trials"]]
+    assert not disks.applies(plan)
+
+
+# ---- a study with all of it ------------------------------------------------------------------------------------------
+
+
+def rows_of(samples: list[dict]) -> list[dict]:
+    """Samples as a record has them."""
+    keys = ("name", *WHOLE)
+    default = {"name": "write", "start_ns": 0, "items": 1}
+    return [{key: value for key, value in (default | row).items() if key in keys} for row in samples]
+
+
+LAYOUT = "layout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
+LAYOUT += "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000"
+CHECK = {"written": 9, "promised": 9, "kept": 7, "broken": 2, "short": 1, "wrong": 0, "missing": 1, "extra": 4}
+TESTS = ("write", "rewrite", "read", "reread")
+
+
+def everything(data: dict) -> None:
+    """A record (or the plan) with a fill, windows, a sweep, three clients, a layout, a power cut, one after another."""
+    if "measurement" in data:
+        if not data["measurement"]:
+            return
+        phases = data["measurement"]["phases"]
+        phases[1]["samples"] = rows_of(filling([1, 1, 4, 1, 1, 1]))
+        phases[2]["samples"] = rows_of([*three_windows(), {"name": "alone", "wall_ns": 5, "bytes": 5, "client": 0}])
+        phases[4]["samples"] = rows_of(row for row in swept() if row["round"] == 1)
+        times = [(0, 3 * 10**9), (10**9, 10**9), (0, 5 * 10**9)]
+        phases[6]["clients"] = [{"start_ns": s, "wall_ns": w, "items": 100, "bytes": 0} for s, w in times]
+        data["measurement"]["preparation"] = [dict(phases[0], name="age", output=LAYOUT)]
+        recovery = dict(phases[7], name=f"{phases[7]['name']}: recovery", cache="cold", wall_ns=7_000_000)
+        phases[7]["crash"] = {"cut_ns": 250_000_000, "lost_bytes": 8192}
+        phases.insert(8, recovery)
+        commands, check = data["measurement"]["commands"], CHECK
+        if data["trial"]["filesystem"] != "ext4":
+            check = CHECK | {"broken": 0, "kept": 9, "short": 0, "missing": 0}
+        told = json.dumps(check, separators=(",", ":"))
+        commands.append(dict(commands[0], stage=f"check {phases[7]['name']}", output=f"{told}\nengine: promise: …"))
+    else:
+        entry = data["workloads"]["metadata"]
+        entry |= {"fill": 50, "clients": 3}
+        entry["phases"][1]["samples"] = {"write": "Write a file", "full": "Fill"}
+        entry["phases"][2]["samples"] = {"alone": "Alone", "write": "Write", "read": "Read"}
+        entry["phases"][4]["samples"] = dict.fromkeys(TESTS, "Test")
+        entry["phases"][7]["crash"] = {}
+
+
+def made(folder: Path, change, **options) -> Study:
+    """The tables of a study of ext4 and XFS whose plan and records were changed by `change(data)`."""
+    options = {"rounds": 1, "systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": {}} | options
+    make.make(folder, **options)
+    for path in [folder / "plan.json", *(folder / "raw").glob("*.json")]:
+        data = json.loads(path.read_text())
+        change(data)
+        path.write_text(json.dumps(seals.seal(data) if "digests" in data else data))
+    return run.build(folder)
+
+
+def shown(folder: Path, name: str) -> str:
+    """What a notebook shows as text: its sentences, captions and tables."""
+    path = run.execute(folder, [name]) / f"{name}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output.data for cell in cells for output in cell.get("outputs", [])]
+    return "\n".join(data.get("text/markdown") or data["text/plain"] for data in outputs)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("series")
+    made(place, everything)
+    return place
+
+
+@pytest.fixture(scope="module")
+def study(folder) -> Study:
+    return run.open_study(str(folder / "tables"))
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory) -> Path:
+    """The same study without a trial that gave anything."""
+    place = tmp_path_factory.mktemp("failed")
+    bad = {(name, "metadata", 1): ("timeout", "It took too long.") for name in ("ext4", "xfs")}
+    made(place, everything, failures=bad)
+    return place
+
+
+NOTEBOOKS = {
+    "06-clients": ("No trial with several clients completed.", "Three clients started together.", "Jain's index is"),
+    "07-fill": (
+        "No trial that fills a device completed.",
+        "**ext4** writes 5 whole files at a median of",
+        "with 1 dip. When the space ran out, content took up 104.0 % of the capacity.",
+    ),
+    "08-sweep": (
+        "No sweep over sizes of records completed.",
+        "may show the rate of memory",
+        "Rates go from 50,000 MB/s",
+    ),
+    "09-windows": (
+        "No trial with a reader beside a writer completed.",
+        "**ext4** keeps 30.8 % of its rate beside a reader",
+        "recovers within 8.00 s",
+    ),
+    "10-scaling": ("No operation completed at several sizes.",),
+    "11-ageing": ("No trial of it completed.", "filled to 50 %", "Smith and Seltzer"),
+    "12-power-cuts": (
+        "In no trial was the power cut.",
+        "was whole afterwards on xfs (9 files).",
+        "these were lost or damaged: 2 of 9 on ext4.",
+    ),
+    "13-disks": ("No modelled disk can be compared with its model",),
+}
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_say_what_was_found(folder, study, name):
+    _, *words = NOTEBOOKS[name]
+    text = shown(folder, name)
+    for word in words:
+        assert word in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_of_trials_that_all_failed_say_so(failed, name):
+    word, *others = NOTEBOOKS[name]
+    text = shown(failed, name)
+    assert word in text and "data-figure" not in text
+    assert not any(other in text for other in others)
+
+
+# ---- facts and tables ------------------------------------------------------------------------------------------------
+
+
+def test_clients_have_the_sum_and_the_honest_total(study):
+    found = clients.facts(study, *PLACE)
+    assert found["clients"] == 3 and found["least"]["first_done_ns"] == 2e9 and found["least"]["last_done_ns"] == 5e9
+    row = clients.table(study, *PLACE).rows[0]
+    # Rates of 100 items in 3, 1 and 5 s; all 300 in 5 s.
+    assert list(row.values())[1:8] == ["ext4", "items/s", "153", "60.0", "3.00 s", "2.00 s", "5.00 s"]
+    (figure,) = clients.figures(study, *PLACE)
+    assert "3 clients" in figure.alt and len(figure.plot.axes) == 1
+
+
+def test_fill_has_dips_shares_and_capacity(study):
+    (place,) = fill.places(study)
+    assert place == (*PLACE, "create")
+    first = fill.facts(study, *place)[0]
+    assert (first["label"], first["files"], first["dips"], first["period"]) == ("ext4", 5, 1, None)
+    assert (first["share"], first["full"]) == (1.04, True)
+    assert fill.facts(study, *place, threshold=0.2)[0]["dips"] == 0
+    row = fill.table(study, *place, required=[1e-6, 4]).rows[0]
+    assert [row[key] for key in ("Dips", "Period", "P ≥ 4 Gbit/s", "Capacity reached")] == [
+        1,
+        "-",
+        f"0.00 (0 {DASH} 0.43)",
+        "104.0 %",
+    ]
+    assert [figure.name.split("-")[0] for figure in fill.figures(study, *place)] == ["fill", "exceedance"]
+
+
+def test_windows_have_means_slowdown_and_recovery(study):
+    (place,) = windows.places(study)
+    row = windows.facts(study, *place)[0]
+    assert row["slowdown"] == pytest.approx(25 / ((100 + 62.5) / 2)) and row["recovery_ns"] == 8e9
+    assert windows.table(study, *place).rows[0]["Recovered after"] == "8.00 s"
+    assert windows.figure(study, *place).caption.startswith("metadata (smoke), lab exact, stack single")
+
+
+def test_sweep_knows_what_memory_may_have_served(study):
+    (place,) = sweep.places(study)
+    found = sweep.facts(study, *place)
+    assert found["memory"] == 2**34  # of the host: the command line of this guest does not tell
+    assert found["held"] == {"file_bytes": [10 << 30], "operations": list(TESTS)}
+    assert (found["least"]["operation"], found["most"]["operation"]) == ("write", "reread")
+    assert found["most"]["mb_s"] == pytest.approx(400_000)
+    figure = sweep.figure(study, *place)
+    assert figure.caption.endswith("Hatched: the file fits in the memory of the machine.")
+    assert "from 50,000 to 400,000 MB/s" in figure.alt
+
+
+def test_a_sweep_past_the_cache_has_nothing_hatched(tmp_path):
+    def change(data):
+        everything(data)
+        if "measurement" in data:
+            for row in data["measurement"]["phases"][4]["samples"]:
+                row["name"] = f"direct-{row['name']}"
+        else:
+            data["workloads"]["metadata"]["phases"][4]["samples"] = {f"direct-{name}": "Test" for name in TESTS}
+            assert sweep.applies(data)
+
+    study = made(tmp_path, change, systems=["ext4"])
+    (place,) = sweep.places(study)
+    figure = sweep.figure(study, *place)
+    assert sweep.facts(study, *place)["held"] is None and "Hatched" not in figure.caption
+    assert not [patch for axes in figure.plot.axes for patch in axes.patches if patch.get_hatch()]
+
+
+def test_layout_before_and_after_the_churn(study):
+    table = ageing.layout(study, *PLACE)
+    assert list(table.rows[0].values()) == ["ext4", "2.000", "0.9000", "3.000", "0.8000"]
+    assert ageing.facts(study, *PLACE)["fill"] == 50 and ageing.facts(study, *PLACE)["most"] is None
+
+
+def test_drift_over_runs_in_one_file_system(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            phases = data["measurement"]["phases"]
+            again = [
+                dict(phase, run=2, wall_ns=phase["wall_ns"] * (3 if number else 1) // 2)
+                for number, phase in enumerate(phases)
+            ]
+            data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+        else:
+            data["workloads"]["metadata"]["runs"] = 2
+
+    study = made(tmp_path, change)
+    (place,) = ageing.places(study)
+    rows = ageing.runs(study, *place).rows
+    assert len(rows) == 18 and rows[0]["Last to first"] == "0.500" and rows[0]["Spearman"] == "\N{MINUS SIGN}1.00"
+    found = ageing.facts(study, *place)
+    assert (found["runs"], found["changes"], found["slower"]) == (2, 18, 16)
+    assert found["most"]["ratio"] == pytest.approx(1.5, rel=1e-6)
+    text = shown(tmp_path, "11-ageing")
+    assert "The work was done 2 times" in text and "In 16 of 18 operations" in text and "layout" not in text.lower()
+
+
+def test_cuts_have_a_row_with_all_that_is_counted(study):
+    row = study.phases[study.phases["label"] == "ext4"].set_index("phase").loc["remove"]
+    assert (row["crash_cut_ns"], row["crash_lost_bytes"], row["crash_recovery_ns"]) == (250_000_000, 8192, 7_000_000)
+    assert {key: row[f"crash_{key}"] for key in CHECK} == CHECK
+    assert study.phases["crash_cut_ns"].notna().sum() == 2
+    assert study.title("metadata", "remove: recovery", "cold") == "Mount after the power cut in remove"
+    first = list(power_cuts.table(study, *PLACE).rows[0].values())[1:]
+    assert first == ["ext4", 1, "250 ms", "8 KiB", "7.00 ms", "9", "2", "9", "7", "1", "0", "1"]
+    assert {row["column"] for row in columns.dictionary() if row["column"].startswith("crash_")} >= {"crash_broken"}
+
+
+def test_promises_count_in_failed_trials_too(tmp_path):
+    def change(data):
+        everything(data)
+        if "measurement" in data and data["trial"]["filesystem"] == "ext4":
+            data["status"], data["reason"] = "failed", "check remove: engine exited with 1: …"
+
+    study = made(tmp_path, change)
+    found = power_cuts.facts(study.phases)
+    assert found["broken"] == [{"label": "ext4", "promised": 9, "broken": 2}]
+    assert (found["promised"], found["kept"], found["kept_files"]) == (18, ["xfs"], 9)
+    assert [row["File system"] for row in power_cuts.table(study, *PLACE).rows] == ["ext4", "xfs"]
+    assert power_cuts.facts(study.phases.assign(crash_broken=0))["broken"] == []
+    assert power_cuts.facts(study.phases.assign(crash_promised=0))["promised"] == 0
+
+
+# ---- scaling ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory) -> Path:
+    """Three rounds of a workload at 1,000 and 2,000 files; xfs at one size only."""
+    place = tmp_path_factory.mktemp("grown")
+    plain = make._workload
+
+    def sized(name):
+        return plain("metadata") | {"size": "files", "scale": {"files": 2000 if "@" in name else 1000}}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(make.WORKLOADS, "metadata@x2", make.METADATA)
+        patch.setattr(make, "_workload", sized)
+
+        def change(data):
+            if data.get("measurement") and data["trial"]["workload"] == "metadata@x2":
+                for phase in data["measurement"]["phases"]:
+                    phase["wall_ns"] *= 2
+            elif "trials" in data:
+                data["trials"] = [
+                    t for t in data["trials"] if (t["filesystem"], t["workload"]) != ("xfs", "metadata@x2")
+                ]
+
+        made(place, change, rounds=3, workloads=["metadata", "metadata@x2"])
+    return place
+
+
+def test_scaling_has_exponents_for_what_has_several_sizes(grown):
+    study = run.open_study(str(grown / "tables"))
+    assert scaling.applies(json.loads((grown / "plan.json").read_text()))
+    assert scaling.places(study) == [(PLACE[0], "metadata")]
+    rows = scaling.table(study, PLACE[0], "metadata").rows
+    assert len(rows) == 9 and {row["File system"] for row in rows} == {"ext4"} and {row["n"] for row in rows} == {6}
+    assert all(0.9 < float(row["Exponent"]) < 1.1 for row in rows)
+    found = scaling.facts(study, PLACE[0], "metadata")
+    assert (found["unit"], found["sizes"]) == ("files", [1000, 2000])
+    assert found["least"]["exponent"] <= found["most"]["exponent"]
+    figures = scaling.figures(study, PLACE[0], "metadata", beyond=100)
+    assert [len(figure.plot.axes) for figure in figures] == [6, 3]
+    assert "to 100 times the largest size, with its 95 % prediction interval" in figures[0].caption
+    text = shown(grown, "10-scaling")
+    assert "The sizes are 1,000 and 2,000 files." in text and "The exponent is smallest for" in text
+
+
+# ---- modelled disks --------------------------------------------------------------------------------------------------
+
+
+def disk_study(measured: dict[str, float]) -> SimpleNamespace:
+    """Four jobs on a disk, a device that answers at once (5 µs of software) and one that takes 80 µs (7 µs)."""
+    known = {"lab": "exact", "stack": "single", "workload": "device", "scale": "smoke", "status": "ok", "cache": "warm"}
+    rows = []
+    for name, us in measured.items():
+        syncs = 2 if models.JOBS[name].sync else 1
+        for where, time in (("mine", us), ("ram", 5), ("reference", 80 * syncs + 7)):
+            rows += [
+                known | {"profile": where, "name": name, "items": 1000, "wall_ns": round(1e6 * time * factor)}
+                for factor in (0.99, 1.01)
+            ]
+    null = {"completion_ns": 0, "bandwidth_mb_s": 0, "iops": 0, "backing": "memory"}
+    devices = {"mine": null | profile(SOLID) | {"model": "A disk."}, "ram": null}
+    constant = dict.fromkeys(["read_us", "write_us", "flush_us"], 80) | dict.fromkeys(["read_mb_s", "link_mb_s"], 1e9)
+    devices["reference"] = null | profile(SOLID, **constant)
+    plan = {"devices": devices, "workloads": {"device": {"scale": {"device_mib": 16384}}}}
+    samples = pd.DataFrame(rows)
+    return SimpleNamespace(
+        plan=plan,
+        samples=samples,
+        trials=samples,
+        title=lambda workload, phase, cache: f"job {phase}",
+        differing=lambda **parts: "",
+    )
+
+
+WHERE = Setting("exact", "single", "mine"), Load("device", "smoke")
+
+
+def test_measured_is_compared_with_disk_and_software():
+    told = disk_study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535, "write-cached": 28})
+    found = comparison(told, *WHERE).set_index("name")
+    assert found.loc["random-read-1", "expected"] == pytest.approx(117_240)  # 7 µs of software are added
+    assert found.loc["random-read-32", "expected"] == pytest.approx(25_000)  # 5 µs of software are hidden
+    assert found.loc["random-read-32", "ratio"] == pytest.approx(1.2)
+    assert found.loc["sync-random", "ratio"] == pytest.approx(1.0)
+    assert found["compared"].all()
+    facts = disks.facts(found)
+    assert (facts["jobs"], facts["compared"], facts["inside"]) == (4, 4, 2)
+    assert facts["outside"] == ["job random-read-32", "job write-cached"]
+    (figure,) = disks.figures(told, *WHERE)  # a solid disk has no seek curve
+    assert "<svg" in plots.svg(figure.plot) and figure.alt.startswith("4 jobs of fio. The ratio farthest from 1 is")
+    assert disks.table(told, *WHERE).rows[0]["Software"] == "7.00 µs"
+
+
+def test_the_notebook_compares_every_disk_with_its_model(folder, monkeypatch):
+    told = disk_study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535, "write-cached": 28})
+    monkeypatch.setattr(reprofs, "open", lambda study: told)
+    text = shown(folder, "13-disks")
+    assert "**2 of 4 comparisons of a modelled disk with its model are within 3 %.**" in text
+    assert "Of 4 jobs that the disk decides, 2 are within 3 % of the model; not so: job random-read-32 and job" in text
+    assert "## a (mine)" in text and "A disk. Where its figures come from:\n\n- b" in text
+
+
+def test_a_rotating_disk_has_a_seek_curve_and_zones():
+    disk = Catalog().get("device", "hdd-7200")["disk"]
+    seeks, zones = disks.geometry(disk).axes
+    marks = sorted(tuple(line.get_xydata()[0]) for line in seeks.lines if line.get_marker() == "o")
+    assert [y for _, y in marks] == [disk["track_to_track_ms"], disk["average_seek_ms"], disk["full_stroke_ms"]]
+    assert (marks[0][0], marks[-1][0]) == (0, 100)
+    (steps,) = zones.patches
+    assert len(steps.get_data().values) == disk["zones"]
+
+
+def test_the_overview_has_every_ratio():
+    told = disk_study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535})
+    assert disks.places(told) == [WHERE]
+    assert [row["mine"] for row in disks.overview(told).rows] == ["1.000", "1.200", "1.000"]
+    told.plan["devices"].pop("mine")
+    assert disks.places(told) == [] and disks.overview(told).rows == []
+
+
+def test_what_the_processor_limits_is_not_compared():
+    told = disk_study({"random-read-32": 30})
+    told.samples.loc[told.samples["profile"] == "ram", "wall_ns"] *= 5  # 25 µs of software, as long as the disk takes
+    assert not comparison(told, *WHERE)["compared"].any()
+    assert disks.facts(comparison(told, *WHERE))["worst"] is None
+    assert disks.table(told, *WHERE).rows[0]["From"] == "bound by the processor"
+    assert disks.overview(told).rows[0]["mine"] == DASH
+    (figure,) = disks.figures(told, *WHERE)
+    assert "not compared" in [text.get_text() for text in figure.plot.axes[1].texts]
+
+
+def test_other_settings_have_nothing_to_compare():
+    told = disk_study({"random-read-1": 117})
+    assert comparison(told, WHERE[0]._replace(profile="ram"), WHERE[1]).empty
+    assert comparison(told, WHERE[0], Load("metadata", "smoke")).empty
+
+
+# ---- figures of samples ----------------------------------------------------------------------------------------------
+
+
+def rings(axes) -> list[tuple]:
+    """Places of the marks that are rings."""
+    found = [line.get_xydata() for line in axes.lines if line.get_marker() == "o" and line.get_linestyle() == "None"]
+    return [tuple(point) for points in found for point in points]
+
+
+def test_fill_marks_the_dip_where_it_is():
+    times = [1, 1, 4, 1, 1, 1]
+    figure = fill.filling(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
+    first, second = figure.axes
+    assert rings(first) == [(60.0, pytest.approx(1000 / 4e9 * 1e3))]  # third file of 1,000 in a capacity of 5,000
+    assert rings(second) == []
+    assert "1 dip" in first.get_title("right") and "no dips" in second.get_title("right")
+    assert (first.get_title("left"), second.get_title("left")) == ("ext4+default", "xfs+default")
+    crosses = [line.get_xdata()[0] for line in first.lines if line.get_marker() == "x"]
+    assert crosses == [pytest.approx(104)]  # 5,200 bytes of content: a file system may hold more than it says
+    assert first.get_xlim()[1] > 104
+    written = plots.svg(figure)
+    assert "currentColor" in written
+    again = fill.filling(table(filling(times) + filling([2, 2, 2, 2, 2, 2], label="xfs+default")))
+    assert plots.svg(again) == written
+
+
+def test_fill_without_capacity_is_in_gib():
+    rows = [row for row in filling([1, 1, 1]) if row.get("name") != "capacity"]
+    assert fill.filling(table(rows)).get_supxlabel() == "written, GiB"
+
+
+def test_exceedance_is_the_share_of_files_that_reach_a_rate():
+    rows = [{"start_ns": i, "wall_ns": 10**9, "bytes": i * 125_000_000} for i in (1, 2, 3, 4)]  # 1 to 4 Gbit/s
+    (axes,) = fill.exceedance(table(rows)).axes
+    (line,) = [line for line in axes.lines if len(line.get_xdata()) > 2]
+    x, y = line.get_xdata(), line.get_ydata()
+    for rate, share in ((0.5, 1), (1.5, 0.75), (2.5, 0.5), (3.5, 0.25)):
+        assert y[np.flatnonzero(x <= rate)[-1]] == pytest.approx(share)
+    assert [text.get_text() for text in axes.texts] == ["1 Gbit/s", "2 Gbit/s", "4 Gbit/s"]  # 8 is far away
+
+
+def test_surface_has_every_rate_and_hatches_what_fits():
+    read = [row for row in swept() if row["name"] == "read"]
+    figure = sweep.surface(table(read), memory_bytes=12 << 30)
+    panel = figure.axes[0]
+    hatched = [patch for patch in panel.patches if patch.get_hatch()]
+    assert {patch.get_x() for patch in hatched} == {0.0} and len(hatched) == 2  # 10 GiB of 10 and 50, two records
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["10 G", "50 G"]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["4 K", "1 M"]
+    assert [text.get_text() for text in panel.texts][:4] == ["200,000", "100,000"] * 2
+    direct = sweep.surface(table([row | {"name": "direct-read"} for row in read]), memory_bytes=12 << 30)
+    assert not [patch for axes in direct.axes for patch in axes.patches if patch.get_hatch()]
+    whole = sweep.surface(table(swept() + swept(label="xfs+default")))
+    assert "xfs+default" in [text.get_text() for axes in whole.axes for text in axes.texts]
+    assert not [patch for axes in whole.axes for patch in axes.patches if patch.get_hatch()]
+
+
+def test_windows_show_means_reader_and_recovery():
+    (axes,) = windows.over_time(table(three_windows())).axes
+    assert "0.31 of its rate" in axes.get_title("right") and "recovered after 8.0 s" in axes.get_title("right")
+    bars = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert [bar.get_ydata()[0] * 1e6 for bar in bars] == [pytest.approx(rate) for rate in (100, 25, 62.5)]
+    steps, shade = sorted(axes.patches, key=lambda patch: hasattr(patch, "get_width"))
+    assert set(np.round(steps.get_data().values * 1e6, 6)) == {25}  # 50 bytes in 2 s, whatever the steps
+    assert (shade.get_x(), shade.get_x() + shade.get_width()) == (10, 50)
+
+
+def test_clients_are_in_the_order_in_which_they_finish():
+    late = 7 * 10**9  # a program's earlier phases: time counts from the first start of this one
+    rows = client_rows([(late, 3 * 10**9), (late + 10**9, 10**9), (late, 5 * 10**9)])
+    figure = clients.finish(rows)
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    assert list(line.get_xdata()) == [1, 2, 3]
+    assert list(line.get_ydata()) == [2, 3, 5]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ext4"]
+
+
+def test_scaling_continues_the_law():
+    rows = [{"label": "x", "names": n, "wall_ns": 1000 * n} for n in (10, 100, 1000)]
+    rows.append({"label": "lone", "names": 10, "wall_ns": 5000})
+    (axes,) = scaling.growth(pd.DataFrame(rows), beyond=10).axes
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend[0].startswith("x: 1.00 (") and legend[1] == "lone"
+    assert max(line.get_xdata().max() for line in axes.lines if len(line.get_xdata())) == pytest.approx(10_000)
+
+
+def test_nothing_to_draw_is_said():
+    nothing = table(filling([1, 1])).iloc[:0]
+    for draw in (fill.filling, fill.exceedance, sweep.surface, windows.over_time, clients.finish, scaling.growth):
+        with pytest.raises(ValueError, match="no samples"):
+            draw(nothing)
