@@ -16,31 +16,33 @@ sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
 import run
 
-# Pictures have tests of their own; here they would be most of the bytes. test_report.py compares without them.
+# Pictures have tests of their own; here they would be most of the bytes. test_goldens.py compares without them.
 PICTURE = (r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "data:image/svg+xml;base64,")
 GOLDENS = Path(__file__).parent / "notebooks"
-# Small, but with a failure, a time-out, a ceiling, two clocks, and enough contenders for the tests of ranks.
-STUDY = {"systems": ["ext4", "xfs", "jfs", "nilfs2", "tmpfs"], "labs": ["exact", "host"]}
+# Those that show the most; the others are run without a kernel by test_report.py.
+NAMES = ["01-answer", "02-operations", "20-statistics"]
+# Small, but with a failure, an upper bound, and enough contenders for the tests of ranks.
+STUDY = {"systems": ["ext4", "xfs", "jfs", "tmpfs"], "workloads": ["metadata"]}
+STUDY["failures"] = {("jfs", "metadata", 2): ("failed", "No space left on device.")}
 
 
 def prepare(folder: Path) -> None:
-    """Fixture tables in `folder`/tables, where the goldens expect them when they run in `folder`, as in a checkout."""
+    """Fixture tables in `folder`/data/tables/fixture, as in a checkout, for goldens that run in `folder`/notebooks."""
     (folder / "workflow").symlink_to(run.SOURCES.parent / "workflow")
+    (folder / "notebooks").mkdir()
     make.make(folder, **STUDY)
-    run.build(folder)
+    run.tables.build(folder / "plan.json", folder / "raw", folder / "data/tables/fixture")
 
 
 def main(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+    with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch))
-        for name in run.NAMES:
-            parameters = {"study": "fixture", "tables": "tables", "results": "results", "figures": "figures"}
-            source = run.SOURCES / f"{name}.ipynb"
-            papermill.execute_notebook(
-                source, f"{name}.ipynb", parameters, kernel_name="python3", progress_bar=False, execution_timeout=300
-            )
-            nbformat.write(clean(nbformat.read(f"{name}.ipynb", as_version=4)), output / f"{name}.ipynb")
+        with contextlib.chdir(Path(scratch) / "notebooks"):
+            for name in NAMES:
+                options = {"kernel_name": "python3", "progress_bar": False, "execution_timeout": 300}
+                papermill.execute_notebook(run.SOURCES / f"{name}.ipynb", "made.ipynb", {"study": "fixture"}, **options)
+                nbformat.write(clean(nbformat.read("made.ipynb", as_version=4)), output / f"{name}.ipynb")
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -1,0 +1,109 @@
+"""What notebooks show: numbers as words, tables, prose with facts, in the order in which it is written."""
+
+import math
+
+import jinja2
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from reprofs.report import display as words
+
+
+def test_words():
+    assert words.listing([]) == "none" and words.listing(["a"]) == "a" and words.listing("abc") == "a, b and c"
+    assert words.listing("abcd", most=2) == "a, b and 2 others" and words.listing("abc", "or") == "a, b or c"
+    assert words.count(1, "trial") == "1 trial" and words.count(0, "trial") == "no trials"
+    assert words.count(1024, "trial") == "1,024 trials" and words.count(2, "body", "bodies") == "2 bodies"
+    assert words.opening(2, "trial") == "Two trials" and words.opening(54, "trial") == "54 trials"
+    assert words.verb(1, "is", "are") == "is" and words.verb(0, "is", "are") == "are"
+    assert words.time(1_234_567) == "1.235 ms" and words.time(float("nan")) == words.DASH
+    assert words.digits(123456.7, 3) == "123,457" and words.digits(0.012345, 3) == "0.0123" and words.digits(0) == "0"
+    assert words.digits(-1.5, 2) == f"{words.MINUS}1.5" and words.digits(math.inf) == "∞"
+    assert words.size(1536) == "1.5 KiB" and words.size(2**30) == "1 GiB"
+    assert words.percent(0.12345) == "12.3 %" and words.percent(0.00001) == "< 0.01 %"
+    assert words.span(1, 2, significant=2) == f"1.0 {words.DASH} 2.0" and words.span(1, math.nan) == words.DASH
+    assert words.reach(1.001, 1.002, "{:.1f}".format) == "1.0" and words.reach(1, 2, str) == "1 to 2"
+    assert words.code("a`b") == "``a`b``" and words.slug("a+b", ("c d", ""), 0) == "a-b-c-d-0"
+    assert not any(map(words.known, (None, math.nan, pd.NA))) and words.known(0)
+    assert words.ref("tbl-a", ("b", 1)) == "[table](#tbl-a-b-1)" and words.ref("fig-a").startswith("[figure]")
+
+
+TABLE = words.Table(
+    "tbl-t",
+    "a < b & **c**",
+    [{"Name": "`x<y>` <b>", "n": 1}, {"Name": "**strong** & [link](#tbl-t)", "n": 2, "More": "<script>"}],
+    left=["Name"],
+)
+
+
+def test_a_table_escapes_its_text_and_knows_its_marks():
+    html = TABLE._repr_html_()
+    assert '<table id="tbl-t">' in html and "<caption>a &lt; b &amp; <strong>c</strong></caption>" in html
+    assert "<code>x&lt;y&gt;</code> &lt;b&gt;" in html
+    assert '<strong>strong</strong> &amp; <a href="#tbl-t">link</a>' in html
+    assert "&lt;script&gt;" in html and "<script" not in html and "<b>" not in html
+    assert html == TABLE._repr_html_()
+
+
+def test_columns_of_a_table_have_their_side():
+    html = TABLE._repr_html_()
+    rows = html[html.index("<tbody>") :]
+    assert rows.count('left"') == 2 and rows.count('right"') == 4
+    assert "text-align: left" in html and "text-align: right" in html
+
+
+def test_a_table_is_a_frame_as_well():
+    frame = TABLE.frame
+    assert list(frame.columns) == ["Name", "n", "More"] and list(frame["More"]) == ["", "<script>"]
+    assert repr(TABLE).startswith("a < b & **c**\n") and "**strong**" in repr(TABLE)
+    assert words.Table("tbl-none", "Nothing.", [])._repr_html_().count("<td") == 0
+
+
+@pytest.fixture
+def cell():
+    """Runs a cell in a shell with the extension; returns its outputs: Markdown, or what was shown itself."""
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    shell.run_cell("%load_ext reprofs").raise_error()
+
+    def run(source: str, **names) -> list[str]:
+        shell.user_ns.update(names)
+        with capture_output() as captured:
+            result = shell.run_cell(source)
+        result.raise_error()
+        return [output.data.get("text/markdown") or output.data["text/html"] for output in captured.outputs]
+
+    yield run
+    InteractiveShell.clear_instance()
+
+
+def test_facts_are_filled_into_prose(cell):
+    assert cell("%%say\n{{ n | opening('trial') }} of {{ names | listing }}.", n=2, names=["a", "b"]) == [
+        "Two trials of a and b."
+    ]
+    assert cell("%%say\n{% if none %}x{% endif %}", none=None) == []
+
+
+def test_what_is_shown_keeps_its_order(cell):
+    other = words.Table("tbl-u", "U.", [{"x": 1}])
+    found = cell("%%say\nBefore.\n\n{{ show(t, [u, t]) }}\nBetween.\n{{ show(u) }}\n\n\n\nAfter.", t=TABLE, u=other)
+    kinds = [text if not text.startswith("<") else text[text.index("tbl-") :][:5] for text in found]
+    assert kinds == ["Before.", "tbl-t", "tbl-u", "tbl-t", "Between.", "tbl-u", "After."]
+
+
+def test_nothing_to_show_leaves_the_prose(cell):
+    assert cell("%%say\nBefore.{{ show([]) }}") == ["Before."]
+
+
+def test_a_fact_that_is_not_there_is_an_error_with_its_name(cell):
+    with pytest.raises(jinja2.UndefinedError, match="'surprise' is undefined"):
+        cell("%%say\nText {{ surprise }}.")
+    with pytest.raises(jinja2.UndefinedError, match="no attribute 'missing'"):
+        cell("%%say\n{% if facts.missing %}x{% endif %}", facts={"there": 1})
+
+
+def test_facts_of_one_cell_do_not_stay(cell):
+    cell("%%say\n{% set inner = 1 %}{{ inner }}")
+    with pytest.raises(jinja2.UndefinedError, match="inner"):
+        cell("%%say\n{{ inner }}")

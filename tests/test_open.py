@@ -1,0 +1,104 @@
+"""reprofs.open: a study by its name or folder, from anywhere in the checkout, with statistics that fit its tables."""
+
+import dataclasses
+import json
+import shutil
+
+import make
+import pandas as pd
+import pytest
+import reprofs as package
+from conftest import ROOT
+from reprofs.data import tables
+from reprofs.errors import UserError
+from reprofs.stats import results
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A checkout with the tables of two studies, one of two stacks in two labs."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "workflow").symlink_to(ROOT / "workflow")
+    (folder / "notebooks/deep").mkdir(parents=True)
+    options = {"rounds": 2, "systems": ["ext4", "xfs", "jfs", "tmpfs"], "workloads": ["metadata"], "failures": {}}
+    stacks = ["md-raid5", "md-raid5-rebuilding"]
+    make.make(folder / "made", **options, labs=["exact", "host"], stacks=["single", *stacks])
+    tables.build(folder / "made/plan.json", folder / "made/raw", folder / "data/tables/large")
+    make.make(folder / "other", **options)
+    tables.build(folder / "other/plan.json", folder / "other/raw", folder / "data/tables/quick")
+    return folder
+
+
+def frames(found: results.Results) -> dict[str, pd.DataFrame]:
+    return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+
+
+@pytest.mark.parametrize("where", [".", "notebooks", "notebooks/deep", "data/tables"])
+def test_by_name_from_any_folder_of_the_checkout(project, monkeypatch, where):
+    monkeypatch.chdir(project / where)
+    study = package.open("large")
+    assert len(study.trials) == 2 * (2 * 4 + 2 * 2 * 3)
+    assert study.folder == project / "data/results/large"
+    assert "Study fixture: Which of seven file systems" in repr(study) and "statistics, pairwise" in repr(study)
+    assert len(package.open().trials) == 8, "quick, where no study is named"
+
+
+def test_by_folder(project, monkeypatch):
+    monkeypatch.chdir(project / "notebooks")
+    study = package.open("data/tables/quick")  # as everything that is named, below the checkout
+    assert study.digests == package.open("quick").digests == package.open(str(project / "data/tables/quick")).digests
+    assert study.folder == project / "data/tables/quick-results"
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(project, monkeypatch, tmp_path):
+    monkeypatch.chdir(project)
+    with pytest.raises(UserError) as caught:
+        package.open("nothing")
+    assert "no tables of the study nothing (there are those of large, quick)" in str(caught.value)
+    assert "make report STUDY=nothing" in str(caught.value)
+    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="there are none yet"):
+        package.open("quick")
+
+
+def test_saved_and_computed_results_are_equal(project, monkeypatch):
+    monkeypatch.chdir(project)
+    study = package.open("large")
+    computed = frames(study.results)
+    assert not study.folder.exists(), "to look at a study writes nothing"
+    assert study.save_results() == study.folder
+    again = package.open("large")
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "compute", lambda tables: pytest.fail("computed, though they were saved"))
+        saved = frames(again.results)
+    assert computed.keys() == saved.keys() and all(len(frame) for frame in computed.values())
+    for name, frame in computed.items():
+        pd.testing.assert_frame_equal(saved[name], frame, check_exact=True, obj=name)
+
+
+def test_results_of_other_tables_are_computed_again(project, monkeypatch, tmp_path):
+    shutil.copytree(project / "data/tables/quick", tmp_path / "study")
+    study = package.open(str(tmp_path / "study"))
+    before = study.results.statistics
+    study.save_results()
+    phases = study.phases.assign(wall_ns=study.phases["wall_ns"] * 2)
+    phases.to_parquet(tmp_path / "study/phases.parquet", index=False)
+    after = package.open(str(tmp_path / "study"))
+    assert results.load(after.folder, after) is None
+    assert after.results.statistics["mean_ns"].tolist() == (before["mean_ns"] * 2).tolist()
+
+
+def test_results_that_cannot_be_read_are_named(project, tmp_path):
+    shutil.copytree(project / "data/tables/quick", tmp_path / "study")
+    study = package.open(str(tmp_path / "study"))
+    assert results.load(tmp_path / "none", study) is None
+    study.save_results()
+    (study.folder / "ranks.parquet").write_text("no parquet")
+    with pytest.raises(UserError, match="study-results cannot be read"):
+        results.load(study.folder, study)
+    (study.folder / "ranks.parquet").unlink()
+    assert results.load(study.folder, study) is None
+    (study.folder / results.OF).write_text(json.dumps(study.digests)[:-3])
+    with pytest.raises(UserError, match="delete the folder"):
+        results.load(study.folder, study)
