@@ -115,3 +115,11 @@ def test_cells_of_magics_are_read():
     """As before, prose of %%say has no imports, and other lines of IPython are no mistakes."""
     found = {path.stem for path in sources.of(str(ROOT / "notebooks/03-ranks.ipynb"))}
     assert {"ranks", "compare", "display", "plots"} <= found and "exact" not in found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_prose_is_read_and_its_template_opened_by_a_click(path):
+    """Jupyter shows what a cell of %%say says, not how; nbstripout keeps that."""
+    cells = nbformat.read(path, as_version=4).cells
+    prose = [cell for cell in cells if cell.cell_type == "code" and cell.source.startswith("%%say")]
+    assert all(cell.metadata.get("jupyter", {}).get("source_hidden") for cell in prose)
