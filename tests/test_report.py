@@ -303,8 +303,8 @@ def test_a_study_of_many_stacks_has_one_section_on_stacks_not_one_for_each(stack
     shown = outputs(*stacked)
     found = [line for text in shown for line in text.splitlines() if line.startswith("## ")]
     assert found[:3] == [
-        "## File systems compared",
-        "## Life of a directory tree (metadata, smoke)",
+        "## File systems compared, stack single",
+        "## Life of a directory tree (metadata, smoke, stack single)",
         "## metadata (smoke), lab exact, device profile ssd",
     ]
     assert not [line for line in found[3:] if "md-raid" in line]
