@@ -16,8 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
 import run
 
-# Pictures have tests of their own; here they would be most of the bytes. test_goldens.py compares without them.
-PICTURE = (r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "data:image/svg+xml;base64,")
+# Pictures have tests of their own, and how tables look is no number. test_goldens.py compares without both.
+LEFT_OUT = {
+    "pictures": (r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", "data:image/svg+xml;base64,"),
+    "styles": (r"<style[\s\S]*?</style>", "<style></style>"),
+}
 GOLDENS = Path(__file__).parent / "notebooks"
 # Those that show the most; the others are run without a kernel by test_report.py.
 NAMES = ["01-answer", "02-operations", "20-statistics"]
@@ -46,7 +49,7 @@ def main(output: Path) -> None:
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Without times, versions, paths and the data of pictures, so that making them twice gives the same bytes."""
+    """Without times, versions, paths, pictures and styles, so that making them twice gives the same bytes."""
     notebook.metadata = nbformat.NotebookNode(
         {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     )
@@ -56,7 +59,8 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.id = f"cell-{number:02d}"
         for output in cell.get("outputs", []):
             if "text/html" in output.get("data", {}):
-                output.data["text/html"] = re.sub(*PICTURE, output.data["text/html"])
+                for pattern, instead in LEFT_OUT.values():
+                    output.data["text/html"] = re.sub(pattern, instead, output.data["text/html"])
     return notebook
 
 

@@ -27,7 +27,8 @@ def nbval(project: Path, *names: str, path: Path | None = None) -> subprocess.Co
     for name in names:
         shutil.copy(make_goldens.GOLDENS / f"{name}.ipynb", folder)
     arguments = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
-    (folder / "sanitize.cfg").write_text("[pictures]\nregex: {}\nreplace: {}\n".format(*make_goldens.PICTURE))
+    rules = [f"[{name}]\nregex: {a}\nreplace: {b}\n" for name, (a, b) in make_goldens.LEFT_OUT.items()]
+    (folder / "sanitize.cfg").write_text("\n".join(rules))
     arguments += ["--nbval-sanitize-with=sanitize.cfg", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     arguments += [f"{name}.ipynb" for name in names]
     environment = os.environ | ({"PYTHONPATH": str(path)} if path else {})
