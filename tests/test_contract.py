@@ -14,7 +14,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
 from reprofs.trial.cell import resolve as resolve_cell
-from reprofs.trial.job import render_job
+from reprofs.trial.job import devices, render, render_job
 from reprofs.trial.protocol import RECOVERY
 from reprofs.trial.record import measurement
 from reprofs.trial.run import obstacle
@@ -126,9 +126,10 @@ def test_file_system_on_this_kernel(filesystem):
     lab = open_lab(trial)
     if reason := obstacle(resolve_cell(trial, OWN), lab):
         pytest.skip(reason)
-    job, devices = render_job(trial, OWN)
-    size = devices[0]["size_bytes"] >> 20 if devices else 0
-    outcome = lab.run(told(job), 600, labs.Disks(CATALOG.get("device", "ram"), len(devices), size))
+    parts = resolve_cell(trial, OWN)
+    found = devices(parts)
+    size = found[0]["size_bytes"] >> 20 if found else 0
+    outcome = lab.run(render(parts), 600, labs.Disks(CATALOG.get("device", "ram"), len(found), size))
     assert outcome.ending == "finished", outcome.console
     hold(trial, events(outcome.output))
 

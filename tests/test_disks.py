@@ -3,6 +3,7 @@ them in the guest.
 """
 
 import copy
+import dataclasses
 import re
 
 import numpy
@@ -110,10 +111,10 @@ def entry(**changes) -> dict:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (entry(disk={**ROTATING, "read_us": 3}), "disk is 'read_us', but must be one of"),
+        (entry(disk={**ROTATING, "read_us": 3}), "unknown key 'read_us' at disk: did you mean overhead_us"),
         (entry(disk={k: v for k, v in ROTATING.items() if k != "rpm"}), "'rpm' is missing at disk"),
         (entry(disk={**ROTATING, "kind": "drum"}), "disk.kind is 'drum'"),
-        (entry(backing="memory"), "the top level is 'disk'"),
+        (entry(backing="memory"), "unknown key 'disk' at the top level"),
         (entry(completion_ns=5), "completion_ns"),
         ({"title": "a", "backing": "model", "sources": ["b"]}, "'disk' is missing"),
         ({k: v for k, v in entry().items() if k != "sources"}, "'sources' is missing"),
@@ -242,7 +243,7 @@ def test_sequences_take_the_rate_of_their_zone():
 
 
 def test_what_the_models_code_took_is_among_the_threats(tmp_path):
-    from reprofs import narrative
+    from reprofs.report.topics import threats
     from test_dataset import built
 
     def change(data):
@@ -253,9 +254,11 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
     told = built(tmp_path, change)
     row = told.phases.dropna(subset="device_model_ns").iloc[0]
     title = told.title(row["workload"], row["phase"], row["cache"])
-    text = narrative._model_threat(told, told.phases)
-    assert text.endswith(f"2.00 % of the time of a phase in the median and at most 2.00 % ({title}, {row['label']}).")
-    assert narrative._model_threat(told, told.phases[told.phases["device_model_ns"].isna()]) == ""
+    share = threats.models(told)["share"]
+    assert (share["title"], share["label"]) == (title, row["label"])
+    assert share["median"] == share["most"] == pytest.approx(0.02, rel=1e-3)
+    without = dataclasses.replace(told, phases=told.phases[told.phases["device_model_ns"].isna()])
+    assert threats.models(without)["share"] is None
 
 
 # ---- in the guest ----------------------------------------------------------------------------------------------------

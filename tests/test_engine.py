@@ -225,7 +225,7 @@ def test_padding_ends_the_job(engine, tmp_path):
 
 def test_histogram_is_within_one_percent(engine, tmp_path):
     """The same sums from buckets and from the exact total; and the scheme itself, value by value."""
-    from reprofs.dataset import bucket_bounds
+    from reprofs.data.tables import bucket_bounds
 
     found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
     h = next(e for e in found if e.get("name") == "create")["latency"]

@@ -244,7 +244,7 @@ def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(scale="smokee"))
     assert start(tmp_path, env, "-n").wait(timeout=120) != 0
     text = (tmp_path / "log").read_text()
-    assert "config/studies/quick.yaml: scale is 'smokee'" in text
+    assert "scale is 'smokee', but must be" in text
     assert "did you mean smoke" in text
     assert "Traceback" not in text
 

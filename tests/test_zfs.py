@@ -93,7 +93,7 @@ def test_nothing_else_is_taken_for_the_stack(zfs_guest, stack, asked, given):
 def test_check_finds_damage_that_redundancy_hides(zfs_guest):
     head, check, tail = job_of(stack="zfs-raidz2").partition("exec\tstage=check")
     damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=5 count=200 conv=notrunc oflag=direct"
-    output, failed = run(zfs_guest, f"{head}{shell(damage)}\n{check}{tail}")
+    output, failed = run(zfs_guest, f"{head}{shell(damage).line()}\n{check}{tail}")
     assert failed.startswith("check: ") and outputs(output, "test")
     assert "state: ONLINE" in outputs(output, "check")[-1] and "No known data errors" in failed
 
@@ -106,7 +106,7 @@ def test_variants_are_what_they_say(zfs_guest):
         steps = [line for line in job_of(variant).splitlines() if line.startswith("exec\tstage=")]
         first = steps.index(next(line for line in steps if "stage=make" in line))
         last = max(i for i, line in enumerate(steps) if "stage=inspect" in line)
-        job += "".join(f"{line}\n" for line in [*steps[first : last + 1], shell("zpool destroy reprofs")])
+        job += "".join(f"{line}\n" for line in [*steps[first : last + 1], shell("zpool destroy reprofs").line()])
     output, failed = run(zfs_guest, job)
     assert not failed
     said, inspected = {}, iter(outputs(output, "inspect"))
