@@ -383,7 +383,7 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
     assert done.returncode
     told = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
     assert (
-        len(told) == 1 and "config/studies/own.yaml line 11: filesystems.0 is 'y$(touch PWNED)', but must be" in told[0]
+        len(told) == 1 and "config/studies/own.yaml line 2: filesystems.0 is 'y$(touch PWNED)', but must be" in told[0]
     )
 
 

@@ -99,7 +99,7 @@ def everything(data: dict) -> None:
         phases = data["measurement"]["phases"]
         phases[1]["samples"] = rows_of(filling([1, 1, 4, 1, 1, 1]))
         phases[2]["samples"] = rows_of([*three_windows(), {"name": "alone", "wall_ns": 5, "bytes": 5, "client": 0}])
-        phases[4]["samples"] = rows_of(row for row in swept() if row["round"] == 1)
+        phases[4]["samples"] = rows_of({**row, "name": f"sweep-{row['name']}"} for row in swept() if row["round"] == 1)
         times = [(0, 3 * 10**9), (10**9, 10**9), (0, 5 * 10**9)]
         phases[6]["clients"] = [{"start_ns": s, "wall_ns": w, "items": 100, "bytes": 0} for s, w in times]
         data["measurement"]["preparation"] = [dict(phases[0], name="age", output=LAYOUT)]
@@ -116,7 +116,7 @@ def everything(data: dict) -> None:
         entry |= {"fill": 50, "clients": 3}
         entry["phases"][1]["samples"] = {"write": "Write a file", "full": "Fill"}
         entry["phases"][2]["samples"] = {"alone": "Alone", "write": "Write", "read": "Read"}
-        entry["phases"][4]["samples"] = dict.fromkeys(TESTS, "Test")
+        entry["phases"][4]["samples"] = {f"sweep-{test}": "Test" for test in TESTS}
         entry["phases"][7]["crash"] = {}
 
 

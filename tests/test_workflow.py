@@ -17,7 +17,8 @@ from conftest import BIN, ROOT, copy_checkout
 from reprofs.data import study as tables
 
 TABLES = ("trials", "phases", "latency")
-NOTEBOOKS = {"quality", "statistics", "figures", "narrative"}
+TOPICS = ("answer", "operations", "ranks", "quality", "methods", "threats", "environment", "statistics")
+NOTEBOOKS = {f"notebook_{topic}" for topic in TOPICS}
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
 
 
@@ -161,8 +162,11 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
     edits = [
-        (["cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report.py"], {"report"}),
-        (["characterisation.py"], {*NOTEBOOKS - {"quality"}, "report"}),
+        (["cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"], {"report"}),
+        (
+            ["report/topics/quality.py"],
+            {"notebook_answer", "notebook_quality", "notebook_threats", "report"},
+        ),
         (["importers/__init__.py"], {"dataset", *NOTEBOOKS, "report"}),
     ]
     kept = []

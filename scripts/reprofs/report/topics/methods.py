@@ -77,7 +77,8 @@ def _entry(kind: str, name: str, entry: dict) -> dict:
 
 def sync(study: Study) -> dict:
     """Phases whose time includes a final sync of the file system (synced), and the others (unsynced), as code."""
-    times = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max() > 0
+    times = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max()
+    times = times.dropna() > 0  # a part of a command has no sync of its own
     caches = study.phases.groupby(["workload", "phase"])["cache"].nunique()
 
     def names(chosen: pd.Series) -> list[str]:
