@@ -45,10 +45,12 @@ def executed(folder: Path, *names: str, **options) -> list[Path]:
 
 
 def outputs(*notebooks: Path) -> list[str]:
-    """Everything that notebooks show, in its order: HTML of tables and figures, Markdown, prose of the cells."""
+    """Everything that notebooks show for the report, in its order: HTML of tables and figures, Markdown, prose."""
     found = []
     for path in notebooks:
         for cell in nbformat.read(path, as_version=4).cells:
+            if "notebook" in cell.metadata.get("tags", []):
+                continue
             found += [cell.source] if cell.cell_type == "markdown" else []
             data = [output.data for output in cell.get("outputs", [])]
             found += [one.get("text/html") or one.get("text/markdown") or one.get("text/plain", "") for one in data]
