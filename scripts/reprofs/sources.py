@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parent
 def of(start: str) -> list[Path]:
     """Every file of the package that a stage imports, with the one it starts in, sorted.
 
-    start: a module of the package, such as reprofs.dataset, or the path of a notebook. The files are those of the
+    start: a module of the package, such as reprofs.data.tables, or the path of a notebook. The files are those of the
     package that runs, which need not lie in this checkout. Imports inside functions count; modules that are found by
     name while running (labs, import formats) do not, for no stage after the trials uses them. Raises UserError for a
     notebook that is none, or whose code is no Python.
