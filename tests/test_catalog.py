@@ -460,7 +460,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add("device", name, {"title": name})
     study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match="two different trials would be called r1-exact@v2-0.25ns-a-b-c-ext4"):
+    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.25ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog)["trials"]

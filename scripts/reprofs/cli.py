@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reprofs import workplace
 from reprofs.errors import UserError
-from reprofs.plan.processors import DEFAULT
+from reprofs.plan import PROCESSOR
 from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
-    sub.add_argument("--processor", help=f"of a lab that models it (default: {DEFAULT})")
+    sub.add_argument("--processor", help=f"of a lab that models it (default: {PROCESSOR})")
     sub.add_argument("--variant", help="of the file system (default: the first of its file)")
     sub.add_argument("--round", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)

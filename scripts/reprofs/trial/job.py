@@ -195,7 +195,9 @@ class _Writer:
         if len(tree) == len(workloads.TREE):
             self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
         crashes = any("crash" in phase for phase in cell.workload["phases"])
-        tools = cell.workload["tools"] + [words[0] for words in self.recovery if crashes]
+        # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
+        around = [*self.lines("unmount"), *self.stack.cold, *self.lines("mount"), *(self.recovery if crashes else [])]
+        tools = cell.workload["tools"] + [words[0] for words in around]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
