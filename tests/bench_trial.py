@@ -119,13 +119,7 @@ def main() -> None:
         name, variant = catalog.variant(filesystem)
         trial = {"lab": "exact", "filesystem": name, "variant": variant, "stack": "single", "profile": "ssd"}
         trial |= {"workload": (workload or ["metadata"])[0], "scale": "smoke", "round": 1, "seed": 11, "order": None}
-        before = os.times()
-        rows = measure(trial, catalog)
-        after = os.times()
-        show(
-            f"{filesystem} {trial['workload']} smoke: this process {after.user + after.system - before.user - before.system:.2f} CPU s",
-            rows,
-        )
+        show(f"{filesystem} {trial['workload']} smoke", measure(trial, catalog))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ class ExactLab(GuestLab):
     clock_text = "counted instructions"
     meaning = (
         "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
-        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine may"
-        " rank file systems differently."
+        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine"
+        " may rank file systems differently."
     )
     exact = True
     models = True
