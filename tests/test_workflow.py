@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import BIN, ROOT, copy_checkout
+from helpers import rendered
 from reprofs.data import study as tables
 
 TABLES = ("trials", "phases", "latency")
@@ -264,14 +265,15 @@ def test_values_in_shell_lines_are_quoted(root):
 def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
     """In the graph: after an edit of jfs.yaml the jobs of jfs differ, and no other's."""
     from reprofs.plan.catalog import Catalog
-    from reprofs.trial.job import render_job
     from reprofs.trial.plan import make_plan
 
     trials = make_plan("quick", Catalog())["trials"]
-    before = {t["id"]: render_job(t, Catalog())[0] for t in trials}
+    before = {t["id"]: rendered(t, Catalog()).text() for t in trials}
     script = (
-        "import json; from reprofs.plan import catalog; from reprofs.trial import job, plan; c = catalog.Catalog();"
-        "print(json.dumps({t['id']: job.render_job(t, c)[0] for t in plan.make_plan('quick', c)['trials']}))"
+        "import json; from reprofs.plan import catalog; from reprofs.trial import cell, job, plan;"
+        "c = catalog.Catalog();"
+        "trials = {t['id']: cell.resolve(t, c) for t in plan.make_plan('quick', c)['trials']};"
+        "print(json.dumps({name: job.render(parts).text() for name, parts in trials.items()}))"
     )
     prepare(tmp_path)
     path = tmp_path / "checkout/workflow/filesystems/jfs.yaml"
