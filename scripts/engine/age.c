@@ -456,7 +456,7 @@ static int verify(const char *folder) {
     return 0;
 }
 
-int age(int argc, char **argv) {
+static int age(int argc, char **argv) {
     static const char known[] =
         "--fill --churn --seed --size-median --size-sigma --size-max --reserve --layout --check --verify";
     uint64_t percent = 0, reserve = 0, median = 32768;
@@ -516,3 +516,5 @@ int age(int argc, char **argv) {
     }
     return do_verify ? verify(folder) : run(folder, percent, churn, reserve);
 }
+
+PROGRAM("age", age);

@@ -510,7 +510,7 @@ static int print_check(void) {
     return 0;
 }
 
-int mdtest(int argc, char **argv) {
+static int mdtest(int argc, char **argv) {
     program_start = now_ns();
     int code = parse(argc, argv);
     if (code) return code;
@@ -539,3 +539,5 @@ int mdtest(int argc, char **argv) {
     free(rates);
     return code;
 }
+
+PROGRAM("mdtest", mdtest);

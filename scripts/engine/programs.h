@@ -11,21 +11,14 @@
 #include "measure.h"
 #include "tree.h"
 
-/* All programs: function, name. A new one is its .c file and a line at the end of this list. */
-#define PROGRAMS(X) \
-    X(mdtest, "mdtest") \
-    X(walk, "walk") \
-    X(scratch_dna, "scratch-dna") \
-    X(compile_tree, "compile-tree") \
-    X(archive, "archive") \
-    X(stream_fill, "stream-fill") \
-    X(record_sweep, "record-sweep") \
-    X(read_while_write, "read-while-write") \
-    X(age, "age") \
-    X(look_alike, "look-alike") \
-    X(promise, "promise")
-#define PROGRAM_DECLARED(function, name) int function(int argc, char **argv); /* argv[0] is the name */
-PROGRAMS(PROGRAM_DECLARED)
+/* A program: the first word after `engine`, and its function, whose argv[0] is that word. Each file declares its own;
+ * the linker puts them side by side, in the order of the files' names. */
+struct program {
+    const char *name;
+    int (*run)(int argc, char **argv);
+};
+#define PROGRAM(name, function) \
+    static const struct program function##_program __attribute__((section("programs"), used, retain)) = {name, function}
 
 int wrong(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 2 */
 int broken(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 1 */

@@ -212,7 +212,7 @@ static int parse(int argc, char **argv) {
     return 0;
 }
 
-int scratch_dna(int argc, char **argv) {
+static int scratch_dna(int argc, char **argv) {
     d.start = now_ns();
     int code = parse(argc, argv);
     if (code) return code;
@@ -228,3 +228,5 @@ int scratch_dna(int argc, char **argv) {
     if (!make_dna()) return broken("scratch-dna: no memory for %llu bytes", (unsigned long long)d.bytes);
     return d.verify ? verify() : run();
 }
+
+PROGRAM("scratch-dna", scratch_dna);
