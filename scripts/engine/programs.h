@@ -31,10 +31,18 @@ struct sample {
     const char *name; /* what was timed, in words of the workload: "create", "file-stat" */
     uint64_t start_ns, wall_ns, items, bytes;
     int64_t iteration, client, file_bytes, record_bytes; /* NONE when it has none */
+    int64_t extents, blocks, contiguous; /* of a layout: age.c has what they mean */
 };
 #pragma clang diagnostic ignored "-Winitializer-overrides" /* defaults first, then what the caller names */
 #define SAMPLE(...) \
-    (&(struct sample){.iteration = NONE, .client = NONE, .file_bytes = NONE, .record_bytes = NONE, __VA_ARGS__})
+    (&(struct sample){.iteration = NONE, \
+        .client = NONE, \
+        .file_bytes = NONE, \
+        .record_bytes = NONE, \
+        .extents = NONE, \
+        .blocks = NONE, \
+        .contiguous = NONE, \
+        __VA_ARGS__})
 void sample_put(const struct sample *s);
 
 /* ---- clients: processes that do the same thing and start together ------------------------------------------------ */
