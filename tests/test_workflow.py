@@ -47,7 +47,7 @@ def run(folder: Path, env: dict, *arguments) -> str:
 
 def to_do(folder: Path, env: dict, *arguments) -> set[str]:
     """The rules that a run would execute now."""
-    command = ["snakemake", "--cores", "1", "--dry-run", "--quiet", "host", *arguments]
+    command = ["snakemake", "--quiet", "host", "--dry-run", "--cores", "1", *arguments]
     env = env | {"PATH": f"{BIN}:{env['PATH']}"}
     done = subprocess.run(
         [BIN / command[0], *command[1:]], cwd=folder / "checkout", env=env, capture_output=True, text=True
@@ -186,6 +186,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert said.returncode == 0 and said.stdout.count("broken+default-metadata-smoke: failed: make: sh exited") == 2
     raw = tmp_path / "checkout/data/raw/small"
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
+    assert to_do(tmp_path, env, "data/tables/small", *config) == {"trial", "dataset"}
     assert to_do(tmp_path, env, *config) == {"trial", "dataset", *NOTEBOOKS, "report"}
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
