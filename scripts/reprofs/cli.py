@@ -151,11 +151,14 @@ def _list(arguments) -> None:
     catalog = _catalog(arguments)
     for kind, folder in FOLDERS.items():
         print(f"{kind} ({folder})")
+        rows = []
         for name in catalog.paths(kind):
             data = catalog.get(kind, name)
-            print(f"  {name:20}{data['title']}")
-            for variant, options in data.get("variants", {}).items():
-                print(f"    +{variant:15}{options['title']}")
+            rows.append((f"  {name}", data["title"]))
+            rows += [(f"    +{variant}", options["title"]) for variant, options in data.get("variants", {}).items()]
+        width = max((len(name) for name, _ in rows), default=0) + 2
+        for name, title in rows:
+            print(f"{name:{width}}{title}")
 
 
 def _plan(arguments) -> None:

@@ -12,9 +12,8 @@ from reprofs.guest import steps
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import workloads
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import Commands, argv, fill
-from reprofs.trial.cell import Cell, resolve
+from reprofs.trial.cell import Cell
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
     BASE,
@@ -26,15 +25,6 @@ from reprofs.trial.protocol import (
     SETUP_LIMIT_S,
     WORK,
 )
-
-
-def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
-    """The job of a trial (text for the engine), and the block devices it asks for (as for measurement.devices).
-
-    Raises UserError for an unknown name, a bad descriptor, or parts that cannot be put together.
-    """
-    cell = resolve(trial, catalog)
-    return render(cell).text(), devices(cell)
 
 
 def render(cell: Cell) -> Job:
