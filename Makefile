@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 STUDY ?= quick
+# Images of containers like to set it; then every process compiles every module that it imports: seconds each time.
+unexport PYTHONDONTWRITEBYTECODE
 RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
 
 help:  ## list what make can do

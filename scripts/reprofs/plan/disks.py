@@ -10,6 +10,7 @@ from functools import cache
 
 from reprofs.errors import UserError
 
+REFERENCE, UNTIMED = "reference", "ram"  # profiles: every request takes the same time; requests take none
 NS = 10**9
 OLD_NS = 5 * 10**8  # a request that waits longer goes before nearer ones
 CACHE_LEAST = 1280 << 10  # bytes: the largest request must fit
