@@ -100,7 +100,7 @@ class ExactLab(GuestLab):
         """Like every guest's, with the processor."""
         found = super().environment(start)
         clock = f"{self.clock_text} (1 instruction = {self.processor.ns_per_instruction:g} ns)"
-        return found | {"clock": clock, "memory_mib": self.manifest["memory_mib"]}
+        return found | {"clock": clock}
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Like every guest's; and devices of this lab are in its memory, with a modelled completion time."""
