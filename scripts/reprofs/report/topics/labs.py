@@ -54,7 +54,7 @@ def orders(study: Study, pair: Pair) -> Table:
             "Exact p": digits(row.p, 2),
             "Differ in both": f"{row.told} of {row.pairs}",
             "Same order": f"{row.same} of {row.told}" if row.told else DASH,
-            "Ratio off by": f"×{digits(row.error, 3)}",
+            "Ratio off by a factor of": digits(row.error, 3),
         }
         for row in chosen.itertuples()
     ]
