@@ -22,8 +22,8 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     """Time by lab b's clock over time by lab a's of the same file system and operation; upper bounds take part.
 
     Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
-    phase, cache, position, label, n, ratio, low, high, kind, and processor: the same ratio of the processor's times (user
-    and system; geometric mean of the rounds, empty where either lab saw none).
+    phase, cache, position, label, n, ratio, low, high, kind, and processor: the same ratio of the processor's times
+    (user and system; geometric mean of the rounds, empty where either lab saw none).
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache", "label"]
