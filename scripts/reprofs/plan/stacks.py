@@ -36,7 +36,7 @@ def argv(command: str, values: dict[str, str], where: str) -> list[str]:
     """Like `expand`, of a command to be run. Raises FileError too when no program is left to run."""
     words = expand(command, values, where)
     if not words or not words[0]:
-        raise FileError(f"{where}: {short(command)} begins with no program: write its name first.")
+        raise FileError(f"{where}: {short(command)} has no program to run: begin with its name.")
     return words
 
 
@@ -245,7 +245,9 @@ def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str
             path for template in descriptor["devices"] for path in expand(template, values, f"{where}: devices")
         ]
         if not made.devices:
-            raise FileError(f"{where}: devices names none, so that nothing is left for what lies above: name one.")
+            raise FileError(
+                f"{where}: devices is empty, so that the layer or file system above gets none: name at least one."
+            )
     return made
 
 
