@@ -561,7 +561,12 @@ def make_with(kind: str, name: str, change, **place) -> None:
             lambda d: d.update(sync=["{device:>9}"]),
             "ext4.yaml: sync: .* has an unknown placeholder",
         ),
-        ("workload", "metadata", lambda d: d.update(size="file"), "metadata.yaml: size is 'file', which is not a whole"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(size="file"),
+            "metadata.yaml: size is 'file', which is not a whole",
+        ),
         (
             "workload",
             "metadata",

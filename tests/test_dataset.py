@@ -203,7 +203,10 @@ def another_job(record):
         (another_job, "environment.job_sha256 is"),
         (lambda record: record["environment"].update(job="another job\n"), "is not the digest of environment.job"),
         (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, but 1 is planned"),
-        (lambda record: record["environment"]["lab"].update(name="vm"), "environment.lab.name is vm, but exact is planned"),
+        (
+            lambda record: record["environment"]["lab"].update(name="vm"),
+            "environment.lab.name is vm, but exact is planned",
+        ),
         (lambda record: record["measurement"]["clock"].update(name="wall"), "measurement.clock.name is wall"),
         (lambda record: record["trial"].update(round=2), "trial.round is 2, but 1 is planned"),
         (lambda record: record["measurement"]["phases"].pop(1), "phase create (warm) is missing"),

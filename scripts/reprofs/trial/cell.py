@@ -125,7 +125,7 @@ def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: ty
     if not filesystem["device"]:
         raise UserError(f"{what}, but file system {trial['filesystem']} has no device whose power could be cut.")
     for layer in stack.layers:
-        if layer.descriptor["build"] and not layer.descriptor["assemble"]:
+        if layer.descriptor.build and not layer.descriptor.assemble:
             raise UserError(
                 f"{what}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
                 "back afterwards: choose another stack or add it."

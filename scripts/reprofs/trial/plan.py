@@ -89,7 +89,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "filesystem": cell.stack.filesystem,
                 "state": cell.stack.state,
                 "layers": [layer.name for layer in cell.stack.layers],
-                "summary": [line for layer in cell.stack.layers for line in layer.descriptor["summary"]],
+                "summary": [line for layer in cell.stack.layers for line in layer.descriptor.summary],
             }
             for cell in chosen
         },
