@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reprofs.data.keys import Load, Setting
+from reprofs.plan.workloads import without_size
 from reprofs.stats import series
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
@@ -398,7 +399,7 @@ def test_sizes_of_a_workload_are_one_table():
 
 def test_a_workload_without_its_size():
     names = ["tree", "tree@8", "tree@x4+clients2", "tree+aged4"]
-    assert [series.without_size(name) for name in names] == ["tree", "tree", "tree+clients2", "tree+aged4"]
+    assert [without_size(name) for name in names] == ["tree", "tree", "tree+clients2", "tree+aged4"]
 
 
 # ---- ageing ----------------------------------------------------------------------------------------------------------

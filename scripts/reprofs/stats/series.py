@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.stats.cells import measured
@@ -119,7 +119,7 @@ def autocorrelation_period(values: ArrayLike) -> int | None:
         return None
     lags = len(x) // 2
     found = acf(x, nlags=lags, fft=True)
-    peaks, _ = signal.find_peaks(found, height=stats.norm.isf((1 - LEVEL) / lags) / math.sqrt(len(x)))
+    peaks, _ = signal.find_peaks(found, height=scipy.stats.norm.isf((1 - LEVEL) / lags) / math.sqrt(len(x)))
     return int(peaks[np.argmax(found[peaks])]) if len(peaks) else None
 
 
@@ -329,8 +329,8 @@ def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -
     r2, n. The exponent is 1 where the work grows as its size. Raises ValueError without two different sizes above zero.
     """
     x, y = _logarithms(sizes, times)
-    line = stats.linregress(x, y)
-    reach = stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
+    line = scipy.stats.linregress(x, y)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
     return {
         "exponent": float(line.slope),
         "low": float(line.slope - reach),
@@ -378,6 +378,8 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
 
     `workloads` are those of the plan. What a label has at one size only is left out.
     """
+    from reprofs.plan.workloads import without_size  # with the catalogue, half a second to import
+
     own = select(measured(phases), setting, role="contender")
     found: dict[str, list[pd.DataFrame]] = {}
     for name, rows in own.groupby("workload", sort=False):
@@ -392,14 +394,6 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
         if len(chosen):
             several[base] = chosen
     return several
-
-
-def without_size(workload: str) -> str:
-    """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
-    from reprofs.plan.workloads import SPEC  # with the catalogue, half a second to import
-
-    found = SPEC.fullmatch(workload)
-    return found[1] + found[4] if found else workload
 
 
 # ---- ageing ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
@@ -42,7 +43,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     _check_notebooks(study.get("notebooks", []), file)
     published = {}
     try:
-        chosen = [resolve(names, catalog) for names in cells(study, catalog)]
+        chosen = [resolve(names, catalog) for names in cells(study, catalog, labs.with_processors())]
         if "published" in study:
             published["published"] = catalog.get("published", study["published"])
     except FileError:
@@ -61,7 +62,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         "protocol": PROTOCOL,
         "study": study,
         "trials": trials,
-        "labs": {cell.names["lab"]: cell.lab.facts() for cell in chosen},
+        "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
             cell.names["filesystem"]: {
                 key: cell.filesystem[key] for key in ("title", "home", "role", "packages", "variants", "guest")
