@@ -152,6 +152,7 @@ class Variant(Part):
     make: str = ""
     mount: str = "relatime"
     expect: list[str] = []
+    check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
 
 
 class Filesystem(Part):
@@ -469,6 +470,12 @@ class Phase(Part):
         return self
 
 
+class Modifier(Part):
+    title: Filled
+    environment: dict[Variable, str] = {}
+    labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that have it")
+
+
 class Workload(Part):
     model_config = ConfigDict(title="A workload (an ordered list of phases, with parameters at three scales)")
 
@@ -483,6 +490,9 @@ class Workload(Part):
     tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
     packages: list[str] = []
     environment: dict[Variable, str] = {}
+    modifiers: dict[Annotated[str, text("^[a-z]{1,32}$", "a name of up to 32 small letters")], Modifier] = Field(
+        {}, description="NAME+MODIFIER changes the environment of the workload's commands"
+    )
     scales: Scales
     populate: list[
         Annotated[
