@@ -12,7 +12,7 @@ from pathlib import Path
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import cells, order, study_of
+from reprofs.plan.study import cells, factors, order, study_of
 from reprofs.project import project_root
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
@@ -40,11 +40,14 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     study = study_of(name, catalog)
     file = catalog.file("study", name.partition("@")[0])
     _check_notebooks(study.get("notebooks", []), file)
-    published = {}
+    more: dict = {}
     try:
         chosen = [resolve(names, catalog) for names in cells(study, catalog)]
+        changed = factors(study, catalog)
+        if changed:
+            more["factors"] = changed
         if "published" in study:
-            published["published"] = catalog.get("published", study["published"])
+            more["published"] = catalog.get("published", study["published"])
     except FileError:
         raise
     except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
@@ -93,7 +96,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             }
             for cell in chosen
         },
-        **published,
+        **more,
     }
 
 
