@@ -299,7 +299,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
     assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
-    assert plan["labs"]["exact"]["exact"] and "counted instructions" in plan["labs"]["exact"]["meaning"]
+    assert plan["labs"]["exact@v2-0.25ns"]["exact"]
+    assert "counted instructions" in plan["labs"]["exact@v2-0.25ns"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 
@@ -459,7 +460,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add("device", name, {"title": name})
     study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match="two different trials would be called r1-exact-a-b-c-ext4"):
+    with pytest.raises(UserError, match="two different trials would be called r1-exact@v2-0.25ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog)["trials"]
@@ -619,3 +620,39 @@ def test_sentences_are_short_whatever_is_in_a_file():
     with pytest.raises(UserError) as found:
         Catalog().get("study", "x" * 9000)
     assert len(str(found.value)) < 400
+
+
+def test_processors_are_an_axis_of_the_labs_that_model_them():
+    catalog = Catalog()
+    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], workloads=["metadata"], rounds=1))
+    catalog.add("study", "own", {**study, "labs": ["exact", "host"], "processors": ["v1-1ns", "v2-0.5ns"]})
+    plan = make_plan("own", catalog)
+    jobs = {trial["lab"]: trial["job_sha256"] for trial in plan["trials"]}
+    assert jobs.keys() == plan["labs"].keys() == {"exact@v1-1ns", "exact@v2-0.5ns", "host"}
+    assert len(set(jobs.values())) == 3  # so that an edit of a processor repeats its trials
+    assert plan["labs"]["exact@v2-0.5ns"]["processor"]["ns_per_instruction"] == 0.5
+    assert "1 instruction = 0.5 ns" in plan["labs"]["exact@v2-0.5ns"]["clock_text"]
+    assert plan["labs"]["host"].get("processor") is None
+    catalog.add("study", "own", {**study, "labs": ["exact@v1-1ns"]})  # one of the lab's own
+    assert [trial["lab"] for trial in make_plan("own", catalog)["trials"]] == ["exact@v1-1ns"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labs": ["host@v1-1ns"]}, "host has the processor of its machine: leave out @v1-1ns"),
+        ({"processors": ["v2-0.25"]}, "processor 'v2-0.25' does not exist: did you mean v2-0.25ns?"),
+        ({"labs": ["exact@v3"]}, "processor 'v3' does not exist"),
+    ],
+)
+def test_wrong_processors_are_one_sentence(change, words):
+    catalog = Catalog()
+    catalog.add("study", "own", changed("study", "quick", lambda d: d.update(change)))
+    with pytest.raises(UserError, match=re.escape(words)):
+        make_plan("own", catalog)
+
+
+def test_time_of_an_instruction_is_one_that_the_timer_can_follow():
+    processor = {"title": "x", "ns_per_instruction": 0.3, "features": [], "sources": ["x"]}
+    with pytest.raises(UserError, match=r"own: ns_per_instruction must be 1, 0\.5 or 0\.25\."):
+        Catalog().add("processor", "own", processor)

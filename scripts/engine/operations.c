@@ -173,6 +173,15 @@ static uint64_t digest_add(uint64_t h, const uint8_t *p, size_t n) { /* FNV-1a o
     return h;
 }
 
+static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t n) { /* musl's memcmp goes byte by byte */
+    for (uint64_t v, w; n >= sizeof v; a += sizeof v, b += sizeof v, n -= sizeof v) {
+        memcpy(&v, a, sizeof v);
+        memcpy(&w, b, sizeof w);
+        if (v != w) return false;
+    }
+    return !memcmp(a, b, n);
+}
+
 static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, size_t n) {
     while (n) {
         const uint8_t *want;
@@ -186,7 +195,7 @@ static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, s
             run = POOL_STEP - inside;
         }
         if (run > n) run = n;
-        if (memcmp(data, want, run)) return false;
+        if (!same_bytes(data, want, run)) return false;
         at += run, data += run, n -= run;
     }
     return true;

@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from reprofs import labs, workplace
+from reprofs import workplace
 from reprofs.errors import UserError
+from reprofs.plan.processors import DEFAULT
 from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
+    sub.add_argument("--processor", help=f"of a lab that models it (default: {DEFAULT})")
     sub.add_argument("--variant", help="of the file system (default: the first of its file)")
     sub.add_argument("--round", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
@@ -187,11 +189,13 @@ def _trial(arguments) -> None:
     if not 0 <= arguments.seed <= SEED_MAX:
         raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
     cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
+    if arguments.processor:
+        cell["lab"] += f"@{arguments.processor}"
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    resolve(cell, catalog)  # a mistake is said before a guest is built
-    if labs.get_lab(cell["lab"]).in_guest:
+    lab = resolve(cell, catalog).lab  # a mistake is said before a guest is built
+    if lab.in_guest:
         image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     files.check_writable(arguments.output)
     started = time.monotonic()

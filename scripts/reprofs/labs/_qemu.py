@@ -20,6 +20,7 @@ from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact
 from reprofs.guest.steps import Job
 from reprofs.labs._base import Lab, Outcome
+from reprofs.plan.processors import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
@@ -61,9 +62,10 @@ class GuestLab(Lab):
             )
         self.qemu, self.version = qemu, _qemu_version(qemu)
         self.packages = manifest["packages"]
+        self.full_name = self.name
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "") -> GuestLab:
+    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> GuestLab:
         """The lab of this checkout with the guest of that name. Raises UserError without it."""
         return cls(read_manifest(guest), cache_folder())
 
@@ -87,7 +89,7 @@ class GuestLab(Lab):
         digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
         command = [re.sub("<[a-z]+>", lambda found: digests[found[0]], option) for option in self._options()]
         return {
-            "name": self.name,
+            "name": self.full_name,
             "clock": self.clock_text,
             "start": start,
             "qemu": self.version,

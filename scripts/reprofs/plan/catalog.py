@@ -26,6 +26,7 @@ FOLDERS = {
     "filesystem": "workflow/filesystems",
     "stack": "workflow/stacks",
     "device": "workflow/devices",
+    "processor": "workflow/processors",
     "workload": "workflow/workloads",
     "study": "config/studies",
     "published": "data/published",

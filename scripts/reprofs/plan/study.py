@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Container
 
 from reprofs.errors import UserError
 from reprofs.plan import CELL, models
+from reprofs.plan import processors as processor
 from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
 from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
@@ -31,23 +33,27 @@ def study_of(name: str, catalog: Catalog) -> dict:
     return study
 
 
-def cells(study: dict, catalog: Catalog) -> list[dict]:
-    """The names of every cell of the study, once. Raises UserError for a missing axis and an unknown name."""
-    found = {tuple(cell.values()): cell for cross in _crosses(study, catalog) for cell in cross}
+def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
+    """The names of every cell of the study, once. Raises UserError for a missing axis and an unknown name.
+
+    modelled: the labs that model their processor; without one of the study's own they are named with the default.
+    """
+    found = {tuple(cell.values()): cell for cross in _crosses(study, catalog, modelled) for cell in cross}
     return list(found.values())
 
 
-def factors(study: dict, catalog: Catalog) -> list[dict]:
+def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
     """The entries of a study with factors, the base first: title (None of the base) and the names of their cells.
 
-    Empty for other studies. Raises UserError when an entry has two cells of one file system, or one the base has not.
+    modelled: as of `cells`. Empty for other studies. Raises UserError when an entry has two cells of one file system,
+    or one that the base has not.
     """
     entries = study.get("cells", [])
     if not any("factor" in entry for entry in entries):
         return []
     found = [
         {"title": entry.get("factor"), "cells": cross}
-        for entry, cross in zip(entries, _crosses(study, catalog), strict=True)
+        for entry, cross in zip(entries, _crosses(study, catalog, modelled), strict=True)
     ]
     found.sort(key=lambda factor: factor["title"] is not None)
     base = [cell["filesystem"] for cell in found[0]["cells"]]
@@ -62,7 +68,7 @@ def factors(study: dict, catalog: Catalog) -> list[dict]:
     return found
 
 
-def _crosses(study: dict, catalog: Catalog) -> list[list[dict]]:
+def _crosses(study: dict, catalog: Catalog, modelled: Container[str]) -> list[list[dict]]:
     """The names of the cells of each entry of the study."""
     axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
     found = []
@@ -72,6 +78,10 @@ def _crosses(study: dict, catalog: Catalog) -> list[list[dict]]:
             if value is None:
                 place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
                 raise UserError(f"key '{axis}' is missing at {place}: add it.")
+        processors = cross.get("processors", study.get("processors", [processor.DEFAULT]))
+        values[0] = [
+            full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
+        ]
         own: dict[tuple, dict] = {}
         for lab, stack, profile, spec, workload in itertools.product(*values):
             words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
-from reprofs.plan import workloads
+from reprofs.plan import processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
+from reprofs.plan.processors import Processor
 from reprofs.plan.stacks import Commands, Stack, commands
 from reprofs.plan.stacks import resolve as resolve_stack
 from reprofs.trial.protocol import MOUNTPOINT
@@ -21,13 +22,15 @@ from reprofs.trial.protocol import MOUNTPOINT
 class Cell:
     """The parts of a trial.
 
-    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them; scale: the
-    parameters of the workload's scale; disk_mib: size of each disk; paths: of the disks; commands: of the stack, None
-    when the file system needs no device or the lab makes none; filesystem_file, profile_file: as sentences begin.
+    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them, the lab with its
+    processor after @ where it models one; processor: that one; scale: the parameters of the workload's scale; disk_mib:
+    size of each disk; paths: of the disks; commands: of the stack, None when the file system needs no device or the lab
+    makes none; filesystem_file, profile_file: as sentences begin.
     """
 
     names: dict
     lab: type[labs.Lab]
+    processor: Processor | None
     filesystem: dict
     variant: dict
     workload: dict
@@ -45,7 +48,10 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
     workload = workloads.resolve(trial["workload"], catalog)
-    stack, lab = resolve_stack(trial["stack"], catalog), labs.get_lab(trial["lab"])
+    stack = resolve_stack(trial["stack"], catalog)
+    lab, processor = _lab(trial["lab"], catalog)
+    if processor:
+        trial = trial | {"lab": f"{lab.name}@{processor.name}"}
     profile = catalog.get("device", trial["profile"])
     _check(trial, filesystem, workload, stack, lab, profile)
     scale = workload["scales"][trial["scale"]]
@@ -56,6 +62,7 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     return Cell(
         names=trial,
         lab=lab,
+        processor=processor,
         filesystem=filesystem,
         variant=filesystem["variants"][trial["variant"]],
         workload=workload,
@@ -70,6 +77,17 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     )
 
 
+def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]:
+    """The lab, and its processor where it models one. Raises UserError for unknown names and where it models none."""
+    name, at, processor = name.partition("@")
+    lab = labs.get_lab(name)
+    if lab.models_processor:
+        return lab, processors.get(processor or processors.DEFAULT, catalog)
+    if at:
+        raise UserError(f"the lab {name} has the processor of its machine: leave out @{processor}.")
+    return lab, None
+
+
 def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
     """Raises UserError when the parts of a cell exist but cannot be put together."""
     name = f"file system {trial['filesystem']}"
@@ -80,9 +98,9 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
     check_arguments(trial["workload"], workload, trial["scale"])
     if workload["clients"] > 1 and not lab.provisions:
         raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
-    if trial["lab"] not in workload.get("labs", [trial["lab"]]):
+    if lab.name not in workload.get("labs", [lab.name]):
         able = " and ".join(workload["labs"])
-        raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {trial['lab']}.")
+        raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {lab.name}.")
     if workload["raw"] and not filesystem["raw"]:
         raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
     if filesystem["raw"] and not workload["raw"]:
@@ -94,8 +112,9 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
             f"stack {stack.name} has a fault after the population, and workload {trial['workload']} has none: choose a "
             "workload with the key populate, such as populated."
         )
-    if trial["lab"] not in filesystem.get("labs", [trial["lab"]]):
-        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {trial['lab']}.")
+    own = trial["lab"].partition("@")[0]
+    if own not in filesystem.get("labs", [own]):
+        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {own}.")
     if lab.provisions and "path" in filesystem:
         raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
     if not lab.provisions and "path" not in filesystem:
@@ -116,7 +135,7 @@ def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: ty
     """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
     if not lab.models:
         able = [name for name in labs.names() if labs.get_lab(name).models]
-        raise UserError(f"{what}, which only the lab {' or '.join(able)} can, not {trial['lab']}.")
+        raise UserError(f"{what}, which only the lab {' or '.join(able)} can, not {lab.name}.")
     if profile["backing"] != "model":
         raise UserError(
             f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "

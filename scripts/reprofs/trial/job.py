@@ -123,6 +123,7 @@ class _Writer:
         """The clock, the disks, and the stack on them."""
         if self.cell.lab.seeds:
             self.steps.append(steps.Seed(value=self.seed))
+        self.processor()
         self.steps.append(steps.Clock())
         if self.cell.paths:
             try:
@@ -133,6 +134,11 @@ class _Writer:
             self.commands("stack", self.stack.build)
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
         self.steps.append(steps.Devices(path=self.cell.paths))
+
+    def processor(self) -> None:
+        """The processor is the one that was asked for."""
+        if self.cell.processor:
+            self.steps += self.cell.lab.processor_steps(self.cell.processor)
 
     def make(self) -> None:
         """The file system is made."""
@@ -322,6 +328,7 @@ class _Writer:
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
         self.commands("check", self.lines("check"))
+        self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:
         """What is done also after a failure: nothing stays mounted, no device in use."""

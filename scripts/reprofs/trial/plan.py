@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
@@ -42,8 +43,9 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     _check_notebooks(study.get("notebooks", []), file)
     more: dict = {}
     try:
-        chosen = [resolve(names, catalog) for names in cells(study, catalog)]
-        changed = factors(study, catalog)
+        modelled = labs.with_processors()
+        chosen = [resolve(names, catalog) for names in cells(study, catalog, modelled)]
+        changed = factors(study, catalog, modelled)
         if changed:
             more["factors"] = changed
         if "published" in study:
@@ -64,7 +66,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         "protocol": PROTOCOL,
         "study": study,
         "trials": trials,
-        "labs": {cell.names["lab"]: cell.lab.facts() for cell in chosen},
+        "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
             cell.names["filesystem"]: {
                 key: cell.filesystem[key] for key in ("title", "home", "role", "packages", "variants", "guest")
