@@ -115,6 +115,19 @@ def test_schemas_take_every_file_as_the_models_do(kind):
         check.validate(catalogs.read_yaml(path, kind))
 
 
+def test_a_variant_may_be_checked_in_another_way():
+    """And one without that key as its file system is."""
+    jobs = {
+        variant: render_job(cell(filesystem="ext4", variant=variant, stack="single", workload="metadata"), CATALOG)[0]
+        for variant in ("default", "tables-unwritten")
+    }
+    assert "arg=e2fsck\targ=-f\targ=-n" in jobs["default"]
+    assert (
+        "arg=e2fsck\targ=-n" in jobs["tables-unwritten"]
+        and "arg=-f\t" not in jobs["tables-unwritten"].split("e2fsck")[1]
+    )
+
+
 def test_defaults_are_filled_in():
     btrfs = Catalog().get("filesystem", "btrfs")
     assert btrfs["device"] is True
