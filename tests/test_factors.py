@@ -1,11 +1,14 @@
 """Factors of a study, each changed alone: what a study's file must say, ratios by hand, sentences of the topic."""
 
 import copy
+import json
 import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import reprofs as package
+import run
 import yaml
 from conftest import ROOT
 from reprofs.errors import UserError
@@ -140,6 +143,31 @@ def test_facts_tables_and_figure():
     assert [axes.get_title(loc="left") for axes in figure.axes] == [key for key in bitmap if key != "Factor"]
     dots = {round(line.get_xdata()[0], 6) for line in figure.axes[1].lines if line.get_marker() == "o"}
     assert dots == {1, 3}
+
+
+def page(found: Study, tmp_path, monkeypatch) -> str:
+    """What the executed notebook shows of a study."""
+    monkeypatch.setattr(package, "open", lambda name: found, raising=False)
+    (tmp_path / "plan.json").write_text("{}")
+    cells = json.loads((run.execute(tmp_path, ["16-factors"]) / "16-factors.ipynb").read_text())["cells"]
+    outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
+    return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
+
+
+def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
+    text = page(study(seconds), tmp_path, monkeypatch)
+    assert "Two ratios of ext4 and xfs have a published counterpart" in text
+    assert "**One round**" in text
+    assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
+    assert "from 1.00 to 3.00 (published 3.05)" in text
+    explained, unexplained = text.split("**Explained by no single factor:**")
+    assert f"; {BITMAP}: 3.00)" in explained and "ext4 in du over the repository, cold (2.00" in unexplained
+    assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
+
+
+def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
+    found = study(lambda *key: 1.0 if key[1] == "ext4" else None)
+    assert "nothing to compare" in page(found, tmp_path, monkeypatch)
 
 
 def test_which_topic_a_study_has():
