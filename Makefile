@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 STUDY ?= quick
+# Images of containers like to set it; then every process compiles every module that it imports: seconds each time.
+unexport PYTHONDONTWRITEBYTECODE
 RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
 
 help:  ## list what make can do
@@ -35,8 +37,9 @@ lint:
 guest-%:
 	@$(RUN) reprofs guest --output data/guest/$*.json
 
-bench: setup  ## speed of the engine against a bare loop, side by side
+bench: setup  ## speed of the engine against a bare loop, side by side; what a trial costs, step by step
 	@$(RUN) python tests/bench_engine.py
+	@$(RUN) python tests/bench_trial.py
 
 readme: setup  ## write README's tables of studies and workloads from their files
 	@$(RUN) python scripts/readme.py

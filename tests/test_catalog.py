@@ -10,13 +10,14 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
-from helpers import CATALOG, cell
+from helpers import CATALOG, cell, rendered
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.plan.stacks import commands, expand, resolve
-from reprofs.trial.job import render_job
+from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
@@ -39,24 +40,26 @@ def test_every_cell_renders(filesystem, variant, workload):
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
     if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
         with pytest.raises(UserError, match=r"measures the device itself|is none and keeps no files"):
-            render_job(cell(**place), CATALOG)
+            resolve_cell(cell(**place), CATALOG)
         return
     if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
         if lab == "mount" or not descriptor["device"]:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
-    job, devices = render_job(cell(**place), CATALOG)
-    assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == int(descriptor["device"] and lab == "exact")
+    parts = resolve_cell(cell(**place), CATALOG)
+    assert not re.search(r"\{[a-z_]+\}", render(parts).text())
+    assert len(devices(parts)) == int(descriptor["device"] and lab == "exact")
 
 
 @pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
 def test_every_stack_renders_and_is_read_back(stack):
     filesystem = resolve(stack, CATALOG).filesystem or "ext4"
     variant = CATALOG.variant(filesystem)[1]
-    job, devices = render_job(cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), CATALOG)
+    trial = cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated")
+    parts = resolve_cell(trial, CATALOG)
+    job = render(parts).text()
     assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == resolve(stack, CATALOG).disks
+    assert len(devices(parts)) == resolve(stack, CATALOG).disks
     # Before the phases and after them.
     assert stack == "single" or job.count("stage=readback") >= 2
 
@@ -324,6 +327,15 @@ def test_plan_is_printed(reprofs):
     assert len(done.stdout.splitlines()) == 4 + len(make_plan("quick", Catalog())["trials"])
 
 
+def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
+    listed = reprofs("list").stdout
+    assert "+compression-off  no compression\n" in listed
+    assert all(re.match(r" +\S+  +\S", line) for line in listed.splitlines() if line.startswith(" "))
+    heading, *rows = reprofs("plan", "plug-2020").stdout.splitlines()[3:]
+    assert {len(re.split(" {2,}", row.strip())) for row in (heading, *rows)} == {9}
+    assert any("  hdd-7200  xfs+default   many-inodes@128000  smoke" in row for row in rows)
+
+
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     """The plan part of it; tests/test_workflow.py runs one to the report."""
     text = (
@@ -473,7 +485,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add("device", name, {"title": name})
     study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match="two different trials would be called r1-exact@v2-0.25ns-a-b-c-ext4"):
+    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.25ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog)["trials"]
@@ -517,11 +529,11 @@ def test_what_no_file_may_hold(tmp_path, data, told):
     assert len(str(found.value)) < 300
 
 
-def rendered(kind: str, name: str, change, **place) -> None:
+def make_with(kind: str, name: str, change, **place) -> None:
     catalog = Catalog()
     catalog.get(kind, name)
     catalog.add(kind, name, changed(kind, name, change))
-    render_job(cell(**place), catalog)
+    rendered(cell(**place), catalog)
 
 
 @pytest.mark.parametrize(
@@ -596,7 +608,7 @@ def rendered(kind: str, name: str, change, **place) -> None:
 )
 def test_what_no_job_is_made_of(kind, name, change, told):
     with pytest.raises(UserError, match=told) as found:
-        rendered(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
+        make_with(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
     assert len(str(found.value)) < 300
 
 
@@ -617,7 +629,7 @@ def test_commands_that_the_engine_cannot_be_asked_about(run, told):
             scale["long"] = "x" * 9000
 
     with pytest.raises(UserError, match=told) as found:
-        rendered("workload", "mdtest", change, workload="mdtest")
+        make_with("workload", "mdtest", change, workload="mdtest")
     assert "workflow/workloads/mdtest.yaml: workload mdtest, scale smoke, phase" in str(found.value)
     assert len(str(found.value)) < 400
 

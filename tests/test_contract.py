@@ -7,14 +7,14 @@ completely that the same can be done again. In the guest for all of them, on thi
 import os
 
 import pytest
-from helpers import CATALOG, cell, events, guest_of, told
+from helpers import CATALOG, cell, events, guest_of
 from reprofs import labs
 from reprofs.guest.steps import Exec, Job
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
 from reprofs.trial.cell import resolve as resolve_cell
-from reprofs.trial.job import devices, render, render_job
+from reprofs.trial.job import devices, render
 from reprofs.trial.protocol import RECOVERY
 from reprofs.trial.record import measurement
 from reprofs.trial.run import obstacle
@@ -42,10 +42,10 @@ def run(*trials: dict) -> None:
     """Runs cells one after another in one guest, each on new disks, and holds what came back against the contract."""
     steps, gone, lab = [], [], open_lab(trials[0])
     for trial in trials:
-        job, devices = render_job(trial, OWN)
+        parts = resolve_cell(trial, OWN)
         steps += [*(Exec(stage="next", arg=["rmdir", folder]) for folder in gone), Exec(stage="next", arg=["true"])]
-        steps += told(job).steps
-        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in devices]
+        steps += render(parts).steps
+        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in devices(parts)]
     outcome = lab.run(Job(steps), 900)
     assert outcome.ending == "finished", outcome.console
     found: list[list[dict]] = []
@@ -140,9 +140,9 @@ def test_what_is_there_must_be_what_was_asked_for(guest):
     layer = catalog.get("stack", "md-raid6")
     build = [layer["build"][0].replace("--level=6", "--level=0").replace("--bitmap=none {clean}", "")]
     catalog.add("stack", "md-raid6", {**layer, "build": build, "modules": ["raid0"]})
-    job, devices = render_job(cell(stack="md-raid6", workload="populated"), catalog)
+    parts = resolve_cell(cell(stack="md-raid6", workload="populated"), catalog)
     lab = labs.get_lab("exact").open()
-    outcome = lab.run(told(job), 120, labs.Disks(catalog.get("device", "ssd"), 6, devices[0]["size_bytes"] >> 20))
+    outcome = lab.run(render(parts), 120, labs.Disks(parts.profile, 6, parts.disk_mib))
     found = events(outcome.output)
     (failed,) = [event for event in found if event["event"] == "failed"]
     assert failed["reason"] == "readback: the output of cat does not match '^md127 : active raid6 '"

@@ -1,7 +1,9 @@
 """Topics: each has a module and a notebook, and is in the report of the studies that have it, in its order."""
 
 import copy
-import importlib
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import make
@@ -107,15 +109,27 @@ def test_every_topic_has_a_notebook_and_every_notebook_a_topic():
 
 @pytest.mark.parametrize("name", ALWAYS)
 def test_these_are_in_every_report(name):
-    assert importlib.import_module(f"reprofs.report.topics.{name}").applies(plan()) is True
+    assert topics.applies(name, plan())
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_topic_applies_where_the_plan_has_it(name):
-    applies = importlib.import_module(f"reprofs.report.topics.{name}").applies
     having, lacking = PLANS[name]
-    assert [bool(applies(found)) for found in having] == [True] * len(having)
-    assert [bool(applies(found)) for found in lacking] == [False] * len(lacking)
+    assert [topics.applies(name, found) for found in having] == [True] * len(having)
+    assert [topics.applies(name, found) for found in lacking] == [False] * len(lacking)
+
+
+def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_path):
+    """Importing that takes seconds, at each start of the workflow."""
+    (tmp_path / "plan.json").write_text(json.dumps(plan()))
+    code = (
+        "import json, sys; from pathlib import Path; from reprofs.report import topics\n"
+        "plan = json.loads(Path(sys.argv[1]).read_text())\n"
+        "print(len(topics.notebooks(plan, Path(sys.argv[2]))), *{'pandas', 'matplotlib', 'scipy'} & set(sys.modules))\n"
+    )
+    words = [sys.executable, "-c", code, tmp_path / "plan.json", NOTEBOOKS]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert said == [str(len(ALWAYS))]
 
 
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():

@@ -3,16 +3,15 @@
 import json
 
 import pytest
-from helpers import CATALOG, cell, events, shell, told
+from helpers import CATALOG, cell, events, rendered, shell, told
 from reprofs import files
 from reprofs.guest import image as guest
 from reprofs.labs import exact
-from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 
 
 def job_of(variant: str = "default", stack: str = "single", workload: str = "metadata") -> str:
-    return render_job(cell("zfs", variant=variant, stack=stack, workload=workload), CATALOG)[0]
+    return rendered(cell("zfs", variant=variant, stack=stack, workload=workload)).text()
 
 
 def run(zfs_guest: dict, job: str) -> tuple[bytes, str]:

@@ -914,18 +914,14 @@ static void step_run(const struct step *s) {
     else failed("job: the engine has no step %s", s->verb);
 }
 
-#define PROGRAM_ENTRY(function, name) {name, function},
-static const struct { /* the first word after `engine` */
-    const char *name;
-    int (*run)(int argc, char **argv);
-} programs[] = {PROGRAMS(PROGRAM_ENTRY)};
+extern const struct program __start_programs[], __stop_programs[]; /* the linker's: what PROGRAM declares */
 
 int main(int argc, char **argv) {
-    for (size_t i = 0; argc > 1 && i < sizeof programs / sizeof *programs; i++)
-        if (!strcmp(argv[1], programs[i].name)) return programs[i].run(argc - 1, argv + 1);
+    for (const struct program *p = __start_programs; argc > 1 && p < __stop_programs; p++)
+        if (!strcmp(argv[1], p->name)) return p->run(argc - 1, argv + 1);
     if (argc != 3 || strcmp(argv[1], "run")) {
         fprintf(stderr, "usage: engine run JOB, or engine PROGRAM ARGUMENTS, with PROGRAM one of:");
-        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) fprintf(stderr, " %s", programs[i].name);
+        for (const struct program *p = __start_programs; p < __stop_programs; p++) fprintf(stderr, " %s", p->name);
         fputc('\n', stderr);
         return 2;
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reprofs import workplace
 from reprofs.errors import UserError
-from reprofs.plan.processors import DEFAULT
+from reprofs.plan import PROCESSOR
 from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
-    sub.add_argument("--processor", help=f"of a lab that models it (default: {DEFAULT})")
+    sub.add_argument("--processor", help=f"of a lab that models it (default: {PROCESSOR})")
     sub.add_argument("--variant", help="of the file system (default: the first of its file)")
     sub.add_argument("--round", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
@@ -151,11 +151,14 @@ def _list(arguments) -> None:
     catalog = _catalog(arguments)
     for kind, folder in FOLDERS.items():
         print(f"{kind} ({folder})")
+        rows = []
         for name in catalog.paths(kind):
             data = catalog.get(kind, name)
-            print(f"  {name:20}{data['title']}")
-            for variant, options in data.get("variants", {}).items():
-                print(f"    +{variant:15}{options['title']}")
+            rows.append((f"  {name}", data["title"]))
+            rows += [(f"    +{variant}", options["title"]) for variant, options in data.get("variants", {}).items()]
+        width = max((len(name) for name, _ in rows), default=0) + 2
+        for name, title in rows:
+            print(f"{name:{width}}{title}")
 
 
 def _plan(arguments) -> None:

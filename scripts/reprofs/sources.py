@@ -6,6 +6,7 @@ The workflow makes them inputs of its stages, so that an edit repeats the stages
 from __future__ import annotations
 
 import ast
+import functools
 import json
 from pathlib import Path
 
@@ -36,8 +37,14 @@ def of(start: str) -> list[Path]:
         path = todo.pop()
         if path not in found:
             found.add(path)
-            todo += _imports(path.read_text(), _name(path))
+            todo += _imported_by(path)
     return sorted(found)
+
+
+@functools.cache
+def _imported_by(path: Path) -> list[Path]:
+    """Files of the package that one of them imports: read once, however many stages follow from it."""
+    return _imports(path.read_text(), _name(path))
 
 
 def _code(notebook: Path) -> str:

@@ -94,6 +94,7 @@ class GuestLab(Lab):
             "start": start,
             "qemu": self.version,
             "command": ["qemu-system-x86_64", *command],
+            "memory_mib": self.manifest["memory_mib"],
             "kernel": self.manifest["kernel"],
             "image_sha256": self.manifest["root"]["sha256"],
             "kernel_sha256": self.manifest["vmlinuz"]["sha256"],

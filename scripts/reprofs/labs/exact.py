@@ -20,7 +20,7 @@ from reprofs.guest import steps
 from reprofs.guest.steps import Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
-from reprofs.plan import processors
+from reprofs.plan import PROCESSOR, processors
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.disks import line as disk_line
 from reprofs.plan.processors import Processor
@@ -31,8 +31,8 @@ LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
 # Nothing random, nothing that runs now and then by itself; an oops ends the guest at once instead of hanging the trial.
 # QEMU's clock counts a nanosecond an instruction. The guest's kernel takes its time from the processor's counter, which
-# goes with that clock; told that the counter is two or four times as fast, it takes an instruction for half or a quarter
-# of a nanosecond. The interrupt controller's timer is slowed down as much, by its divider (scripts/guest/init).
+# goes with that clock; told that the counter is two or four times as fast, it takes an instruction for half a
+# nanosecond or a quarter. The interrupt controller's timer is slowed down as much, by its divider (scripts/guest/init).
 APPEND = (
     "console=ttyS0,115200 quiet loglevel=4 tsc=reliable clocksource=tsc nowatchdog nokaslr norandmaps "
     "randomize_kstack_offset=off random.trust_cpu=off random.trust_bootloader=off iomem=relaxed oops=panic panic=-1 "
@@ -55,8 +55,8 @@ class ExactLab(GuestLab):
     clock_text = "counted instructions"
     meaning = (
         "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
-        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine may"
-        " rank file systems differently."
+        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine"
+        " may rank file systems differently."
     )
     exact = True
     models = True
@@ -69,7 +69,7 @@ class ExactLab(GuestLab):
             raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
         super().__init__(manifest, cache)
         self.start = start
-        self.processor = processor or processors.get(processors.DEFAULT, Catalog())
+        self.processor = processor or processors.get(PROCESSOR, Catalog())
         self.full_name = f"{self.name}@{self.processor.name}"
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
 
@@ -100,7 +100,7 @@ class ExactLab(GuestLab):
         """Like every guest's, with the processor."""
         found = super().environment(start)
         clock = f"{self.clock_text} (1 instruction = {self.processor.ns_per_instruction:g} ns)"
-        return found | {"clock": clock, "memory_mib": self.manifest["memory_mib"]}
+        return found | {"clock": clock}
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Like every guest's; and devices of this lab are in its memory, with a modelled completion time."""

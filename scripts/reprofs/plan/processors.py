@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from reprofs.plan.catalog import Catalog
 
-DEFAULT = "v2-0.25ns"  # of a study that names none
-
 
 @dataclass(frozen=True)
 class Processor:

@@ -7,8 +7,7 @@ import random
 from collections.abc import Container
 
 from reprofs.errors import UserError
-from reprofs.plan import CELL, models
-from reprofs.plan import processors as processor
+from reprofs.plan import CELL, PROCESSOR, models
 from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
 from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
@@ -78,7 +77,7 @@ def _crosses(study: dict, catalog: Catalog, modelled: Container[str]) -> list[li
             if value is None:
                 place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
                 raise UserError(f"key '{axis}' is missing at {place}: add it.")
-        processors = cross.get("processors", study.get("processors", [processor.DEFAULT]))
+        processors = cross.get("processors", study.get("processors", [PROCESSOR]))
         values[0] = [
             full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
         ]

@@ -26,6 +26,12 @@ SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
 
 
+def without_size(workload: str) -> str:
+    """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
+    found = SPEC.fullmatch(workload)
+    return found[1] + found[4] if found else workload
+
+
 def resolve(spec: str, catalog: Catalog) -> dict:
     """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without), fill (0), file.
 

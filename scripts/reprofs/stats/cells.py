@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 
 from reprofs.data.keys import OPERATION, SETTING
 
@@ -30,10 +30,10 @@ def interval(values) -> dict:
     x = np.sort(np.asarray(values, dtype=float))
     n = len(x)
     if n >= ENOUGH:
-        found = stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
+        found = scipy.stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
         # With j values cut off at either end the interval misses the median with probability 2 * P(Bin(n, 1/2) <= j).
-        cut = next(j for j in range(n) if 2 * stats.binom.cdf(j + 1, n, 0.5) > 1 - LEVEL)
-        coverage = 1 - 2 * stats.binom.cdf(cut, n, 0.5)
+        cut = next(j for j in range(n) if 2 * scipy.stats.binom.cdf(j + 1, n, 0.5) > 1 - LEVEL)
+        coverage = 1 - 2 * scipy.stats.binom.cdf(cut, n, 0.5)
         return {"low": found.low, "high": found.high, "kind": "order statistics of the median", "coverage": coverage}
     if n >= 2:
         low, high = student(x, LEVEL)
@@ -46,7 +46,7 @@ def harmonic_rate(items, wall_ns) -> float:
     items, wall = np.asarray(items, dtype=float), np.asarray(wall_ns, dtype=float)
     if not len(items) or (items <= 0).any() or (wall <= 0).any():
         return math.nan
-    return float(stats.hmean(items / wall * 1e9))
+    return float(scipy.stats.hmean(items / wall * 1e9))
 
 
 def outliers(values) -> np.ndarray:
@@ -93,7 +93,7 @@ def statistics(phases: pd.DataFrame) -> pd.DataFrame:
                 "coverage": bounds["coverage"],
                 "min_ns": x.min(),
                 "max_ns": x.max(),
-                "geometric_mean_ns": float(stats.gmean(x)) if (x > 0).all() else math.nan,
+                "geometric_mean_ns": float(scipy.stats.gmean(x)) if (x > 0).all() else math.nan,
                 "items_per_second": harmonic_rate(cell["items"], x),
                 "outliers": int(outliers(x).sum()),
             }
@@ -133,5 +133,5 @@ def student(values: np.ndarray, level: float) -> tuple[float, float]:
     mean, error = values.mean(), values.std(ddof=1) / math.sqrt(len(values))
     if error < 1e-12 * max(1.0, abs(mean)):
         return mean, mean
-    low, high = stats.t.interval(level, len(values) - 1, loc=mean, scale=error)
+    low, high = scipy.stats.t.interval(level, len(values) - 1, loc=mean, scale=error)
     return float(low), float(high)

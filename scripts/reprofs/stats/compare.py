@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.stats.cells import ENOUGH, LEVEL, measured, student
@@ -30,7 +30,9 @@ def ratio(a, b, level: float = LEVEL) -> dict:
         kind = "Student t of paired log ratios"
     else:
         rng = np.random.default_rng(BOOTSTRAP_SEED)
-        found = stats.bootstrap((logs,), np.mean, confidence_level=level, method="BCa", rng=rng).confidence_interval
+        found = scipy.stats.bootstrap(
+            (logs,), np.mean, confidence_level=level, method="BCa", rng=rng
+        ).confidence_interval
         low, high, kind = found.low, found.high, "BCa bootstrap of paired log ratios"
     return {"ratio": math.exp(centre), "low": math.exp(low), "high": math.exp(high), "kind": kind}
 
@@ -60,8 +62,8 @@ def mann_whitney(a, b) -> float:
     if np.ptp(both) == 0:
         return 1.0
     ties = len(np.unique(both)) < len(both)
-    method = stats.PermutationMethod(9999, rng=np.random.default_rng(BOOTSTRAP_SEED)) if ties else "exact"
-    return float(stats.mannwhitneyu(a, b, method=method).pvalue)
+    method = scipy.stats.PermutationMethod(9999, rng=np.random.default_rng(BOOTSTRAP_SEED)) if ties else "exact"
+    return float(scipy.stats.mannwhitneyu(a, b, method=method).pvalue)
 
 
 def smallest_p(n: int, m: int) -> float:
@@ -193,7 +195,7 @@ def relative(table: pd.DataFrame) -> pd.DataFrame:
 def typical_cost(cost: pd.DataFrame) -> pd.Series:
     """Geometric mean of `cost` (see `relative`) by contender over the operations that all completed; may be empty."""
     wide = cost[cost["role"] != "ceiling"].pivot(index=[*SETTING, *OPERATION], columns="label", values="cost").dropna()
-    return wide.apply(stats.gmean) if len(wide) else pd.Series(dtype=float)
+    return np.exp(np.log(wide).mean()) if len(wide) else pd.Series(dtype=float)
 
 
 def ranks(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -231,9 +233,9 @@ def friedman(blocks: pd.DataFrame) -> dict:
         return {"statistic": math.nan, "p": math.nan, "critical_difference": math.nan, "nemenyi": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all ranks tied: 0 / 0, reported as NaN
-        statistic, p = stats.friedmanchisquare(*blocks.to_numpy().T)
+        statistic, p = scipy.stats.friedmanchisquare(*blocks.to_numpy().T)
     # Demšar 2006, section 3.2.2: studentised range over the square root of two.
-    q = stats.studentized_range.ppf(LEVEL, k, np.inf) / math.sqrt(2)
+    q = scipy.stats.studentized_range.ppf(LEVEL, k, np.inf) / math.sqrt(2)
     matrix = scikit_posthocs.posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
     return {
         "statistic": statistic,
@@ -249,7 +251,7 @@ def drift(phases: pd.DataFrame) -> pd.DataFrame:
     keys = [*SETTING, *OPERATION, "label"]
     for key, cell in measured(phases).dropna(subset=["order"]).groupby(keys, sort=True):
         if len(cell) >= ENOUGH and cell["wall_ns"].nunique() > 1:
-            found = stats.spearmanr(cell["order"].astype(float), cell["wall_ns"].astype(float))
+            found = scipy.stats.spearmanr(cell["order"].astype(float), cell["wall_ns"].astype(float))
             rows.append(dict(zip(keys, key, strict=True)) | {"n": len(cell), "rho": found.statistic, "p": found.pvalue})
     frame = pd.DataFrame(rows, columns=[*keys, "n", "rho", "p"])
     return frame.assign(p_holm=holm(frame["p"]))

@@ -13,7 +13,6 @@ from reprofs.plan import disks
 from reprofs.stats.study import Study
 
 BAND = 0.03  # a measured time that is farther from the model than this share does not agree with it
-REFERENCE, UNTIMED = "reference", "ram"  # profiles: every request takes the same time; requests take none
 # Of the disk's time. Above it the processor may decide how long a job takes.
 PROCESSOR_SHARE = 0.8
 
@@ -26,7 +25,7 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     (False where the guest's processor is the limit). Jobs whose time of the software is not known are left out.
     """
     profile = study.plan["devices"].get(setting.profile, {})
-    if "disk" not in profile or setting.profile == REFERENCE:
+    if "disk" not in profile or setting.profile == disks.REFERENCE:
         return pd.DataFrame()
     measured = _requests(study, setting, load)
     if measured.empty:
@@ -74,7 +73,7 @@ def _software(study: Study, setting: Setting, load: Load) -> dict[str, float]:
     of that disk, several at a time all it takes on UNTIMED.
     """
     found = {}
-    for profile, alone in ((REFERENCE, True), (UNTIMED, False)):
+    for profile, alone in ((disks.REFERENCE, True), (disks.UNTIMED, False)):
         for name, own in _requests(study, setting._replace(profile=profile), load).groupby("name"):
             job = disks.JOBS[name]
             if (job.depth == 1) == alone:

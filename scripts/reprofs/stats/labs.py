@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import BOOTSTRAP_SEED, ratio
@@ -56,7 +56,7 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
             both = wide[[a, b]].dropna()
             if len(both) < 3:
                 continue
-            found = stats.kendalltau(both[a], both[b])
+            found = scipy.stats.kendalltau(both[a], both[b])
             signs = told[[a, b]].dropna().query(f"`{a}` != 0 and `{b}` != 0")
             rows.append(
                 dict(zip(keys, key, strict=True))

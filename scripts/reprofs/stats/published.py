@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import rankdata
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 
 from reprofs import project
 from reprofs.data.keys import Place, distinct, select
@@ -235,7 +235,7 @@ def relabelled(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarr
     operations), holds all n! of them, or with more than eight configurations the identity and 40,000 seeded ones.
     Values that are all equal have no order: rho is 0.
     """
-    first, second = (rankdata(np.asarray(values, dtype=float), axis=1) for values in (x, y))
+    first, second = (scipy.stats.rankdata(np.asarray(values, dtype=float), axis=1) for values in (x, y))
     scaled = []
     for ranks in (first, second):
         centred = ranks - ranks.mean(axis=1, keepdims=True)

@@ -10,14 +10,12 @@ statsmodels takes seconds to import and is imported where it is needed.
 from __future__ import annotations
 
 import math
-import re
-import shlex
 from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats takes seconds to import: it is when it is first used
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.stats.cells import measured
@@ -121,7 +119,7 @@ def autocorrelation_period(values: ArrayLike) -> int | None:
         return None
     lags = len(x) // 2
     found = acf(x, nlags=lags, fft=True)
-    peaks, _ = signal.find_peaks(found, height=stats.norm.isf((1 - LEVEL) / lags) / math.sqrt(len(x)))
+    peaks, _ = signal.find_peaks(found, height=scipy.stats.norm.isf((1 - LEVEL) / lags) / math.sqrt(len(x)))
     return int(peaks[np.argmax(found[peaks])]) if len(peaks) else None
 
 
@@ -231,15 +229,12 @@ def fits_in_memory(file_bytes: ArrayLike, memory_bytes: int) -> np.ndarray:
 def memory_bytes(environment: dict) -> int:
     """Memory (bytes) of the machine that ran the trials: of the guest, else of the host; 0 if several or none is known.
 
-    `environment` is environment.json. The guest's is the word after -m in QEMU's command line, `3072M,slots=2`: no
-    other key of the records has it.
+    `environment` is environment.json.
     """
     values = environment["values"]
-    commands = [shlex.split(command) for command in values.get("lab.command", {})]
-    guests = {words[words.index("-m") + 1].partition(",")[0] for words in commands if "-m" in words}
+    guests, hosts = list(values.get("lab.memory_mib", {})), list(values.get("host.memory_bytes", {}))
     if guests:
-        return int(guests.pop().removesuffix("M")) << 20 if len(guests) == 1 else 0
-    hosts = list(values.get("host.memory_bytes", {}))
+        return int(guests[0]) << 20 if len(guests) == 1 else 0
     return int(hosts[0]) if len(hosts) == 1 else 0
 
 
@@ -334,8 +329,8 @@ def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -
     r2, n. The exponent is 1 where the work grows as its size. Raises ValueError without two different sizes above zero.
     """
     x, y = _logarithms(sizes, times)
-    line = stats.linregress(x, y)
-    reach = stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
+    line = scipy.stats.linregress(x, y)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
     return {
         "exponent": float(line.slope),
         "low": float(line.slope - reach),
@@ -383,6 +378,8 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
 
     `workloads` are those of the plan. What a label has at one size only is left out.
     """
+    from reprofs.plan.workloads import without_size  # with the catalogue, half a second to import
+
     own = select(measured(phases), setting, role="contender")
     found: dict[str, list[pd.DataFrame]] = {}
     for name, rows in own.groupby("workload", sort=False):
@@ -399,39 +396,7 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
     return several
 
 
-def without_size(workload: str) -> str:
-    """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
-    from reprofs.plan.workloads import SPEC  # with the catalogue, half a second to import
-
-    found = SPEC.fullmatch(workload)
-    return found[1] + found[4] if found else workload
-
-
 # ---- ageing ----------------------------------------------------------------------------------------------------------
-
-# What the engine's program `age` prints; no other key of the records has the layout score.
-LAYOUT = re.compile(r"^layout-(before|after): .*, ([\d.]+) extents a file, layout score ([\d.]+)", re.MULTILINE)
-
-
-def layouts(trials: pd.DataFrame) -> pd.DataFrame:
-    """Layout of the files in an aged file system, a row a trial: label, round, and for before and after the churn
-    extents_before, score_before (share of blocks that directly follow the one before them in their file), …
-
-    From the column `ageing` of the table of the trials, which is text; NaN where it tells no layout.
-    """
-    rows = []
-    for row in trials.dropna(subset="ageing").itertuples():
-        told = {
-            "extents_before": math.nan,
-            "score_before": math.nan,
-            "extents_after": math.nan,
-            "score_after": math.nan,
-        }
-        for when, extents, score in LAYOUT.findall(row.ageing):
-            told |= {f"extents_{when}": float(extents), f"score_{when}": float(score)}
-        rows.append({"label": row.label, "round": row.round} | told)
-    columns = ["label", "round", "extents_before", "score_before", "extents_after", "score_after"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def over_runs(samples: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
-from reprofs.plan import processors, workloads
+from reprofs.plan import PROCESSOR, processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
 from reprofs.plan.processors import Processor
 from reprofs.plan.stacks import Commands, Stack, commands
@@ -82,7 +82,7 @@ def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]
     name, at, processor = name.partition("@")
     lab = labs.get_lab(name)
     if lab.models_processor:
-        return lab, processors.get(processor or processors.DEFAULT, catalog)
+        return lab, processors.get(processor or PROCESSOR, catalog)
     if at:
         raise UserError(f"the lab {name} has the processor of its machine: leave out @{processor}.")
     return lab, None

@@ -138,16 +138,17 @@ def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
 def table(plan: dict) -> str:
     """The plan as text, a line a trial."""
     study = plan["study"]
+    numbers, words = ("order", "round", "seed"), ("lab", "stack", "profile", "file system", "workload", "scale")
+    rows = [dict(zip(numbers + words, numbers + words, strict=True))]  # the heading
+    for trial in plan["trials"]:
+        rows.append({**trial, "file system": f"{trial['filesystem']}+{trial['variant']}"})
+    widths = {key: max(len(str(row[key])) for row in rows) for key in numbers + words}
     lines = [
         f"{study['name']}: {study['question']}",
         f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
         "",
-        f"{'order':>5}  {'round':>5}  {'seed':>9}  "
-        f"{'lab':8}{'stack':24}{'device':8}{'file system':20}{'workload':14}scale",
     ]
-    for t in plan["trials"]:
-        lines.append(
-            f"{t['order']:5}  {t['round']:5}  {t['seed']:9}  {t['lab']:8}{t['stack']:24}{t['profile']:8}"
-            f"{t['filesystem'] + '+' + t['variant']:20}{t['workload']:14}{t['scale']}"
-        )
+    for row in rows:
+        cells = [f"{row[key]:>{widths[key]}}" for key in numbers] + [f"{row[key]:{widths[key]}}" for key in words]
+        lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)

@@ -7,9 +7,9 @@ import os
 import time
 from pathlib import Path
 
-from reprofs.plan.processors import DEFAULT
+from reprofs.plan import PROCESSOR
 
-USUAL_LAB = f"exact@{DEFAULT}"
+USUAL_LAB = f"exact@{PROCESSOR}"
 
 
 def start(jobs: dict[Path, tuple[str, str | None]]) -> None:

@@ -1,12 +1,13 @@
 """The topics of the report, one module each; the notebook of a topic has its name, with a number before it.
 
 A module has `applies(plan)`, whether a study with this plan has the topic, and pure functions of a study: facts, tables
-and figures. The notebook has the prose and decides what is shown. Whoever adds a topic adds these two files.
+and figures. `applies` is run without the rest of its module, so what it needs it imports itself. The notebook has the
+prose and decides what is shown. Whoever adds a topic adds these two files.
 """
 
 from __future__ import annotations
 
-import importlib
+import ast
 import importlib.util
 import re
 from collections import defaultdict
@@ -25,12 +26,24 @@ def notebooks(plan: dict, folder: Path) -> list[Path]:
 
     `folder` has the notebooks; the key `notebooks` of a study names further ones in it.
     """
-    chosen = []
-    for path in sorted(folder.glob("[0-9]*.ipynb")):
-        module = f"{__name__}.{name_of(path)}"
-        if importlib.util.find_spec(module) and importlib.import_module(module).applies(plan):
-            chosen.append(path)
+    chosen = [path for path in sorted(folder.glob("[0-9]*.ipynb")) if applies(name_of(path), plan)]
     return chosen + [folder / name for name in plan["study"].get("notebooks", [])]
+
+
+def applies(topic: str, plan: dict) -> bool:
+    """Whether there is a topic of this name which a study with this plan has.
+
+    Only the function `applies` of the topic's module is run: importing the module would import what its figures are
+    drawn with, seconds at each start of the workflow.
+    """
+    found = importlib.util.find_spec(f"{__name__}.{topic}")
+    if not found or not found.origin:
+        return False
+    code = ast.parse(Path(found.origin).read_text())
+    code.body = [part for part in code.body if isinstance(part, ast.FunctionDef) and part.name == "applies"]
+    names: dict = {}
+    exec(compile(code, found.origin, "exec"), names)
+    return bool(names["applies"](plan))
 
 
 def contenders(plan: dict) -> dict[Setting, set[str]]:

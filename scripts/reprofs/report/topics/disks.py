@@ -13,18 +13,20 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan import disks
 from reprofs.report.display import DASH, Table, count, digits, slug, time
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
-from reprofs.stats.disks import BAND, REFERENCE, UNTIMED, comparison
+from reprofs.stats.disks import BAND, comparison
 from reprofs.stats.study import Study
 
 
 def applies(plan: dict) -> bool:
     """Where the jobs of the models run on a modelled disk and on a device that tells the time of the software."""
+    from reprofs.plan.disks import JOBS, REFERENCE, UNTIMED
+
     ran: dict[tuple, set[str]] = {}
     for trial in plan["trials"]:
         names = {
             name for phase in plan["workloads"][trial["workload"]]["phases"] for name in phase.get("samples") or {}
         }
-        if names & set(disks.JOBS):
+        if names & set(JOBS):
             place = (trial["lab"], trial["stack"], trial["workload"], trial["scale"])
             ran.setdefault(place, set()).add(trial["profile"])
     modelled = {name for name, device in plan["devices"].items() if "disk" in device} - {REFERENCE}

@@ -10,7 +10,6 @@ from matplotlib import pyplot as plt
 from reprofs.data.keys import Setting, select
 from reprofs.report.display import Table, count, digits, listing, slug
 from reprofs.report.plots import BLUE, INK, WIDTH, Figure, Plot, styled
-from reprofs.report.topics import compared
 from reprofs.stats.compare import relative, typical_cost
 from reprofs.stats.study import Study
 
@@ -19,6 +18,8 @@ ALPHA = 0.05
 
 def applies(plan: dict) -> bool:
     """Where two file systems or more are compared."""
+    from reprofs.report.topics import compared
+
     return compared(plan)
 
 

@@ -19,12 +19,14 @@ PANELS = 6  # on a page
 
 def applies(plan: dict) -> bool:
     """Where a file system runs a workload at several sizes in one setting."""
+    from reprofs.plan.workloads import without_size
+
     sizes: dict[tuple, set[int]] = {}
     for trial in plan["trials"]:
         entry = plan["workloads"][trial["workload"]]
         if "size" in entry and plan["filesystems"][trial["filesystem"]]["role"] != "ceiling":
             own = [trial[key] for key in ("lab", "stack", "profile", "filesystem", "variant")]
-            key = (*own, series.without_size(trial["workload"]))
+            key = (*own, without_size(trial["workload"]))
             sizes.setdefault(key, set()).add(entry["scale"][entry["size"]])
     return any(len(found) > 1 for found in sizes.values())
 

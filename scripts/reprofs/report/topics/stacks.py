@@ -21,7 +21,7 @@ def applies(plan: dict) -> bool:
     """Where a workload runs on more than one stack in a lab."""
     stacks: dict[tuple, set[str]] = {}
     for trial in plan["trials"]:
-        key = tuple(trial[name] for name in Place._fields)
+        key = tuple(trial[name] for name in ("lab", "profile", "workload", "scale"))
         stacks.setdefault(key, set()).add(trial["stack"])
     return any(len(names) > 1 for names in stacks.values())
 

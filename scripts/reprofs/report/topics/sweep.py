@@ -19,7 +19,8 @@ from reprofs.stats.study import Study
 def applies(plan: dict) -> bool:
     """Where a phase has the four tests of a sweep, whatever the beginning of their names."""
     phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    return any(set(series.TESTS) <= {name.split("-")[-1] for name in phase.get("samples") or {}} for phase in phases)
+    tests = {"write", "rewrite", "read", "reread"}
+    return any(tests <= {name.split("-")[-1] for name in phase.get("samples") or {}} for phase in phases)
 
 
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
