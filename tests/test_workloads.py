@@ -72,7 +72,7 @@ def test_bad_modifiers(spec, sentence):
 
 def test_a_modifier_is_refused_where_it_does_not_exist():
     with pytest.raises(UserError, match=r"git-annex-small\+nosync runs in exact and vm only, not in lab host"):
-        render_job({**cell("git-annex-small+nosync"), "lab": "host"}, CATALOG)
+        rendered({**cell("git-annex-small+nosync"), "lab": "host"})
 
 
 def test_tree_larger_than_the_file_system_is_refused():
