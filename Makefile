@@ -37,7 +37,7 @@ lint:
 guest-%:
 	@$(RUN) reprofs guest --output data/guest/$*.json
 
-bench: setup  ## speed of the engine against a bare loop, side by side; what a trial costs, step by step
+bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit)
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
 

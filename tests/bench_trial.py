@@ -1,6 +1,6 @@
 """What a trial of the exact lab costs this machine, step by step: CPU seconds of QEMU and instructions of the guest.
 
-    python tests/bench_trial.py [FILE SYSTEM [WORKLOAD]]        default: ext4 metadata, and btrfs repository
+    [AGAINST=COMMIT] python tests/bench_trial.py [FILE SYSTEM [WORKLOAD]]   default: ext4 metadata, btrfs repository
 
 A figure to read, not a test: CPU seconds swing with what else runs; instructions are the same every time. After each
 step the guest prints how long tasks ran (/proc/schedstat); that print, about a million instructions, is in each row.
@@ -9,7 +9,10 @@ step the guest prints how long tasks ran (/proc/schedstat); that print, about a 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -22,7 +25,8 @@ from reprofs.plan.catalog import Catalog
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 
-PROBE = "cost"
+PROBE, START, SUM, WHOLE = "cost", "start of QEMU, restore", "steps", "reprofs trial, with Python"
+RUNS = 2
 RAN = 7  # word of the line cpu0: ns that tasks ran (Documentation/scheduler/sched-stats.rst of Linux)
 
 
@@ -71,8 +75,9 @@ def name_of(step: Step) -> str:
 def measure(trial: dict, catalog: Catalog) -> list[dict]:
     """Rows: step, CPU seconds of QEMU, millions of instructions."""
     cell = resolve(trial, catalog)
-    image.ensure(cell.filesystem["guest"], print)
-    lab = Watched.open(guest=cell.filesystem["guest"], processor=cell.processor)
+    image.ensure(cell.filesystem["guest"], lambda line: print(line, file=sys.stderr))
+    processor = getattr(cell, "processor", None)  # the package may be an older one
+    lab = Watched.open(guest=cell.filesystem["guest"], **({"processor": processor} if processor else {}))
     job, probe = render(cell), Exec(stage=PROBE, arg=["cat", "/proc/schedstat"])
     rows = [step for step in job.steps if type(step).__name__ != "Teardown"]
     lab.run(Job([probe]), 600)  # the snapshot, where there was none
@@ -88,38 +93,89 @@ def measure(trial: dict, catalog: Catalog) -> list[dict]:
             found.append((int(cpu[RAN]), spent))
         if event["event"] == "failed":
             sys.exit(f"the trial failed: {event['reason']}")
-    speed = cell.processor.instructions_per_ns
-    result = [{"step": "start", "cpu": found[0][1], "million": found[0][0] * speed / 1e6}]
+    speed = processor.instructions_per_ns if processor else 1
+    result = [{"step": START, "cpu": found[0][1], "million": 0.0}]
     for step, before, after in zip(rows, found, found[1:], strict=False):
         row = {"step": name_of(step), "cpu": after[1] - before[1], "million": (after[0] - before[0]) * speed / 1e6}
         result.append(row)
     return result
 
 
-def show(title: str, rows: list[dict]) -> None:
-    """A table, the same steps in one row."""
-    together: dict[str, list[float]] = {}
+def rows_of(checkout: Path, trial: dict) -> list[dict]:
+    """What `measure` says in another process, with the package of a checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "scripts")}
+    command = [sys.executable, str(Path(__file__).resolve()), "--rows", json.dumps(trial)]
+    done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return [*json.loads(done.stdout.splitlines()[-1]), {"step": WHOLE, "cpu": whole(checkout, trial), "million": 0.0}]
+
+
+def whole(checkout: Path, trial: dict) -> float:
+    """CPU seconds of the command `reprofs trial`, Python and QEMU."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "scripts")}
+    words = [word for key, value in trial.items() if value is not None for word in (f"--{key}", str(value))]
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-c", "from reprofs.cli import main; main()", "trial", *words]
+        child = subprocess.Popen([*command, "--output", f"{place}/record.json"], cwd=checkout, env=environment)
+        _, status, used_by = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return used_by.ru_utime + used_by.ru_stime
+
+
+def compare(checkouts: dict[str, Path], trial: dict) -> None:
+    """A table: the same steps in one row, their CPU seconds (the least of some runs) and instructions."""
+    runs: dict[str, list[list[dict]]] = {name: [] for name in checkouts}
+    for _ in range(RUNS):
+        for name, checkout in checkouts.items():
+            runs[name].append(rows_of(checkout, trial))
+    sums = {name: [together(rows) for rows in found] for name, found in runs.items()}
+    steps = dict.fromkeys(step for found in sums.values() for step in found[0])
+    print(
+        f"\n{trial['filesystem']} {trial['workload']} {trial['scale']}, least CPU seconds of {RUNS} runs, instructions"
+    )
+    print(f"{'':40}" + "".join(f"{name:>26}" for name in checkouts))
+    print(f"{'step':40}" + f"{'times':>7}{'CPU s':>8}{'million':>11}" * len(checkouts))
+    for step in steps:
+        cells = [[found.get(step, (0, 0.0, 0.0)) for found in sums[name]] for name in checkouts]
+        if step in (SUM, WHOLE) or any(values[0][1] >= 0.05 or values[0][2] >= 5 for values in cells):
+            words = [f"{v[0][0]:7}{min(one[1] for one in v):8.2f}{v[0][2]:11.1f}" for v in cells]
+            print(f"{step[:39]:40}" + "".join(words))
+
+
+def together(rows: list[dict]) -> dict[str, tuple[int, float, float]]:
+    """Step -> times, CPU seconds, millions of instructions; among them the sum of the steps."""
+    found: dict[str, tuple[int, float, float]] = {}
     for row in rows:
-        values = together.setdefault(row["step"], [0, 0.0, 0.0])
-        values[0] += 1
-        values[1] += row["cpu"]
-        values[2] += row["million"]
-    print(f"\n{title}\n{'step':44}{'times':>6}{'CPU s':>9}{'million instructions':>22}")
-    for name, (times, cpu, million) in together.items():
-        if cpu >= 0.02 or million >= 5:
-            print(f"{name[:43]:44}{times:6}{cpu:9.2f}{million:22.1f}")
-    print(f"{'sum':44}{len(rows):6}{sum(row['cpu'] for row in rows):9.2f}{sum(row['million'] for row in rows):22.1f}")
+        names = [row["step"]] if row["step"] in (START, WHOLE) else [row["step"], SUM]
+        for name in names:
+            times, cpu, million = found.pop(name, (0, 0.0, 0.0)) if name == SUM else found.get(name, (0, 0.0, 0.0))
+            found[name] = (times + 1, cpu + row["cpu"], million + row["million"])
+    return found
 
 
 def main() -> None:
-    """One table a trial."""
-    catalog = Catalog()
+    """One table a trial; with AGAINST=COMMIT beside the same trial of another commit, in turns."""
+    if sys.argv[1:2] == ["--rows"]:
+        print(json.dumps(measure(json.loads(sys.argv[2]), Catalog())))
+        return
     chosen = [sys.argv[1:3]] if len(sys.argv) > 1 else [["ext4", "metadata"], ["btrfs", "repository"]]
-    for filesystem, *workload in chosen:
-        name, variant = catalog.variant(filesystem)
-        trial = {"lab": "exact", "filesystem": name, "variant": variant, "stack": "single", "profile": "ssd"}
-        trial |= {"workload": (workload or ["metadata"])[0], "scale": "smoke", "round": 1, "seed": 11, "order": None}
-        show(f"{filesystem} {trial['workload']} smoke", measure(trial, catalog))
+    root, other = Path(__file__).resolve().parents[1], os.environ.get("AGAINST", "")
+    with tempfile.TemporaryDirectory() as place:
+        checkouts = {"this checkout": root}
+        if other:
+            checkouts = {other: Path(place) / "other", **checkouts}
+            git = ["git", "-C", str(root), "worktree"]
+            subprocess.run([*git, "add", "--detach", str(checkouts[other]), other], check=True, capture_output=True)
+        try:
+            for filesystem, *workload in chosen:
+                name, variant = Catalog().variant(filesystem)
+                trial = {"lab": "exact", "filesystem": name, "variant": variant, "stack": "single", "profile": "ssd"}
+                trial |= {"workload": (workload or ["metadata"])[0], "scale": "smoke", "round": 1, "seed": 11}
+                compare(checkouts, trial | {"order": None})
+        finally:
+            if other:
+                subprocess.run([*git, "remove", "--force", str(checkouts[other])], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

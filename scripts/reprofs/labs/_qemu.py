@@ -25,7 +25,7 @@ from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
-BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
+BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
 
 
 class MachineError(Exception):
