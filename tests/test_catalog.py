@@ -118,6 +118,16 @@ def test_schemas_take_every_file_as_the_models_do(kind):
         check.validate(catalogs.read_yaml(path, kind))
 
 
+def test_a_variant_may_be_checked_in_another_way():
+    """And one without that key as its file system is."""
+    commands = {
+        variant: [step.arg for step in rendered(cell(variant=variant)).steps if getattr(step, "stage", "") == "check"]
+        for variant in ("default", "tables-unwritten")
+    }
+    assert [words[:-1] for words in commands["default"]] == [["e2fsck", "-f", "-n"]]
+    assert [words[:-1] for words in commands["tables-unwritten"]] == [["e2fsck", "-n"]]
+
+
 def test_defaults_are_filled_in():
     btrfs = Catalog().get("filesystem", "btrfs")
     assert btrfs["device"] is True
