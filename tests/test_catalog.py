@@ -326,11 +326,11 @@ def test_plan_is_printed(reprofs):
 
 def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
     listed = reprofs("list").stdout
-    assert "+compression-off  no compression\n" in listed
+    assert re.search(r"\+compression-off +no compression\n", listed)
     assert all(re.match(r" +\S+  +\S", line) for line in listed.splitlines() if line.startswith(" "))
     heading, *rows = reprofs("plan", "plug-2020").stdout.splitlines()[3:]
     assert {len(re.split(" {2,}", row.strip())) for row in (heading, *rows)} == {9}
-    assert any("  hdd-7200  xfs+default   many-inodes@128000  smoke" in row for row in rows)
+    assert any(re.search("  hdd-7200  xfs[+]default  +many-inodes@128000  +smoke", row) for row in rows)
 
 
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
