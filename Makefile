@@ -37,8 +37,9 @@ lint:
 guest-%:
 	@$(RUN) reprofs guest --output data/guest/$*.json
 
-bench: setup  ## speed of the engine against a bare loop, side by side
+bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit)
 	@$(RUN) python tests/bench_engine.py
+	@$(RUN) python tests/bench_trial.py
 
 readme: setup  ## write README's tables of studies and workloads from their files
 	@$(RUN) python scripts/readme.py

@@ -1,9 +1,11 @@
 /* The yardstick of the engine: the same calls on the same tree in a bare loop, names made beforehand, one clock reading a phase.
  * Usage: bare_loop FOLDER FILES DIRECTORIES; prints `operation nanoseconds` lines. */
 #define _GNU_SOURCE
-#include "../scripts/engine/engine.h"
+#include "../scripts/engine/measure.h"
+#include "../scripts/engine/tree.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

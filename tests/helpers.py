@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import Outcome
 from reprofs.plan.catalog import Catalog
+from reprofs.trial.cell import resolve
+from reprofs.trial.job import render
 
 CATALOG = Catalog()  # every file is read once; nobody changes it
 
@@ -16,6 +18,11 @@ def cell(filesystem: str = "ext4", **changes) -> dict:
     variant = CATALOG.variant(filesystem)[1]
     place = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "ssd"}
     return {**place, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 11, "order": None, **changes}
+
+
+def rendered(trial: dict, catalog: Catalog = CATALOG) -> Job:
+    """The job of a trial."""
+    return render(resolve(trial, catalog))
 
 
 def half(name: str) -> str:

@@ -104,8 +104,9 @@ def test_fill_and_churn_are_reached(age, fresh, tmp_path, name):
     assert churn["items"] > fill["items"] == by_name["layout-before"]["items"] > 100
     for which in ("layout-before", "layout-after"):
         files, extents, score = layout(done.stdout, which)
-        assert (by_name[which]["items"], by_name[which]["bytes"]) == (files, extents)
-        assert 0 <= score <= 1
+        sample = by_name[which]
+        assert (sample["items"], sample["extents"]) == (files, extents)
+        assert 0 <= score <= 1 and score == round(sample["contiguous"] / sample["blocks"], 4)
     assert layout(done.stdout, "layout-after")[0] == sum(path.is_file() for path in (folder / "aged").rglob("f*"))
     done = age("--verify", folder)
     assert done.returncode == 0, done.stderr

@@ -10,13 +10,14 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
-from helpers import CATALOG, cell
+from helpers import CATALOG, cell, rendered
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.plan.stacks import commands, expand, resolve
-from reprofs.trial.job import render_job
+from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan
 
 KINDS = ("filesystem", "stack", "device", "workload", "study")
@@ -38,25 +39,27 @@ def test_every_cell_renders(filesystem, variant, workload):
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
     if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
-        with pytest.raises(UserError, match=r"measures the device itself|is none and keeps no files"):
-            render_job(cell(**place), CATALOG)
+        with pytest.raises(UserError, match=r"measures the device itself|is the bare device and keeps no files"):
+            resolve_cell(cell(**place), CATALOG)
         return
     if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
         if lab == "mount" or not descriptor["device"]:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
-    job, devices = render_job(cell(**place), CATALOG)
-    assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == int(descriptor["device"] and lab == "exact")
+    parts = resolve_cell(cell(**place), CATALOG)
+    assert not re.search(r"\{[a-z_]+\}", render(parts).text())
+    assert len(devices(parts)) == int(descriptor["device"] and lab == "exact")
 
 
 @pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
 def test_every_stack_renders_and_is_read_back(stack):
     filesystem = resolve(stack, CATALOG).filesystem or "ext4"
     variant = CATALOG.variant(filesystem)[1]
-    job, devices = render_job(cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated"), CATALOG)
+    trial = cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated")
+    parts = resolve_cell(trial, CATALOG)
+    job = render(parts).text()
     assert not re.search(r"\{[a-z_]+\}", job)
-    assert len(devices) == resolve(stack, CATALOG).disks
+    assert len(devices(parts)) == resolve(stack, CATALOG).disks
     # Before the phases and after them.
     assert stack == "single" or job.count("stage=readback") >= 2
 
@@ -150,7 +153,7 @@ MISTAKES = {
         lambda s: (s.pop("profiles"), s.update(cells=[{"profiles": ["ssd"]}, {"stacks": ["single"]}])),
         ["'profiles' is missing at entry 2 of cells and the top level"],
     ),
-    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is made by btrfs itself"]),
+    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is built by btrfs itself"]),
     "unknown workload": (lambda s: s.update(workloads=["meta"]), ["workload 'meta'"]),
 }
 
@@ -223,9 +226,9 @@ def test_what_several_models_or_names_have_in_common():
             lambda d: d["scales"]["smoke"].update(x=[1]),
             r"scales\.smoke\.x is \[1\], but must be",
         ),
-        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact once"),
+        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
         ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
-        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is no regular expression: missing \)"),
+        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):
         with pytest.raises(UserError, match=told):
             Catalog().add(kind, name, changed(kind, name, change))
@@ -299,7 +302,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
     assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
-    assert plan["labs"]["exact"]["exact"] and "counted instructions" in plan["labs"]["exact"]["meaning"]
+    assert plan["labs"]["exact@v2-0.25ns"]["exact"]
+    assert "counted instructions" in plan["labs"]["exact@v2-0.25ns"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 
@@ -308,6 +312,15 @@ def test_plan_is_printed(reprofs):
     assert done.returncode == 0
     assert "Which of seven file systems" in done.stdout
     assert len(done.stdout.splitlines()) == 4 + len(make_plan("quick", Catalog())["trials"])
+
+
+def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
+    listed = reprofs("list").stdout
+    assert "+compression-off  no compression\n" in listed
+    assert all(re.match(r" +\S+  +\S", line) for line in listed.splitlines() if line.startswith(" "))
+    heading, *rows = reprofs("plan", "plug-2020").stdout.splitlines()[3:]
+    assert {len(re.split(" {2,}", row.strip())) for row in (heading, *rows)} == {9}
+    assert any("  hdd-7200  xfs+default   many-inodes@128000  smoke" in row for row in rows)
 
 
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
@@ -349,7 +362,7 @@ def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
     (tmp_path / ".#good-1.2.yaml").touch()  # an editor's
     assert list(named(tmp_path)) == ["good-1.2"]
     (tmp_path / f"{stem}.yaml").touch()
-    with pytest.raises(UserError, match=r"must have up to 64 small letters, .*: rename it\.") as told:
+    with pytest.raises(UserError, match=r"must have up to 64 lower-case letters, .*: rename it\.") as told:
         named(tmp_path)
     assert f"{tmp_path}: {f'{stem}.yaml'!r}"[:100] in str(told.value)
 
@@ -459,7 +472,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add("device", name, {"title": name})
     study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match="two different trials would be called r1-exact-a-b-c-ext4"):
+    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.25ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog)["trials"]
@@ -479,19 +492,19 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         (b"title: \xff", "x.yaml is not text in UTF-8: save it as such"),
         (b"a: 1\nseen: 2020-13-45", "x.yaml line 2 is not valid YAML: '2020-13-45' cannot be read as timestamp: write"),
         (b"a: " + b"9" * 6000, r"x.yaml line 1 is not valid YAML: '9+\.\.\.9+' cannot be read as int: write another"),
-        (b"a: 0x" + b"f" * 6000, "x.yaml: a is a number of more than 64 bits: write a smaller one"),
+        (b"a: 0x" + b"f" * 6000, "x.yaml: a does not fit into 64 bits: write a smaller number"),
         (b"a: " + b"[" * 3000 + b"]" * 3000, "x.yaml is nested too deeply"),
         (
             b"a: {b: " + b"[" * 30 + b"]" * 30 + b"}",
             "x.yaml: a.b.0.*nested too deeply: no descriptor needs more than 20",
         ),
-        (b"a: &a [*a]", "x.yaml: a.*belongs to more values than the file has characters"),
-        (b"a: {b: .nan}", "x.yaml: a.b is nan: write a number that is finite"),
-        (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a number that is finite"),
-        (b'a: "b\\0c"', "x.yaml: a has a character that no file and no command can have"),
-        (b'a: "\\ud800"', "x.yaml: a has a character that no file and no command can have"),
+        (b"a: &a [*a]", "x.yaml: a.*expands to more values than the file has characters"),
+        (b"a: {b: .nan}", "x.yaml: a.b is nan: write a finite number"),
+        (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a finite number"),
+        (b'a: "b\\0c"', "x.yaml: a has a character that cannot stand in a file or command"),
+        (b'a: "\\ud800"', "x.yaml: a has a character that cannot stand in a file or command"),
         (b'a: "\\U00110000"', "x.yaml is not valid YAML: chr.*: correct the character after a backslash"),
-        (b"a: {1: b}", "x.yaml: the key 1 at a is no text: put it in quotes"),
+        (b"a: {1: b}", "x.yaml: the key 1 at a is not text: put it in quotes"),
         (b"a: " + b"x" * 10_001, "x.yaml: a has 10,001 characters: shorten it to 10,000"),
         (b"a: !!bool maybe", "x.yaml line 1 is not valid YAML: 'maybe' cannot be read as bool"),
     ],
@@ -503,11 +516,11 @@ def test_what_no_file_may_hold(tmp_path, data, told):
     assert len(str(found.value)) < 300
 
 
-def rendered(kind: str, name: str, change, **place) -> None:
+def make_with(kind: str, name: str, change, **place) -> None:
     catalog = Catalog()
     catalog.get(kind, name)
     catalog.add(kind, name, changed(kind, name, change))
-    render_job(cell(**place), catalog)
+    rendered(cell(**place), catalog)
 
 
 @pytest.mark.parametrize(
@@ -523,7 +536,7 @@ def rendered(kind: str, name: str, change, **place) -> None:
             "filesystem",
             "ext4",
             lambda d: d.update(make=["{make}"]),
-            r"filesystems/ext4.yaml: make: '\{make\}' begins with no",
+            r"filesystems/ext4.yaml: make: '\{make\}' has no program",
         ),
         (
             "filesystem",
@@ -549,7 +562,12 @@ def rendered(kind: str, name: str, change, **place) -> None:
             lambda d: d.update(sync=["{device:>9}"]),
             "ext4.yaml: sync: .* has an unknown placeholder",
         ),
-        ("workload", "metadata", lambda d: d.update(size="file"), "metadata.yaml: size is 'file', which is no whole"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(size="file"),
+            "metadata.yaml: size is 'file', which is not a whole",
+        ),
         (
             "workload",
             "metadata",
@@ -563,7 +581,7 @@ def rendered(kind: str, name: str, change, **place) -> None:
             "md-raid10.yaml: disks.default is 6, but must",
         ),
         ("stack", "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
-        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices names none"),
+        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices is empty"),
         ("device", "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
         (
             "device",
@@ -582,16 +600,16 @@ def rendered(kind: str, name: str, change, **place) -> None:
 )
 def test_what_no_job_is_made_of(kind, name, change, told):
     with pytest.raises(UserError, match=told) as found:
-        rendered(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
+        make_with(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
     assert len(str(found.value)) < 300
 
 
 @pytest.mark.parametrize(
     ("run", "told"),
     [
-        ("bash -c '$ENGINE mdtest \"x'", "is no script of a shell: No closing quotation"),
-        ("engine", "the engine is not told which of its programs to run"),
-        ("bash -c 'true; $ENGINE; true'", "the engine is not told which of its programs to run"),
+        ("bash -c '$ENGINE mdtest \"x'", "is not a valid shell script: No closing quotation"),
+        ("engine", "engine lacks the name of the program to run"),
+        ("bash -c 'true; $ENGINE; true'", "engine lacks the name of the program to run"),
         ("engine mdtest " + "{long}" * 100, "cannot be checked: Argument list too long"),
         ("engine look-alike {tree:none}", "tree 'none' does not exist"),
     ],
@@ -603,7 +621,7 @@ def test_commands_that_the_engine_cannot_be_asked_about(run, told):
             scale["long"] = "x" * 9000
 
     with pytest.raises(UserError, match=told) as found:
-        rendered("workload", "mdtest", change, workload="mdtest")
+        make_with("workload", "mdtest", change, workload="mdtest")
     assert "workflow/workloads/mdtest.yaml: workload mdtest, scale smoke, phase" in str(found.value)
     assert len(str(found.value)) < 400
 
@@ -619,3 +637,39 @@ def test_sentences_are_short_whatever_is_in_a_file():
     with pytest.raises(UserError) as found:
         Catalog().get("study", "x" * 9000)
     assert len(str(found.value)) < 400
+
+
+def test_processors_are_an_axis_of_the_labs_that_model_them():
+    catalog = Catalog()
+    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], workloads=["metadata"], rounds=1))
+    catalog.add("study", "own", {**study, "labs": ["exact", "host"], "processors": ["v1-1ns", "v2-0.5ns"]})
+    plan = make_plan("own", catalog)
+    jobs = {trial["lab"]: trial["job_sha256"] for trial in plan["trials"]}
+    assert jobs.keys() == plan["labs"].keys() == {"exact@v1-1ns", "exact@v2-0.5ns", "host"}
+    assert len(set(jobs.values())) == 3  # so that an edit of a processor repeats its trials
+    assert plan["labs"]["exact@v2-0.5ns"]["processor"]["ns_per_instruction"] == 0.5
+    assert "1 instruction = 0.5 ns" in plan["labs"]["exact@v2-0.5ns"]["clock_text"]
+    assert plan["labs"]["host"].get("processor") is None
+    catalog.add("study", "own", {**study, "labs": ["exact@v1-1ns"]})  # one of the lab's own
+    assert [trial["lab"] for trial in make_plan("own", catalog)["trials"]] == ["exact@v1-1ns"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labs": ["host@v1-1ns"]}, "host has the processor of its machine: leave out @v1-1ns"),
+        ({"processors": ["v2-0.25"]}, "processor 'v2-0.25' does not exist: did you mean v2-0.25ns?"),
+        ({"labs": ["exact@v3"]}, "processor 'v3' does not exist"),
+    ],
+)
+def test_wrong_processors_are_one_sentence(change, words):
+    catalog = Catalog()
+    catalog.add("study", "own", changed("study", "quick", lambda d: d.update(change)))
+    with pytest.raises(UserError, match=re.escape(words)):
+        make_plan("own", catalog)
+
+
+def test_time_of_an_instruction_is_one_that_the_timer_can_follow():
+    processor = {"title": "x", "ns_per_instruction": 0.3, "features": [], "sources": ["x"]}
+    with pytest.raises(UserError, match=r"own: ns_per_instruction must be 1, 0\.5 or 0\.25\."):
+        Catalog().add("processor", "own", processor)

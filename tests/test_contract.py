@@ -8,6 +8,7 @@ import copy
 import itertools
 import os
 import re
+from functools import partial
 
 import pytest
 from helpers import CATALOG, cell, events, told
@@ -17,7 +18,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
 from reprofs.trial.cell import resolve as resolve_cell
-from reprofs.trial.job import devices, render, render_job
+from reprofs.trial.job import devices, render
 from reprofs.trial.protocol import RECOVERY
 from reprofs.trial.record import measurement
 from reprofs.trial.run import obstacle
@@ -48,13 +49,14 @@ def steps_of(trials: list[dict]) -> list[Step]:
     """Steps that run cells one after another in one guest, each on new disks."""
     steps, gone, modelled = [], [], 0
     for trial in trials:
-        job, devices = render_job(trial, OWN)
+        parts = resolve_cell(trial, OWN)
         steps += [*(Exec(stage="next", arg=["rmdir", folder]) for folder in gone), Exec(stage="next", arg=["true"])]
-        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in devices if "model" not in device]
+        found = devices(parts)
+        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in found if "model" not in device]
         # Modelled disks stay, and the next ones come after them.
-        job = re.sub(r"(?<=/modeldisk)\d+", lambda number, before=modelled: str(int(number[0]) + before), job)
-        modelled += 0 if gone else len(devices)
-        steps += told(job).steps
+        after = partial(lambda before, number: str(before + int(number[0])), modelled)
+        steps += told(re.sub(r"(?<=/modeldisk)\d+", after, render(parts).text())).steps
+        modelled += 0 if gone else len(found)
     return steps
 
 
@@ -188,9 +190,9 @@ def test_what_is_there_must_be_what_was_asked_for(guest):
     layer = catalog.get("stack", "md-raid6")
     build = [layer["build"][0].replace("--level=6", "--level=0").replace("--bitmap=none {clean}", "")]
     catalog.add("stack", "md-raid6", {**layer, "build": build, "modules": ["raid0"]})
-    job, devices = render_job(cell(stack="md-raid6", workload="populated"), catalog)
+    parts = resolve_cell(cell(stack="md-raid6", workload="populated"), catalog)
     lab = labs.get_lab("exact").open()
-    outcome = lab.run(told(job), 120, labs.Disks(catalog.get("device", "ssd"), 6, devices[0]["size_bytes"] >> 20))
+    outcome = lab.run(render(parts), 120, labs.Disks(parts.profile, 6, parts.disk_mib))
     found = events(outcome.output)
     (failed,) = [event for event in found if event["event"] == "failed"]
     assert failed["reason"] == "readback: the output of cat does not match '^md127 : active raid6 '"

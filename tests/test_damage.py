@@ -24,7 +24,7 @@ from reprofs.plan import trees
 from reprofs.plan.catalog import FOLDERS, Catalog
 from reprofs.plan.study import read_config
 from reprofs.trial.cell import resolve
-from reprofs.trial.job import render_job
+from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan, table
 from reprofs.trial.run import tools
 
@@ -173,9 +173,9 @@ def plan_and_render(name: str, catalog: Catalog, trials: int = 4) -> None:
     json.dumps(plan, ensure_ascii=False).encode()
     table(plan).encode()
     for trial in plan["trials"][:trials]:
-        job, devices = render_job(trial, catalog)
-        job.encode(), json.dumps(devices)
-        tools(resolve(trial, catalog))
+        cell = resolve(trial, catalog)
+        render(cell).text().encode(), json.dumps(devices(cell))
+        tools(cell)
 
 
 STUDY = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}

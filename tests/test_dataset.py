@@ -18,6 +18,7 @@ from reprofs.data import tables as dataset
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.report.display import DASH
 from reprofs.report.topics import ageing
 from reprofs.stats import study as studies
 from reprofs.trial import record as seals
@@ -145,7 +146,7 @@ def test_environment_counts_distinct_values(tables):
         (lambda record: record.update(status="fine"), "status: 'fine' is not one of"),
         (lambda record: record["measurement"]["phases"][1].update(wall_ns="1"), "measurement.phases.1.wall_ns"),
         (lambda record: record["measurement"]["phases"][1].update(surprise=1), "measurement.phases.1: Additional"),
-        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, planned is 20260101"),
+        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, but 20260101 is planned"),
         (lambda record: record["measurement"]["phases"][1]["latency"].update(count=1), "phases.1.latency.count"),
         (
             lambda record: record["measurement"]["phases"].append(record["measurement"]["phases"][0]),
@@ -203,10 +204,13 @@ def another_job(record):
     [
         (another_job, "environment.job_sha256 is"),
         (lambda record: record["environment"].update(job="another job\n"), "is not the digest of environment.job"),
-        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, planned is 1"),
-        (lambda record: record["environment"]["lab"].update(name="vm"), "environment.lab.name is vm, planned is exact"),
+        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, but 1 is planned"),
+        (
+            lambda record: record["environment"]["lab"].update(name="vm"),
+            "environment.lab.name is vm, but exact is planned",
+        ),
         (lambda record: record["measurement"]["clock"].update(name="wall"), "measurement.clock.name is wall"),
-        (lambda record: record["trial"].update(round=2), "trial.round is 2, planned is 1"),
+        (lambda record: record["trial"].update(round=2), "trial.round is 2, but 1 is planned"),
         (lambda record: record["measurement"]["phases"].pop(1), "phase create (warm) is missing"),
         (lambda record: record.update(measurement={}), "phase make-tree (warm) is missing"),
         (lambda record: record["measurement"]["verification"][0].update(mismatches=1), "1 files differed"),
@@ -253,7 +257,7 @@ def test_every_flipped_bit_is_noticed(source, tmp_path):
 def test_records_nested_too_deep_are_named(source, tmp_path):
     path = copy_with(source, tmp_path, lambda record: None)
     path.write_text("[" * 100_000)
-    with pytest.raises(UserError, match="nests too deep"):
+    with pytest.raises(UserError, match="is nested too deeply"):
         dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
 
 
@@ -487,22 +491,34 @@ def test_checks_of_a_workload_are_counted(tmp_path):
     assert list(built(tmp_path, change).trials["checks"]) == [2]
 
 
-def test_layout_of_an_aged_file_system_is_shown(tmp_path):
-    lines = "layout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
-    lines += "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000"
+BEFORE = sample("layout-before", 2, items=9, extents=18, blocks=90, contiguous=81)
+AFTER = sample("layout-after", 2, items=9, extents=27, blocks=90, contiguous=72)
+SMALL = sample("layout-before", 2, items=9, extents=9, blocks=0, contiguous=0)  # no file has a second block
 
+
+@pytest.mark.parametrize(
+    ("samples", "shown"),
+    [
+        ([BEFORE, AFTER], ["2.000", "0.9000", "3.000", "0.8000"]),
+        ([SMALL, {**SMALL, "name": "layout-after"}], ["1.000", "-", "1.000", "-"]),
+        ([], ["-"] * 4),  # a file system without FIEMAP
+    ],
+)
+def test_layout_of_an_aged_file_system(tmp_path, samples, shown):
     def change(part):
         if "measurement" in part:
-            phase = dict(part["measurement"]["phases"][0], name="age", output=lines)
+            phase = dict(part["measurement"]["phases"][0], name="age", output="filled", samples=samples)
             part["measurement"]["preparation"] = [phase]
         else:
             part["workloads"]["metadata"]["fill"] = 50
 
-    built(tmp_path, change)
+    (row,) = built(tmp_path, change).trials.itertuples()
+    told = [row.extents_before, row.layout_score_before, row.extents_after, row.layout_score_after]
+    assert ["-" if pd.isna(number) else f"{number:#.4g}" for number in told] == shown and row.ageing == "filled"
     study = studies.open(str(tmp_path / "tables"))
     (place,) = ageing.places(study)
-    table = ageing.layout(study, *place)
-    assert list(table.rows[0].values()) == ["ext4", "2.000", "0.9000", "3.000", "0.8000"]
+    (cells,) = ageing.layout(study, *place).rows
+    assert list(cells.values()) == ["ext4", *(text.replace("-", DASH) for text in shown)]
 
 
 def test_rows_are_chosen_by_keys_and_words(mixed):

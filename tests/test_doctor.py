@@ -66,7 +66,7 @@ def fake_lab(name, **changes):
 
     class Fake:
         clock, provisions, exclusive, seeds, zeroed, in_guest = "wall", True, True, False, True, False
-        data_bytes = None
+        models_processor, data_bytes = False, None
 
         @classmethod
         def open(cls, guest="base", path=""):

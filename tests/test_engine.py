@@ -1,6 +1,7 @@
 """The load engine on this host: what it does, counts and says when something fails; also under sanitizers."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -240,6 +241,24 @@ def test_two_builds_are_equal(tmp_path, engine):
     again = tmp_path / "engine"
     builder.compile_c(sorted(builder.SOURCE.glob("*.c")), again, builder.FLAGS)
     assert again.read_bytes() == engine.read_bytes()
+
+
+def test_a_program_is_one_file(tmp_path, monkeypatch):
+    """A file with PROGRAM is enough, and in which order a folder lists its files makes no difference."""
+    source = shutil.copytree(builder.SOURCE, tmp_path / "source")
+    made = (
+        '#include "programs.h"\nstatic int made(int argc, char **argv) { return argc + **argv; }\nPROGRAM("a", made);\n'
+    )
+    (source / "made.c").write_text(made)
+    monkeypatch.setattr(builder, "SOURCE", source)
+    first = builder.build(tmp_path / "first")
+    assert subprocess.run([first, "a", "b"]).returncode == 2 + ord("a")
+    told = subprocess.run([first], capture_output=True, text=True).stderr.partition("one of: ")[2].split()
+    files = [path.stem.replace("_", "-") for path in sorted(source.glob("*.c")) if "\nPROGRAM(" in path.read_text()]
+    assert told == ["a" if name == "made" else name for name in files] and len(told) > 10
+    listed = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda folder, pattern: list(listed(folder, pattern))[::-1])
+    assert builder.build(tmp_path / "second").read_bytes() == first.read_bytes()
 
 
 def test_output_must_match_every_expression(engine, tmp_path):

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import helpers
 import pytest
-from helpers import CATALOG, events
+from helpers import CATALOG, events, rendered
 from reprofs.errors import UserError
 from reprofs.guest.steps import job_line
 from reprofs.plan.catalog import Catalog
-from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 from reprofs.trial.run import run_trial
 
@@ -223,7 +222,7 @@ def stages(job: str) -> list[str]:
 
 
 def test_order_of_a_cut():
-    job, _ = render_job(cell(stack="md-raid6+lvm"), CATALOG)
+    job = rendered(cell(stack="md-raid6+lvm")).text()
     found = stages(job)
     first = found.index("phase promise")
     stop = ["exec unmount", "exec stop", "exec stop", "restore"]
@@ -240,11 +239,11 @@ def test_order_of_a_cut():
 
 
 def test_recovery_is_all_that_mounts_a_file_system():
-    job, _ = render_job(cell("btrfs"), CATALOG)
+    job = rendered(cell("btrfs")).text()
     (line,) = [line for line in job.splitlines() if "name=promise: recovery" in line]
     script = "btrfs device scan /dev/modeldisk0\\nmount -t btrfs -o relatime /dev/modeldisk0 /run/reprofs/mnt"
     assert line.endswith(f"arg=sh\targ=-e\targ=-c\targ={script}")
-    job, _ = render_job(cell("ext2"), CATALOG)
+    job = rendered(cell("ext2")).text()
     (line,) = [line for line in job.splitlines() if "name=promise: recovery" in line]
     assert line.index("e2fsck -f -y /dev/modeldisk0") < line.index("mount -t ext2")
 
@@ -258,7 +257,7 @@ def test_a_tree_is_verified_as_long_as_nothing_was_cut_that_changed_it():
             for number, (name, cut) in enumerate(names)
         ]
 
-    job, _ = render_job(cell(workload="many"), catalog_with("many", change))
+    job = rendered(cell(workload="many"), catalog_with("many", change)).text()
     found = [line for line in job.splitlines() if line.startswith("verify")]
     told = [(line.split("\t")[1].removeprefix("name="), line.endswith("count=1")) for line in found]
     assert told == [("populate: tree", False), ("p0: tree", False), ("p3", True), ("p5", True)]
@@ -269,16 +268,16 @@ def test_a_tree_is_verified_as_long_as_nothing_was_cut_that_changed_it():
     [
         (
             {"profile": "ssd"},
-            "but the disks of profile ssd cannot lose any: choose one with backing: model, such as hdd-",
+            "but profile ssd has no power to cut: choose a profile with backing: model, such as hdd-",
         ),
-        ({"lab": "vm", "profile": "ram"}, "cuts the power in phase promise, which only the lab exact can, not vm"),
-        ({"filesystem": "tmpfs"}, "but file system tmpfs has no device that could lose it"),
+        ({"lab": "vm", "profile": "ram"}, "cuts the power in phase promise: only the lab exact can do that, not vm"),
+        ({"filesystem": "tmpfs"}, "but file system tmpfs has no device whose power could be cut"),
         ({"stack": "md-raid5-degraded"}, "but workflow/stacks/md-raid5-degraded.yaml has no key assemble"),
     ],
 )
 def test_what_cannot_lose_power_is_refused(changes, sentence):
     with pytest.raises(UserError, match=sentence):
-        render_job(cell(**changes), CATALOG)
+        rendered(cell(**changes))
 
 
 @pytest.mark.parametrize("stack", CATALOG.paths("stack"))

@@ -20,7 +20,7 @@ def frame(times: dict, phase="p", roles=None, **place) -> pd.DataFrame:
         PLACE
         | place
         | {"phase": phase, "label": label, "role": (roles or {}).get(label, "contender"), "status": "ok", "position": 0}
-        | {"round": number, "order": number, "wall_ns": value, "items": 10}
+        | {"round": number, "order": number, "wall_ns": value, "items": 10, "user_ns": 0, "system_ns": value}
         for label, values in times.items()
         for number, value in enumerate(values, 1)
         if value is not None
@@ -351,7 +351,7 @@ def two_labs(exact: dict, host: dict) -> pd.DataFrame:
 def test_labs_are_compared_by_ratios_within_a_round():
     found = labs.clock_ratios(two_labs({"a": [10, 100]}, {"a": [5, 60]})).iloc[0]
     assert (found["a"], found["b"], found["n"]) == ("exact", "host", 2)
-    assert found["ratio"] == pytest.approx(math.sqrt(0.5 * 0.6))
+    assert [found["ratio"], found["processor"]] == pytest.approx([math.sqrt(0.5 * 0.6)] * 2)
     assert labs.clock_ratios(frame({"a": [1, 2]})).empty
 
 
@@ -365,13 +365,21 @@ def test_agreement_of_orders_by_hand():
     assert found["p"] == pytest.approx(reference.kendalltau([1, 2, 3, 4], [1, 3, 2, 4], method="exact").pvalue)
     # The host does not tell d from anything, so three pairs are told apart by both labs, two of them alike.
     assert (found["told"], found["same"]) == (3, 2)
+    means = {lab: [reference.gmean(values) for values in times.values()] for lab, times in (("x", exact), ("h", host))}
+    apart = [math.log(x / h) for x, h in zip(means["x"], [means["h"][i] for i in (0, 2, 1, 3)], strict=True)]
+    squares = [(one - other) ** 2 for place, one in enumerate(apart) for other in apart[:place]]
+    assert found["error"] == pytest.approx(math.exp(math.sqrt(sum(squares) / 6)))
     assert labs.orders(*judged(two_labs({"a": [1], "b": [2]}, {"a": [1], "b": [2]}))[:2]).empty
 
 
 def test_agreement_is_pooled_over_operations():
     keys = {"a": "exact", "b": "host", "stack": "single", "profile": "ram", "labels": 5, "pairs": 10}
-    table = pd.DataFrame([keys | {"tau": tau, "told": 8, "same": 6} for tau in (1.0, 0.8, 0.6, 0.8)])
-    found = labs.agreement(table).iloc[0]
+    table = pd.DataFrame([keys | {"tau": tau, "told": 8, "same": 6, "error": 2.0} for tau in (1.0, 0.8, 0.6, 0.8)])
+    clocks = pd.DataFrame([keys | {"processor": ratio} for ratio in (0.25, 1.0, math.nan)])
+    found = labs.agreement(table, clocks).iloc[0]
+    assert (found["pace"], found["slowest"], found["fastest"]) == pytest.approx((0.5, 1.0, 0.25))
+    assert found["spread"] == pytest.approx(math.exp(math.log(2) * math.sqrt(2)))
+    assert found["error"] == pytest.approx(2)
     assert (found["tau"], found["operations"], found["told"], found["same"]) == (pytest.approx(0.8), 4, 32, 24)
     assert 0.6 <= found["low"] < 0.8 < found["high"] <= 1
-    assert math.isnan(labs.agreement(table.iloc[:1]).iloc[0]["low"])
+    assert math.isnan(labs.agreement(table.iloc[:1], clocks).iloc[0]["low"])

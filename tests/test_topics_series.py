@@ -82,13 +82,15 @@ def test_without_the_time_of_the_software_no_disk_is_compared():
 
 def rows_of(samples: list[dict]) -> list[dict]:
     """Samples as a record has them."""
-    keys = ("name", *WHOLE)
-    default = {"name": "write", "start_ns": 0, "items": 1}
+    keys = ("name", *WHOLE, "extents", "blocks", "contiguous")
+    default = {"name": "write", "start_ns": 0, "wall_ns": 0, "items": 1, "bytes": 0}
     return [{key: value for key, value in (default | row).items() if key in keys} for row in samples]
 
 
-LAYOUT = "layout-before: 9 files, 18 extents, 2.000 extents a file, layout score 0.9000\n"
-LAYOUT += "layout-after: 9 files, 27 extents, 3.000 extents a file, layout score 0.8000"
+LAYOUT = [
+    {"name": "layout-before", "items": 9, "extents": 18, "blocks": 90, "contiguous": 81},
+    {"name": "layout-after", "items": 9, "extents": 27, "blocks": 90, "contiguous": 72},
+]
 CHECK = {"written": 9, "promised": 9, "kept": 7, "broken": 2, "short": 1, "wrong": 0, "missing": 1, "extra": 4}
 TESTS = ("write", "rewrite", "read", "reread")
 
@@ -99,12 +101,13 @@ def everything(data: dict) -> None:
         if not data["measurement"]:
             return
         phases = data["measurement"]["phases"]
+        data["environment"]["lab"]["memory_mib"] = 2**14
         phases[1]["samples"] = rows_of(filling([1, 1, 4, 1, 1, 1]))
         phases[2]["samples"] = rows_of([*three_windows(), {"name": "alone", "wall_ns": 5, "bytes": 5, "client": 0}])
         phases[4]["samples"] = rows_of({**row, "name": f"sweep-{row['name']}"} for row in swept() if row["round"] == 1)
         times = [(0, 3 * 10**9), (10**9, 10**9), (0, 5 * 10**9)]
         phases[6]["clients"] = [{"start_ns": s, "wall_ns": w, "items": 100, "bytes": 0} for s, w in times]
-        data["measurement"]["preparation"] = [dict(phases[0], name="age", output=LAYOUT)]
+        data["measurement"]["preparation"] = [dict(phases[0], name="age", output="", samples=rows_of(LAYOUT))]
         recovery = dict(phases[7], name=f"{phases[7]['name']}: recovery", cache="cold", wall_ns=7_000_000)
         phases[7]["crash"] = {"cut_ns": 250_000_000, "lost_bytes": 8192}
         phases.insert(8, recovery)
@@ -248,7 +251,7 @@ def test_windows_have_means_slowdown_and_recovery(study):
 def test_sweep_knows_what_memory_may_have_served(study):
     (place,) = sweep.places(study)
     found = sweep.facts(study, *place)
-    assert found["memory"] == 2**34  # of the host: the command line of this guest does not tell
+    assert found["memory"] == 2**34
     assert found["held"] == {"file_bytes": [10 << 30], "operations": list(TESTS)}
     assert (found["least"]["operation"], found["most"]["operation"]) == ("write", "reread")
     assert found["most"]["mb_s"] == pytest.approx(400_000)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import BIN, ROOT, copy_checkout
-from helpers import catalog_with, cell
+from helpers import catalog_with, cell, rendered
 from reprofs.data import study as tables
 from reprofs.trial.run import run_trial
 
@@ -49,7 +49,7 @@ def run(folder: Path, env: dict, *arguments) -> str:
 
 def to_do(folder: Path, env: dict, *arguments) -> set[str]:
     """The rules that a run would execute now."""
-    command = ["snakemake", "--cores", "1", "--dry-run", "--quiet", "host", *arguments]
+    command = ["snakemake", "--quiet", "host", "--dry-run", "--cores", "1", *arguments]
     env = env | {"PATH": f"{BIN}:{env['PATH']}"}
     done = subprocess.run(
         [BIN / command[0], *command[1:]], cwd=folder / "checkout", env=env, capture_output=True, text=True
@@ -188,12 +188,13 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert said.returncode == 0 and said.stdout.count(f"broken+default-{WORKLOAD}-smoke: failed: make: sh exited") == 2
     raw = tmp_path / "checkout/data/raw/small"
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
+    assert to_do(tmp_path, env, "data/tables/small", *config) == {"trial", "dataset"}
     assert to_do(tmp_path, env, *config) == {"trial", "dataset", *NOTEBOOKS, "report"}
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
     assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again and "trial 4 of 4" in again
     assert tables.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
-    (raw / f"r1-exact-single-ssd-ext4+default-{WORKLOAD}-smoke.json").write_text("{}")
+    (raw / f"r1-exact@v2-0.25ns-single-ssd-ext4+default-{WORKLOAD}-smoke.json").write_text("{}")
     said = subprocess.run(retry, **options)
     assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout
     assert len(list((raw / "set-aside").glob("*.json"))) == 9
@@ -303,14 +304,15 @@ def test_values_in_shell_lines_are_quoted(root):
 def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
     """In the graph: after an edit of jfs.yaml the jobs of jfs differ, and no other's."""
     from reprofs.plan.catalog import Catalog
-    from reprofs.trial.job import render_job
     from reprofs.trial.plan import make_plan
 
     trials = make_plan("quick", Catalog())["trials"]
-    before = {t["id"]: render_job(t, Catalog())[0] for t in trials}
+    before = {t["id"]: rendered(t, Catalog()).text() for t in trials}
     script = (
-        "import json; from reprofs.plan import catalog; from reprofs.trial import job, plan; c = catalog.Catalog();"
-        "print(json.dumps({t['id']: job.render_job(t, c)[0] for t in plan.make_plan('quick', c)['trials']}))"
+        "import json; from reprofs.plan import catalog; from reprofs.trial import cell, job, plan;"
+        "c = catalog.Catalog();"
+        "trials = {t['id']: cell.resolve(t, c) for t in plan.make_plan('quick', c)['trials']};"
+        "print(json.dumps({name: job.render(parts).text() for name, parts in trials.items()}))"
     )
     prepare(tmp_path)
     path = tmp_path / "checkout/workflow/filesystems/jfs.yaml"

@@ -4,12 +4,11 @@ import json
 
 import pytest
 import test_contract
-from helpers import CATALOG, cell, events, shell, told
+from helpers import CATALOG, cell, events, rendered, shell, told
 from reprofs import files
 from reprofs.guest import image as guest
 from reprofs.guest.steps import Exec, Job
 from reprofs.labs import exact
-from reprofs.trial.job import render_job
 from reprofs.trial.record import measurement
 
 pytestmark = pytest.mark.xdist_group("zfs")  # one worker: many questions are asked in one guest
@@ -25,7 +24,7 @@ WRONG = {
 
 
 def job_of(variant: str = "default", stack: str = "single") -> str:
-    return render_job(cell("zfs", variant=variant, stack=stack), CATALOG)[0]
+    return rendered(cell("zfs", variant=variant, stack=stack)).text()
 
 
 def part(job: str, first: str, last: str) -> str:

@@ -12,9 +12,9 @@
  * --verify.
  *
  * Samples: fill and churn (items: operations, bytes: written); layout-before and layout-after (items: files examined,
- * bytes: NOT bytes but the number of extents). An extent is a run of blocks without a gap on the device, as filefrag
- * counts. The layout score is the share of blocks which follow the block before them in the file, over all but first
- * blocks (K. Smith and M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
+ * extents, blocks: all but the first of each file, contiguous: those of them which follow the block before them in the
+ * file). An extent is a run of blocks without a gap on the device, as filefrag counts. The layout score is contiguous
+ * divided by blocks (K. Smith and M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
  */
 #define _GNU_SOURCE
 #include "programs.h"
@@ -109,8 +109,7 @@ static size_t put_path(uint64_t s, char *out) {
 
 /* ---- the layout -------------------------------------------------------------------------------------------------- */
 struct layout {
-    /* candidates: blocks that are not the first of a file */
-    uint64_t files, extents, blocks, following, candidates, skipped;
+    uint64_t files, extents, blocks, contiguous, skipped; /* blocks: without the first of each file */
     bool unknown;
     int error;
 };
@@ -139,8 +138,7 @@ static int layout_file(int fd, uint64_t block, struct layout *l) {
     }
     l->files++;
     l->extents += runs;
-    l->blocks += blocks;
-    if (blocks) l->candidates += blocks - 1, l->following += blocks - runs;
+    if (blocks) l->blocks += blocks - 1, l->contiguous += blocks - runs;
     return 0;
 }
 static void layout_folder(int parent, const char *name, dev_t device, struct layout *l) {
@@ -184,10 +182,10 @@ static int layout_of(const char *folder, const char *sample, uint64_t origin, st
         return 0;
     }
     sample_put(SAMPLE(.name = sample, .start_ns = start - origin, .wall_ns = now_ns() - start, .items = l->files,
-        .bytes = l->extents));
+        .extents = (int64_t)l->extents, .blocks = (int64_t)l->blocks, .contiguous = (int64_t)l->contiguous));
     printf("%llu files, %llu extents, %.3f extents a file, layout score ", (unsigned long long)l->files,
         (unsigned long long)l->extents, l->files ? (double)l->extents / (double)l->files : 0.0);
-    if (l->candidates) printf("%.4f", (double)l->following / (double)l->candidates);
+    if (l->blocks) printf("%.4f", (double)l->contiguous / (double)l->blocks);
     else printf("unknown, no file has two blocks");
     if (l->skipped) printf(", %llu names could not be examined", (unsigned long long)l->skipped);
     putchar('\n');
@@ -456,7 +454,7 @@ static int verify(const char *folder) {
     return 0;
 }
 
-int age(int argc, char **argv) {
+static int age(int argc, char **argv) {
     static const char known[] =
         "--fill --churn --seed --size-median --size-sigma --size-max --reserve --layout --check --verify";
     uint64_t percent = 0, reserve = 0, median = 32768;
@@ -516,3 +514,5 @@ int age(int argc, char **argv) {
     }
     return do_verify ? verify(folder) : run(folder, percent, churn, reserve);
 }
+
+PROGRAM("age", age);

@@ -196,7 +196,7 @@ static int parse_part(const char *text, uint64_t *k, uint64_t *m) {
     return parse_number(copy, k) && parse_number(copy + (slash - text) + 1, m) && *k >= 1 && *k <= *m ? 0 : -1;
 }
 
-int archive(int argc, char **argv) {
+static int archive(int argc, char **argv) {
     bool check = false, named = false;
     uint64_t k = 1, m = 1, median = 4055, bytes = 0, count = 0, owner = UINT64_MAX;
     t = (struct tree){.seed = 1, .fan_out = 16, .size_max = 1 << 20, .size_sigma = 1.45};
@@ -272,3 +272,5 @@ int archive(int argc, char **argv) {
                          trouble == ENOSPC ? "no space left on the device: " : "", strerror(trouble))
                    : 0;
 }
+
+PROGRAM("archive", archive);

@@ -888,7 +888,7 @@ static int parse_order(const char *text) {
     return o.orders ? 0 : wrong("compile-tree: --order names no operation");
 }
 
-int compile_tree(int argc, char **argv) {
+static int compile_tree(int argc, char **argv) {
     uint64_t began = now_ns();
     bool given_runs = false, given_reads = false, given_state = false;
     memset(&o, 0, sizeof o);
@@ -981,3 +981,5 @@ int compile_tree(int argc, char **argv) {
     }
     return o.verify ? verify() : run_all(began);
 }
+
+PROGRAM("compile-tree", compile_tree);

@@ -345,6 +345,39 @@ static void step_seed(const struct step *s) {
     if (fd >= 0) close(fd);
 }
 
+/* The processor has these features, its counter goes so many times as fast as the clock, and its timer by this divider.
+ */
+static void step_processor(const struct step *s) {
+    enum { APIC = 0xfee00000, DIVIDER = 0x3e0, APIC_BYTES = 4096, WAIT_NS = 20000 };
+    char *text = slurp("/proc/cpuinfo", NULL), *flags = text ? strstr(text, "\nflags") : NULL;
+    if (flags) flags[1 + strcspn(flags + 1, "\n")] = 0;
+    for (int i = 0; i < s->fields; i++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", s->value[i]);
+        size_t end = flags ? strlen(flags) : 0;
+        if (strcmp(s->key[i], "flag")) continue;
+        if (end) flags[end] = ' '; /* so that the last one is a word as well: the byte was the line feed */
+        if (!flags || !strstr(flags, word)) failed("the processor has no %s", s->value[i]);
+        if (end) flags[end] = 0;
+    }
+    free(text);
+    uint64_t start = now_ns(), ticks = __builtin_ia32_rdtsc(), now;
+    while ((now = now_ns()) - start < WAIT_NS) {}
+    ticks = __builtin_ia32_rdtsc() - ticks;
+    uint64_t speed = (ticks + (now - start) / 2) / (now - start), divider = ~0ull;
+    int fd = open("/dev/mem", O_RDONLY | O_SYNC | O_CLOEXEC);
+    void *apic = fd < 0 ? MAP_FAILED : mmap(NULL, APIC_BYTES, PROT_READ, MAP_SHARED, fd, APIC);
+    if (apic != MAP_FAILED) {
+        divider = *(volatile uint32_t *)((char *)apic + DIVIDER);
+        munmap(apic, APIC_BYTES);
+    }
+    if (fd >= 0) close(fd);
+    if (speed != number(s, "instructions_per_ns") || divider != number(s, "divider"))
+        failed("the processor takes 1/%llu ns an instruction and its timer's divider is %lld, but they should be 1/%s "
+               "and %s",
+            (unsigned long long)speed, (long long)divider, need(s, "instructions_per_ns"), need(s, "divider"));
+}
+
 static void step_clock(void) {
     enum { READS = 1000 };
     uint64_t start = now_ns(), end = start;
@@ -876,22 +909,19 @@ static void step_run(const struct step *s) {
     else if (!strcmp(s->verb, "watch")) step_watch(s);
     else if (!strcmp(s->verb, "restore")) step_restore(s);
     else if (!strcmp(s->verb, "seed")) step_seed(s);
+    else if (!strcmp(s->verb, "processor")) step_processor(s);
     else if (!strcmp(s->verb, "clock")) step_clock();
     else failed("job: the engine has no step %s", s->verb);
 }
 
-#define PROGRAM_ENTRY(function, name) {name, function},
-static const struct { /* the first word after `engine` */
-    const char *name;
-    int (*run)(int argc, char **argv);
-} programs[] = {PROGRAMS(PROGRAM_ENTRY)};
+extern const struct program __start_programs[], __stop_programs[]; /* the linker's: what PROGRAM declares */
 
 int main(int argc, char **argv) {
-    for (size_t i = 0; argc > 1 && i < sizeof programs / sizeof *programs; i++)
-        if (!strcmp(argv[1], programs[i].name)) return programs[i].run(argc - 1, argv + 1);
+    for (const struct program *p = __start_programs; argc > 1 && p < __stop_programs; p++)
+        if (!strcmp(argv[1], p->name)) return p->run(argc - 1, argv + 1);
     if (argc != 3 || strcmp(argv[1], "run")) {
         fprintf(stderr, "usage: engine run JOB, or engine PROGRAM ARGUMENTS, with PROGRAM one of:");
-        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) fprintf(stderr, " %s", programs[i].name);
+        for (const struct program *p = __start_programs; p < __stop_programs; p++) fprintf(stderr, " %s", p->name);
         fputc('\n', stderr);
         return 2;
     }

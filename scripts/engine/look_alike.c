@@ -473,7 +473,7 @@ static bool parse_links(const char *text) { /* folder=3,missing=1 */
     return true;
 }
 
-int look_alike(int argc, char **argv) {
+static int look_alike(int argc, char **argv) {
     static const char known[] =
         "--files --seed --sizes --level --links --compress --lengths --size-max --check --verify --list";
     enum { GENERATE, VERIFY, LIST } mode = GENERATE;
@@ -530,3 +530,5 @@ int look_alike(int argc, char **argv) {
         return wrong("look-alike: the folder's path is too long");
     return mode == LIST ? list() : mode == VERIFY ? verify(top) : generate(top);
 }
+
+PROGRAM("look-alike", look_alike);

@@ -245,9 +245,8 @@ static int run_phase(const struct row *row, uint64_t iteration, double *rate) {
         items += c[i].items;
     }
     for (unsigned i = 0; i < tasks && !code; i++) {
-        struct sample s = {row->sample, c[i].start - program_start, c[i].end - c[i].start, c[i].items, c[i].bytes,
-            (int64_t)iteration, i, NONE, NONE};
-        sample_put(&s);
+        sample_put(SAMPLE(.name = row->sample, .start_ns = c[i].start - program_start, .wall_ns = c[i].end - c[i].start,
+            .items = c[i].items, .bytes = c[i].bytes, .iteration = (int64_t)iteration, .client = i));
     }
     clients_free(c, tasks);
     if (tree) items = p.dirs; /* the rate of trees is that of one tree */
@@ -510,7 +509,7 @@ static int print_check(void) {
     return 0;
 }
 
-int mdtest(int argc, char **argv) {
+static int mdtest(int argc, char **argv) {
     program_start = now_ns();
     int code = parse(argc, argv);
     if (code) return code;
@@ -539,3 +538,5 @@ int mdtest(int argc, char **argv) {
     free(rates);
     return code;
 }
+
+PROGRAM("mdtest", mdtest);

@@ -100,7 +100,8 @@ static void fail(struct outcome *o, int error, const char *path) {
 
 /* Runs op on every file (or directory) of the tree; random: in the seeded random order, else in the tree's order. */
 void operation_run(const struct operation *op, struct tree *t, bool random, struct histogram *h, struct outcome *o) {
-    static char paths[CHUNK][PATH_BYTES], targets[CHUNK][PATH_BYTES];
+    /* One name after the other: at distances of a power of two they would fall into the same few lines of the cache. */
+    static char names[CHUNK * PATH_BYTES], new_names[CHUNK * PATH_BYTES], *paths[CHUNK], *targets[CHUNK];
     static struct content contents[CHUNK];
     static uint64_t clock[CHUNK + 1];
     bool create = op->run == op_create, rename = op->run == op_rename;
@@ -115,13 +116,15 @@ void operation_run(const struct operation *op, struct tree *t, bool random, stru
     renamed.generation++;
     for (uint64_t done = first; done < n && !o->error;) {
         unsigned k = 0;
+        char *at = names, *new_at = new_names;
         for (; k < CHUNK && done + k < n; k++) {
             uint64_t i = done + k;
             if (op->backwards) i = n - 1 - (i - first);
             if (random) i = permute(t->seed, n, i);
-            if (op->on_directories) tree_directory(t, i, paths[k]);
-            else tree_file(t, i, paths[k]);
-            if (rename) tree_file(&renamed, i, targets[k]);
+            paths[k] = at;
+            at += (op->on_directories ? tree_directory(t, i, at) : tree_file(t, i, at)) + 1;
+            targets[k] = new_at;
+            if (rename) new_at += tree_file(&renamed, i, new_at) + 1;
             if (create) contents[k] = tree_content(t, i);
         }
         clock[0] = now_ns();
@@ -173,6 +176,15 @@ static uint64_t digest_add(uint64_t h, const uint8_t *p, size_t n) { /* FNV-1a o
     return h;
 }
 
+static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t n) { /* musl's memcmp goes byte by byte */
+    for (uint64_t v, w; n >= sizeof v; a += sizeof v, b += sizeof v, n -= sizeof v) {
+        memcpy(&v, a, sizeof v);
+        memcpy(&w, b, sizeof w);
+        if (v != w) return false;
+    }
+    return !memcmp(a, b, n);
+}
+
 static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, size_t n) {
     while (n) {
         const uint8_t *want;
@@ -186,7 +198,7 @@ static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, s
             run = POOL_STEP - inside;
         }
         if (run > n) run = n;
-        if (memcmp(data, want, run)) return false;
+        if (!same_bytes(data, want, run)) return false;
         at += run, data += run, n -= run;
     }
     return true;

@@ -67,7 +67,8 @@ void sample_put(const struct sample *s) {
         const char *key;
         int64_t value;
     } more[] = {{"iteration", s->iteration}, {"client", self ? atoll(self) : s->client}, {"file_bytes", s->file_bytes},
-        {"record_bytes", s->record_bytes}};
+        {"record_bytes", s->record_bytes}, {"extents", s->extents}, {"blocks", s->blocks},
+        {"contiguous", s->contiguous}};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (more[i].value != NONE) fprintf(out, ",\"%s\":%lld", more[i].key, (long long)more[i].value);
     fputs("}\n", out);

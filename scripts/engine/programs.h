@@ -11,21 +11,14 @@
 #include "measure.h"
 #include "tree.h"
 
-/* All programs: function, name. A new one is its .c file and a line at the end of this list. */
-#define PROGRAMS(X) \
-    X(mdtest, "mdtest") \
-    X(walk, "walk") \
-    X(scratch_dna, "scratch-dna") \
-    X(compile_tree, "compile-tree") \
-    X(archive, "archive") \
-    X(stream_fill, "stream-fill") \
-    X(record_sweep, "record-sweep") \
-    X(read_while_write, "read-while-write") \
-    X(age, "age") \
-    X(look_alike, "look-alike") \
-    X(promise, "promise")
-#define PROGRAM_DECLARED(function, name) int function(int argc, char **argv); /* argv[0] is the name */
-PROGRAMS(PROGRAM_DECLARED)
+/* A program: the first word after `engine`, and its function, whose argv[0] is that word. Each file declares its own;
+ * the linker puts them side by side, in the order of the files' names. */
+struct program {
+    const char *name;
+    int (*run)(int argc, char **argv);
+};
+#define PROGRAM(name, function) \
+    static const struct program function##_program __attribute__((section("programs"), used, retain)) = {name, function}
 
 int wrong(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 2 */
 int broken(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says the sentence, returns 1 */
@@ -38,10 +31,18 @@ struct sample {
     const char *name; /* what was timed, in words of the workload: "create", "file-stat" */
     uint64_t start_ns, wall_ns, items, bytes;
     int64_t iteration, client, file_bytes, record_bytes; /* NONE when it has none */
+    int64_t extents, blocks, contiguous; /* of a layout: age.c has what they mean */
 };
 #pragma clang diagnostic ignored "-Winitializer-overrides" /* defaults first, then what the caller names */
 #define SAMPLE(...) \
-    (&(struct sample){.iteration = NONE, .client = NONE, .file_bytes = NONE, .record_bytes = NONE, __VA_ARGS__})
+    (&(struct sample){.iteration = NONE, \
+        .client = NONE, \
+        .file_bytes = NONE, \
+        .record_bytes = NONE, \
+        .extents = NONE, \
+        .blocks = NONE, \
+        .contiguous = NONE, \
+        __VA_ARGS__})
 void sample_put(const struct sample *s);
 
 /* ---- clients: processes that do the same thing and start together ------------------------------------------------ */

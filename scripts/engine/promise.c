@@ -154,7 +154,7 @@ static int verify(const struct promise *p) {
         (unsigned long long)written, worst);
 }
 
-int promise(int argc, char **argv) {
+static int promise(int argc, char **argv) {
     struct promise p = {.seed = 1};
     int code = arguments(argc, argv, &p);
     if (code) return code;
@@ -166,3 +166,5 @@ int promise(int argc, char **argv) {
     if (!stream_open_pool(p.seed, RECORD)) return broken("promise: no memory for the content of files");
     return p.verify ? verify(&p) : promise_files(&p);
 }
+
+PROGRAM("promise", promise);

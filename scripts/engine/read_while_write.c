@@ -213,7 +213,7 @@ static int verify(const struct mixed *m) {
     return 0;
 }
 
-int read_while_write(int argc, char **argv) {
+static int read_while_write(int argc, char **argv) {
     struct mixed m = {.buffer = 1 << 20, .seed = 1};
     int code = arguments(argc, argv, &m);
     if (code) return code;
@@ -225,3 +225,5 @@ int read_while_write(int argc, char **argv) {
     if ((code = stream_enter("read-while-write", m.folder))) return code;
     return m.verify ? verify(&m) : run(&m);
 }
+
+PROGRAM("read-while-write", read_while_write);

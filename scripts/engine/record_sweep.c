@@ -150,7 +150,7 @@ static int verify(const struct sweep *s) {
     return 0;
 }
 
-int record_sweep(int argc, char **argv) {
+static int record_sweep(int argc, char **argv) {
     struct sweep s = {.seed = 1, .prefix = "", .begin = now_ns()};
     int code = arguments(argc, argv, &s);
     if (code) return code;
@@ -163,3 +163,5 @@ int record_sweep(int argc, char **argv) {
     if ((code = stream_enter("record-sweep", s.folder))) return code;
     return s.verify ? verify(&s) : sweep(&s);
 }
+
+PROGRAM("record-sweep", record_sweep);

@@ -121,11 +121,9 @@ static int run(void) {
         bytes += c[i].bytes;
     }
     if (!code) {
-        for (unsigned i = 0; i < n; i++) {
-            struct sample s = {
-                "write", c[i].start - d.start, c[i].end - c[i].start, c[i].items, c[i].bytes, NONE, i, NONE, NONE};
-            sample_put(&s);
-        }
+        for (unsigned i = 0; i < n; i++)
+            sample_put(SAMPLE(.name = "write", .start_ns = c[i].start - d.start, .wall_ns = c[i].end - c[i].start,
+                .items = c[i].items, .bytes = c[i].bytes, .client = i));
         double s = (double)(last - first) / 1e9, mib = (double)bytes / (1 << 20);
         printf("Number of files: %llu\nTotal GiB: %.6f\nAvg FPS: %.3f\nAvg MiB/s: %.3f\nElapsed seconds: %.6f\n",
             (unsigned long long)files, mib / 1024, s > 0 ? (double)files / s : 0, s > 0 ? mib / s : 0, s);
@@ -212,7 +210,7 @@ static int parse(int argc, char **argv) {
     return 0;
 }
 
-int scratch_dna(int argc, char **argv) {
+static int scratch_dna(int argc, char **argv) {
     d.start = now_ns();
     int code = parse(argc, argv);
     if (code) return code;
@@ -228,3 +226,5 @@ int scratch_dna(int argc, char **argv) {
     if (!make_dna()) return broken("scratch-dna: no memory for %llu bytes", (unsigned long long)d.bytes);
     return d.verify ? verify() : run();
 }
+
+PROGRAM("scratch-dna", scratch_dna);

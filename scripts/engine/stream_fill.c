@@ -125,7 +125,7 @@ static int verify(const struct fill *f) {
     return 0;
 }
 
-int stream_fill(int argc, char **argv) {
+static int stream_fill(int argc, char **argv) {
     struct fill f = {.buffer = 1 << 20, .seed = 1};
     int code = arguments(argc, argv, &f);
     if (code) return code;
@@ -139,3 +139,5 @@ int stream_fill(int argc, char **argv) {
         return broken("stream-fill: no memory for a buffer of %llu bytes", (unsigned long long)f.buffer);
     return f.verify ? verify(&f) : fill(&f);
 }
+
+PROGRAM("stream-fill", stream_fill);

@@ -604,7 +604,7 @@ static int parse(int argc, char **argv) {
     return 0;
 }
 
-int walk(int argc, char **argv) {
+static int walk(int argc, char **argv) {
     uint64_t program_start = now_ns();
     static char top[PATH_MAX];
     struct stat s;
@@ -651,3 +651,5 @@ int walk(int argc, char **argv) {
             (unsigned long long)all.directories, (unsigned long long)all.bytes, (double)wall / 1e9);
     return 0;
 }
+
+PROGRAM("walk", walk);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 static atomic_int executing; /* the processor's thread neither has the lock nor asks for it; a futex, too */
+static atomic_int waiting; /* the main loop does: a wake-up costs more than what there is to do between two of them */
 static pthread_mutex_t *_Atomic lock;
 static _Thread_local int is_processor = -1, has_polled;
 
@@ -60,12 +61,14 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) {
     if (mutex != lock) return real(mutex);
     if (is_processor == 1) {
         executing = 0;
-        syscall(SYS_futex, &executing, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        if (waiting) syscall(SYS_futex, &executing, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
     int result = real(mutex);
     for (; has_polled && executing; result = real(mutex)) {
         pthread_mutex_unlock(mutex);
+        waiting = 1; /* before the kernel looks at `executing`: one of the two threads sees what the other wrote */
         syscall(SYS_futex, &executing, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+        waiting = 0;
     }
     has_polled = 0;
     return result;

@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from reprofs import labs, workplace
+from reprofs import workplace
 from reprofs.errors import UserError
+from reprofs.plan import PROCESSOR
 from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     catalog_options(sub)
 
-    sub = command("plan", _plan, "Check a study and print its trials in order; with --output also write the plan.")
+    sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
@@ -76,18 +77,25 @@ def parser() -> argparse.ArgumentParser:
     )
     for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
+    sub.add_argument("--processor", help=f"of a lab that models it (default: {PROCESSOR})")
     sub.add_argument("--variant", help="of the file system (default: the first of its file)")
     sub.add_argument("--round", type=int, required=True)
     sub.add_argument("--seed", type=int, required=True)
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
     sub.add_argument("--order", type=int, help="place in the randomised order of a study")
-    sub.add_argument("--time-limit", type=float, default=1800.0, metavar="SECONDS", help="of the host (default 1800)")
+    sub.add_argument(
+        "--time-limit",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="host time after which the trial is recorded as timeout (default 1800)",
+    )
     catalog_options(sub)
 
     sub = command(
         "retry",
         _retry,
-        "Set aside the records of trials that failed, timed out or were skipped: the next run makes them again.",
+        "Set aside the records of trials that failed, timed out or were skipped: the next run repeats these trials.",
     )
     sub.add_argument("study", help="NAME, or NAME@SCALE")
     catalog_options(sub)
@@ -118,7 +126,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
     sub = command(
-        "import", _import, "Turn the output of other benchmarks into one table with units; print what is odd in it."
+        "import",
+        _import,
+        "Turn the output of other benchmarks into one table with units; print what is wrong or uncertain in it.",
     )
     sub.add_argument("format", metavar="FORMAT", help="mdtest, ior, fio, ... (an unknown one lists them)")
     sub.add_argument("files", metavar="FILE", nargs="+", type=Path)
@@ -149,11 +159,14 @@ def _list(arguments) -> None:
     catalog = _catalog(arguments)
     for kind, folder in FOLDERS.items():
         print(f"{kind} ({folder})")
+        rows = []
         for name in catalog.paths(kind):
             data = catalog.get(kind, name)
-            print(f"  {name:20}{data['title']}")
-            for variant, options in data.get("variants", {}).items():
-                print(f"    +{variant:15}{options['title']}")
+            rows.append((f"  {name}", data["title"]))
+            rows += [(f"    +{variant}", options["title"]) for variant, options in data.get("variants", {}).items()]
+        width = max((len(name) for name, _ in rows), default=0) + 2
+        for name, title in rows:
+            print(f"{name:{width}}{title}")
 
 
 def _plan(arguments) -> None:
@@ -187,11 +200,13 @@ def _trial(arguments) -> None:
     if not 0 <= arguments.seed <= SEED_MAX:
         raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
     cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
+    if arguments.processor:
+        cell["lab"] += f"@{arguments.processor}"
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    resolve(cell, catalog)  # a mistake is said before a guest is built
-    if labs.get_lab(cell["lab"]).in_guest:
+    lab = resolve(cell, catalog).lab  # a mistake is said before a guest is built
+    if lab.in_guest:
         image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     files.check_writable(arguments.output)
     started = time.monotonic()

@@ -2,6 +2,8 @@
 rule dataset:
     input:
         RECORDS,
+        # Their number stands in the tables; so a record that was set aside asks for tables, and they for a new one.
+        files(f"data/raw/{STUDY}/{record.SET_ASIDE}/*.json"),
         "workflow/schemas/record.schema.yaml",
         code("reprofs.data.tables"),
         plan=f"data/plan/{STUDY}.json",

@@ -36,7 +36,11 @@ stack_fault          | string |       | Commands that put the fault into the sta
 stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases
 prepared_items       | int64  |       | Things made before the measured phases; they enter no statistic
 prepared_bytes       | int64  | bytes | Content written with them
-ageing               | string |       | What filling and churning said, layout before and after included; empty without
+ageing               | string |       | What filling and churning printed; empty without
+extents_before       | double |       | Extents a file after the fill and before the churn; empty if unknown (no FIEMAP)
+extents_after        | double |       | The same after the churn
+layout_score_before  | double |       | Share of blocks that directly follow the block before them in their file, then
+layout_score_after   | double |       | The same after the churn
 make_command         | string |       | Command that made the file system, as executed
 mount_command        | string |       | Command that mounted it, as executed
 mounted_type         | string |       | Type of the mounted file system, read back from the kernel

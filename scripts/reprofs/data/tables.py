@@ -284,7 +284,7 @@ def _trial_row(identity: dict, record: dict | None, planned: dict) -> dict:
         "stack_fault": "; ".join(faults) or None,
         "stack_readback": _readback(commands, planned.get("summary", [])),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
-        "ageing": next((phase["output"] for phase in prepared if phase["name"] == "age"), None),
+        **_ageing(next((phase for phase in prepared if phase["name"] == "age"), None)),
         "make_command": argv.get("make"),
         "mount_command": argv.get("mount"),
         "mounted_type": mounted.get("type"),
@@ -298,6 +298,18 @@ def _trial_row(identity: dict, record: dict | None, planned: dict) -> dict:
         "verified_digest": " ".join(check.get("digest", "") for check in checks),
         **_conditions(record),
     }
+
+
+def _ageing(phase: dict | None) -> dict:
+    """Columns of the filling and churning: what it printed, and the layout of the files before and after the churn."""
+    found = {"ageing": phase["output"] if phase else None}
+    for sample in phase.get("samples", []) if phase else []:
+        when = sample["name"].removeprefix("layout-")
+        if when != sample["name"]:
+            files, blocks = sample["items"], sample["blocks"]
+            found[f"extents_{when}"] = sample["extents"] / files if files else None
+            found[f"layout_score_{when}"] = sample["contiguous"] / blocks if blocks else None
+    return dict.fromkeys(("extents_before", "extents_after", "layout_score_before", "layout_score_after")) | found
 
 
 def _readback(commands: list[dict], summary: list[str]) -> str | None:

@@ -36,7 +36,7 @@ SCRIPTS = HERE.parents[2] / "guest"
 INIT = SCRIPTS / "init"
 FINISH = SCRIPTS / "finish.sh"
 
-BUILDER = 3  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
+BUILDER = 4  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 BOOT_MODULES = (
@@ -141,12 +141,13 @@ def ensure(name: str, progress: Progress) -> None:
 def read_spec(path: Path = SPEC, name: str = "base") -> dict:
     """The description of the guest `name`, checked: the one in envs/guest.yaml, and what its section under guests adds.
 
-    Keys: name, suite, variant, memory_mib, packages, component, modules, modprobe (the last three may be empty).
+    Keys: name, suite, variant, memory_mib, packages, preload, component, modules, modprobe (the last four may be
+    empty).
     Raises UserError naming file and key.
     """
     guest = parse(path, str(path))
-    kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list, "guests": dict}
-    _check_keys(guest, kinds, f"{path}", kinds.keys() - {"guests"})
+    kinds = {"suite": str, "variant": str, "memory_mib": int, "packages": list, "preload": list, "guests": dict}
+    _check_keys(guest, kinds, f"{path}", kinds.keys() - {"guests", "preload"})
     if not 512 <= guest["memory_mib"] <= MEMORY_MAX_MIB:
         raise UserError(
             f"{path} gives memory_mib {guest['memory_mib']}, but the guest needs at least 512 and can have at most "
@@ -154,7 +155,7 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
         )
     known = {"base": {"packages": []}, **guest.pop("guests", {})}
     for other, section in known.items():
-        kinds = {"component": str, "packages": list, "modules": str, "modprobe": list}
+        kinds = {"component": str, "packages": list, "preload": list, "modules": str, "modprobe": list}
         _check_keys(section, kinds, f"{path} under guests.{cut(other, 80)}", {"packages"})
     # The first two are options of mmdebstrap, a component becomes a line of a sources list, a guest's name a file's.
     words = [guest["suite"], guest["variant"], *known]
@@ -170,8 +171,13 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
             raise UserError(f"{path} lists {short(package)} under packages, which is not the name of a Debian package")
     for line in more.get("modprobe", []):
         if not isinstance(line, str):
-            raise UserError(f"{path} under guests.{name} gives {short(line)} in modprobe, which is no line of text")
-    return {"component": "", "modules": "", "modprobe": [], **guest, **more, "packages": packages, "name": name}
+            raise UserError(f"{path} under guests.{name} gives {short(line)} in modprobe, which is not a line of text")
+    preload = guest.get("preload", []) + more.get("preload", [])
+    for module in preload:
+        if not (isinstance(module, str) and re.fullmatch(r"[a-z0-9_-]+", module)):
+            raise UserError(f"{path} lists {short(module)} under preload, which is not the name of a module")
+    own = {"packages": packages, "preload": preload, "name": name}
+    return {"component": "", "modules": "", "modprobe": [], **guest, **more, **own}
 
 
 def _check_keys(found: object, kinds: dict[str, type], place: str, needed: set[str]) -> None:
@@ -286,7 +292,14 @@ def locked(path: Path) -> Iterator[None]:
 def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progress) -> dict:
     """Description of the root image for this guest, built if the cache does not have it."""
     ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, FINISH.read_text()]
-    ingredients += [guest["suite"], guest["variant"], sorted(guest["packages"]), guest["modprobe"], COMPILER]
+    ingredients += [
+        guest["suite"],
+        guest["variant"],
+        sorted(guest["packages"]),
+        guest["modprobe"],
+        guest["preload"],
+        COMPILER,
+    ]
     ingredients += [[source, _compile_script(name)] for name, source in _module_sets(guest)]
     recipe = _digest(ingredients)
     started = time.monotonic()
@@ -420,6 +433,8 @@ def _add_modules(
             values |= compiled[part]
     (tree / "etc/modprobe.d").mkdir(exist_ok=True)
     (tree / "etc/modprobe.d/reprofs.conf").write_text("".join(f"{line}\n" for line in guest["modprobe"]))
+    (tree / "etc/modules-load.d").mkdir(exist_ok=True)
+    (tree / "etc/modules-load.d/reprofs.conf").write_text("".join(f"{module}\n" for module in guest["preload"]))
     # The tree's own depmod by its own loader: whoever builds may be neither root nor have one.
     command = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--argv0", "depmod", "--library-path"]
     _output([*map(str, [*command, tree / "usr/lib/x86_64-linux-gnu", tree / "usr/bin/kmod", "-b", tree]), release])
@@ -611,7 +626,7 @@ def _check_space(cache: Path) -> None:
         free = shutil.disk_usage(folders[0]).free
         if free < FREE_BYTES * len(folders):
             raise UserError(
-                f"no disk space for the guest image: {' and '.join(map(str, folders))} "
+                f"not enough disk space for the guest image: {' and '.join(map(str, folders))} "
                 f"has {free / 1e9:.1f} GB free and needs {FREE_BYTES * len(folders) / 1e9:.1f} GB; "
                 "free some, or set REPROFS_CACHE and TMPDIR to folders with more space"
             )

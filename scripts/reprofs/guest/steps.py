@@ -47,6 +47,18 @@ class Seed(Step):
     value: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Processor(Step):
+    """The processor of the exact lab is the one that was asked for, and its clock and timer go as they should.
+
+    flag: features as /proc/cpuinfo names them; divider: what the local APIC's register for it must say.
+    """
+
+    instructions_per_ns: int
+    divider: int
+    flag: list[str]
+
+
 class Clock(Step):
     """What one reading of the clock costs."""
 

@@ -10,12 +10,17 @@ import pkgutil
 from reprofs.errors import UserError
 from reprofs.labs._base import Disks, Lab, Obstacle, Outcome, alone, disk_files
 
-__all__ = ["Disks", "Lab", "Obstacle", "Outcome", "alone", "disk_files", "get_lab", "names"]
+__all__ = ["Disks", "Lab", "Obstacle", "Outcome", "alone", "disk_files", "get_lab", "names", "with_processors"]
 
 
 def names() -> list[str]:
     """The names of all labs, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def with_processors() -> list[str]:
+    """The names of the labs that model their processor."""
+    return [name for name in names() if get_lab(name).models_processor]
 
 
 def get_lab(name: str) -> type[Lab]:

@@ -17,6 +17,7 @@ from typing import ClassVar
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Step
+from reprofs.plan.processors import Processor
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Lab(abc.ABC):
     meaning: what its times are worth, in sentences for a reader; exact: the same job gives the same bytes, always;
     exclusive: one trial at a time on this host, for its clock is real; in_guest: it needs a guest (data/guest);
     provisions: it makes the block devices of a trial; models: disks may be modelled ones, whose power can be cut;
+    models_processor: its processor is one of workflow/processors, which follows its name after @;
     seeds: the engine may seed the kernel's random numbers; data_bytes: room for content, None without a limit.
     """
 
@@ -68,19 +70,28 @@ class Lab(abc.ABC):
     in_guest: ClassVar[bool]
     provisions: ClassVar[bool]
     models: ClassVar[bool] = False
+    models_processor: ClassVar[bool] = False
     seeds: ClassVar[bool]
     data_bytes: int | None = None
 
     @classmethod
-    def facts(cls) -> dict:
-        """What a reader of its records must know of it; stands in the plan."""
+    def facts(cls, processor: Processor | None = None) -> dict:
+        """What a reader of its records must know of it; stands in the plan. processor: where the lab models it."""
         names = ("clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models")
         return {name: getattr(cls, name) for name in names}
 
+    @staticmethod
+    def processor_steps(processor: Processor) -> list[Step]:
+        """Steps that fail where the processor is not this one, or its clock does not go as it should."""
+        return []
+
     @classmethod
     @abc.abstractmethod
-    def open(cls, guest: str = "base", path: str = "") -> Lab:
-        """The lab of this checkout: with the guest of that name, or in the directory `path`. Raises UserError."""
+    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> Lab:
+        """The lab of this checkout: with the guest of that name, or in the directory `path`. Raises UserError.
+
+        processor: where the lab models it; without one the default.
+        """
 
     @abc.abstractmethod
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:

@@ -16,6 +16,7 @@ from reprofs.files import cache_folder
 from reprofs.guest import engine
 from reprofs.guest.steps import Step
 from reprofs.labs._base import Lab, Outcome
+from reprofs.plan.processors import Processor
 from reprofs.workplace import end_with_parent
 
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # what ends a process from outside
@@ -39,7 +40,7 @@ class NativeLab(Lab):
         self.packages: list[str] = []
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "") -> NativeLab:
+    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> NativeLab:
         """The lab on this machine; `path` is where the mount lab works. Raises UserError without a compiled engine."""
         return cls(path)
 

@@ -20,11 +20,12 @@ from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact
 from reprofs.guest.steps import Job
 from reprofs.labs._base import Lab, Outcome
+from reprofs.plan.processors import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
-BOOT_LIMIT_S = 300  # on the host; about 10 on an idle machine
+BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
 
 
 class MachineError(Exception):
@@ -61,9 +62,10 @@ class GuestLab(Lab):
             )
         self.qemu, self.version = qemu, _qemu_version(qemu)
         self.packages = manifest["packages"]
+        self.full_name = self.name
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "") -> GuestLab:
+    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> GuestLab:
         """The lab of this checkout with the guest of that name. Raises UserError without it."""
         return cls(read_manifest(guest), cache_folder())
 
@@ -87,11 +89,12 @@ class GuestLab(Lab):
         digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
         command = [re.sub("<[a-z]+>", lambda found: digests[found[0]], option) for option in self._options()]
         return {
-            "name": self.name,
+            "name": self.full_name,
             "clock": self.clock_text,
             "start": start,
             "qemu": self.version,
             "command": ["qemu-system-x86_64", *command],
+            "memory_mib": self.manifest["memory_mib"],
             "kernel": self.manifest["kernel"],
             "image_sha256": self.manifest["root"]["sha256"],
             "kernel_sha256": self.manifest["vmlinuz"]["sha256"],
@@ -210,7 +213,7 @@ class Machine:
         try:
             self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
         except OSError:
-            raise self._error(f"QEMU is gone at {name}") from None
+            raise self._error(f"QEMU ended during {name}") from None
         while True:
             message = self._receive(time.monotonic() + 60)
             if "error" in message:
@@ -312,5 +315,5 @@ def _qemu_version(qemu: str) -> str:
     text = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout
     found = re.search(r"version (\S+)", text)
     if not found:
-        raise UserError(f"{qemu} does not tell its version; reinstall the Debian package qemu-system-x86")
+        raise UserError(f"{qemu} does not print its version; reinstall the Debian package qemu-system-x86")
     return found[1]

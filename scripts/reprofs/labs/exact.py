@@ -1,4 +1,4 @@
-"""The exact lab: a QEMU guest whose clock counts executed instructions (1 is 1 ns) and jumps over idle time.
+"""The exact lab: a QEMU guest whose clock counts executed instructions and jumps over idle time.
 
 No host clock, host disk or other process can reach that clock, so the same job gives the same bytes under any load.
 The guest stops itself once it has started; its state there is saved, and every trial goes on from that instruction.
@@ -16,20 +16,30 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
+from reprofs.guest import steps
 from reprofs.guest.steps import Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
+from reprofs.plan import PROCESSOR, processors
+from reprofs.plan.catalog import Catalog
 from reprofs.plan.disks import line as disk_line
+from reprofs.plan.processors import Processor
 from reprofs.workplace import workplace
 
-KEPT_SNAPSHOTS = 3  # besides the newest; 140 MB each
+KEPT_SNAPSHOTS = 6  # besides the newest; 140 MB each
 LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
 # Nothing random, nothing that runs now and then by itself; an oops ends the guest at once instead of hanging the trial.
+# QEMU's clock counts a nanosecond an instruction. The guest's kernel takes its time from the processor's counter, which
+# goes with that clock; told that the counter is two or four times as fast, it takes an instruction for half a
+# nanosecond or a quarter. The interrupt controller's timer is slowed down as much, by its divider (scripts/guest/init).
 APPEND = (
     "console=ttyS0,115200 quiet loglevel=4 tsc=reliable clocksource=tsc nowatchdog nokaslr norandmaps "
-    "randomize_kstack_offset=off random.trust_cpu=off random.trust_bootloader=off iomem=relaxed oops=panic panic=-1"
+    "randomize_kstack_offset=off random.trust_cpu=off random.trust_bootloader=off iomem=relaxed oops=panic panic=-1 "
+    "tsc_early_khz={khz} reprofs_divider={divider}"
 )
+# instructions a nanosecond -> register of the local APIC: by 16 (the kernel's own choice), 32, 64
+DIVIDERS = {1: 0x3, 2: 0x8, 4: 0x9}
 
 
 class ExactLab(GuestLab):
@@ -42,28 +52,55 @@ class ExactLab(GuestLab):
 
     name = "exact"
     clock = "instructions"
-    clock_text = "counted instructions (1 instruction = 1 ns)"
+    clock_text = "counted instructions"
     meaning = (
-        "In the exact lab time is counted instructions (one is one nanosecond) plus the modelled time of the devices."
-        " There are no processor caches, no other processors and no contention for locks, so a real machine may rank"
-        " file systems differently."
+        "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
+        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine"
+        " may rank file systems differently."
     )
     exact = True
     models = True
+    models_processor = True
     exclusive = False
     parts = ("root", "vmlinuz", "initrd", "gate")
 
-    def __init__(self, manifest: dict, cache: Path, start: str = "auto"):
+    def __init__(self, manifest: dict, cache: Path, start: str = "auto", processor: Processor | None = None):
         if start not in ("auto", "snapshot", "cold boot"):
             raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
         super().__init__(manifest, cache)
         self.start = start
+        self.processor = processor or processors.get(PROCESSOR, Catalog())
+        self.full_name = f"{self.name}@{self.processor.name}"
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "") -> "ExactLab":
+    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> "ExactLab":
         """The lab of this checkout; $REPROFS_START chooses how the guest starts. Raises UserError without a guest."""
-        return cls(read_manifest(guest), cache_folder(), os.environ.get("REPROFS_START", "auto"))
+        return cls(read_manifest(guest), cache_folder(), os.environ.get("REPROFS_START", "auto"), processor)
+
+    @classmethod
+    def facts(cls, processor: Processor | None = None) -> dict:
+        """Like every lab's, with what an instruction takes."""
+        found = super().facts()
+        if processor:
+            found["clock_text"] = f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
+            found["processor"] = {
+                key: getattr(processor, key) for key in ("title", "ns_per_instruction", "features", "sources")
+            }
+        return found
+
+    @staticmethod
+    def processor_steps(processor: Processor) -> list[Step]:
+        """The kernel sees these features, takes an instruction for so long, and its timer goes with that."""
+        flags = [feature.replace(".", "_") for feature in processor.features]  # as /proc/cpuinfo has them
+        speed = processor.instructions_per_ns
+        return [steps.Processor(instructions_per_ns=speed, divider=DIVIDERS[speed], flag=flags)]
+
+    def environment(self, start: str) -> dict:
+        """Like every guest's, with the processor."""
+        found = super().environment(start)
+        clock = f"{self.clock_text} (1 instruction = {self.processor.ns_per_instruction:g} ns)"
+        return found | {"clock": clock}
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Like every guest's; and devices of this lab are in its memory, with a modelled completion time."""
@@ -164,10 +201,12 @@ class ExactLab(GuestLab):
 
     def _options(self) -> list[str]:
         """What the machine is, without names of files: with their digests and QEMU's version it fixes every number."""
+        speed = self.processor.instructions_per_ns
+        append = APPEND.format(khz=speed * 1_000_000, divider=DIVIDERS[speed])
         return [
             *("-name", "reprofs,debug-threads=on"),  # the gate knows the processor's thread by its name
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
-            *("-M", "pc,nvdimm=on", "-cpu", "qemu64", "-smp", "1"),
+            *("-M", "pc,nvdimm=on", "-cpu", ",+".join(["qemu64", *self.processor.features]), "-smp", "1"),
             *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
             *("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01,clock=vm"),
             # Shared and read-only, so that it stays out of the snapshot.
@@ -179,7 +218,7 @@ class ExactLab(GuestLab):
             # The guest's own way to say that it has started.
             *("-device", "pvpanic", "-action", "panic=pause"),
             *self._channels(),
-            *("-kernel", "<vmlinuz>", "-initrd", "<initrd>", "-append", APPEND),
+            *("-kernel", "<vmlinuz>", "-initrd", "<initrd>", "-append", append),
         ]
 
     def _machine(self, place: Path, incoming: bool = False) -> Machine:

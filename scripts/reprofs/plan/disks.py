@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-import numpy
-
 from reprofs.errors import UserError
 
 REFERENCE, UNTIMED = "reference", "ram"  # profiles: every request takes the same time; requests take none
@@ -170,6 +168,8 @@ def zone_rates(found: dict) -> list[float]:
 @cache
 def _simulated(found: tuple, size: int, job: Job, requests: int) -> float:
     """Mean over as many requests as the job has, at places of our own, four times."""
+    import numpy  # here, because no trial needs it
+
     total = 0.0
     for seed in range(4):
         places = numpy.random.default_rng(seed).integers(0, size // job.bytes, requests) * job.bytes
@@ -183,6 +183,8 @@ def simulate(found: dict, size: int, job: Job, places) -> float:
     Written from the model's equations, in turns and floating point; nothing of it comes from the driver. Without
     read-ahead and write cache, which do nothing for requests at random.
     """
+    import numpy
+
     places = numpy.asarray(places, float)
     requests, zone_bytes = len(places), size / found["zones"]
     zones = (places // zone_bytes).astype(int)

@@ -60,6 +60,25 @@ class Within:
         return {"type": "number", least: self.low, "maximum": self.high}
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few numbers, which stays the integer or float that it is."""
+
+    numbers: tuple[float, ...]
+
+    def check(self, value: Any) -> int | float:
+        """The value. Raises what makes the sentence."""
+        if type(value) not in (int, float) or value not in self.numbers:
+            raise _wrong(f"must be {', '.join(f'{number:g}' for number in self.numbers[:-1])} or {self.numbers[-1]:g}")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(self, made: Any, handler: Any) -> JsonSchemaValue:
+        return {"enum": list(self.numbers)}
+
+
 def _parameter(value: Any) -> int | float | str:
     if type(value) not in (int, float, str):
         raise PydanticCustomError("parameter_type", "neither number nor text")
@@ -69,7 +88,7 @@ def _parameter(value: Any) -> int | float | str:
 def _once(names: list[str]) -> list[str]:
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise _wrong(f"must name {twice} once")
+        raise _wrong(f"must name {twice} only once")
     return names
 
 
@@ -77,7 +96,7 @@ def _expression(value: str) -> str:
     try:
         re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
-        raise _wrong(f"is no regular expression: {error}") from None
+        raise _wrong(f"is not a regular expression: {error}") from None
     return value
 
 
@@ -104,18 +123,18 @@ Filled = Annotated[str, Field(min_length=1)]
 Command = Annotated[str, text(r"\S", "a command, not blank")]
 VariantName = Annotated[
     str,
-    text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 small letters, digits, dots and hyphens"),
+    text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 lower-case letters, digits, dots and hyphens"),
 ]
 PhaseName = Annotated[
     str,
-    text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 small letters, digits and hyphens"),
+    text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 lower-case letters, digits and hyphens"),
 ]
 Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
 Name = Annotated[
     str,
     text(
         r"^[a-z0-9][a-z0-9.+@-]*$",
-        "a name of small letters, digits, dots and hyphens, with + and @ before what is added to it",
+        "a name of lower-case letters, digits, dots and hyphens, with its modifiers after + and @",
         128,
     ),
 ]
@@ -123,7 +142,7 @@ Notebook = Annotated[
     str,
     text(
         r"^[a-z][a-z0-9-]*\.ipynb$",
-        "the name of a file in notebooks/: small letters, digits and hyphens, a letter first, then .ipynb",
+        "the name of a file in notebooks/: lower-case letters, digits and hyphens, a letter first, then .ipynb",
         128,
     ),
 ]
@@ -368,6 +387,22 @@ AnyDevice = Annotated[
 ]
 
 
+# ---- processors
+
+
+class Processor(Part):
+    model_config = ConfigDict(title="A processor of the exact lab (one file = one processor)")
+
+    title: Filled
+    ns_per_instruction: Annotated[float, OneOf((1, 0.5, 0.25))] = Field(
+        description="Time of every instruction: the guest's clock runs so, its disks and timers keep theirs"
+    )
+    features: list[Annotated[str, text(r"^[a-z0-9][a-z0-9.-]*$", "the name of a processor's feature, like sse4.2")]] = (
+        Field(description="Instruction sets beyond those of every x86-64 processor, by the names QEMU has for them")
+    )
+    sources: Annotated[list[Filled], Field(min_length=1)] = Field(description="Where the figures come from")
+
+
 class RealDisk(Part):
     path: Annotated[str, text(r"^/dev/[^/\n]+$", "the device itself in /dev, not a link to it")]
     serial: Filled
@@ -502,6 +537,11 @@ class Workload(Part):
 
 class Cross(Part):
     labs: Names | None = None
+    processors: Names | None = Field(
+        None,
+        description="Of the labs that model their processor (exact): names of workflow/processors. A name in labs may"
+        " have one of its own, as exact@v1-1ns. Without this key v2-0.25ns",
+    )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = None
     filesystems: Names | None = Field(
@@ -637,6 +677,7 @@ MODELS: dict[str, Any] = {
     "device": AnyDevice,
     "devices": RealDisks,
     "filesystem": Filesystem,
+    "processor": Processor,
     "published": Published,
     "stack": Layer,
     "study": Study,

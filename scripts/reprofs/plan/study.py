@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Container
 
 from reprofs.errors import UserError
-from reprofs.plan import CELL, models
+from reprofs.plan import CELL, PROCESSOR, models
 from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
 from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
@@ -31,8 +32,11 @@ def study_of(name: str, catalog: Catalog) -> dict:
     return study
 
 
-def cells(study: dict, catalog: Catalog) -> list[dict]:
-    """The names of every cell of the study, once. Raises UserError for a missing axis and an unknown name."""
+def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
+    """The names of every cell of the study, once. Raises UserError for a missing axis and an unknown name.
+
+    modelled: the labs that model their processor; without one of the study's own they are named with the default.
+    """
     axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
     found: dict[tuple, dict] = {}
     for number, cross in enumerate(study.get("cells", [{}]), 1):
@@ -41,6 +45,10 @@ def cells(study: dict, catalog: Catalog) -> list[dict]:
             if value is None:
                 place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
                 raise UserError(f"key '{axis}' is missing at {place}: add it.")
+        processors = cross.get("processors", study.get("processors", [PROCESSOR]))
+        values[0] = [
+            full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
+        ]
         for lab, stack, profile, spec, workload in itertools.product(*values):
             words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
             catalog.get("device", profile)

@@ -13,8 +13,8 @@ CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
 
 
 def _lab_pairs(labs) -> list[tuple[str, str]]:
-    """Every two labs, the exact one first."""
-    names = sorted(set(labs), key=lambda lab: (lab != "exact", lab))
+    """Every two labs, those of the exact one first."""
+    names = sorted(set(labs), key=lambda lab: (lab.partition("@")[0] != "exact", lab))
     return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
 
 
@@ -22,19 +22,24 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     """Time by lab b's clock over time by lab a's of the same file system and operation; upper bounds take part.
 
     Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
-    phase, cache, position, label, n, ratio, low, high, kind.
+    phase, cache, position, label, n, ratio, low, high, kind, and processor: the same ratio of the processor's times
+    (user and system; geometric mean of the rounds, empty where either lab saw none).
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache", "label"]
     for key, cells in measured(phases).groupby(keys, sort=True):
         wide = cells.pivot(index="round", columns="lab", values="wall_ns").astype(float)
+        worked = cells.assign(ns=cells["user_ns"] + cells["system_ns"])
+        worked = np.log(worked[worked["ns"] > 0].pivot(index="round", columns="lab", values="ns").astype(float))
         for a, b in _lab_pairs(wide.columns):
             both = wide[[a, b]].dropna()
             both = both[(both > 0).all(axis=1)]
             if len(both):
                 row = dict(zip(keys, key, strict=True)) | {"a": a, "b": b, "position": int(cells["position"].min())}
+                known = {a, b} <= set(worked.columns)
+                row["processor"] = float(np.exp((worked[b] - worked[a]).mean())) if known else math.nan
                 rows.append(row | {"n": len(both)} | ratio(both[b], both[a]))
-    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "kind"])
+    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "kind", "processor"])
 
 
 def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -42,8 +47,9 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
     By geometric means; upper bounds take part, for they have times in both labs. Kendall's tau-b with its exact p
     (where no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval
-    both labs, `same` those of them with the same order in both. Operations with fewer than three file systems are left
-    out.
+    both labs, `same` those of them with the same order in both. `error` is what the ratio of two file systems in one
+    lab is typically off from that in the other: exp of the root mean square of the logarithms of all pairs, 1 for labs
+    whose times are proportional. Operations with fewer than three file systems are left out.
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache"]
@@ -57,21 +63,27 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
             if len(both) < 3:
                 continue
             found = scipy.stats.kendalltau(both[a], both[b])
+            apart = np.log(both[a] / both[b]).to_numpy()
+            apart = [apart[i] - apart[j] for i in range(len(apart)) for j in range(i)]
             signs = told[[a, b]].dropna().query(f"`{a}` != 0 and `{b}` != 0")
             rows.append(
                 dict(zip(keys, key, strict=True))
                 | {"a": a, "b": b, "position": int(cells["position"].min()), "labels": len(both)}
                 | {"tau": found.statistic, "p": found.pvalue, "pairs": math.comb(len(both), 2)}
+                | {"error": float(np.exp(np.sqrt(np.mean(np.square(apart)))))}
                 | {"told": len(signs), "same": int((signs[a] == signs[b]).sum())}
             )
-    columns = ["a", "b", *keys, "position", "labels", "tau", "p", "pairs", "told", "same"]
+    columns = ["a", "b", *keys, "position", "labels", "tau", "p", "pairs", "told", "same", "error"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """`orders` pooled over operations, a row for two labs, a stack and a profile.
+def agreement(table: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
+    """`orders` pooled over operations, a row for two labs, a stack and a profile; `clocks` is `clock_ratios`.
 
     tau is the mean of the operations' tau-b; low, high its 95 % percentile interval by a bootstrap over operations.
+    error is that of all pairs of all operations. pace is the geometric mean of the ratios of the times of the processor
+    (lab b over lab a) over operations and file systems, spread their geometric standard deviation, slowest and fastest
+    the extremes.
     """
     rows = []
     keys = ["a", "b", "stack", "profile"]
@@ -82,5 +94,17 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(tau) > 1 else (math.nan, math.nan)
         counts = {name: int(group[name].sum()) for name in ("pairs", "told", "same")}
         row = dict(zip(keys, key, strict=True)) | {"operations": len(group), "labels": int(group["labels"].max())}
-        rows.append(row | {"tau": tau.mean(), "low": low, "high": high} | counts)
-    return pd.DataFrame(rows, columns=[*keys, "operations", "labels", "tau", "low", "high", "pairs", "told", "same"])
+        square = np.average(np.log(group["error"].to_numpy(dtype=float)) ** 2, weights=group["pairs"])
+        row |= {"tau": tau.mean(), "low": low, "high": high, "error": float(np.exp(np.sqrt(square)))} | counts
+        rows.append(row | _pace(clocks[(clocks[keys] == list(key)).all(axis=1)]["processor"]))
+    columns = [*keys, "operations", "labels", "tau", "low", "high", "pairs", "told", "same", "error"]
+    return pd.DataFrame(rows, columns=[*columns, "pace", "spread", "slowest", "fastest"])
+
+
+def _pace(ratios: pd.Series) -> dict[str, float]:
+    logs = np.log(ratios.dropna().to_numpy(dtype=float))
+    if not len(logs):
+        return dict.fromkeys(("pace", "spread", "slowest", "fastest"), math.nan)
+    spread = logs.std(ddof=1) if len(logs) > 1 else math.nan
+    found = {"pace": logs.mean(), "spread": spread, "slowest": logs.max(), "fastest": logs.min()}
+    return {name: float(np.exp(value)) for name, value in found.items()}

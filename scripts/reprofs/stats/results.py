@@ -43,7 +43,7 @@ def compute(tables: Tables) -> Results:
     phases, entries = tables.phases, tables.stacks()
     found, pairs = cells.statistics(phases), compare.pairwise(phases)
     ranks, nemenyi = compare.ranks(found)
-    orders = labs.orders(found, pairs)
+    orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
     return Results(
         statistics=found,
         pairwise=pairs,
@@ -53,9 +53,9 @@ def compute(tables: Tables) -> Results:
         stacks=stacks.stack_ratios(phases, entries),
         typical=stacks.stack_typical(phases, entries),
         rebuilds=stacks.rebuilds(phases),
-        clocks=labs.clock_ratios(phases),
+        clocks=clocks,
         orders=orders,
-        agreement=labs.agreement(orders),
+        agreement=labs.agreement(orders, clocks),
     )
 
 

@@ -10,8 +10,6 @@ statsmodels takes seconds to import and is imported where it is needed.
 from __future__ import annotations
 
 import math
-import re
-import shlex
 from collections.abc import Iterable
 
 import numpy as np
@@ -231,15 +229,12 @@ def fits_in_memory(file_bytes: ArrayLike, memory_bytes: int) -> np.ndarray:
 def memory_bytes(environment: dict) -> int:
     """Memory (bytes) of the machine that ran the trials: of the guest, else of the host; 0 if several or none is known.
 
-    `environment` is environment.json. The guest's is the word after -m in QEMU's command line, `3072M,slots=2`: no
-    other key of the records has it.
+    `environment` is environment.json.
     """
     values = environment["values"]
-    commands = [shlex.split(command) for command in values.get("lab.command", {})]
-    guests = {words[words.index("-m") + 1].partition(",")[0] for words in commands if "-m" in words}
+    guests, hosts = list(values.get("lab.memory_mib", {})), list(values.get("host.memory_bytes", {}))
     if guests:
-        return int(guests.pop().removesuffix("M")) << 20 if len(guests) == 1 else 0
-    hosts = list(values.get("host.memory_bytes", {}))
+        return int(guests[0]) << 20 if len(guests) == 1 else 0
     return int(hosts[0]) if len(hosts) == 1 else 0
 
 
@@ -402,30 +397,6 @@ def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) ->
 
 
 # ---- ageing ----------------------------------------------------------------------------------------------------------
-
-# What the engine's program `age` prints; no other key of the records has the layout score.
-LAYOUT = re.compile(r"^layout-(before|after): .*, ([\d.]+) extents a file, layout score ([\d.]+)", re.MULTILINE)
-
-
-def layouts(trials: pd.DataFrame) -> pd.DataFrame:
-    """Layout of the files in an aged file system, a row a trial: label, round, and for before and after the churn
-    extents_before, score_before (share of blocks that directly follow the one before them in their file), …
-
-    From the column `ageing` of the table of the trials, which is text; NaN where it tells no layout.
-    """
-    rows = []
-    for row in trials.dropna(subset="ageing").itertuples():
-        told = {
-            "extents_before": math.nan,
-            "score_before": math.nan,
-            "extents_after": math.nan,
-            "score_after": math.nan,
-        }
-        for when, extents, score in LAYOUT.findall(row.ageing):
-            told |= {f"extents_{when}": float(extents), f"score_{when}": float(score)}
-        rows.append({"label": row.label, "round": row.round} | told)
-    columns = ["label", "round", "extents_before", "score_before", "extents_after", "score_after"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def over_runs(samples: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
-from reprofs.plan import workloads
+from reprofs.plan import PROCESSOR, processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
+from reprofs.plan.processors import Processor
 from reprofs.plan.stacks import Commands, Stack, commands
 from reprofs.plan.stacks import resolve as resolve_stack
 from reprofs.trial.protocol import MOUNTPOINT
@@ -21,13 +22,15 @@ from reprofs.trial.protocol import MOUNTPOINT
 class Cell:
     """The parts of a trial.
 
-    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them; scale: the
-    parameters of the workload's scale; disk_mib: size of each disk; paths: of the disks; commands: of the stack, None
-    when the file system needs no device or the lab makes none; filesystem_file, profile_file: as sentences begin.
+    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them, the lab with its
+    processor after @ where it models one; processor: that one; scale: the parameters of the workload's scale; disk_mib:
+    size of each disk; paths: of the disks; commands: of the stack, None when the file system needs no device or the lab
+    makes none; filesystem_file, profile_file: as sentences begin.
     """
 
     names: dict
     lab: type[labs.Lab]
+    processor: Processor | None
     filesystem: dict
     variant: dict
     workload: dict
@@ -45,7 +48,10 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
     filesystem = catalog.get("filesystem", trial["filesystem"])
     workload = workloads.resolve(trial["workload"], catalog)
-    stack, lab = resolve_stack(trial["stack"], catalog), labs.get_lab(trial["lab"])
+    stack = resolve_stack(trial["stack"], catalog)
+    lab, processor = _lab(trial["lab"], catalog)
+    if processor:
+        trial = trial | {"lab": f"{lab.name}@{processor.name}"}
     profile = catalog.get("device", trial["profile"])
     _check(trial, filesystem, workload, stack, lab, profile)
     scale = workload["scales"][trial["scale"]]
@@ -56,6 +62,7 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     return Cell(
         names=trial,
         lab=lab,
+        processor=processor,
         filesystem=filesystem,
         variant=filesystem["variants"][trial["variant"]],
         workload=workload,
@@ -68,6 +75,17 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         filesystem_file=catalog.file("filesystem", trial["filesystem"]),
         profile_file=catalog.file("device", trial["profile"]),
     )
+
+
+def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]:
+    """The lab, and its processor where it models one. Raises UserError for unknown names and where it models none."""
+    name, at, processor = name.partition("@")
+    lab = labs.get_lab(name)
+    if lab.models_processor:
+        return lab, processors.get(processor or PROCESSOR, catalog)
+    if at:
+        raise UserError(f"the lab {name} has the processor of its machine: leave out @{processor}.")
+    return lab, None
 
 
 def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
@@ -83,16 +101,20 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
     if workload["raw"] and not filesystem["raw"]:
         raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
     if filesystem["raw"] and not workload["raw"]:
-        raise UserError(f"{name} is none and keeps no files: choose a workload of the device itself, such as device.")
+        raise UserError(
+            f"{name} is the bare device and keeps no files: choose a workload that measures the device itself, such as "
+            "device."
+        )
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
-        raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
+        raise UserError(f"stack {stack.name} is built by {stack.filesystem} itself: {name} cannot use it.")
     if stack.state != "healthy" and not workload["populate"]:
         raise UserError(
-            f"stack {stack.name} has a fault after the population, and workload {trial['workload']} has none: choose a "
-            "workload with the key populate, such as populated."
+            f"stack {stack.name} gets its fault after the population, and workload {trial['workload']} has no "
+            "population: choose a workload with the key populate, such as populated."
         )
-    if trial["lab"] not in filesystem.get("labs", [trial["lab"]]):
-        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {trial['lab']}.")
+    own = trial["lab"].partition("@")[0]
+    if own not in filesystem.get("labs", [own]):
+        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in the lab {own}.")
     if lab.provisions and "path" in filesystem:
         raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
     if not lab.provisions and "path" not in filesystem:
@@ -113,16 +135,16 @@ def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: ty
     """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
     if not lab.models:
         able = [name for name in labs.names() if labs.get_lab(name).models]
-        raise UserError(f"{what}, which only the lab {' or '.join(able)} can, not {trial['lab']}.")
+        raise UserError(f"{what}: only the lab {' or '.join(able)} can do that, not {lab.name}.")
     if profile["backing"] != "model":
         raise UserError(
-            f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "
-            "such as hdd-7200."
+            f"{what}, but profile {trial['profile']} has no power to cut: choose a profile with backing: "
+            "model, such as hdd-7200."
         )
     if not filesystem["device"]:
-        raise UserError(f"{what}, but file system {trial['filesystem']} has no device that could lose it.")
+        raise UserError(f"{what}, but file system {trial['filesystem']} has no device whose power could be cut.")
     for layer in stack.layers:
-        if layer.descriptor["build"] and not layer.descriptor["assemble"]:
+        if layer.descriptor.build and not layer.descriptor.assemble:
             raise UserError(
                 f"{what}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
                 "back afterwards: choose another stack or add it."

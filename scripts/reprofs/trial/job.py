@@ -12,9 +12,8 @@ from reprofs.guest import steps
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import workloads
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import Commands, argv, fill
-from reprofs.trial.cell import Cell, resolve
+from reprofs.trial.cell import Cell
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
     BASE,
@@ -26,15 +25,6 @@ from reprofs.trial.protocol import (
     SETUP_LIMIT_S,
     WORK,
 )
-
-
-def render_job(trial: dict, catalog: Catalog) -> tuple[str, list[dict]]:
-    """The job of a trial (text for the engine), and the block devices it asks for (as for measurement.devices).
-
-    Raises UserError for an unknown name, a bad descriptor, or parts that cannot be put together.
-    """
-    cell = resolve(trial, catalog)
-    return render(cell).text(), devices(cell)
 
 
 def render(cell: Cell) -> Job:
@@ -122,6 +112,7 @@ class _Writer:
         """The clock, the disks, and the stack on them."""
         if self.cell.lab.seeds:
             self.steps.append(steps.Seed(value=self.seed))
+        self.processor()
         self.steps.append(steps.Clock())
         if self.cell.paths:
             try:
@@ -132,6 +123,11 @@ class _Writer:
             self.commands("stack", self.stack.build)
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
         self.steps.append(steps.Devices(path=self.cell.paths))
+
+    def processor(self) -> None:
+        """The processor is the one that was asked for."""
+        if self.cell.processor:
+            self.steps += self.cell.lab.processor_steps(self.cell.processor)
 
     def make(self) -> None:
         """The file system is made."""
@@ -189,7 +185,9 @@ class _Writer:
         if len(tree) == len(workloads.TREE):
             self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
         crashes = any("crash" in phase for phase in cell.workload["phases"])
-        tools = cell.workload["tools"] + [words[0] for words in self.recovery if crashes]
+        # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
+        around = [*self.lines("unmount"), *self.stack.cold, *self.lines("mount"), *(self.recovery if crashes else [])]
+        tools = cell.workload["tools"] + [words[0] for words in around]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
@@ -321,6 +319,7 @@ class _Writer:
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
         self.commands("check", self.lines("check"))
+        self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:
         """What is done also after a failure: nothing stays mounted, no device in use."""

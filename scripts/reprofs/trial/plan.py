@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
@@ -42,7 +43,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     _check_notebooks(study.get("notebooks", []), file)
     published = {}
     try:
-        chosen = [resolve(names, catalog) for names in cells(study, catalog)]
+        chosen = [resolve(names, catalog) for names in cells(study, catalog, labs.with_processors())]
         if "published" in study:
             published["published"] = catalog.get("published", study["published"])
     except FileError:
@@ -61,7 +62,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         "protocol": PROTOCOL,
         "study": study,
         "trials": trials,
-        "labs": {cell.names["lab"]: cell.lab.facts() for cell in chosen},
+        "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
             cell.names["filesystem"]: {
                 key: cell.filesystem[key] for key in ("title", "home", "role", "packages", "variants", "guest")
@@ -89,7 +90,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "filesystem": cell.stack.filesystem,
                 "state": cell.stack.state,
                 "layers": [layer.name for layer in cell.stack.layers],
-                "summary": [line for layer in cell.stack.layers for line in layer.descriptor["summary"]],
+                "summary": [line for layer in cell.stack.layers for line in layer.descriptor.summary],
             }
             for cell in chosen
         },
@@ -103,7 +104,7 @@ def _check_notebooks(names: list[str], file: str) -> None:
     topics = {re.sub(r"^\d+-", "", path.name): path.name for path in folder.glob("[0-9]*.ipynb")}
     for name in names:
         if name in topics:
-            raise FileError(f"{file}: notebooks names {name}, which {topics[name]} is called too: rename it.")
+            raise FileError(f"{file}: notebooks names {name}, but {topics[name]} has this name already: rename yours.")
         if not (folder / name).is_file():
             raise FileError(
                 f"{file}: notebooks names {name}, which is not in notebooks/: put it there, or leave it out."
@@ -118,8 +119,8 @@ def _check_ids(ids: list[str], file: str) -> None:
     longest = max(ids, key=len)
     if len(longest) > ID_MAX:
         raise FileError(
-            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, and {ID_MAX} are the most: "
-            "shorten the names of its parts."
+            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, but may have at most "
+            f"{ID_MAX}: shorten the names of its parts."
         )
 
 
@@ -133,16 +134,17 @@ def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
 def table(plan: dict) -> str:
     """The plan as text, a line a trial."""
     study = plan["study"]
+    numbers, words = ("order", "round", "seed"), ("lab", "stack", "profile", "file system", "workload", "scale")
+    rows = [dict(zip(numbers + words, numbers + words, strict=True))]  # the heading
+    for trial in plan["trials"]:
+        rows.append({**trial, "file system": f"{trial['filesystem']}+{trial['variant']}"})
+    widths = {key: max(len(str(row[key])) for row in rows) for key in numbers + words}
     lines = [
         f"{study['name']}: {study['question']}",
         f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
         "",
-        f"{'order':>5}  {'round':>5}  {'seed':>9}  "
-        f"{'lab':8}{'stack':24}{'device':8}{'file system':20}{'workload':14}scale",
     ]
-    for t in plan["trials"]:
-        lines.append(
-            f"{t['order']:5}  {t['round']:5}  {t['seed']:9}  {t['lab']:8}{t['stack']:24}{t['profile']:8}"
-            f"{t['filesystem'] + '+' + t['variant']:20}{t['workload']:14}{t['scale']}"
-        )
+    for row in rows:
+        cells = [f"{row[key]:>{widths[key]}}" for key in numbers] + [f"{row[key]:{widths[key]}}" for key in words]
+        lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)

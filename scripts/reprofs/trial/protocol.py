@@ -2,7 +2,7 @@
 
 from reprofs.plan import CELL as CELL
 
-PROTOCOL = 1  # raise when a change of the rules makes new numbers incomparable with old ones
+PROTOCOL = 2  # raise when a change of the rules makes new numbers incomparable with old ones
 MOUNTPOINT = "/run/reprofs/mnt"
 BASE = "/run/reprofs/base"  # for file systems that lie over another: overlay, a network server
 WORK = f"{MOUNTPOINT}/trial"

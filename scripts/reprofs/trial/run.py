@@ -73,7 +73,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     job = render(cell)
     text = job.text()
     filesystem, stack = cell.filesystem, cell.stack
-    lab = cell.lab.open(guest=filesystem["guest"], path=filesystem.get("path", ""))
+    lab = cell.lab.open(guest=filesystem["guest"], path=filesystem.get("path", ""), processor=cell.processor)
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     environment = {
         "reprofs": importlib.metadata.version("reprofs"),
@@ -111,7 +111,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         "schema": records.LAYOUT,
         "status": state,
         "reason": reason,
-        "trial": trial,
+        "trial": cell.names,
         "measurement": measured,
         "environment": environment,
     }

@@ -48,12 +48,12 @@ def facts(study: Study, setting: Setting, load: Load) -> dict:
 def layout(study: Study, setting: Setting, load: Load) -> Table:
     """Extents and layout score of the files that filled each file system, before and after the churn."""
     rows = []
-    found = series.layouts(series.completed(study.trials, setting, load))
+    found = series.completed(study.trials, setting, load).dropna(subset="ageing")
     for label, mean in found.groupby("label", sort=False).mean(numeric_only=True).iterrows():
         row = {"File system": label}
         for when, words in (("before", "before the churn"), ("after", "after it")):
             row[f"Extents a file {words}"] = digits(mean[f"extents_{when}"], 4)
-            row[f"Layout score {words}"] = digits(mean[f"score_{when}"], 4)
+            row[f"Layout score {words}"] = digits(mean[f"layout_score_{when}"], 4)
         rows.append(row)
     caption = (
         f"{load}, {setting}: layout of the files that filled the file system, before and after the churn; means over"

@@ -19,15 +19,20 @@ def applies(plan: dict) -> bool:
     return len({trial["lab"] for trial in plan["trials"]}) > 1
 
 
+KEYS = ("a", "b", "operations", "told", "same", "tau", "low", "high", "error", "pace", "spread", "slowest", "fastest")
+
+
 def facts(study: Study) -> list[dict]:
     """Of each pair of labs on a stack and profile: the pair, where (words), operations, pairs that differ, same, tau.
 
     told counts the pairs of file systems that differ significantly in both labs, same those of them with the same
-    order; tau is the mean of Kendall's tau-b over operations with its 95 % interval low to high (bootstrap).
+    order; tau is the mean of Kendall's tau-b over operations with its 95 % interval low to high (bootstrap). error is
+    by what factor a ratio of two file systems is typically off. pace, spread, slowest, fastest: of the ratio of the
+    times of the processor (NaN where they are not known).
     """
     return [
         {"pair": Pair(row.a, row.b, row.stack, row.profile), "where": where(study, row.stack, row.profile)}
-        | {key: getattr(row, key) for key in ("a", "b", "operations", "told", "same", "tau", "low", "high")}
+        | {key: getattr(row, key) for key in KEYS}
         for row in study.results.agreement.itertuples()
     ]
 
@@ -49,13 +54,16 @@ def orders(study: Study, pair: Pair) -> Table:
             "Exact p": digits(row.p, 2),
             "Differ in both": f"{row.told} of {row.pairs}",
             "Same order": f"{row.same} of {row.told}" if row.told else DASH,
+            "Ratio off by a factor of": digits(row.error, 3),
         }
         for row in chosen.itertuples()
     ]
     caption = (
         f"Agreement of the labs {pair.a} and {pair.b} on the order of file systems{_on(study, pair)}. Kendall's τ-b"
         f" is 1 for the same order and {MINUS}1 for the opposite. Differ in both: pairs of file systems whose ratio's"
-        " 95 % interval excludes 1 in either lab; of those the last column counts the ones with the same order."
+        " 95 % interval excludes 1 in either lab; same order counts those of them with the same order. The last column"
+        " is by what factor the ratio of two file systems in one lab is typically off from that in the other (root mean"
+        " square of the logarithms)."
     )
     return Table(f"tbl-{slug('orders', pair)}", caption, rows, left=["Workload", "Operation"])
 
