@@ -19,6 +19,7 @@ from helpers import CATALOG
 from reprofs import cli, files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
+from reprofs.trial.cell import resolve
 from reprofs.trial.run import run_trial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -163,7 +164,8 @@ def recorded(guest, shared):
 
     @contextlib.contextmanager
     def place(trial: dict):
-        key = json.dumps({name: trial[name] for name in sorted(trial) if name != "order"})
+        names = resolve(trial, CATALOG).names
+        key = json.dumps({name: names[name] for name in sorted(names) if name != "order"})
         output = shared / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         with output.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
