@@ -40,12 +40,6 @@ def catalog_with(name: str, change, base: str | None = None) -> Catalog:
     return catalog
 
 
-def guest_of(filesystem: str, request) -> dict:
-    """The guest that a file system needs, built or found in the cache."""
-    name = CATALOG.get("filesystem", filesystem)["guest"]
-    return request.getfixturevalue({"base": "guest", "zfs": "zfs_guest"}[name])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Written(Step):
     """Steps that are text already."""

@@ -4,12 +4,16 @@ It can be made, mounted and read back, holds content that comes back from the de
 completely that the same can be done again. In the guest for all of them, on this machine's kernel where it can.
 """
 
+import copy
+import itertools
 import os
+import re
+from functools import partial
 
 import pytest
-from helpers import CATALOG, cell, events, guest_of
+from helpers import CATALOG, cell, events, told
 from reprofs import labs
-from reprofs.guest.steps import Exec, Job
+from reprofs.guest.steps import Exec, Job, Step
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
@@ -21,41 +25,59 @@ from reprofs.trial.run import obstacle
 
 OWN = Catalog()
 TREE = {"files": 60, "directories": 9, "fan_out": 3, "size_median": 4055, "size_sigma": 1.45, "size_max": 65536}
-SMALL = {
-    "title": "Contract",
-    "description": "A small tree, written before the first phase.",
-    "source": "none",
-    "scales": {scale: {"device_mib": 1024, **TREE} for scale in ("smoke", "laptop", "paper")},
-    "populate": ["make-tree", "create"],
-}
 READ = {"name": "read", "operation": "read", "cache": "cold", "title": "Read"}
-OWN.add("workload", "contract", {**SMALL, "phases": [READ, {"name": "x", "operation": "remove", "title": "Remove"}]})
+REMOVE = {"name": "x", "operation": "remove", "title": "Remove"}
 CUT = {"name": "stat", "operation": "stat", "title": "Stat", "crash": {}}
-OWN.add("workload", "cut", {**SMALL, "phases": [CUT]})
+# For file systems; and for stacks, whose disks are rebuilt the sooner the smaller they are.
+for name, mib, phases in (("contract", 1024, [READ, REMOVE]), ("stack", 512, [READ, REMOVE]), ("cut", 512, [CUT])):
+    small = {
+        "title": "Contract",
+        "description": "A small tree, written before the first phase.",
+        "source": "none",
+        "scales": {scale: {"device_mib": mib, **TREE} for scale in ("smoke", "laptop", "paper")},
+        "populate": ["make-tree", "create"],
+        "phases": phases,
+    }
+    OWN.add("workload", name, small)
 # What is no file system keeps no files; in an existing directory nothing is made or mounted (tests/test_labs.py).
 NAMES = [n for n in CATALOG.paths("filesystem") if not (CATALOG.get("filesystem", n).keys() & {"path"})]
 NAMES = [n for n in NAMES if not CATALOG.get("filesystem", n)["raw"]]
 COMPOSED = ["md-raid6+lvm", "md-raid5x2+btrfs-raid0", "md-raid6@4", "md-raid10@12", "md-raid0@24"]
 
 
-def run(*trials: dict) -> None:
-    """Runs cells one after another in one guest, each on new disks, and holds what came back against the contract."""
-    steps, gone, lab = [], [], open_lab(trials[0])
+def steps_of(trials: list[dict]) -> list[Step]:
+    """Steps that run cells one after another in one guest, each on new disks."""
+    steps, gone, modelled = [], [], 0
     for trial in trials:
         parts = resolve_cell(trial, OWN)
         steps += [*(Exec(stage="next", arg=["rmdir", folder]) for folder in gone), Exec(stage="next", arg=["true"])]
-        steps += render(parts).steps
-        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in devices(parts)]
-    outcome = lab.run(Job(steps), 900)
-    assert outcome.ending == "finished", outcome.console
-    found: list[list[dict]] = []
-    for event in events(outcome.output):
+        found = devices(parts)
+        gone = [f"/sys/kernel/config/nullb/{device['name']}" for device in found if "model" not in device]
+        # Modelled disks stay, and the next ones come after them.
+        after = partial(lambda before, number: str(before + int(number[0])), modelled)
+        steps += told(re.sub(r"(?<=/modeldisk)\d+", after, render(parts).text())).steps
+        modelled += 0 if gone else len(found)
+    return steps
+
+
+def parts_of(trials: list[dict], found: list[dict]) -> list[list[dict]]:
+    """The events of each cell, held against the contract."""
+    parts: list[list[dict]] = []
+    for event in found:
         if event.get("stage") != "next":
-            found[-1].append(event)
+            parts[-1].append(event)
         elif event["argv"] == ["true"]:
-            found.append([])
-    for trial, part in zip(trials, found, strict=True):
+            parts.append([])
+    for trial, part in zip(trials, parts, strict=True):
         hold(trial, part)
+    return parts
+
+
+def run(trials: list[dict]) -> None:
+    """Runs cells one after another in one guest, and holds what came back against the contract."""
+    outcome = open_lab(trials[0]).run(Job(steps_of(trials)), 900)
+    assert outcome.ending == "finished", outcome.console
+    parts_of(trials, events(outcome.output))
 
 
 def open_lab(trial: dict) -> labs.Lab:
@@ -68,7 +90,7 @@ def hold(trial: dict, found: list[dict]) -> None:
     assert not [event for event in found if event["event"] == "failed"], (trial, found[-5:])
     kind = descriptor["variants"][trial["variant"]].get("type", descriptor["type"])
     assert {event["type"] for event in found if event["event"] == "mounted"} == {kind}
-    measured = measurement(found, [], "instructions")
+    measured = measurement(copy.deepcopy(found), [], "instructions")  # which takes the events apart
     checked = measured["verification"]
     assert checked and all((v["files"], v["mismatches"]) == (TREE["files"], 0) for v in checked), trial
     declared = [(p["name"], p["cache"]) for p in resolve_workload(trial["workload"], OWN)["phases"]]
@@ -87,34 +109,62 @@ def hold(trial: dict, found: list[dict]) -> None:
             assert phase["device"]["read_bytes"] == 0, (trial, phase)
 
 
-@pytest.mark.parametrize("filesystem", NAMES)
-def test_file_system_in_the_guest(filesystem, request):
+def in_all_variants(filesystem: str) -> list[dict]:
     """All phases of metadata in the first variant, then every variant, and the first one again at the end."""
-    guest_of(filesystem, request)
     descriptor = CATALOG.get("filesystem", filesystem)
-    cells = [cell(filesystem, variant=variant, workload="contract") for variant in descriptor["variants"]]
-    cells = [{**cells[0], "workload": f"metadata@{TREE['files']}"}, *cells[1:], cells[0]]
+    first, *others = (cell(filesystem, variant=name, workload="contract") for name in descriptor["variants"])
+    cells = [{**first, "workload": f"metadata@{TREE['files']}"}, *others, first]
     for trial in cells:
         assert obstacle(resolve_cell(trial, OWN), open_lab(trial)) == descriptor.get("unavailable", "")
-    if "unavailable" not in descriptor:
-        run(*cells)
+    return [] if "unavailable" in descriptor else cells
 
 
-@pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), *COMPOSED])
-def test_stack_in_the_guest_twice(stack, request):
+def twice(stacks: list[str]) -> list[dict]:
     """The second time on disks whose power is cut: it comes back with the tree that was there before. A stack with a
     fault is not put together again, and those that are composed of others lose their power in tests/test_power.py.
     """
-    filesystem = resolve(stack, CATALOG).filesystem or "ext4"
-    again = {"workload": "cut", "profile": "hdd-7200"}
-    if stack in COMPOSED or "fault" in CATALOG.get("stack", stack):
-        again = {"workload": "contract"}
-    if stack == "md-raid5x2":
-        stack = "md-raid5x2+lvm"  # it hands over two devices, and ext4 takes one
-    guest_of(filesystem, request)
-    first = cell(filesystem, stack=stack, workload="contract")
-    assert not obstacle(resolve_cell(first, OWN), open_lab(first))
-    run(first, {**first, **again})
+    cells = []
+    for stack in stacks:
+        again = {"workload": "cut", "profile": "hdd-7200"}
+        if stack in COMPOSED or "fault" in CATALOG.get("stack", stack):
+            again = {"workload": "stack"}
+        # It hands over two devices, and ext4 takes one.
+        name = "md-raid5x2+lvm" if stack == "md-raid5x2" else stack
+        first = cell(kind_of(stack)[0], stack=name, workload="stack")
+        assert not obstacle(resolve_cell(first, OWN), open_lab(first))
+        cells += [first, {**first, **again}]
+    return cells
+
+
+def kind_of(stack: str) -> tuple[str, ...]:
+    """What the stack is for, the first word of its name, and whether it has a fault. Those of one kind need the same
+    modules; the engine looks after a rebuild until its job ends.
+    """
+    kind = (resolve(stack, CATALOG).filesystem or "ext4", stack.partition("-")[0])
+    return (*kind, "fault") if stack not in COMPOSED and "fault" in CATALOG.get("stack", stack) else kind
+
+
+def guest_name(filesystem: str) -> str:
+    return CATALOG.get("filesystem", filesystem)["guest"]
+
+
+# kind -> stacks.
+STACKS = {
+    kind: list(stacks)
+    for kind, stacks in itertools.groupby(sorted([*CATALOG.paths("stack"), *COMPOSED], key=kind_of), kind_of)
+}
+
+
+# Those of the guest with OpenZFS: tests/test_zfs.py.
+@pytest.mark.parametrize("filesystem", [name for name in NAMES if guest_name(name) == "base"])
+def test_file_system_in_the_guest(guest, filesystem):
+    if cells := in_all_variants(filesystem):
+        run(cells)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STACKS if guest_name(kind[0]) == "base"], ids=" ".join)
+def test_stacks_in_the_guest(guest, kind):
+    run(twice(STACKS[kind]))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make loop devices and mount")

@@ -23,6 +23,8 @@ from reprofs.report.topics import ageing
 from reprofs.stats import study as studies
 from reprofs.trial import record as seals
 
+pytestmark = pytest.mark.xdist_group("dataset")  # one worker: the tables are made once
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):

@@ -8,12 +8,13 @@ import re
 
 import numpy
 import pytest
+from helpers import cell
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.plan import disks
 from reprofs.plan.catalog import Catalog
 from reprofs.project import project_root
-from reprofs.trial import run
+from reprofs.trial.run import run_trial
 
 MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]
 ROTATING = {
@@ -264,30 +265,29 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
 # ---- in the guest ----------------------------------------------------------------------------------------------------
 
 
-def device_trial(name: str, path) -> dict:
-    cell = {"lab": "exact", "filesystem": "raw", "variant": "default", "stack": "single", "profile": name}
-    cell |= {"workload": "device", "scale": "smoke", "round": 1, "seed": 5, "order": 1}
-    record = run.run_trial(cell, Catalog(), path)
-    assert record["status"] == "ok", record["reason"]
-    return record["measurement"]
+def device_cell(profile: str) -> dict:
+    return cell("raw", profile=profile, workload="device", seed=5)
 
 
 @pytest.mark.parametrize("name", ["hdd-7200", "ssd-sata"])
-def test_a_modelled_disk_in_the_guest_does_what_the_model_says(guest, tmp_path, name):
+def test_a_modelled_disk_in_the_guest_does_what_the_model_says(recorded, name):
     own = disks.parameters(Catalog().get("device", name))
-    measured = device_trial(name, tmp_path / "record.json")
-    assert [phase["name"] for phase in measured["phases"]] == list(disks.JOBS)
-    for phase in measured["phases"]:
+    record = recorded(device_cell(name))
+    assert record["status"] == "ok", record["reason"]
+    phases = record["measurement"]["phases"]
+    assert [phase["name"] for phase in phases] == list(disks.JOBS)
+    for phase in phases:
         job = disks.JOBS[phase["name"]]
         (sample,) = fio.samples(phase["output"])
         time = sample["wall_ns"] / sample["items"]
         disk, _ = disks.expected(own, SIZE, job, sample["items"])
         # One at a time the software comes on top, up to 60 µs; random places of one round are within a few percent.
         assert 0.97 * disk < time < 1.03 * disk + (60_000 if job.depth == 1 else 0), phase["name"]
-    reads = next(phase for phase in measured["phases"] if phase["name"] == "random-read-1")
+    reads = next(phase for phase in phases if phase["name"] == "random-read-1")
     assert 0 < reads["device"]["model_ns"] < 0.03 * reads["wall_ns"]
 
 
-def test_fio_on_a_modelled_disk_twice_the_same(guest, tmp_path):
-    first, second = (device_trial("ssd-sata", tmp_path / f"{number}.json") for number in (1, 2))
-    assert first == second
+def test_fio_on_a_modelled_disk_twice_the_same(recorded, tmp_path):
+    first = recorded(device_cell("ssd-sata"))
+    second = run_trial(device_cell("ssd-sata"), Catalog(), tmp_path / "again.json")
+    assert first["measurement"] == second["measurement"]

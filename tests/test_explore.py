@@ -18,6 +18,8 @@ from reprofs.errors import UserError
 from reprofs.report import explore
 from scipy import stats
 
+pytestmark = pytest.mark.xdist_group("explore")  # one worker: the study is made once
+
 SETTING = Setting("exact", "single", "ssd")
 CREATE = Operation("metadata", "smoke", "create", "warm")
 ADD = Operation("repository", "smoke", "add", "warm")

@@ -17,6 +17,8 @@ from reprofs.report import display, plots
 from reprofs.report.topics import labs, operations, ranks, stacks
 from reprofs.stats.study import Study
 
+pytestmark = pytest.mark.xdist_group("figures")  # one worker: the study is made once
+
 SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
 
 

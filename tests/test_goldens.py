@@ -12,6 +12,8 @@ import pytest
 import run
 from conftest import ROOT
 
+pytestmark = pytest.mark.xdist_group("goldens")  # one worker: the tables are made once
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):

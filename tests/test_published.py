@@ -25,6 +25,8 @@ from reprofs.stats.study import Study
 from reprofs.trial.plan import make_plan
 from scipy.stats import spearmanr
 
+pytestmark = pytest.mark.xdist_group("published")  # one worker: the study is made once
+
 NOTEBOOK = "15-published"
 
 

@@ -17,6 +17,8 @@ from reprofs.report import display, plots, render
 from reprofs.report.topics import methods, quality, threats
 from reprofs.stats.study import open as open_study
 
+pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
+
 
 class Page(HTMLParser):
     """Ids, targets of links and everything a browser would fetch."""

@@ -28,6 +28,8 @@ from reprofs.trial.plan import make_plan
 from test_disks import SOLID, profile
 from test_series import WHOLE, client_rows, filling, swept, table, three_windows
 
+pytestmark = pytest.mark.xdist_group("topics_series")  # one worker: the studies are made once
+
 TOPICS = (clients, fill, sweep, windows, scaling, ageing, power_cuts, disks)
 PLACE = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
 

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import catalog_with, cell, half
+from helpers import cell, half
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.run import run_trial
 
@@ -24,10 +24,10 @@ SMALL = "metadata@50"
 def trial(guest, tmp_path):
     """Runs a cell with some parts changed; returns the record, which was written."""
 
-    def run(filesystem="ext4", name="record", folder=None, catalog=None, time_limit_s=120, **changes) -> dict:
+    def run(filesystem="ext4", name="record", folder=None, time_limit_s=120, **changes) -> dict:
         output = tmp_path / f"{name}.json"
         parts = cell("ext4" if folder else filesystem, **changes) | {"filesystem": filesystem}
-        run_trial(parts, catalog or Catalog([str(folder)] if folder else []), output, time_limit_s)
+        run_trial(parts, Catalog([str(folder)] if folder else []), output, time_limit_s)
         record = json.loads(output.read_text())
         jsonschema.validate(record, yaml.safe_load((ROOT / "workflow/schemas/record.schema.yaml").read_text()))
         assert output.with_suffix(".console.log").exists()
@@ -47,14 +47,14 @@ def measurement(record: dict) -> str:
 
 
 def test_same_numbers_from_a_cold_boot_on_a_busy_host_beside_another_guest(trial, tmp_path, monkeypatch):
-    first = trial("btrfs", variant="zstd", workload="metadata@200")
+    first = trial("btrfs", variant="zstd", workload=SMALL)
     assert (first["status"], first["reason"]) == ("ok", "")
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     command = [BIN / "reprofs", "trial", *options(filesystem="xfs", workload="git-annex", output=tmp_path / "other")]
     beside = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     monkeypatch.setenv("REPROFS_START", "cold boot")
     try:
-        second = trial("btrfs", "again", variant="zstd", workload="metadata@200")
+        second = trial("btrfs", "again", variant="zstd", workload=SMALL)
         assert beside.poll() is None  # the other guest was there all the time
     finally:
         for process in (busy, beside):
@@ -179,37 +179,6 @@ def test_failure_becomes_a_record(trial, tmp_path, root, edit_yaml, name):
         assert "sysrq triggered crash" in (tmp_path / "record.console.log").read_text()
     if status == "skipped":
         assert record["measurement"] == {}
-
-
-def test_degraded_and_rebuilding_arrays(trial):
-    """A disk fails after the population: reads are reconstructed, content is right, the rebuild ends."""
-    sizes = {"device_mib": 512, "files": 300, "directories": 30}  # the smaller the disks, the sooner they are rebuilt
-    catalog = catalog_with("small", lambda data: data["scales"]["smoke"].update(sizes), "populated")
-    healthy, degraded, rebuilding, again = (
-        trial("xfs", name, catalog=catalog, stack=stack, workload="small")
-        for name, stack in (
-            ("healthy", "md-raid5"),
-            ("degraded", "md-raid5-degraded"),
-            ("rebuilding", "md-raid5-rebuilding"),
-            ("again", "md-raid5-rebuilding"),
-        )
-    )
-    assert measurement(rebuilding) == measurement(again)
-    for record, state in ((healthy, "healthy"), (degraded, "degraded"), (rebuilding, "rebuilding")):
-        assert (record["status"], record["reason"]) == ("ok", "")
-        m = record["measurement"]
-        assert m["stack"]["state"] == state
-        assert m["stack"]["initial_sync"] == "assumed clean: the disks read as zeros"
-        assert [p["name"] for p in m["preparation"]] == ["make-tree", "create"]
-        assert [v["mismatches"] for v in m["verification"]] == [0, 0, 0]
-    reads = [r["measurement"]["phases"][1]["device"]["read_bytes"] for r in (healthy, degraded)]
-    assert reads[1] > 1.3 * reads[0]  # what was on the lost disk comes from all the others
-    phases = rebuilding["measurement"]["phases"]
-    assert all(p["rebuilding"] for p in phases[:-1])
-    assert all(p["cold"]["proved"] is None for p in phases[:-1] if p["cold"])
-    assert phases[-1]["operation"] == "rebuild" and "rebuilding" not in phases[-1]
-    # The spare was written from end to end.
-    assert phases[-1]["device"]["written_bytes"] >= 0.99 * rebuilding["measurement"]["devices"][0]["size_bytes"]
 
 
 def test_option_that_the_kernel_ignores_fails_the_trial(trial, tmp_path, root, edit_yaml):

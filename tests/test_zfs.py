@@ -3,40 +3,102 @@
 import json
 
 import pytest
+import test_contract
 from helpers import CATALOG, cell, events, rendered, shell, told
 from reprofs import files
 from reprofs.guest import image as guest
+from reprofs.guest.steps import Exec, Job
 from reprofs.labs import exact
 from reprofs.trial.record import measurement
 
+pytestmark = pytest.mark.xdist_group("zfs")  # one worker: many questions are asked in one guest
 
-def job_of(variant: str = "default", stack: str = "single", workload: str = "metadata") -> str:
-    return rendered(cell("zfs", variant=variant, stack=stack, workload=workload)).text()
+# A stack, the devices that it hands over, and a pool of the same disks that is another one.
+WRONG = {
+    "stripe": ("zfs-raidz2", "raidz2 0 1 2 3 4 5", "0 1 2 3 4 5"),  # a plain stripe, as it was published in 2015
+    "one parity": ("zfs-raidz2", "raidz2 0 1 2 3 4 5", "raidz1 0 1 2 3 4 5"),
+    "fewer disks": ("zfs-raidz2", "raidz2 0 1 2 3 4 5", "raidz2 0 1 2 3 4 spare 5"),
+    "no mirrors": ("zfs-mirrors", "mirror 0 1 mirror 2 3 mirror 4 5", "0 1 2 3 4 5"),
+    "larger mirrors": ("zfs-mirrors", "mirror 0 1 mirror 2 3 mirror 4 5", "mirror 0 1 2 mirror 3 4 5"),
+}
 
 
-def run(zfs_guest: dict, job: str) -> tuple[bytes, str]:
-    """Runs a job; returns the engine's output and why the job failed, or nothing."""
-    outcome = exact.ExactLab(zfs_guest, files.cache_folder()).run(told(job), 600)
+def job_of(variant: str = "default", stack: str = "single") -> str:
+    return rendered(cell("zfs", variant=variant, stack=stack)).text()
+
+
+def part(job: str, first: str, last: str) -> str:
+    """The lines of a job from the first command of one stage to the end of the first commands of another."""
+    lines = job.splitlines(keepends=True)
+    start = next(i for i, line in enumerate(lines) if f"stage={first}\t" in line)
+    found = [i for i, line in enumerate(lines) if f"stage={last}\t" in line]
+    end = next(i for i in found if i + 1 not in found)
+    return "".join(lines[start : end + 1])
+
+
+def run(zfs_guest: dict, job: Job) -> bytes:
+    """Runs a job; returns the engine's output."""
+    outcome = exact.ExactLab(zfs_guest, files.cache_folder()).run(job, 900)
     assert outcome.ending == "finished", outcome.console
-    failed = [event["reason"] for event in events(outcome.output.decode()) if event["event"] == "failed"]
-    return outcome.output, "".join(failed)
+    return outcome.output
 
 
-def outputs(output: bytes, stage: str) -> list[str]:
-    return [e["output"] for e in events(output.decode()) if e["event"] == "command" and e["stage"] == stage]
+def outputs(found: list[dict], stage: str) -> list[str]:
+    return [event["output"] for event in found if event["event"] == "command" and event["stage"] == stage]
 
 
-def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest):
+@pytest.fixture(scope="module")
+def cells() -> list[dict]:
+    """The cells of the contract that need this guest."""
+    names = [name for name in test_contract.NAMES if test_contract.guest_name(name) == "zfs"]
+    kinds = [kind for kind in test_contract.STACKS if test_contract.guest_name(kind[0]) == "zfs"]
+    found = [trial for name in names for trial in test_contract.in_all_variants(name)]
+    return found + [trial for kind in kinds for trial in test_contract.twice(test_contract.STACKS[kind])]
+
+
+@pytest.fixture(scope="module")
+def asked(zfs_guest, cells) -> list[dict]:
+    """Events of many questions in one guest, whose start takes much of the time: those of tests/test_contract.py, what
+    its modules are, and pools that are others than the stacks.
+    """
+    steps = test_contract.steps_of(cells)
+    script = "sha256sum /lib/modules/*/updates/*.ko; modinfo -F vermagic zfs; zfs version; cat /sys/module/zfs"
+    steps.append(shell(script + "/parameters/zfs_arc_max"))
+    steps += told(job_of(stack="zfs-raidz2").partition("exec\tstage=module")[0]).steps  # six disks
+    for name, (stack, asked, given) in WRONG.items():
+        job = part(job_of(stack=stack), "make", "readback")
+        asked, given = (
+            "".join(f"\targ=/dev/nullb{word}" if word.isdigit() else f"\targ={word}" for word in words.split())
+            for words in (asked, given)
+        )
+        assert job.count(asked) == 1
+        job = f"{job.replace(asked, given)}{shell('echo reached').line()}\n"
+        # It has an engine of its own: a step that fails ends the job.
+        script = 'printf %s "$1" > /run/own; "$ENGINE" run /run/own; zpool destroy reprofs'
+        steps.append(Exec(stage=name, arg=["sh", "-c", script, "sh", job]))
+    return events(run(zfs_guest, Job(steps)))
+
+
+@pytest.fixture(scope="module")
+def parts(cells, asked) -> list[list[dict]]:
+    """The events of each cell."""
+    end = next(number for number, event in enumerate(asked) if event.get("stage") == "test")
+    return test_contract.parts_of(cells, asked[:end])
+
+
+def test_every_variant_and_stack_keeps_the_contract(cells, parts):
+    assert {trial["filesystem"] for trial in cells} == {"zfs"}
+    assert {trial["stack"] for trial in cells} == {"single", "zfs-mirrors", "zfs-raidz2"}
+    assert len(parts) == len(cells) == len(CATALOG.get("filesystem", "zfs")["variants"]) + 1 + 2 * 2
+
+
+def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest, asked):
     tools, compiler = zfs_guest["packages"]["zfsutils-linux"], zfs_guest["compiled_with"]
     assert zfs_guest["modules"].keys() == {"modeldisk.ko", "spl.ko", "zfs.ko"}
     assert compiler["zfs-dkms"] == tools
     kernel = zfs_guest["packages"][f"linux-image-{zfs_guest['kernel']}"]
     assert compiler[f"linux-headers-{zfs_guest['kernel']}"] == kernel
-    script = (
-        "modprobe zfs; sha256sum /lib/modules/*/updates/*.ko; modinfo -F vermagic zfs; zfs version; cat /sys/module/zfs"
-    )
-    output, _ = run(zfs_guest, shell(script + "/parameters/zfs_arc_max").line())
-    (said,) = outputs(output, "test")
+    (said,) = outputs(asked, "test")
     for digest in zfs_guest["modules"].values():
         assert digest in said
     assert f"\n{zfs_guest['kernel']} " in said
@@ -45,75 +107,15 @@ def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest):
     assert said.endswith(f"\n{line.rpartition('=')[2]}")
 
 
-def test_same_bytes_twice_and_all_well(zfs_guest):
-    job = job_of(stack="zfs-raidz2", workload="metadata@100")
-    output, failed = run(zfs_guest, job)
-    assert not failed
-    assert run(zfs_guest, job)[0] == output
-    measured = measurement(events(output.decode()), [], "instructions")
-    assert all(phase["cold"]["proved"] for phase in measured["phases"] if phase["cache"] == "cold")
-    assert measured["verification"] and not any(check["mismatches"] for check in measured["verification"])
-    assert "scrub repaired 0B" in outputs(output, "check")[-1]
-
-
-def test_cold_reads_all_from_the_device(zfs_guest):
-    """Without compression nothing can be smaller on the device, so that every byte must come from there."""
-    output, failed = run(zfs_guest, job_of("compression-off"))
-    assert not failed
-    phases = {(e["name"], e["cache"]): e for e in events(output.decode()) if e["event"] == "phase"}
-    cold, warm = phases["read", "cold"], phases["read", "warm"]
-    assert cold["bytes"] == warm["bytes"] > 10_000_000
-    assert cold["device"]["read_bytes"] >= cold["bytes"]
-    assert warm["device"]["read_bytes"] == 0
-
-
-@pytest.mark.parametrize(
-    ("stack", "asked", "given"),
-    [
-        ("zfs-raidz2", "raidz2 0 1 2 3 4 5", "0 1 2 3 4 5"),  # a plain stripe, as it was published in 2015
-        pytest.param(*("zfs-raidz2", "raidz2 0 1 2 3 4 5", "raidz1 0 1 2 3 4 5"), marks=pytest.mark.soak),
-        pytest.param(*("zfs-raidz2", "raidz2 0 1 2 3 4 5", "raidz2 0 1 2 3 4 spare 5"), marks=pytest.mark.soak),
-        pytest.param(*("zfs-mirrors", "mirror 0 1 mirror 2 3 mirror 4 5", "0 1 2 3 4 5"), marks=pytest.mark.soak),
-        ("zfs-mirrors", "mirror 0 1 mirror 2 3 mirror 4 5", "mirror 0 1 2 mirror 3 4 5"),
-    ],
-)
-def test_nothing_else_is_taken_for_the_stack(zfs_guest, stack, asked, given):
-    job = job_of(stack=stack)
-    asked, given = (
-        "".join(f"\targ=/dev/nullb{word}" if word.isdigit() else f"\targ={word}" for word in words.split())
-        for words in (asked, given)
-    )
-    assert job.count(asked) == 1
-    output, failed = run(zfs_guest, job.replace(asked, given))
-    assert failed.startswith("readback: the output of zpool does not match")
-    assert "phase" not in [event["event"] for event in events(output.decode())]
-
-
-def test_check_finds_damage_that_redundancy_hides(zfs_guest):
-    head, check, tail = job_of(stack="zfs-raidz2").partition("exec\tstage=check")
-    damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=5 count=200 conv=notrunc oflag=direct"
-    output, failed = run(zfs_guest, f"{head}{shell(damage).line()}\n{check}{tail}")
-    assert failed.startswith("check: ") and outputs(output, "test")
-    assert "state: ONLINE" in outputs(output, "check")[-1] and "No known data errors" in failed
-
-
-def test_variants_are_what_they_say(zfs_guest):
-    """All made in one guest, one after the other: what ZFS then says of the pool."""
-    descriptor = CATALOG.get("filesystem", "zfs")
-    job = job_of().partition("exec\tstage=make")[0]
-    for variant in descriptor["variants"]:
-        steps = [line for line in job_of(variant).splitlines() if line.startswith("exec\tstage=")]
-        first = steps.index(next(line for line in steps if "stage=make" in line))
-        last = max(i for i, line in enumerate(steps) if "stage=inspect" in line)
-        job += "".join(f"{line}\n" for line in [*steps[first : last + 1], shell("zpool destroy reprofs").line()])
-    output, failed = run(zfs_guest, job)
-    assert not failed
-    said, inspected = {}, iter(outputs(output, "inspect"))
-    for variant in descriptor["variants"]:
-        words = " ".join(next(inspected) for _ in descriptor["inspect"]).split()
-        keys = ("compression", "recordsize", "relatime", "sync")
-        said[variant] = {key: words[words.index(key) + 1] for key in keys}
-        said[variant]["ashift"] = words[words.index("nullb0") + 2]
+def test_variants_are_what_they_say(cells, parts):
+    """What ZFS says of each pool on one disk."""
+    said = {}
+    for trial, found in zip(cells, parts, strict=True):
+        if trial["stack"] == "single":
+            words = " ".join(outputs(found, "inspect")).split()
+            keys = ("compression", "recordsize", "relatime", "sync")
+            own = {key: words[words.index(key) + 1] for key in keys} | {"ashift": words[words.index("nullb0") + 2]}
+            assert said.setdefault(trial["variant"], own) == own
     usual = {"compression": "on", "recordsize": "128K", "relatime": "on", "sync": "standard", "ashift": "9"}
     assert said == {
         "default": usual,
@@ -122,6 +124,40 @@ def test_variants_are_what_they_say(zfs_guest):
         "recordsize-16k": {**usual, "recordsize": "16K"},
         "recordsize-1m": {**usual, "recordsize": "1M"},
     }
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_nothing_else_is_taken_for_the_stack(asked, name):
+    (output,) = outputs(asked, name)
+    found = events(output)
+    (failed,) = [event["reason"] for event in found if event["event"] == "failed"]
+    assert failed.startswith("readback: the output of zpool does not match")
+    assert outputs(found, "mount") and not outputs(found, "test")
+
+
+def test_same_bytes_twice_cold_from_the_device_and_damage_is_found(zfs_guest):
+    """A trial that is checked twice at its end: all is well before damage that redundancy hides, which is then found.
+    Without compression nothing can be smaller on the device, so that every cold byte must come from there.
+    """
+    job = job_of("compression-off", "zfs-raidz2")
+    check = part(job, "check", "check")
+    damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=5 count=30 conv=notrunc oflag=direct"
+    job = told(job.replace(check, f"{check}{shell(damage).line()}\n{check}"))
+    output = run(zfs_guest, job)
+    assert run(zfs_guest, job) == output
+    found = events(output)
+    _, well, _, damaged = outputs(found, "check")
+    (failed,) = [event["reason"] for event in found if event["event"] == "failed"]
+    assert "scrub repaired 0B" in well and outputs(found, "test")
+    assert failed.startswith("check: ") and "No known data errors" in failed and "state: ONLINE" in damaged
+    measured = measurement(found, [], "instructions")
+    assert all(phase["cold"]["proved"] for phase in measured["phases"] if phase["cache"] == "cold")
+    assert measured["verification"] and not any(check["mismatches"] for check in measured["verification"])
+    phases = {(phase["name"], phase["cache"]): phase for phase in measured["phases"]}
+    cold, warm = phases["read", "cold"], phases["read", "warm"]
+    assert cold["bytes"] == warm["bytes"] > 10_000_000
+    assert cold["device"]["read_bytes"] >= cold["bytes"]
+    assert warm["device"]["read_bytes"] == 0
 
 
 def test_manifest_is_where_trials_look(zfs_guest, root):
