@@ -37,15 +37,16 @@ def plan_of(change=lambda study: None) -> dict:
 def study(seconds, plan: dict | None = None) -> Study:
     """The study as if it had run: `seconds` of (factor, None for the base, file system, phase, round); None: no row."""
     plan = plan or plan_of()
-    rows, samples = [], []
+    rows, samples, trials = [], [], []
     for factor in plan["factors"]:
         for cell in factor["cells"]:
             for trial in (t for t in plan["trials"] if all(t[key] == cell[key] for key in cell)):
+                label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
+                trials.append({"trial": trial["id"], "label": label, **cell})
                 for position, phase in enumerate(plan["workloads"][trial["workload"]]["phases"]):
                     time = seconds(factor["title"], cell["filesystem"], phase["name"], trial["round"])
                     if phase["cache"] == "warm" or time is None:
                         continue
-                    label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
                     row = {"trial": trial["id"], "label": label, "status": "ok", "operation": "exec"}
                     row |= {"phase": phase["name"], "cache": "cold", "round": trial["round"], "position": position}
                     rows.append(row | {"wall_ns": round(time * 1e9)})
@@ -54,7 +55,8 @@ def study(seconds, plan: dict | None = None) -> Study:
                             row | {"name": phase["name"], "iteration": run, "wall_ns": round(time * run * 1e9)}
                             for run in (1, 2, 3)
                         ]
-    tables = [pd.DataFrame(), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
+    plan = {key: value for key, value in plan.items() if key != "trials"}  # as in the tables of a study
+    tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
     return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=Path("unused"))
 
 

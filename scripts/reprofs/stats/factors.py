@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from reprofs.data.keys import select
 from reprofs.stats import compare, published
 from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
@@ -119,7 +120,7 @@ def away(ratio: pd.Series, published: pd.Series) -> pd.Series:
 
 def _times(study: Study, cell: dict) -> pd.DataFrame:
     """wall_ns and position of a cell's operations by phase, cache and round; the last run's where there are several."""
-    trials = {trial["id"] for trial in study.plan["trials"] if all(trial[key] == cell[key] for key in cell)}
+    trials = set(select(study.trials, **cell)["trial"])
     own = measured(study.phases)
     own = own[own["trial"].isin(trials)].set_index(["phase", "cache", "round"])[["wall_ns", "position"]]
     if study.plan["workloads"][cell["workload"]].get("runs", 1) > 1:
@@ -136,15 +137,10 @@ def _published(study: Study) -> dict[tuple, float]:
     numbers = published.load(study.plan["study"]["published"])
     size = study.plan["workloads"][base[0]["workload"]]["scale"][study.plan["published"]["size"]]
     numbers = numbers[numbers["size"] == published.nearest(numbers["size"], size)]
-    labels = dict(study.phases[["trial", "label"]].drop_duplicates().itertuples(index=False, name=None))
     found = {}
     for cell in base:
-        names = {
-            labels[trial["id"]]
-            for trial in study.plan["trials"]
-            if trial["id"] in labels and all(trial[key] == cell[key] for key in cell)
-        }
-        own = numbers[(numbers["stack"] == cell["stack"]) & numbers["label"].isin(names)]
+        label = select(study.trials, **cell)["label"].iloc[0]
+        own = select(numbers, stack=cell["stack"], label=label)
         for row in own.itertuples():
             found[cell["filesystem"], row.phase, row.cache] = row.median_s
     return found
