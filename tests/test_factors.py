@@ -95,6 +95,14 @@ def test_of_runs_in_one_file_system_the_last_counts():
     assert row(factors.effects(found), factor=AGED, phase="du").ratio == pytest.approx(10)
 
 
+def test_pace_is_the_time_of_a_file_over_the_published_one():
+    effects = factors.effects(study(seconds))
+    published = math.sqrt(33.5 * 11) / 2000
+    assert row(effects, factor="base", phase="get").pace == pytest.approx(0.01 / published)
+    assert row(effects, factor="1,000 files", phase="get").pace == pytest.approx(0.001 / published)
+    assert row(effects, factor=BITMAP, phase="get").pace == pytest.approx(0.01 * math.sqrt(3) / published)
+
+
 def test_rounds_are_paired():
     plan = plan_of(lambda own: own.update(rounds=2))
     found = study(lambda f, name, phase, r: (r if name == "btrfs" else 4 * r**2) if phase == "du" else None, plan)

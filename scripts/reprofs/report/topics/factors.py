@@ -109,6 +109,7 @@ def summary_table(study: Study) -> Table:
             "Ratios": row["ratios"],
             "Off by a factor of": digits(row["off"], 3),
             "The base, same ratios": digits(row["base_off"], 3),
+            "Pace": digits(row["pace"], 2),
             "Nearer": row["nearer"] if row["factor"] != BASE else DASH,
             "Further": row["further"] if row["factor"] != BASE else DASH,
             "Same side of 1": row["same_side"],
@@ -118,7 +119,8 @@ def summary_table(study: Study) -> Table:
     ]
     caption = (
         "How far the ratios of the file systems are from the published ones, over all operations with published"
-        " numbers: geometric mean of the factor by which they are off, whichever way; how many are nearer to the"
+        " numbers: geometric mean of the factor by which they are off, whichever way; pace, the time for each of the"
+        f" {study.plan['published']['size']} over the published one (geometric mean); how many are nearer to the"
         " published ratio than in the base, or further from it, by 10 % or more; how many are on its side of 1."
     )
     return Table("tbl-factors", caption, shown, left=["Factor"])
