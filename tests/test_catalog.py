@@ -39,7 +39,7 @@ def test_every_cell_renders(filesystem, variant, workload):
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
     if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
-        with pytest.raises(UserError, match=r"measures the device itself|is none and keeps no files"):
+        with pytest.raises(UserError, match=r"measures the device itself|is the bare device and keeps no files"):
             resolve_cell(cell(**place), CATALOG)
         return
     if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
@@ -163,7 +163,7 @@ MISTAKES = {
         lambda s: (s.pop("profiles"), s.update(cells=[{"profiles": ["ssd"]}, {"stacks": ["single"]}])),
         ["'profiles' is missing at entry 2 of cells and the top level"],
     ),
-    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is made by btrfs itself"]),
+    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is built by btrfs itself"]),
     "unknown workload": (lambda s: s.update(workloads=["meta"]), ["workload 'meta'"]),
 }
 
@@ -236,9 +236,9 @@ def test_what_several_models_or_names_have_in_common():
             lambda d: d["scales"]["smoke"].update(x=[1]),
             r"scales\.smoke\.x is \[1\], but must be",
         ),
-        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact once"),
+        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
         ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
-        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is no regular expression: missing \)"),
+        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):
         with pytest.raises(UserError, match=told):
             Catalog().add(kind, name, changed(kind, name, change))
@@ -372,7 +372,7 @@ def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
     (tmp_path / ".#good-1.2.yaml").touch()  # an editor's
     assert list(named(tmp_path)) == ["good-1.2"]
     (tmp_path / f"{stem}.yaml").touch()
-    with pytest.raises(UserError, match=r"must have up to 64 small letters, .*: rename it\.") as told:
+    with pytest.raises(UserError, match=r"must have up to 64 lower-case letters, .*: rename it\.") as told:
         named(tmp_path)
     assert f"{tmp_path}: {f'{stem}.yaml'!r}"[:100] in str(told.value)
 
@@ -502,19 +502,19 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         (b"title: \xff", "x.yaml is not text in UTF-8: save it as such"),
         (b"a: 1\nseen: 2020-13-45", "x.yaml line 2 is not valid YAML: '2020-13-45' cannot be read as timestamp: write"),
         (b"a: " + b"9" * 6000, r"x.yaml line 1 is not valid YAML: '9+\.\.\.9+' cannot be read as int: write another"),
-        (b"a: 0x" + b"f" * 6000, "x.yaml: a is a number of more than 64 bits: write a smaller one"),
+        (b"a: 0x" + b"f" * 6000, "x.yaml: a does not fit into 64 bits: write a smaller number"),
         (b"a: " + b"[" * 3000 + b"]" * 3000, "x.yaml is nested too deeply"),
         (
             b"a: {b: " + b"[" * 30 + b"]" * 30 + b"}",
             "x.yaml: a.b.0.*nested too deeply: no descriptor needs more than 20",
         ),
-        (b"a: &a [*a]", "x.yaml: a.*belongs to more values than the file has characters"),
-        (b"a: {b: .nan}", "x.yaml: a.b is nan: write a number that is finite"),
-        (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a number that is finite"),
-        (b'a: "b\\0c"', "x.yaml: a has a character that no file and no command can have"),
-        (b'a: "\\ud800"', "x.yaml: a has a character that no file and no command can have"),
+        (b"a: &a [*a]", "x.yaml: a.*expands to more values than the file has characters"),
+        (b"a: {b: .nan}", "x.yaml: a.b is nan: write a finite number"),
+        (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a finite number"),
+        (b'a: "b\\0c"', "x.yaml: a has a character that cannot stand in a file or command"),
+        (b'a: "\\ud800"', "x.yaml: a has a character that cannot stand in a file or command"),
         (b'a: "\\U00110000"', "x.yaml is not valid YAML: chr.*: correct the character after a backslash"),
-        (b"a: {1: b}", "x.yaml: the key 1 at a is no text: put it in quotes"),
+        (b"a: {1: b}", "x.yaml: the key 1 at a is not text: put it in quotes"),
         (b"a: " + b"x" * 10_001, "x.yaml: a has 10,001 characters: shorten it to 10,000"),
         (b"a: !!bool maybe", "x.yaml line 1 is not valid YAML: 'maybe' cannot be read as bool"),
     ],
@@ -546,7 +546,7 @@ def make_with(kind: str, name: str, change, **place) -> None:
             "filesystem",
             "ext4",
             lambda d: d.update(make=["{make}"]),
-            r"filesystems/ext4.yaml: make: '\{make\}' begins with no",
+            r"filesystems/ext4.yaml: make: '\{make\}' has no program",
         ),
         (
             "filesystem",
@@ -572,7 +572,12 @@ def make_with(kind: str, name: str, change, **place) -> None:
             lambda d: d.update(sync=["{device:>9}"]),
             "ext4.yaml: sync: .* has an unknown placeholder",
         ),
-        ("workload", "metadata", lambda d: d.update(size="file"), "metadata.yaml: size is 'file', which is no whole"),
+        (
+            "workload",
+            "metadata",
+            lambda d: d.update(size="file"),
+            "metadata.yaml: size is 'file', which is not a whole",
+        ),
         (
             "workload",
             "metadata",
@@ -586,7 +591,7 @@ def make_with(kind: str, name: str, change, **place) -> None:
             "md-raid10.yaml: disks.default is 6, but must",
         ),
         ("stack", "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
-        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices names none"),
+        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices is empty"),
         ("device", "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
         (
             "device",
@@ -612,9 +617,9 @@ def test_what_no_job_is_made_of(kind, name, change, told):
 @pytest.mark.parametrize(
     ("run", "told"),
     [
-        ("bash -c '$ENGINE mdtest \"x'", "is no script of a shell: No closing quotation"),
-        ("engine", "the engine is not told which of its programs to run"),
-        ("bash -c 'true; $ENGINE; true'", "the engine is not told which of its programs to run"),
+        ("bash -c '$ENGINE mdtest \"x'", "is not a valid shell script: No closing quotation"),
+        ("engine", "engine lacks the name of the program to run"),
+        ("bash -c 'true; $ENGINE; true'", "engine lacks the name of the program to run"),
         ("engine mdtest " + "{long}" * 100, "cannot be checked: Argument list too long"),
         ("engine look-alike {tree:none}", "tree 'none' does not exist"),
     ],

@@ -144,7 +144,7 @@ def test_environment_counts_distinct_values(tables):
         (lambda record: record.update(status="fine"), "status: 'fine' is not one of"),
         (lambda record: record["measurement"]["phases"][1].update(wall_ns="1"), "measurement.phases.1.wall_ns"),
         (lambda record: record["measurement"]["phases"][1].update(surprise=1), "measurement.phases.1: Additional"),
-        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, planned is 20260101"),
+        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, but 20260101 is planned"),
         (lambda record: record["measurement"]["phases"][1]["latency"].update(count=1), "phases.1.latency.count"),
         (
             lambda record: record["measurement"]["phases"].append(record["measurement"]["phases"][0]),
@@ -202,10 +202,13 @@ def another_job(record):
     [
         (another_job, "environment.job_sha256 is"),
         (lambda record: record["environment"].update(job="another job\n"), "is not the digest of environment.job"),
-        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, planned is 1"),
-        (lambda record: record["environment"]["lab"].update(name="vm"), "environment.lab.name is vm, planned is exact"),
+        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, but 1 is planned"),
+        (
+            lambda record: record["environment"]["lab"].update(name="vm"),
+            "environment.lab.name is vm, but exact is planned",
+        ),
         (lambda record: record["measurement"]["clock"].update(name="wall"), "measurement.clock.name is wall"),
-        (lambda record: record["trial"].update(round=2), "trial.round is 2, planned is 1"),
+        (lambda record: record["trial"].update(round=2), "trial.round is 2, but 1 is planned"),
         (lambda record: record["measurement"]["phases"].pop(1), "phase create (warm) is missing"),
         (lambda record: record.update(measurement={}), "phase make-tree (warm) is missing"),
         (lambda record: record["measurement"]["verification"][0].update(mismatches=1), "1 files differed"),
@@ -252,7 +255,7 @@ def test_every_flipped_bit_is_noticed(source, tmp_path):
 def test_records_nested_too_deep_are_named(source, tmp_path):
     path = copy_with(source, tmp_path, lambda record: None)
     path.write_text("[" * 100_000)
-    with pytest.raises(UserError, match="nests too deep"):
+    with pytest.raises(UserError, match="is nested too deeply"):
         dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
 
 

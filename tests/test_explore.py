@@ -151,7 +151,7 @@ def test_export_is_what_was_chosen(study, tmp_path):
         assert list(read(files[0])["wall_ns"]) == [200_000, 400_000, 600_000, 100_000, 200_000, 300_000]
         assert read(files[1])["count"].sum() == 2 * 3 * 2000
     assert len(explore.export(study, choice(operation=ADD), tmp_path)) == 1
-    with pytest.raises(UserError, match=r"xlsx is no format of the export: choose csv or parquet\."):
+    with pytest.raises(UserError, match=r"xlsx is not an export format: choose csv or parquet\."):
         explore.export(study, choice(), tmp_path, "xlsx")
 
 

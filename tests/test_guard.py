@@ -222,7 +222,7 @@ def test_mounted_where_nobody_else_sees_it(disk):
     command = ["unshare", "--mount", "sh", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "mounted\n"
-        with refused("in use", "the kernel holds it"):
+        with refused("in use", "another program or driver holds it"):
             disk.check()
         other.communicate("\n")
 
@@ -230,7 +230,7 @@ def test_mounted_where_nobody_else_sees_it(disk):
 def test_held_by_somebody(disk):
     handle = os.open(disk.path, os.O_RDONLY | os.O_EXCL)
     try:
-        with refused("in use", "the kernel holds it"):
+        with refused("in use", "another program or driver holds it"):
             disk.check()
     finally:
         os.close(handle)

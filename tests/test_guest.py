@@ -78,10 +78,13 @@ def test_root_image_is_the_same_wherever_and_whenever_made(tmp_path):
         ({"guests": ["zfs"]}, "guests as dict"),
         ({"memory_mib": 2**21}, "at most 1048576"),
         ({"packages": [["git"]]}, r"lists \['git'\] under packages"),
-        ({"suite": "--hook=touch PWNED"}, "'--hook=touch PWNED' must have up to 64 small letters"),
-        ({"variant": "$(touch PWNED)"}, "must have up to 64 small letters"),
-        ({"guests": {"z$(touch PWNED)": {"packages": []}}}, r"'z\$\(touch PWNED\)' must have up to 64 small letters"),
-        ({"guests": {"zfs": {"packages": [], "component": "a b"}}}, "'a b' must have up to 64 small letters"),
+        ({"suite": "--hook=touch PWNED"}, "'--hook=touch PWNED' must have up to 64 lower-case letters"),
+        ({"variant": "$(touch PWNED)"}, "must have up to 64 lower-case letters"),
+        (
+            {"guests": {"z$(touch PWNED)": {"packages": []}}},
+            r"'z\$\(touch PWNED\)' must have up to 64 lower-case letters",
+        ),
+        ({"guests": {"zfs": {"packages": [], "component": "a b"}}}, "'a b' must have up to 64 lower-case letters"),
         ({"guests": {"zfs": {"packages": [], "package": "x"}}}, r"guests\.zfs has the unknown key 'package'"),
         ({"guests": {"zfs": {"modules": "zfs-dkms"}}}, r"guests\.zfs must give packages as list"),
     ],
@@ -171,7 +174,7 @@ def test_missing_tool_names_its_package(tmp_path, engine, monkeypatch, tool, pac
 
 def test_full_disk_is_said_before_anything_starts(tmp_path, engine, monkeypatch):
     monkeypatch.setattr(builder, "FREE_BYTES", 10**18)
-    with pytest.raises(UserError, match="no disk space for the guest image"):
+    with pytest.raises(UserError, match="not enough disk space for the guest image"):
         build_small(tmp_path, engine)
     assert left(tmp_path) == []
 

@@ -945,7 +945,7 @@ def test_only_an_earlier_import_is_replaced(tmp_path):
     (tmp_path / "mine/thesis.txt").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for name in ("mine", "mine/thesis.txt", "link"):
-        with pytest.raises(UserError, match="no earlier import made it"):
+        with pytest.raises(UserError, match="was not made by an import"):
             importers.import_files("io500", files, tmp_path / name, dictionary)
     with pytest.raises(UserError, match="would be replaced"):
         importers.import_files("io500", [tmp_path / "out/findings.csv"], tmp_path / "out", dictionary)

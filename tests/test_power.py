@@ -268,10 +268,10 @@ def test_a_tree_is_verified_as_long_as_nothing_was_cut_that_changed_it():
     [
         (
             {"profile": "ssd"},
-            "but the disks of profile ssd cannot lose any: choose one with backing: model, such as hdd-",
+            "but profile ssd has no power to cut: choose a profile with backing: model, such as hdd-",
         ),
-        ({"lab": "vm", "profile": "ram"}, "cuts the power in phase promise, which only the lab exact can, not vm"),
-        ({"filesystem": "tmpfs"}, "but file system tmpfs has no device that could lose it"),
+        ({"lab": "vm", "profile": "ram"}, "cuts the power in phase promise: only the lab exact can do that, not vm"),
+        ({"filesystem": "tmpfs"}, "but file system tmpfs has no device whose power could be cut"),
         ({"stack": "md-raid5-degraded"}, "but workflow/stacks/md-raid5-degraded.yaml has no key assemble"),
     ],
 )

@@ -238,8 +238,11 @@ MISTAKES = {
     "number of disks": ({"stack": "md-raid6@six"}, ["'six' is not a number of disks"]),
     "odd disks": ({"stack": "md-raid10@7"}, ["4 to 32 disks and a multiple of 2, not 7"]),
     "layer of a file system": ({"stack": "btrfs-raid1+lvm"}, ["btrfs-raid1 belongs to btrfs: it can only be the last"]),
-    "native stack": ({"stack": "btrfs-raid1"}, ["stack btrfs-raid1 is made by btrfs itself", "ext4 cannot use it"]),
-    "fault without population": ({"stack": "md-raid5-degraded"}, ["workload metadata has none", "such as populated"]),
+    "native stack": ({"stack": "btrfs-raid1"}, ["stack btrfs-raid1 is built by btrfs itself", "ext4 cannot use it"]),
+    "fault without population": (
+        {"stack": "md-raid5-degraded"},
+        ["workload metadata has no population", "such as populated"],
+    ),
     "two faults": ({"stack": "md-raid5-degraded+md-raid6-degraded"}, ["md-raid6-degraded takes 4 to 32 devices"]),
     "profile": ({"profile": "sdd"}, ["device profile 'sdd'", "did you mean ssd"]),
     "round": ({"round": 0}, ["--round is 0"]),

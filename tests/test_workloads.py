@@ -50,15 +50,15 @@ def test_modifiers():
     [
         ("metadata+clients0", "+clients must be from 1 to 256, not 0"),
         ("metadata+clients257", "+clients must be from 1 to 256, not 257"),
-        ("metadata+client3", "+client is not a modifier, or comes twice; known are clients, aged, fill"),
-        ("metadata+clients2+clients3", "comes twice"),
+        ("metadata+client3", "+client is unknown or given twice; known modifiers: clients, aged, fill"),
+        ("metadata+clients2+clients3", "given twice"),
         ("metadata+clients", "+clients needs a number from 1 to 256, like +clients1"),
-        ("git-annex-small+nosync+nosync", "comes twice; known are clients, aged, fill, nosync"),
+        ("git-annex-small+nosync+nosync", "given twice; known modifiers: clients, aged, fill, nosync"),
         ("git-annex-small+nosync2", "+nosync takes no number: leave 2 out"),
-        ("metadata+nosync", "+nosync is not a modifier"),
+        ("metadata+nosync", "+nosync is unknown or given twice"),
         ("metadata+fill95", "+fill must be from 1 to 90"),
         ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
-        ("read-while-write+clients2", "workload read-while-write has one writer by its nature"),
+        ("read-while-write+clients2", "workload read-while-write is made for a single writer"),
         ("mdtest@12", "workload mdtest has no key size"),
         ("rsync-into@0", "the number after @ must be 1 or more"),
         ("metadata+", "is not a name with modifiers"),
@@ -92,7 +92,9 @@ def test_missing_parameters_are_named():
     with pytest.raises(UserError, match=r"git-annex.*has an unknown placeholder"):
         rendered(cell("git-annex"), catalog)
     catalog = catalog_with("git-annex", lambda data: data["phases"][0].update(items="folds"))
-    with pytest.raises(UserError, match="phase create: items is folds, which is no whole number of the scale"):
+    with pytest.raises(
+        UserError, match="phase create: items is folds, which is not a whole-number parameter of the scale"
+    ):
         rendered(cell("git-annex"), catalog)
 
 

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     catalog_options(sub)
 
-    sub = command("plan", _plan, "Check a study and print its trials in order; with --output also write the plan.")
+    sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
@@ -83,13 +83,19 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, required=True)
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
     sub.add_argument("--order", type=int, help="place in the randomised order of a study")
-    sub.add_argument("--time-limit", type=float, default=1800.0, metavar="SECONDS", help="of the host (default 1800)")
+    sub.add_argument(
+        "--time-limit",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="host time after which the trial is recorded as timeout (default 1800)",
+    )
     catalog_options(sub)
 
     sub = command(
         "retry",
         _retry,
-        "Set aside the records of trials that failed, timed out or were skipped: the next run makes them again.",
+        "Set aside the records of trials that failed, timed out or were skipped: the next run repeats these trials.",
     )
     sub.add_argument("study", help="NAME, or NAME@SCALE")
     catalog_options(sub)
@@ -120,7 +126,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
     sub = command(
-        "import", _import, "Turn the output of other benchmarks into one table with units; print what is odd in it."
+        "import",
+        _import,
+        "Turn the output of other benchmarks into one table with units; print what is wrong or uncertain in it.",
     )
     sub.add_argument("format", metavar="FORMAT", help="mdtest, ior, fio, ... (an unknown one lists them)")
     sub.add_argument("files", metavar="FILE", nargs="+", type=Path)

@@ -56,7 +56,7 @@ def read_json(path: Path) -> dict:
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
     except (RecursionError, ValueError) as error:
-        what = "it nests too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
 
 

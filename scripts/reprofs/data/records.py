@@ -86,7 +86,7 @@ def _check_against_plan(path: Path, record: dict, trial: dict, plan: dict) -> No
         compared.append(("measurement.clock.name", measurement["clock"]["name"], plan["labs"][trial["lab"]]["clock"]))
     for key, was, planned in compared:
         if was != planned:
-            raise UserError(f"{path} belongs to another plan: {key} is {was}, planned is {planned}; {_AGAIN}")
+            raise UserError(f"{path} belongs to another plan: {key} is {was}, but {planned} is planned; {_AGAIN}")
     if record["status"] != "ok":
         return
     workload = plan["workloads"][trial["workload"]]

@@ -34,8 +34,8 @@ def check(spec: str, workload: dict, scale: str) -> None:
     for phase in workload["phases"]:
         if "run" in phase and phase["items"] != "one" and not isinstance(values.get(phase["items"]), int):
             raise FileError(
-                f"{where}: phase {phase['name']}: items is {cut(phase['items'], 80)}, which is no whole number of the "
-                "scale: name a parameter of the scale, or one."
+                f"{where}: phase {phase['name']}: items is {cut(phase['items'], 80)}, which is not a whole-number "
+                "parameter of the scale: name one that is, or write one."
             )
     content = needs(spec, workload, scale)
     room = values["device_mib"] * 2**20 * (100 - workload["fill"]) // 100
@@ -68,7 +68,7 @@ def _programs(argv: list[str], where: str) -> list[list[str]]:
     """
     found = [argv[1:]] if argv[0] == "engine" else _in_script(argv[-1], where)
     if not all(found):
-        raise FileError(f"{where}: the engine is not told which of its programs to run: write one after it.")
+        raise FileError(f"{where}: engine lacks the name of the program to run: write it after engine.")
     return found
 
 
@@ -80,7 +80,7 @@ def _in_script(script: str, where: str) -> list[list[str]]:
     try:
         words = list(lexer)
     except ValueError as error:
-        raise FileError(f"{where}: {short(script)} is no script of a shell: {error}: complete it.") from None
+        raise FileError(f"{where}: {short(script)} is not a valid shell script: {error}: correct it.") from None
     found: list[list[str]] = []
     inside = False
     for word in words:

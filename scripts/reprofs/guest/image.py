@@ -172,7 +172,7 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
             raise UserError(f"{path} lists {short(package)} under packages, which is not the name of a Debian package")
     for line in more.get("modprobe", []):
         if not isinstance(line, str):
-            raise UserError(f"{path} under guests.{name} gives {short(line)} in modprobe, which is no line of text")
+            raise UserError(f"{path} under guests.{name} gives {short(line)} in modprobe, which is not a line of text")
     preload = guest.get("preload", []) + more.get("preload", [])
     for module in preload:
         if not (isinstance(module, str) and re.fullmatch(r"[a-z0-9_-]+", module)):
@@ -627,7 +627,7 @@ def _check_space(cache: Path) -> None:
         free = shutil.disk_usage(folders[0]).free
         if free < FREE_BYTES * len(folders):
             raise UserError(
-                f"no disk space for the guest image: {' and '.join(map(str, folders))} "
+                f"not enough disk space for the guest image: {' and '.join(map(str, folders))} "
                 f"has {free / 1e9:.1f} GB free and needs {FREE_BYTES * len(folders) / 1e9:.1f} GB; "
                 "free some, or set REPROFS_CACHE and TMPDIR to folders with more space"
             )

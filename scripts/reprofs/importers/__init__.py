@@ -156,7 +156,7 @@ class Source:
             return json.loads(text)
         except (RecursionError, ValueError) as error:
             if not isinstance(error, json.JSONDecodeError):
-                raise Malformed(1, "the JSON nests too deep or has numbers too long") from None
+                raise Malformed(1, "the JSON is nested too deeply or has numbers that are too long") from None
             ended = error.pos >= len(text.rstrip())
             raise Malformed(error.lineno, "it ends within the JSON" if ended else f"no JSON: {error.msg}") from None
 
@@ -193,7 +193,7 @@ class Source:
         """As `get`, for a number that cannot be negative: a time, a rate, a count."""
         value = self.get(path, kind, default)
         if isinstance(value, NUMBER) and value < 0:
-            raise self.wrong(path, f"is {value}, and a negative number cannot be")
+            raise self.wrong(path, f"is {value}, but cannot be negative")
         return value
 
 
@@ -295,7 +295,7 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
                 raise Malformed(1, "it has no results")
         except Malformed as error:
             where = f", line {error.line}" if error.line else ""
-            raise UserError(f"{path}{where}: {error.what}; give {known[name]}, complete.") from None
+            raise UserError(f"{path}{where}: {error.what}; give the whole of {known[name]}.") from None
         for row in result.rows:
             row["format"] = name
         _repeated_lines(source, result)
@@ -406,7 +406,7 @@ def _replaceable(output: Path, besides: Path | None = None) -> None:
                 return
         except (OSError, ValueError, KeyError, TypeError):
             pass
-    raise UserError(f"{output} is there and no earlier import made it: choose another --output; nothing was written.")
+    raise UserError(f"{output} exists and was not made by an import: choose another --output; nothing was written.")
 
 
 def _write(

@@ -51,7 +51,7 @@ def read(source: Source) -> Result:
         before = line
     missing = [tag for tag in _TAGS if tag not in said]
     if missing:
-        raise Malformed(line_number or 1, f"the report has nothing of {missing[0]!r} up to the end")
+        raise Malformed(line_number or 1, f"the report ends without {missing[0]!r}")
     for what, values in singles.items():
         _means(result, what, values)
     return result

@@ -86,7 +86,7 @@ def read(source: Source) -> Result:
             if table and last != "Tree removal":
                 raise Malformed(line_number, f"the table before ends after {last or 'its head'!r}")
             if int(found[3]) < 1:
-                raise Malformed(line_number, "a summary of no iterations")
+                raise Malformed(line_number, "the summary has no iterations")
             table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", int(found[3]), line_number)
             last, tables = "", tables + 1
         elif line.startswith("Operation") and "Mean" in line:

@@ -45,7 +45,7 @@ def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
     found = serial(folder)
     if found != entry["serial"]:
         says = f"has the serial {found}" if found else "tells no serial"
-        raise UserError(f"{path} {says}, but {LIST} says {entry['serial']}: it is another disk, correct the list.")
+        raise UserError(f"{path} {says}, but {LIST} says {entry['serial']}: it is another disk: correct the list.")
     size = int(cleanup.read(folder / "size") or 0) * 512
     if size != entry["size_bytes"]:
         raise UserError(f"{path} has {size} bytes, but {LIST} says {entry['size_bytes']}: correct the list.")
@@ -93,7 +93,7 @@ def _number(path: str) -> str:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise UserError(f"{path} is missing: connect the disk, or take it from {LIST}.") from None
-        raise UserError(f"{path} cannot be looked at: {error.strerror}.") from None
+        raise UserError(f"{path} cannot be examined: {error.strerror}.") from None
     if stat.S_ISLNK(state.st_mode):
         raise UserError(f"{path} is a symbolic link, which may point elsewhere tomorrow: list the device itself.")
     if not stat.S_ISBLK(state.st_mode):
@@ -149,7 +149,7 @@ def _refuse_busy(path: str, whole: dict[str, str], folder: Path) -> None:
             raise UserError(f"{path} is in use: {name} is mounted on {point}; unmount it, or take it from {LIST}.")
     for line in (cleanup.read(Path("/proc/swaps")) or "").splitlines()[1:]:
         if os.path.realpath(line.split()[0]) in {f"/dev/{name}" for name in whole.values()}:
-            raise UserError(f"{path} is in use: it holds swap space; end that, or take it from {LIST}.")
+            raise UserError(f"{path} is in use: it holds swap space; turn that off, or take it from {LIST}.")
     for below in (*folder.glob("holders/*"), *folder.glob("*/holders/*")):
         raise UserError(f"{path} is in use: {below.name} is built on it; take it from {LIST}.")
 
@@ -160,7 +160,7 @@ def _refuse_full(path: str, folder: Path) -> None:
         handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            raise UserError(f"{path} is in use: the kernel holds it for somebody; take it from {LIST}.") from None
+            raise UserError(f"{path} is in use: another program or driver holds it; take it from {LIST}.") from None
         raise UserError(f"{path} cannot be opened: {error.strerror}; check the disk and run as root.") from None
     try:
         try:

@@ -213,7 +213,7 @@ class Machine:
         try:
             self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
         except OSError:
-            raise self._error(f"QEMU is gone at {name}") from None
+            raise self._error(f"QEMU ended during {name}") from None
         while True:
             message = self._receive(time.monotonic() + 60)
             if "error" in message:
@@ -315,5 +315,5 @@ def _qemu_version(qemu: str) -> str:
     text = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout
     found = re.search(r"version (\S+)", text)
     if not found:
-        raise UserError(f"{qemu} does not tell its version; reinstall the Debian package qemu-system-x86")
+        raise UserError(f"{qemu} does not print its version; reinstall the Debian package qemu-system-x86")
     return found[1]

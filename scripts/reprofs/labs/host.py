@@ -262,8 +262,8 @@ def _attach(file: Path, direct: bool) -> tuple[Path, int]:
                         raise
     except OSError as error:
         hint = "load the module loop, or choose the lab vm."
-        raise Obstacle(f"This machine gives no loop device: {error.strerror}; {hint}") from None
-    raise Obstacle("This machine gives no free loop device: detach some, or choose the lab vm.")
+        raise Obstacle(f"This machine offers no loop devices: {error.strerror}; {hint}") from None
+    raise Obstacle("This machine has no free loop device: detach some, or choose the lab vm.")
 
 
 Lab = HostLab

@@ -33,7 +33,7 @@ FOLDERS = {
 }
 # What is named so goes into paths, into commands of a shell and into patterns without any harm.
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
-NAME_RULE = "up to 64 small letters, digits, dots and hyphens, of which a letter or digit is the first"
+NAME_RULE = "up to 64 lower-case letters, digits, dots and hyphens, beginning with a letter or digit"
 DEEPEST = 20  # levels of a file
 LONGEST = 10_000  # characters of a text: ten times the longest there is
 KINDS = {"device": "device profile", "filesystem": "file system", "published": "set of published numbers"}
@@ -47,7 +47,7 @@ def unknown(what: str, name: str, known) -> UserError:
 
 
 TYPES = {"string": "string", "int": "integer", "bool": "boolean", "number": "number", "list": "list"}
-TYPES |= {"dict": "keys and values", "model": "keys and values", "parameter": "number or string"}
+TYPES |= {"dict": "mapping", "model": "mapping", "parameter": "number or string"}
 
 
 def _sentence(error: ErrorDetails, path: list, kind: str) -> str:
@@ -139,7 +139,7 @@ def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict
     fit the model of `kind`.
     """
     if not isinstance(data, dict):
-        raise FileError(f"{where}: expected keys and values at the top level, found {type(data).__name__}.")
+        raise FileError(f"{where}: the top level must be a mapping of keys to values, not {type(data).__name__}.")
     adapter = models.adapter(kind)
     try:
         return adapter.dump_python(adapter.validate_python(data), exclude_none=True, warnings=False)
@@ -202,11 +202,11 @@ def _check_values(data, most: int, where: str) -> None:
         if len(place) > DEEPEST:
             wrong = f"is nested too deeply: no descriptor needs more than {DEEPEST} levels"
         elif count > max(most, 1):
-            wrong = "belongs to more values than the file has characters: write less with aliases (*name)"
+            wrong = "expands to more values than the file has characters: use fewer aliases (*name)"
         elif isinstance(value, float) and not math.isfinite(value):
-            wrong = f"is {value}: write a number that is finite"
+            wrong = f"is {value}: write a finite number"
         elif isinstance(value, int) and abs(value) >= 2**63:
-            wrong = "is a number of more than 64 bits: write a smaller one"
+            wrong = "does not fit into 64 bits: write a smaller number"
         elif value is None:
             wrong = "is empty: write a value, or leave the key out"
         elif isinstance(value, str):
@@ -214,7 +214,7 @@ def _check_values(data, most: int, where: str) -> None:
         elif isinstance(value, dict):
             for key, item in value.items():
                 if not isinstance(key, str):
-                    raise FileError(f"{where}: the key {short(key)} at {_key(place)} is no text: put it in quotes.")
+                    raise FileError(f"{where}: the key {short(key)} at {_key(place)} is not text: put it in quotes.")
                 if _wrong_text(key):
                     raise FileError(f"{where}: the key {short(key)} at {_key(place)} {_wrong_text(key)}.")
                 waiting.append((item, (*place, key)))
@@ -228,7 +228,7 @@ def _wrong_text(text: str) -> str:
     if len(text) > LONGEST:
         return f"has {len(text):,} characters: shorten it to {LONGEST:,}"
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        return "has a character that no file and no command can have (\\0, or half of a pair): leave it out"
+        return "has a character that cannot stand in a file or command (NUL or an unpaired surrogate): remove it"
     return ""
 
 
@@ -255,8 +255,8 @@ def named(folder: Path) -> dict[str, Path]:
             continue
         if not NAME.fullmatch(path.stem):
             raise FileError(
-                f"{shown(folder)}: {short(path.name)} cannot be the file of a descriptor: before .yaml it must have "
-                f"{NAME_RULE}: rename it."
+                f"{shown(folder)}: {short(path.name)} is not a valid file name for a descriptor: before "
+                f".yaml it must have {NAME_RULE}: rename it."
             )
         found[path.stem] = path
     return found

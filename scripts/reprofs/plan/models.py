@@ -88,7 +88,7 @@ def _parameter(value: Any) -> int | float | str:
 def _once(names: list[str]) -> list[str]:
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise _wrong(f"must name {twice} once")
+        raise _wrong(f"must name {twice} only once")
     return names
 
 
@@ -96,7 +96,7 @@ def _expression(value: str) -> str:
     try:
         re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
-        raise _wrong(f"is no regular expression: {error}") from None
+        raise _wrong(f"is not a regular expression: {error}") from None
     return value
 
 
@@ -123,18 +123,18 @@ Filled = Annotated[str, Field(min_length=1)]
 Command = Annotated[str, text(r"\S", "a command, not blank")]
 VariantName = Annotated[
     str,
-    text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 small letters, digits, dots and hyphens"),
+    text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 lower-case letters, digits, dots and hyphens"),
 ]
 PhaseName = Annotated[
     str,
-    text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 small letters, digits and hyphens"),
+    text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 lower-case letters, digits and hyphens"),
 ]
 Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
 Name = Annotated[
     str,
     text(
         r"^[a-z0-9][a-z0-9.+@-]*$",
-        "a name of small letters, digits, dots and hyphens, with + and @ before what is added to it",
+        "a name of lower-case letters, digits, dots and hyphens, with its modifiers after + and @",
         128,
     ),
 ]
@@ -142,7 +142,7 @@ Notebook = Annotated[
     str,
     text(
         r"^[a-z][a-z0-9-]*\.ipynb$",
-        "the name of a file in notebooks/: small letters, digits and hyphens, a letter first, then .ipynb",
+        "the name of a file in notebooks/: lower-case letters, digits and hyphens, a letter first, then .ipynb",
         128,
     ),
 ]

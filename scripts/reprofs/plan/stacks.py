@@ -13,6 +13,7 @@ import string
 from dataclasses import dataclass, field
 
 from reprofs.errors import FileError, UserError, cut, short
+from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 
 _DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2": lambda n: n / 2, "1": lambda n: 1}
@@ -36,7 +37,7 @@ def argv(command: str, values: dict[str, str], where: str) -> list[str]:
     """Like `expand`, of a command to be run. Raises FileError too when no program is left to run."""
     words = expand(command, values, where)
     if not words or not words[0]:
-        raise FileError(f"{where}: {short(command)} begins with no program: write its name first.")
+        raise FileError(f"{where}: {short(command)} has no program to run: begin with its name.")
     return words
 
 
@@ -68,7 +69,7 @@ class Layer:
 
     name: str
     file: str
-    descriptor: dict
+    descriptor: models.Layer
     count: int
     devices: int
 
@@ -106,12 +107,12 @@ class Stack:
 
     def disk_mib(self, device_mib: int) -> int:
         """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
-        least = max(layer.descriptor["least_mib"] for layer in self.layers)
+        least = max(layer.descriptor.least_mib for layer in self.layers)
         return max(math.ceil(device_mib / self.disk_share), least) if self.disks > 1 else device_mib
 
     def initial_sync(self, assume_clean: bool) -> str:
         """Words for the record: is the redundancy complete before the file system is made, and why."""
-        commands = [command for layer in self.layers for command in layer.descriptor["build"]]
+        commands = [command for layer in self.layers for command in layer.descriptor.build]
         if not any("{clean}" in command for command in commands):
             return "none needed" if not self.filesystem else "none needed: the file system writes its own redundancy"
         return "assumed clean: the disks read as zeros" if assume_clean else "finished before the file system was made"
@@ -124,60 +125,56 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
     """
     family, at, number = spec.partition("@")
     names = family.split("+")
-    descriptors = [catalog.get("stack", name) for name in names]
+    descriptors = [models.Layer.model_validate(catalog.get("stack", name)) for name in names]
     if at and not re.fullmatch("[0-9]{1,3}", number):
         raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
-    default = descriptors[0]["disks"]["default"]
+    default = descriptors[0].disks.default
     count = int(number) if number else default
     layers, share = [], 1.0
     incoming = count
     for name, descriptor in zip(names, descriptors, strict=True):
         file = catalog.file("stack", name)
-        disks = descriptor["disks"]
-        if disks["default"] < disks["least"] or disks["default"] % disks["multiple_of"]:
+        disks = descriptor.disks
+        if disks.default < disks.least or disks.default % disks.multiple_of:
             raise FileError(
-                f"{file}: disks.default is {disks['default']}, but must be at least {disks['least']} (least) and a "
-                f"multiple of {disks['multiple_of']} (multiple_of)."
+                f"{file}: disks.default is {disks.default}, but must be at least {disks.least} (least) and a "
+                f"multiple of {disks.multiple_of} (multiple_of)."
             )
-        _check_count(spec, name, descriptor, incoming, lowest=name == names[0])
-        if descriptor["filesystem"] and name != names[-1]:
-            raise UserError(
-                f"stack {spec}: {name} belongs to {descriptor['filesystem']}: it can only be the last layer."
-            )
-        outgoing = sum(incoming if device == "{disks}" else 1 for device in descriptor["devices"])
-        share *= _DATA[descriptor["data"]](incoming) / incoming
+        _check_count(spec, name, disks, incoming, lowest=name == names[0])
+        if descriptor.filesystem and name != names[-1]:
+            raise UserError(f"stack {spec}: {name} belongs to {descriptor.filesystem}: it can only be the last layer.")
+        outgoing = sum(incoming if device == "{disks}" else 1 for device in descriptor.devices)
+        share *= _DATA[descriptor.data](incoming) / incoming
         if share <= 0:
             raise FileError(
-                f"{file}: data is {descriptor['data']}, which leaves no room with {incoming} disks: raise disks.least."
+                f"{file}: data is {descriptor.data}, which leaves no room with {incoming} disks: raise disks.least."
             )
         layers.append(Layer(name, file, descriptor, incoming, outgoing))
         incoming = outgoing
-    faults = [layer for layer in layers if "fault" in layer.descriptor]
+    faults = [(layer.name, layer.descriptor.fault) for layer in layers if layer.descriptor.fault]
     if len(faults) > 1:
-        raise UserError(
-            f"stack {spec}: only one layer may have a fault, and these have: {', '.join(f.name for f in faults)}."
-        )
-    titles = [descriptor["title"] for descriptor in descriptors[::-1]]
+        named = ", ".join(name for name, _ in faults)
+        raise UserError(f"stack {spec}: only one layer may have a fault, and these have: {named}.")
+    titles = [descriptor.title for descriptor in descriptors[::-1]]
     return Stack(
         name=family if count == default else f"{family}@{count}",
         family=family,
         title=" over ".join(titles) + (f", {count} disks" if count > 1 else ""),
         disks=count,
-        filesystem=descriptors[-1]["filesystem"],
-        state=faults[0].descriptor["fault"]["state"] if faults else "healthy",
+        filesystem=descriptors[-1].filesystem,
+        state=faults[0][1].state if faults else "healthy",
         layers=layers,
         disk_share=share * count,
     )
 
 
-def _check_count(spec: str, name: str, descriptor: dict, count: int, lowest: bool) -> None:
-    limits = descriptor["disks"]
+def _check_count(spec: str, name: str, limits: models.Disks, count: int, lowest: bool) -> None:
     what = "disks" if lowest else "devices from the layer below"
-    if limits["only"] and count != limits["default"]:
-        raise UserError(f"stack {spec}: {name} takes {limits['default']} {what}, not {count}.")
-    if not limits["least"] <= count <= 32 or count % limits["multiple_of"]:
-        step = f" and a multiple of {limits['multiple_of']}" if limits["multiple_of"] > 1 else ""
-        raise UserError(f"stack {spec}: {name} takes {limits['least']} to 32 {what}{step}, not {count}.")
+    if limits.only and count != limits.default:
+        raise UserError(f"stack {spec}: {name} takes {limits.default} {what}, not {count}.")
+    if not limits.least <= count <= 32 or count % limits.multiple_of:
+        step = f" and a multiple of {limits.multiple_of}" if limits.multiple_of > 1 else ""
+        raise UserError(f"stack {spec}: {name} takes {limits.least} to 32 {what}{step}, not {count}.")
 
 
 @dataclass
@@ -215,37 +212,39 @@ def commands(stack: Stack, disks: list[str], assume_clean: bool, mountpoint: str
         where, descriptor = layer.file, layer.descriptor
         values = {**layer.values(made.devices, assume_clean), "mountpoint": mountpoint}
 
-        def lines(key: str, found=descriptor, values=values, where=where) -> list[list[str]]:
-            return [argv(template, values, f"{where}: {key}") for template in found[key]]
+        def lines(key: str, templates: list[str], values=values, where=where) -> list[list[str]]:
+            return [argv(template, values, f"{where}: {key}") for template in templates]
 
-        def checks(found=descriptor, values=values, where=where) -> list[tuple[list[str], list[str]]]:
+        def checks(readback: list[models.Readback], values=values, where=where) -> list[tuple[list[str], list[str]]]:
             # Expressions have braces of their own: only {count} and its like are filled in, by name.
             return [
-                (argv(item["run"], values, f"{where}: readback"), [_regex(e, values) for e in item["expect"]])
-                for item in found["readback"]
+                (argv(item.run, values, f"{where}: readback"), [_regex(e, values) for e in item.expect])
+                for item in readback
             ]
 
-        fault = descriptor.get("fault")
-        made.packages += descriptor["packages"]
-        made.modules += descriptor["modules"]
-        made.makes += descriptor["makes"]
-        made.build += lines("build")
-        made.resync += [] if assume_clean else descriptor["resync"]
-        made.readback += checks()
-        made.faulted += checks(fault or descriptor)
-        made.cold += lines("cold")
+        fault = descriptor.fault
+        made.packages += descriptor.packages
+        made.modules += descriptor.modules
+        made.makes += descriptor.makes
+        made.build += lines("build", descriptor.build)
+        made.resync += [] if assume_clean else descriptor.resync
+        made.readback += checks(descriptor.readback)
+        made.faulted += checks(fault.readback if fault else descriptor.readback)
+        made.cold += lines("cold", descriptor.cold)
         if fault:
-            made.fault, made.rebuild = lines("run", fault), fault["rebuild"]
-        stop = lines("stop")
+            made.fault, made.rebuild = lines("run", fault.run), fault.rebuild
+        stop = lines("stop", descriptor.stop)
         made.stop = stop + made.stop
-        made.assemble += lines("assemble")
-        made.teardown = stop + lines("teardown") + made.teardown
-        made.layout = shlex.join(expand(descriptor["layout"], values, f"{where}: layout"))
+        made.assemble += lines("assemble", descriptor.assemble)
+        made.teardown = stop + lines("teardown", descriptor.teardown) + made.teardown
+        made.layout = shlex.join(expand(descriptor.layout, values, f"{where}: layout"))
         made.devices = [
-            path for template in descriptor["devices"] for path in expand(template, values, f"{where}: devices")
+            path for template in descriptor.devices for path in expand(template, values, f"{where}: devices")
         ]
         if not made.devices:
-            raise FileError(f"{where}: devices names none, so that nothing is left for what lies above: name one.")
+            raise FileError(
+                f"{where}: devices is empty, so that the layer or file system above gets none: name at least one."
+            )
     return made
 
 

@@ -245,11 +245,11 @@ def read(name: str) -> dict:
     for key, bins in _distributions(data):
         bounds = [bound for bound, _ in bins]
         if bounds != sorted(set(bounds)):
-            raise FileError(f"{where}: {key}: the bounds must grow: sort them.")
+            raise FileError(f"{where}: {key}: the bounds must increase: sort them.")
         if not sum(weight for _, weight in bins):
             raise FileError(f"{where}: {key}: all weights are 0: give one that is not.")
     if not any(level["files"] for level in data["levels"]):
-        raise FileError(f"{where}: levels: none has files: give one of them a number.")
+        raise FileError(f"{where}: levels: no level has files: give at least one of them a number.")
     if data["levels"][0]["folders"] != 1:
         raise FileError(f"{where}: levels.0.folders is {data['levels'][0]['folders']}, but the top is one folder.")
     return data

@@ -49,7 +49,7 @@ def resolve(spec: str, catalog: Catalog) -> dict:
         low, high = LIMITS.get(word, (0, 0))
         if (word not in workload["modifiers"] and not high) or word in modifiers or word in own:
             known = ", ".join([*LIMITS, *workload["modifiers"]])
-            raise UserError(f"workload {spec}: +{word} is not a modifier, or comes twice; known are {known}.")
+            raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
         if not high and number:
             raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")
         if not high:
@@ -64,12 +64,12 @@ def resolve(spec: str, catalog: Catalog) -> dict:
     for scale, values in workload["scales"].items() if "size" in workload else ():
         if type(values.get(workload["size"])) is not int:
             raise FileError(
-                f"{file}: size is {short(workload['size'])}, which is no whole number of the scale {scale}: name a "
-                "parameter that is."
+                f"{file}: size is {short(workload['size'])}, which is not a whole-number parameter of the scale "
+                f"{scale}: name one that is."
             )
     if size is not None:
         if "size" not in workload:
-            raise UserError(f"workload {name} has no key size, so that {spec} cannot set it: leave @{times}{size} out.")
+            raise UserError(f"workload {name} has no key size, so its size cannot be set: leave @{times}{size} out.")
         if not 1 <= _number(size) <= SIZE_MAX:
             raise UserError(f"workload {spec}: the number after @ must be 1 or more, and {SIZE_MAX:,} at most.")
         for scale in workload["scales"].values():
@@ -77,7 +77,7 @@ def resolve(spec: str, catalog: Catalog) -> dict:
     if "aged" in modifiers and not workload["aged"]:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in modifiers and workload["alone"]:
-        raise UserError(f"workload {name} has one writer by its nature: leave +clients out.")
+        raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
     suffix = [f"{int(size):,} {'times the ' if times else ''}{workload['size']}"] if size else []
     suffix += [f"{modifiers['clients']} clients"] if "clients" in modifiers else []
     suffix += [f"{modifiers['aged']} runs in one file system"] if "aged" in modifiers else []

@@ -107,7 +107,7 @@ def export(study: Study, choice: Choice, folder: str | Path, kind: str = "csv") 
     folder: relative to the checkout, or absolute. Raises UserError for another kind than csv and parquet.
     """
     if kind not in FORMATS:
-        raise UserError(f"{kind} is no format of the export: choose {listing(FORMATS, 'or')}.")
+        raise UserError(f"{kind} is not an export format: choose {listing(FORMATS, 'or')}.")
     files = []
     for part, frame in (("phases", rounds(study, choice)), ("latency", latencies(study, choice))):
         if len(frame):
@@ -206,7 +206,7 @@ class Chooser:
         """Begin with the first operation and all its file systems. Raises UserError when no trial completed."""
         self.study, self._known = study, choices(study)
         if not self._known:
-            raise UserError(f"No trial of the study {study.plan['study']['name']} completed: there is nothing to see.")
+            raise UserError(f"No trial of the study {study.plan['study']['name']} completed: there is nothing to show.")
         style = {"style": {"description_width": "7em"}, "layout": {"width": "40em"}}
         self.setting, self.load, self.operation, self.a, self.b = (
             ipywidgets.Dropdown(description=name, **style)

@@ -104,17 +104,20 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
     if workload["raw"] and not filesystem["raw"]:
         raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
     if filesystem["raw"] and not workload["raw"]:
-        raise UserError(f"{name} is none and keeps no files: choose a workload of the device itself, such as device.")
+        raise UserError(
+            f"{name} is the bare device and keeps no files: choose a workload that measures the device itself, such as "
+            "device."
+        )
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
-        raise UserError(f"stack {stack.name} is made by {stack.filesystem} itself: {name} cannot use it.")
+        raise UserError(f"stack {stack.name} is built by {stack.filesystem} itself: {name} cannot use it.")
     if stack.state != "healthy" and not workload["populate"]:
         raise UserError(
-            f"stack {stack.name} has a fault after the population, and workload {trial['workload']} has none: choose a "
-            "workload with the key populate, such as populated."
+            f"stack {stack.name} gets its fault after the population, and workload {trial['workload']} has no "
+            "population: choose a workload with the key populate, such as populated."
         )
     own = trial["lab"].partition("@")[0]
     if own not in filesystem.get("labs", [own]):
-        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in lab {own}.")
+        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in the lab {own}.")
     if lab.provisions and "path" in filesystem:
         raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
     if not lab.provisions and "path" not in filesystem:
@@ -135,16 +138,16 @@ def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: ty
     """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
     if not lab.models:
         able = [name for name in labs.names() if labs.get_lab(name).models]
-        raise UserError(f"{what}, which only the lab {' or '.join(able)} can, not {lab.name}.")
+        raise UserError(f"{what}: only the lab {' or '.join(able)} can do that, not {lab.name}.")
     if profile["backing"] != "model":
         raise UserError(
-            f"{what}, but the disks of profile {trial['profile']} cannot lose any: choose one with backing: model, "
-            "such as hdd-7200."
+            f"{what}, but profile {trial['profile']} has no power to cut: choose a profile with backing: "
+            "model, such as hdd-7200."
         )
     if not filesystem["device"]:
-        raise UserError(f"{what}, but file system {trial['filesystem']} has no device that could lose it.")
+        raise UserError(f"{what}, but file system {trial['filesystem']} has no device whose power could be cut.")
     for layer in stack.layers:
-        if layer.descriptor["build"] and not layer.descriptor["assemble"]:
+        if layer.descriptor.build and not layer.descriptor.assemble:
             raise UserError(
                 f"{what}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
                 "back afterwards: choose another stack or add it."

@@ -94,7 +94,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
                 "filesystem": cell.stack.filesystem,
                 "state": cell.stack.state,
                 "layers": [layer.name for layer in cell.stack.layers],
-                "summary": [line for layer in cell.stack.layers for line in layer.descriptor["summary"]],
+                "summary": [line for layer in cell.stack.layers for line in layer.descriptor.summary],
             }
             for cell in chosen
         },
@@ -108,7 +108,7 @@ def _check_notebooks(names: list[str], file: str) -> None:
     topics = {re.sub(r"^\d+-", "", path.name): path.name for path in folder.glob("[0-9]*.ipynb")}
     for name in names:
         if name in topics:
-            raise FileError(f"{file}: notebooks names {name}, which {topics[name]} is called too: rename it.")
+            raise FileError(f"{file}: notebooks names {name}, but {topics[name]} has this name already: rename yours.")
         if not (folder / name).is_file():
             raise FileError(
                 f"{file}: notebooks names {name}, which is not in notebooks/: put it there, or leave it out."
@@ -123,8 +123,8 @@ def _check_ids(ids: list[str], file: str) -> None:
     longest = max(ids, key=len)
     if len(longest) > ID_MAX:
         raise FileError(
-            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, and {ID_MAX} are the most: "
-            "shorten the names of its parts."
+            f"{file}: the name of trial {cut(longest, 150)} has {len(longest)} characters, but may have at most "
+            f"{ID_MAX}: shorten the names of its parts."
         )
 
 

@@ -46,7 +46,8 @@ def clock(seconds: float) -> str:
 def line(record: dict, output: Path, seconds: float) -> str:
     """One line about a record just written to `output`; in a workflow also where the whole run stands."""
     trial = record["trial"]
-    place = "".join(f"{trial[key]} " for key, usual in (("lab", USUAL_LAB), ("stack", "single")) if trial[key] != usual)
+    usual = {"lab": USUAL_LAB, "stack": "single", "profile": "ssd"}
+    place = "".join(f"{trial[key]} " for key in usual if trial[key] != usual[key])
     what = f"{place}{trial['filesystem']}+{trial['variant']} {trial['workload']} round {trial['round']}"
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
     if not in_workflow():
