@@ -141,8 +141,8 @@ def test_facts_tables_and_figure():
     found = topic.facts(own)
     assert (found["reference"], found["others"], found["ratios"]) == ("btrfs", ["ext4", "xfs"], 2)
     assert found["factors"][0]["factor"] == BITMAP, "the most helpful first"
-    assert [entry["phase"] for entry in found["explained"]] == ["get"]
-    assert [entry["phase"] for entry in found["unexplained"]] == ["du"]
+    assert [entry["phase"] for entry in found["near"]] == ["get"]
+    assert [entry["phase"] for entry in found["far"]] == ["du"]
     table = topic.table(own, "ext4")
     assert [line["Factor"] for line in table.rows][:2] == ["published", "base"]
     (bitmap,) = [line for line in table.rows if line["Factor"] == BITMAP]
@@ -170,8 +170,8 @@ def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
     assert "**One round**" in text
     assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
     assert "from 1.00 to 3.00 (published 3.05)" in text
-    explained, unexplained = text.split("**Explained by no single factor:**")
-    assert f"; {BITMAP}: 3.00)" in explained and "ext4 in du over the repository, cold (2.00" in unexplained
+    near, far = text.split("**Brought near by no single factor:**")
+    assert f"; {BITMAP}: 3.00)" in near and "ext4 in du over the repository, cold (2.00" in far
     assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
 
 

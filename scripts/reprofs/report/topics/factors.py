@@ -33,7 +33,7 @@ def facts(study: Study) -> dict[str, Any]:
     Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
     others, with title of the operation of the largest change, nearest to the published ratios first), missing (factors
-    without a ratio), explained and unexplained (the rows of `numbers.deviating` with title, which a factor brings
+    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
     nearer than OFF, or none).
     """
     entries, effects = study.plan["factors"], numbers.effects(study)
@@ -52,8 +52,8 @@ def facts(study: Study) -> dict[str, Any]:
         "base": base,
         "factors": sorted(changed, key=lambda row: row["off"] / row["base_off"]),
         "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
-        "explained": [row for row in deviating if row["left"] < OFF],
-        "unexplained": [row for row in deviating if row["left"] >= OFF],
+        "near": [row for row in deviating if row["left"] < OFF],
+        "far": [row for row in deviating if row["left"] >= OFF],
     }
 
 
