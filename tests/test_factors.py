@@ -37,15 +37,16 @@ def plan_of(change=lambda study: None) -> dict:
 def study(seconds, plan: dict | None = None) -> Study:
     """The study as if it had run: `seconds` of (factor, None for the base, file system, phase, round); None: no row."""
     plan = plan or plan_of()
-    rows, samples = [], []
+    rows, samples, trials = [], [], []
     for factor in plan["factors"]:
         for cell in factor["cells"]:
             for trial in (t for t in plan["trials"] if all(t[key] == cell[key] for key in cell)):
+                label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
+                trials.append({"trial": trial["id"], "label": label, **cell})
                 for position, phase in enumerate(plan["workloads"][trial["workload"]]["phases"]):
                     time = seconds(factor["title"], cell["filesystem"], phase["name"], trial["round"])
                     if phase["cache"] == "warm" or time is None:
                         continue
-                    label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
                     row = {"trial": trial["id"], "label": label, "status": "ok", "operation": "exec"}
                     row |= {"phase": phase["name"], "cache": "cold", "round": trial["round"], "position": position}
                     rows.append(row | {"wall_ns": round(time * 1e9)})
@@ -54,7 +55,8 @@ def study(seconds, plan: dict | None = None) -> Study:
                             row | {"name": phase["name"], "iteration": run, "wall_ns": round(time * run * 1e9)}
                             for run in (1, 2, 3)
                         ]
-    tables = [pd.DataFrame(), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
+    plan = {key: value for key, value in plan.items() if key != "trials"}  # as in the tables of a study
+    tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
     return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=Path("unused"))
 
 
@@ -91,6 +93,14 @@ def test_of_runs_in_one_file_system_the_last_counts():
     slower = found.samples["label"].eq("ext4+no-lazy-init") & found.samples["iteration"].eq(3)
     found.samples.loc[slower, "wall_ns"] *= 5
     assert row(factors.effects(found), factor=AGED, phase="du").ratio == pytest.approx(10)
+
+
+def test_pace_is_the_time_of_a_file_over_the_published_one():
+    effects = factors.effects(study(seconds))
+    published = math.sqrt(33.5 * 11) / 2000
+    assert row(effects, factor="base", phase="get").pace == pytest.approx(0.01 / published)
+    assert row(effects, factor="1,000 files", phase="get").pace == pytest.approx(0.001 / published)
+    assert row(effects, factor=BITMAP, phase="get").pace == pytest.approx(0.01 * math.sqrt(3) / published)
 
 
 def test_rounds_are_paired():
@@ -131,8 +141,8 @@ def test_facts_tables_and_figure():
     found = topic.facts(own)
     assert (found["reference"], found["others"], found["ratios"]) == ("btrfs", ["ext4", "xfs"], 2)
     assert found["factors"][0]["factor"] == BITMAP, "the most helpful first"
-    assert [entry["phase"] for entry in found["explained"]] == ["get"]
-    assert [entry["phase"] for entry in found["unexplained"]] == ["du"]
+    assert [entry["phase"] for entry in found["near"]] == ["get"]
+    assert [entry["phase"] for entry in found["far"]] == ["du"]
     table = topic.table(own, "ext4")
     assert [line["Factor"] for line in table.rows][:2] == ["published", "base"]
     (bitmap,) = [line for line in table.rows if line["Factor"] == BITMAP]
@@ -160,8 +170,8 @@ def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
     assert "**One round**" in text
     assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
     assert "from 1.00 to 3.00 (published 3.05)" in text
-    explained, unexplained = text.split("**Explained by no single factor:**")
-    assert f"; {BITMAP}: 3.00)" in explained and "ext4 in du over the repository, cold (2.00" in unexplained
+    near, far = text.split("**Brought near by no single factor:**")
+    assert f"; {BITMAP}: 3.00)" in near and "ext4 in du over the repository, cold (2.00" in far
     assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
 
 

@@ -33,7 +33,7 @@ def facts(study: Study) -> dict[str, Any]:
     Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
     others, with title of the operation of the largest change, nearest to the published ratios first), missing (factors
-    without a ratio), explained and unexplained (the rows of `numbers.deviating` with title, which a factor brings
+    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
     nearer than OFF, or none).
     """
     entries, effects = study.plan["factors"], numbers.effects(study)
@@ -52,8 +52,8 @@ def facts(study: Study) -> dict[str, Any]:
         "base": base,
         "factors": sorted(changed, key=lambda row: row["off"] / row["base_off"]),
         "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
-        "explained": [row for row in deviating if row["left"] < OFF],
-        "unexplained": [row for row in deviating if row["left"] >= OFF],
+        "near": [row for row in deviating if row["left"] < OFF],
+        "far": [row for row in deviating if row["left"] >= OFF],
     }
 
 
@@ -109,6 +109,7 @@ def summary_table(study: Study) -> Table:
             "Ratios": row["ratios"],
             "Off by a factor of": digits(row["off"], 3),
             "The base, same ratios": digits(row["base_off"], 3),
+            "Pace": digits(row["pace"], 2),
             "Nearer": row["nearer"] if row["factor"] != BASE else DASH,
             "Further": row["further"] if row["factor"] != BASE else DASH,
             "Same side of 1": row["same_side"],
@@ -118,7 +119,8 @@ def summary_table(study: Study) -> Table:
     ]
     caption = (
         "How far the ratios of the file systems are from the published ones, over all operations with published"
-        " numbers: geometric mean of the factor by which they are off, whichever way; how many are nearer to the"
+        " numbers: geometric mean of the factor by which they are off, whichever way; pace, the time for each of the"
+        f" {study.plan['published']['size']} over the published one (geometric mean); how many are nearer to the"
         " published ratio than in the base, or further from it, by 10 % or more; how many are on its side of 1."
     )
     return Table("tbl-factors", caption, shown, left=["Factor"])
