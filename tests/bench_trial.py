@@ -75,9 +75,9 @@ def name_of(step: Step) -> str:
 def measure(trial: dict, catalog: Catalog) -> list[dict]:
     """Rows: step, CPU seconds of QEMU, millions of instructions."""
     cell = resolve(trial, catalog)
-    image.ensure(cell.filesystem["guest"], lambda line: print(line, file=sys.stderr))
+    image.ensure(cell.filesystem.guest, lambda line: print(line, file=sys.stderr))
     processor = getattr(cell, "processor", None)  # the package may be an older one
-    lab = Watched.open(guest=cell.filesystem["guest"], **({"processor": processor} if processor else {}))
+    lab = Watched.open(guest=cell.filesystem.guest, **({"processor": processor} if processor else {}))
     job, probe = render(cell), Exec(stage=PROBE, arg=["cat", "/proc/schedstat"])
     rows = [step for step in job.steps if type(step).__name__ != "Teardown"]
     lab.run(Job([probe]), 600)  # the snapshot, where there was none

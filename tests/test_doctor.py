@@ -12,6 +12,7 @@ BASE = {
     "title": "Example",
     "home": "https://example.org/",
     "role": "contender",
+    "type": "example",
     "guest": "base",
     "device": True,
     "packages": [],
@@ -29,21 +30,35 @@ LAYER = {
     **{key: [] for key in ("packages", "modules", "makes", "build", "readback", "resync", "cold")},
     **{key: [] for key in ("stop", "assemble", "teardown")},
 }
-SMOKE = {"device_mib": 64, "files": 1, "directories": 1, "fan_out": 1, "size_median": 1, "size_sigma": 1, "size_max": 1}
+SMOKE = {
+    "device_mib": 320,
+    "files": 1,
+    "directories": 1,
+    "fan_out": 1,
+    "size_median": 1,
+    "size_sigma": 1,
+    "size_max": 1,
+}
 KINDS = {
     "filesystem": {
         "plain": BASE,
         "tooled": BASE | {"packages": ["tooled-progs"]},
         "gone": BASE | {"unavailable": "Nobody builds it any more: leave it out."},
-        "large": BASE | {"guest": "large"},
+        "large": BASE | {"guest": "zfs"},
         "there": {**BASE, "path": "/somewhere"},
         "elsewhere": BASE | {"labs": ["other"]},
     },
     "stack": {"single": LAYER, "own": LAYER | {"filesystem": "tooled", "title": "Own"}},
     "device": {"modelled": {"completion_ns": 1}, "ram": {"completion_ns": 0}},
     "workload": {
-        "work": {"packages": [], "tools": [], "phases": [], "populate": ["create"], "raw": False}
-        | {"scales": {"smoke": SMOKE}}
+        "work": {
+            "title": "Work",
+            "description": "A tree is read",
+            "source": "nobody",
+            "scales": dict.fromkeys(("smoke", "laptop", "paper"), SMOKE),
+            "populate": ["create"],
+            "phases": [{"name": "read", "title": "Read", "operation": "read"}],
+        }
     },
 }
 
@@ -70,8 +85,8 @@ def fake_lab(name, **changes):
 
         @classmethod
         def open(cls, guest="base", path=""):
-            if guest == "large":
-                raise UserError("there is no guest yet (data/guest/large.json is missing): run `reprofs guest` first")
+            if guest == "zfs":
+                raise UserError("there is no guest yet (data/guest/zfs.json is missing): run `reprofs guest` first")
             return cls()
 
         def obstacle(self, packages, commands, modules, profile):
@@ -114,7 +129,7 @@ def test_each_answer_has_its_reason(monkeypatch):
     for sentence in (
         "Nobody builds it any more: leave it out.",
         "This lab has no package tooled-progs: install it.",
-        "There is no guest yet (data/guest/large.json is missing): run `reprofs guest` first.",
+        "There is no guest yet (data/guest/zfs.json is missing): run `reprofs guest` first.",
     ):
         assert text.count(sentence) == 1  # one number, however often it is the reason
     assert "models nothing" not in text  # another profile works

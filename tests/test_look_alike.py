@@ -456,11 +456,11 @@ def test_the_workloads_make_and_check_their_trees(engine, tmp_path, name):
     samples = tmp_path / "samples"
     work = tmp_path / "work"
     work.mkdir()
-    phase = workload["phases"][0]
-    for key in ("run", "check"):
-        words = workloads.words(phase[key], workload, "smoke", 3, name)
+    phase = workload.phases[0]
+    for command in (phase.run, phase.check):
+        words = workloads.words(command, workload, "smoke", 3, name)
         assert words[0] == "engine"
         environment = {**os.environ, "REPROFS_SAMPLES": str(samples)}
         done = subprocess.run([engine, *words[1:]], cwd=work, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["name"] for line in samples.read_text().splitlines()] == list(phase["samples"])
+    assert [json.loads(line)["name"] for line in samples.read_text().splitlines()] == list(phase.samples)

@@ -30,19 +30,19 @@ def test_every_file_makes_a_job(name, scale):
 
 def test_modifiers():
     plain = workloads.resolve("metadata", CATALOG)
-    assert (plain["clients"], plain["runs"], plain["fill"]) == (1, 1, 0)
+    assert (plain.clients, plain.runs, plain.fill) == (1, 1, 0)
     many = workloads.resolve("metadata+clients30+fill50", CATALOG)
-    assert (many["clients"], many["runs"], many["fill"]) == (30, 1, 50)
-    assert many["title"] == plain["title"] + " (30 clients, file system filled to 50 % and churned)"
-    assert workloads.resolve("git-annex+aged4", CATALOG)["runs"] == 4
+    assert (many.clients, many.runs, many.fill) == (30, 1, 50)
+    assert many.title == plain.title + " (30 clients, file system filled to 50 % and churned)"
+    assert workloads.resolve("git-annex+aged4", CATALOG).runs == 4
     own = workloads.resolve("git-annex-small@200+aged2+nosync", CATALOG)
-    assert (own["runs"], own["environment"]["LD_PRELOAD"], own["labs"]) == (2, "/run/nosync.so", ["exact", "vm"])
+    assert (own.runs, own.environment["LD_PRELOAD"], own.labs) == (2, "/run/nosync.so", ["exact", "vm"])
     plain = workloads.resolve("git-annex-small", CATALOG)
-    assert "LD_PRELOAD" not in plain["environment"] and "labs" not in plain
-    sized = workloads.resolve("rsync-into@5000", CATALOG)["scales"]["smoke"]
-    assert (sized["files"], sized["directories"]) == (5000, 500)
-    assert workloads.resolve("rsync-into", CATALOG)["scales"]["smoke"]["files"] == 500, "the file itself is unchanged"
-    assert workloads.resolve("rsync-into@x3", CATALOG)["scales"]["smoke"]["files"] == 1500
+    assert "LD_PRELOAD" not in plain.environment and plain.labs is None
+    sized = workloads.resolve("rsync-into@5000", CATALOG).scales.smoke
+    assert (sized.files, sized.directories) == (5000, 500)
+    assert workloads.resolve("rsync-into", CATALOG).scales.smoke.files == 500, "the file itself is unchanged"
+    assert workloads.resolve("rsync-into@x3", CATALOG).scales.smoke.files == 1500
 
 
 @pytest.mark.parametrize(

@@ -207,9 +207,9 @@ def _trial(arguments) -> None:
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    lab = resolve(cell, catalog).lab  # mistakes are reported before a guest is built
-    if lab.in_guest:
-        image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
+    parts = resolve(cell, catalog)  # a mistake is said before a guest is built
+    if parts.lab.in_guest:
+        image.ensure(parts.filesystem.guest, _say)
     files.check_writable(arguments.output)
     started = time.monotonic()
     record = run.run_trial(cell, catalog, arguments.output, arguments.time_limit)

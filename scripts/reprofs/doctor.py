@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from reprofs import labs
 from reprofs.errors import UserError
+from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.trial import cell as cells
@@ -99,8 +100,8 @@ def _table(title: str, rows, known: list[Lab], cell) -> list[str]:
 
 
 def _filesystem(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
-    filesystem = catalog.get("filesystem", name)
-    if ("path" in filesystem) == lab.kind.provisions or lab.name not in filesystem.get("labs", [lab.name]):
+    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    if bool(filesystem.path) == lab.kind.provisions or (filesystem.labs and lab.name not in filesystem.labs):
         return APART
     return found.answer(_reason(name, "single", lab, catalog))
 
@@ -119,27 +120,27 @@ def _stack(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
 
 
 def _takes_any_stack(name: str, lab: Lab, catalog: Catalog) -> bool:
-    filesystem = catalog.get("filesystem", name)
-    usable = filesystem["device"] and "path" not in filesystem and "unavailable" not in filesystem
-    return usable and filesystem["guest"] == "base" and lab.name in filesystem.get("labs", [lab.name])
+    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    usable = filesystem.device and not filesystem.path and not filesystem.unavailable
+    return usable and filesystem.guest == "base" and lab.name in (filesystem.labs or [lab.name])
+
+
+def _suits(workload: models.Workload, filesystem: models.Filesystem) -> bool:
+    """A stack with a fault can have it too, and it asks for nothing else; of the device itself if that is meant."""
+    return workload.raw == filesystem.raw and (workload.raw or (bool(workload.populate) and not workload.packages))
 
 
 def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
     """Why the lab cannot run this file system on this stack (one sentence), or an empty string."""
-    filesystem = catalog.get("filesystem", name)
-    if lab.reason or "unavailable" in filesystem:
-        return filesystem.get("unavailable", lab.reason)
-    opened, reason = lab.open(filesystem["guest"], filesystem.get("path", "."))
+    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    if lab.reason or filesystem.unavailable:
+        return filesystem.unavailable or lab.reason
+    opened, reason = lab.open(filesystem.guest, filesystem.path or ".")
     if reason:
         return reason
     workloads = {workload: catalog.get("workload", workload) for workload in catalog.paths("workload")}
-    # One that needs no packages and that a stack with a fault can run; for the bare device, one that measures it.
-    workload = next(
-        key
-        for key, data in workloads.items()
-        if data["raw"] == filesystem["raw"] and (data["raw"] or (data["populate"] and not data["packages"]))
-    )
-    cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem["variants"])), "stack": stack}
+    workload = next(key for key, data in workloads.items() if _suits(models.Workload(**data), filesystem))
+    cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem.variants)), "stack": stack}
     cell |= {"profile": lab.profile, "workload": workload, "scale": "smoke"}
     try:
         return obstacle(cells.resolve(cell, catalog), opened)

@@ -13,31 +13,32 @@ from reprofs.errors import FileError, cut, short
 from reprofs.files import cache_folder
 from reprofs.guest import engine
 from reprofs.plan import workloads
+from reprofs.plan.workloads import Workload
 from reprofs.plan.workloads import where as place
 
 
-def check(spec: str, workload: dict, scale: str) -> None:
+def check(spec: str, workload: Workload, scale: str) -> None:
     """Raises UserError for parameters that cannot work, such as an unknown placeholder or flag, or an impossible size.
 
     The engine's programs check their own arguments. Content larger than the file system is an error too.
     """
-    values = workload["scales"][scale]
+    values = workload.scale(scale).parameters()
     where = place(spec, workload, scale)
-    operations = [phase["operation"] for phase in workload["phases"] if "operation" in phase]
-    if operations or any(isinstance(entry, str) for entry in workload["populate"]):
+    operations = [phase.operation for phase in workload.phases if phase.operation]
+    if operations or any(isinstance(entry, str) for entry in workload.populate):
         missing = [key for key in workloads.TREE if key not in values]
         if missing:
             raise FileError(
                 f"{where}: the parameter {missing[0]} is missing, which the engine's operations need: add it."
             )
-    for phase in workload["phases"]:
-        if "run" in phase and phase["items"] != "one" and not isinstance(values.get(phase["items"]), int):
+    for phase in workload.phases:
+        if phase.run and phase.items != "one" and not isinstance(values.get(phase.items), int):
             raise FileError(
-                f"{where}: phase {phase['name']}: items is {cut(phase['items'], 80)}, which is not a whole-number "
+                f"{where}: phase {phase.name}: items is {cut(phase.items, 80)}, which is not a whole-number "
                 "parameter of the scale: name one that is, or write one."
             )
     content = needs(spec, workload, scale)
-    room = values["device_mib"] * 2**20 * (100 - workload["fill"]) // 100
+    room = values["device_mib"] * 2**20 * (100 - workload.fill) // 100
     if content > room:
         raise FileError(
             f"{where}: the content is about {content / 2**20:,.0f} MiB, more than the {room / 2**20:,.0f} MiB which "
@@ -45,9 +46,9 @@ def check(spec: str, workload: dict, scale: str) -> None:
         )
 
 
-def needs(spec: str, workload: dict, scale: str) -> int:
+def needs(spec: str, workload: Workload, scale: str) -> int:
     """Roughly the most bytes of content that exist at the same time, in all clients' folders. Raises UserError."""
-    values = workload["scales"][scale]
+    values = workload.scale(scale).parameters()
     tree = 0
     if all(key in values for key in workloads.TREE):
         mean = values["size_median"] * math.exp(values["size_sigma"] ** 2 / 2)
@@ -57,7 +58,7 @@ def needs(spec: str, workload: dict, scale: str) -> int:
         where = f"{place(spec, workload, scale)}, phase {phase}"
         for arguments in _programs(workloads.words(command, workload, scale, 1, where), where):
             programs = max(programs, _ask(where, tuple(arguments)))
-    return (tree + programs) * workload["clients"]
+    return (tree + programs) * workload.clients
 
 
 def _programs(argv: list[str], where: str) -> list[list[str]]:

@@ -436,6 +436,10 @@ class Scale(Part):
     size_sigma: Annotated[float, Within(0, 20)] | None = Field(None, description="Of the logarithm")
     size_max: Annotated[int, Field(ge=0, le=10**15)] | None = Field(None, description="Bytes")
 
+    def parameters(self) -> dict[str, Any]:
+        """All by name, without those that are left out."""
+        return self.model_dump(exclude_none=True)
+
 
 class Scales(Part):
     smoke: Scale

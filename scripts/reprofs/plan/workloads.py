@@ -9,12 +9,10 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from typing import Any
 
 from reprofs.errors import FileError, UserError, short
-from reprofs.plan import trees
+from reprofs.plan import models, trees
 from reprofs.plan.catalog import NAME, Catalog
 from reprofs.plan.stacks import argv
 
@@ -26,13 +24,31 @@ SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
 
 
+class Workload(models.Workload):
+    """A workload with its modifiers applied.
+
+    runs: how often the phases run in one file system; fill: percent; labs: the only ones that have all its modifiers;
+    file: as a sentence begins.
+    """
+
+    file: str
+    clients: int = 1
+    runs: int = 1
+    fill: int = 0
+    labs: list[str] | None = None
+
+    def scale(self, name: str) -> models.Scale:
+        """The scale of that name, one of the three."""
+        return getattr(self.scales, name)
+
+
 def without_size(workload: str) -> str:
     """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
     found = SPEC.fullmatch(workload)
     return found[1] + found[4] if found else workload
 
 
-def resolve(spec: str, catalog: Catalog) -> dict:
+def resolve(spec: str, catalog: Catalog) -> Workload:
     """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without), fill (0), file.
 
     It has the key labs when a modifier works in some labs only.
@@ -43,12 +59,12 @@ def resolve(spec: str, catalog: Catalog) -> dict:
     if not found:
         raise UserError(f"workload {short(spec)} is not a name with modifiers, like metadata@50000+clients30.")
     name, times, size, rest = found.groups()
-    workload = copy.deepcopy(catalog.get("workload", name))
+    workload = Workload(**catalog.get("workload", name), file=catalog.file("workload", name))
     modifiers, own = {}, []
     for word, number in re.findall(r"\+([a-z]+)([0-9]*)", rest):
         low, high = LIMITS.get(word, (0, 0))
-        if (word not in workload["modifiers"] and not high) or word in modifiers or word in own:
-            known = ", ".join([*LIMITS, *workload["modifiers"]])
+        if (word not in workload.modifiers and not high) or word in modifiers or word in own:
+            known = ", ".join([*LIMITS, *workload.modifiers])
             raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
         if not high and number:
             raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")
@@ -60,38 +76,38 @@ def resolve(spec: str, catalog: Catalog) -> dict:
         if not low <= _number(number) <= high:
             raise UserError(f"workload {spec}: +{word} must be from {low} to {high}, not {number}.")
         modifiers[word] = int(number)
-    file = catalog.file("workload", name)
-    for scale, values in workload["scales"].items() if "size" in workload else ():
-        if type(values.get(workload["size"])) is not int:
+    for scale, values in workload.scales if workload.size is not None else ():
+        if type(values.parameters().get(workload.size)) is not int:
             raise FileError(
-                f"{file}: size is {short(workload['size'])}, which is not a whole-number parameter of the scale "
+                f"{workload.file}: size is {short(workload.size)}, which is not a whole-number parameter of the scale "
                 f"{scale}: name one that is."
             )
     if size is not None:
-        if "size" not in workload:
+        if workload.size is None:
             raise UserError(f"workload {name} has no key size, so its size cannot be set: leave @{times}{size} out.")
         if not 1 <= _number(size) <= SIZE_MAX:
             raise UserError(f"workload {spec}: the number after @ must be 1 or more, and {SIZE_MAX:,} at most.")
-        for scale in workload["scales"].values():
-            _resize(scale, workload["size"], int(size) * (scale[workload["size"]] if times else 1))
-    if "aged" in modifiers and not workload["aged"]:
+        for scale, values in workload.scales:
+            value = int(size) * (values.parameters()[workload.size] if times else 1)
+            setattr(workload.scales, scale, _resized(values, workload.size, value))
+    if "aged" in modifiers and not workload.aged:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
-    if "clients" in modifiers and workload["alone"]:
+    if "clients" in modifiers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
-    suffix = [f"{int(size):,} {'times the ' if times else ''}{workload['size']}"] if size else []
+    suffix = [f"{int(size):,} {'times the ' if times else ''}{workload.size}"] if size else []
     suffix += [f"{modifiers['clients']} clients"] if "clients" in modifiers else []
     suffix += [f"{modifiers['aged']} runs in one file system"] if "aged" in modifiers else []
     suffix += [f"file system filled to {modifiers['fill']} % and churned"] if "fill" in modifiers else []
-    more: dict[str, Any] = {}
-    for modifier in (workload["modifiers"][word] for word in own):
-        suffix.append(modifier["title"])
-        workload["environment"] |= modifier["environment"]
-        if "labs" in modifier:
-            more["labs"] = [lab for lab in modifier["labs"] if lab in more.get("labs", [lab])]
+    for modifier in (workload.modifiers[word] for word in own):
+        suffix.append(modifier.title)
+        workload.environment |= modifier.environment
+        if modifier.labs:
+            workload.labs = [lab for lab in modifier.labs if workload.labs is None or lab in workload.labs]
     if suffix:
-        workload["title"] += f" ({', '.join(suffix)})"
-    more |= {"clients": modifiers.get("clients", 1), "runs": modifiers.get("aged", 1), "fill": modifiers.get("fill", 0)}
-    return {**workload, **more, "file": file}
+        workload.title += f" ({', '.join(suffix)})"
+    workload.clients, workload.runs = modifiers.get("clients", 1), modifiers.get("aged", 1)
+    workload.fill = modifiers.get("fill", 0)
+    return workload
 
 
 def _number(digits: str) -> int:
@@ -99,19 +115,20 @@ def _number(digits: str) -> int:
     return int(digits[:20])
 
 
-def _resize(scale: dict, key: str, value: int) -> None:
-    """Sets the size parameter; the directories of a tree grow with its files."""
-    if key == "files" and "directories" in scale:
-        scale["directories"] = max(1, round(scale["directories"] * value / scale["files"]))
-    scale[key] = value
+def _resized(scale: models.Scale, key: str, value: int) -> models.Scale:
+    """The scale with another size parameter; the directories of a tree grow with its files."""
+    changed = {key: value}
+    if key == "files" and scale.files and scale.directories:
+        changed["directories"] = max(1, round(scale.directories * value / scale.files))
+    return scale.model_copy(update=changed)
 
 
-def words(text: str, workload: dict, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
+def words(text: str, workload: Workload, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
     """A command of a workload as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE.
 
     Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
     """
-    values = {key: f"{value}" for key, value in workload["scales"][scale].items()}
+    values = {key: f"{value}" for key, value in workload.scale(scale).parameters().items()}
     values |= {"seed": f"{seed}", "run": f"{run}"}
     try:
         text = TREE_NAME.sub(lambda found: trees.arguments(found[1]), text)
@@ -122,14 +139,14 @@ def words(text: str, workload: dict, scale: str, seed: object, where: str, run: 
     return argv(text, values, where)
 
 
-def commands(workload: dict) -> list[tuple[str, str]]:
+def commands(workload: models.Workload) -> list[tuple[str, str]]:
     """(name of the phase, command) of everything that runs in the workload's folder."""
-    found = [(entry["name"], entry["run"]) for entry in workload["populate"] if isinstance(entry, dict)]
-    for phase in workload["phases"]:
-        found += [(phase["name"], phase[key]) for key in ("run", "check") if key in phase]
+    found = [(entry.name, entry.run) for entry in workload.populate if isinstance(entry, models.Populate)]
+    for phase in workload.phases:
+        found += [(phase.name, command) for command in (phase.run, phase.check) if command]
     return found
 
 
-def where(spec: str, workload: dict, scale: str) -> str:
+def where(spec: str, workload: Workload, scale: str) -> str:
     """The beginning of messages about a workload at a scale."""
-    return f"{workload['file']}: workload {spec}, scale {scale}"
+    return f"{workload.file}: workload {spec}, scale {scale}"

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
-from reprofs.plan import PROCESSOR, processors, workloads
+from reprofs.plan import PROCESSOR, models, processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
 from reprofs.plan.processors import Processor
 from reprofs.plan.stacks import Commands, Stack, commands
 from reprofs.plan.stacks import resolve as resolve_stack
+from reprofs.plan.study import SCALES
+from reprofs.plan.workloads import Workload
 from reprofs.trial.protocol import MOUNTPOINT
 
 
@@ -22,19 +24,19 @@ from reprofs.trial.protocol import MOUNTPOINT
 class Cell:
     """The parts of a trial.
 
-    names: lab, filesystem, variant, stack, profile, workload, scale and more, as in the plan, the lab with @ and its
-    processor where it models one; processor: that one; scale: the parameters of the workload's scale; disk_mib: size of
-    each disk in MiB; paths: of the disks; commands: of the stack, None when the file system needs no device or the lab
-    makes none; filesystem_file, profile_file: the files as messages name them.
+    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them, the lab with its
+    processor after @ where it models one; processor: that one; scale: of the workload; disk_mib: size of each disk;
+    paths: of the disks; commands: of the stack, None when the file system needs no device or the lab makes none;
+    filesystem_file, profile_file: as sentences begin.
     """
 
     names: dict
     lab: type[labs.Lab]
     processor: Processor | None
-    filesystem: dict
-    variant: dict
-    workload: dict
-    scale: dict
+    filesystem: models.Filesystem
+    variant: models.Variant
+    workload: Workload
+    scale: models.Scale
     profile: dict
     stack: Stack
     disk_mib: int
@@ -46,7 +48,7 @@ class Cell:
 
 def resolve(trial: dict, catalog: Catalog) -> Cell:
     """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
-    filesystem = catalog.get("filesystem", trial["filesystem"])
+    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", trial["filesystem"]))
     workload = workloads.resolve(trial["workload"], catalog)
     stack = resolve_stack(trial["stack"], catalog)
     lab, processor = _lab(trial["lab"], catalog)
@@ -54,9 +56,9 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         trial = trial | {"lab": f"{lab.name}@{processor.name}"}
     profile = catalog.get("device", trial["profile"])
     _check(trial, filesystem, workload, stack, lab, profile)
-    scale = workload["scales"][trial["scale"]]
+    scale = workload.scale(trial["scale"])
     paths, made = [], None
-    if filesystem["device"] and lab.provisions:
+    if filesystem.device and lab.provisions:
         paths = [lab.device_path(i, profile) for i in range(stack.disks)]
         made = commands(stack, paths, lab.disks_zeroed(profile), MOUNTPOINT)
     return Cell(
@@ -64,12 +66,12 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         lab=lab,
         processor=processor,
         filesystem=filesystem,
-        variant=filesystem["variants"][trial["variant"]],
+        variant=filesystem.variants[trial["variant"]],
         workload=workload,
         scale=scale,
         profile=profile,
         stack=stack,
-        disk_mib=profile.get("size_mib") or stack.disk_mib(scale["device_mib"]),
+        disk_mib=profile.get("size_mib") or stack.disk_mib(scale.device_mib),
         paths=paths,
         commands=made,
         filesystem_file=catalog.file("filesystem", trial["filesystem"]),
@@ -88,53 +90,67 @@ def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]
     return lab, None
 
 
-def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
+def _check(
+    trial: dict,
+    filesystem: models.Filesystem,
+    workload: Workload,
+    stack: Stack,
+    lab: type[labs.Lab],
+    profile: dict,
+) -> None:
     """Raises UserError when the parts of a cell exist but cannot be put together."""
     name = f"file system {trial['filesystem']}"
-    if trial["variant"] not in filesystem["variants"]:
-        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem["variants"])
-    if trial["scale"] not in workload["scales"]:
-        raise unknown("scale", trial["scale"], workload["scales"])
+    if trial["variant"] not in filesystem.variants:
+        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem.variants)
+    if trial["scale"] not in SCALES:
+        raise unknown("scale", trial["scale"], SCALES)
     check_arguments(trial["workload"], workload, trial["scale"])
-    if workload["clients"] > 1 and not lab.provisions:
+    if workload.clients > 1 and not lab.provisions:
         raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
-    if lab.name not in workload.get("labs", [lab.name]):
-        able = " and ".join(workload["labs"])
+    if workload.labs is not None and lab.name not in workload.labs:
+        able = " and ".join(workload.labs)
         raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {lab.name}.")
-    if workload["raw"] and not filesystem["raw"]:
+    if workload.raw and not filesystem.raw:
         raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
-    if filesystem["raw"] and not workload["raw"]:
+    if filesystem.raw and not workload.raw:
         raise UserError(
             f"{name} is the bare device and keeps no files: choose a workload that measures the device itself, such as "
             "device."
         )
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
         raise UserError(f"stack {stack.name} is built by {stack.filesystem} itself: {name} cannot use it.")
-    if stack.state != "healthy" and not workload["populate"]:
+    if stack.state != "healthy" and not workload.populate:
         raise UserError(
             f"stack {stack.name} gets its fault after the population, and workload {trial['workload']} has no "
             "population: choose a workload with the key populate, such as populated."
         )
     own = trial["lab"].partition("@")[0]
-    if own not in filesystem.get("labs", [own]):
-        raise UserError(f"{name} runs in {' and '.join(filesystem['labs'])} only, not in the lab {own}.")
-    if lab.provisions and "path" in filesystem:
+    if filesystem.labs and own not in filesystem.labs:
+        raise UserError(f"{name} runs in {' and '.join(filesystem.labs)} only, not in the lab {own}.")
+    if lab.provisions and filesystem.path:
         raise UserError(f"{name} is an existing directory, which only the lab mount takes, not {trial['lab']}.")
-    if not lab.provisions and "path" not in filesystem:
+    if not lab.provisions and not filesystem.path:
         raise UserError(
             f"the lab {trial['lab']} makes nothing: {name} needs a key path, as workflow/filesystems/here.yaml has."
         )
-    if stack.name != "single" and not (lab.provisions and filesystem["device"]):
+    if stack.name != "single" and not (lab.provisions and filesystem.device):
         raise UserError(
             f"{name} has no block devices in lab {trial['lab']}: its stack can only be single, not {stack.name}."
         )
-    crash = next((phase["name"] for phase in workload["phases"] if "crash" in phase), None)
+    crash = next((phase.name for phase in workload.phases if phase.crash), None)
     if crash:
         what = f"workload {trial['workload']} cuts the power in phase {crash}"
         _check_crash(what, trial, filesystem, stack, lab, profile)
 
 
-def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
+def _check_crash(
+    what: str,
+    trial: dict,
+    filesystem: models.Filesystem,
+    stack: Stack,
+    lab: type[labs.Lab],
+    profile: dict,
+) -> None:
     """Raises UserError when the power of a trial's devices cannot be cut, or its stack cannot be assembled again."""
     if not lab.models:
         able = [name for name in labs.names() if labs.get_lab(name).models]
@@ -144,7 +160,7 @@ def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: ty
             f"{what}, but profile {trial['profile']} has no power to cut: choose a profile with backing: "
             "model, such as hdd-7200."
         )
-    if not filesystem["device"]:
+    if not filesystem.device:
         raise UserError(f"{what}, but file system {trial['filesystem']} has no device whose power could be cut.")
     for layer in stack.layers:
         if layer.descriptor.build and not layer.descriptor.assemble:

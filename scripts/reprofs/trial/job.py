@@ -11,7 +11,7 @@ from reprofs.errors import FileError, UserError
 from reprofs.guest import steps
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
-from reprofs.plan import workloads
+from reprofs.plan import models, workloads
 from reprofs.plan.stacks import Commands, argv, fill
 from reprofs.trial.cell import Cell
 from reprofs.trial.protocol import (
@@ -45,10 +45,11 @@ class _Writer:
 
     def __init__(self, cell: Cell):
         self.cell = cell
+        self.filesystem = cell.filesystem
         self.steps: list[Step] = []
         self.stack = cell.commands or Commands([])
         self.seed = cell.names["seed"]
-        self.clients, self.runs = cell.workload["clients"], cell.workload["runs"]
+        self.clients, self.runs = cell.workload.clients, cell.workload.runs
         self.several = self.clients if self.clients > 1 else None
         self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
         self.supply = [f"/sys/block/{Path(path).name}/supply" for path in cell.paths]
@@ -64,11 +65,11 @@ class _Writer:
         self.prepare()
         self.fault()
         for run in range(1, self.runs + 1):
-            for phase in self.cell.workload["phases"]:
+            for phase in self.cell.workload.phases:
                 self.phase(phase, run)
         self.finish()
         self.teardown()
-        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken"))
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken))
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -76,8 +77,8 @@ class _Writer:
         own = {
             "mountpoint": MOUNTPOINT,
             "base": BASE,
-            "make": self.cell.variant["make"],
-            "mount": self.cell.variant["mount"],
+            "make": self.cell.variant.make,
+            "mount": self.cell.variant.mount,
             "layout": self.stack.layout,
         }
         if not self.stack.devices:
@@ -88,18 +89,16 @@ class _Writer:
     def syncs(self) -> list[str]:
         """The file systems that are synced at the end of every phase."""
         where = f"{self.cell.filesystem_file}: sync"
-        return [MOUNTPOINT, *(fill(path, self.values, where) for path in self.cell.filesystem["sync"])]
+        return [MOUNTPOINT, *(fill(path, self.values, where) for path in self.filesystem.sync)]
 
     @functools.cached_property
     def recovery(self) -> list[list[str]]:
         """The commands that mount the file system after a power cut, preceded by those that repair it."""
-        return [*self.lines("recover"), *self.lines("mount")]
+        return [*self.lines("recover", self.filesystem.recover), *self.lines("mount", self.filesystem.mount)]
 
-    def lines(self, key: str) -> list[list[str]]:
+    def lines(self, key: str, templates: list[str]) -> list[list[str]]:
         """The commands under a key of the file system; a variant may have its own key check."""
-        where = f"{self.cell.filesystem_file}: {key}"
-        chosen = self.cell.variant[key] if key == "check" and key in self.cell.variant else self.cell.filesystem[key]
-        return [argv(line, self.values, where) for line in chosen]
+        return [argv(line, self.values, f"{self.cell.filesystem_file}: {key}") for line in templates]
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
         """Adds commands that run outside the measured phases, in order."""
@@ -132,38 +131,38 @@ class _Writer:
 
     def make(self) -> None:
         """Makes the file system."""
-        module = self.cell.filesystem.get("module")
+        module = self.filesystem.module
         self.modules([module] if module else [])
         folders = ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ()
         self.steps += [Mkdir(path=folder) for folder in folders]
-        self.commands("make", self.lines("make"))
+        self.commands("make", self.lines("make", self.filesystem.make))
 
     def mount(self) -> None:
         """Mounts the file system and checks the mount."""
-        self.commands("mount", self.lines("mount"))
+        self.commands("mount", self.lines("mount", self.filesystem.mount))
         self.mounted()
 
     def mounted(self) -> None:
         """Checks that type and options of the mount are those asked for."""
         variant = self.cell.variant
-        kind = variant.get("type", self.cell.filesystem.get("type"))
+        kind = self.filesystem.type if variant.type is None else variant.type
         within = None if self.cell.lab.provisions else 1
-        self.steps.append(steps.Mounted(path=MOUNTPOINT, type=kind, within=within, expect=variant["expect"]))
+        self.steps.append(steps.Mounted(path=MOUNTPOINT, type=kind, within=within, expect=variant.expect))
 
     def unmount(self) -> None:
         """Unmounts the file system."""
-        self.commands("unmount", self.lines("unmount"))
+        self.commands("unmount", self.lines("unmount", self.filesystem.unmount))
 
     def cold(self) -> None:
         """Makes caches cold: neither the superblock nor any clean page of the file system stays in memory."""
         if not self.cell.lab.provisions:
             self.steps.append(steps.Evict(root=WORK))
             return
-        if self.cell.filesystem["device"]:
+        if self.filesystem.device:
             self.unmount()
         self.steps.append(steps.Drop())
         self.commands("cold", self.stack.cold)
-        if self.cell.filesystem["device"]:
+        if self.filesystem.device:
             self.mount()
 
     def readback(self, checks: list) -> None:
@@ -180,33 +179,35 @@ class _Writer:
     def inspect(self) -> None:
         """Adds the output of the file system's tools, the folders, and the tree that the engine will make."""
         cell = self.cell
-        self.commands("inspect", self.lines("inspect"))
+        self.commands("inspect", self.lines("inspect", self.filesystem.inspect))
         self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
-        tree = {key: cell.scale[key] for key in workloads.TREE if key in cell.scale}
+        values = cell.scale.parameters()
+        tree = {key: values[key] for key in workloads.TREE if key in values}
         if len(tree) == len(workloads.TREE):
             self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
-        crashes = any("crash" in phase for phase in cell.workload["phases"])
+        crashes = any(phase.crash for phase in cell.workload.phases)
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
-        around = [*self.lines("unmount"), *self.stack.cold, *self.lines("mount"), *(self.recovery if crashes else [])]
-        tools = cell.workload["tools"] + [words[0] for words in around]
+        around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
+        around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
+        tools = cell.workload.tools + [words[0] for words in around]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
     def prepare(self) -> None:
         """What precedes the measured phases: ageing, and the population, which is verified from the device."""
         workload = self.cell.workload
-        if workload["fill"]:
+        if workload.fill:
             content = needs(self.cell.names["workload"], workload, self.cell.names["scale"])
-            words = ["engine", "age", "--fill", str(workload["fill"]), "--churn", "1", "--seed", str(self.seed)]
+            words = ["engine", "age", "--fill", str(workload.fill), "--churn", "1", "--seed", str(self.seed)]
             words += ["--reserve", str(content), "."]
             self.unmeasured("age", None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
-        for entry in workload["populate"]:
+        for entry in workload.populate:
             if isinstance(entry, str):
                 self.unmeasured(entry, self.several, operation=entry, order="tree")
             else:
-                words = self.words(entry["run"], 1)
-                self.unmeasured(entry["name"], self.several, **self.execute(words, 1, entry["limit_s"]))
-        self.tree_there = "create" in workload["populate"]
+                words = self.words(entry.run, 1)
+                self.unmeasured(entry.name, self.several, **self.execute(words, 1, entry.limit_s))
+        self.tree_there = "create" in workload.populate
         if self.tree_there:
             self.verify("populate: tree", "tree")
 
@@ -223,42 +224,42 @@ class _Writer:
             self.steps.append(steps.Watch(path=self.stack.rebuild))
         self.readback(self.stack.faulted)
 
-    def phase(self, phase: dict, run: int) -> None:
+    def phase(self, phase: models.Phase, run: int) -> None:
         """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
-        operation, crash = phase.get("operation"), phase.get("crash")
-        if phase["cache"] == "cold":
+        operation, crash = phase.operation, phase.crash
+        if phase.cache == "cold":
             self.cold()
-        if "run" in phase:
-            items = 1 if phase["items"] == "one" else self.cell.scale[phase["items"]]
-            what = self.execute(self.words(phase["run"], run), items, phase["limit_s"])
+        if phase.run:
+            items = 1 if phase.items == "one" else self.cell.scale.parameters()[phase.items]
+            what = self.execute(self.words(phase.run, run), items, phase.limit_s)
         else:
-            what = {"operation": operation, "order": phase["order"]}
+            what = {"operation": operation, "order": phase.order}
         self.steps.append(
             Phase(
-                name=phase["name"],
-                cache=phase["cache"],
+                name=phase.name,
+                cache=phase.cache,
                 sync=self.syncs,
                 clients=self.several,
-                power=self.supply if crash is not None else [],
-                cut_ms=crash["after_ms"] if crash else None,
+                power=self.supply if crash else [],
+                cut_ms=crash.after_ms if crash else None,
                 run=self.numbered(run),
-                tail=PARSED_BYTES if "parse" in phase else None,
+                tail=PARSED_BYTES if phase.parse else None,
                 **what,
             )
         )
-        copy = "tree" if operation in ("create", "rename") else phase.get("copies_to")
-        if crash is not None:
-            self.recover(phase["name"], run)
+        copy = "tree" if operation in ("create", "rename") else phase.copies_to
+        if crash:
+            self.recover(phase.name, run)
             if operation in CHANGES:
-                self.steps.append(steps.Verify(name=phase["name"], root=f"{WORK}/tree", count=1))
+                self.steps.append(steps.Verify(name=phase.name, root=f"{WORK}/tree", count=1))
             elif self.tree_there:
-                self.verify(f"{phase['name']}: tree", "tree")
+                self.verify(f"{phase.name}: tree", "tree")
         elif copy:
-            self.verify(f"{phase['name']}: {copy}", copy)
+            self.verify(f"{phase.name}: {copy}", copy)
         if operation in CHANGES:
-            self.tree_there = crash is None and operation != "remove"
-        if "check" in phase:
-            self.check(phase, run)
+            self.tree_there = not crash and operation != "remove"
+        if phase.check:
+            self.check(phase.name, phase.check, run)
 
     def recover(self, name: str, run: int) -> None:
         """After a power cut, when only what was on the media is left: mounts the file system again, timed."""
@@ -274,14 +275,14 @@ class _Writer:
         self.mounted()
         self.readback(self.stack.readback)
 
-    def check(self, phase: dict, run: int) -> None:
+    def check(self, phase: str, command: str, run: int) -> None:
         """The workload's own comparison of what a phase has written, with cold caches, for each client."""
         self.cold()
         for number, folder in enumerate(self.folders):
-            words = [word.replace("{client}", f"{number:03}") for word in self.words(phase["check"], run)]
+            words = [word.replace("{client}", f"{number:03}") for word in self.words(command, run)]
             self.steps.append(
                 Exec(
-                    stage=f"check {phase['name']}",
+                    stage=f"check {phase}",
                     limit_s=SETUP_LIMIT_S,
                     cwd=folder,
                     env=self.environment(),
@@ -297,7 +298,7 @@ class _Writer:
         """A command of the workload."""
         # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
         seed = f"{self.seed}{{client}}" if self.clients > 1 else self.seed
-        where = f"{self.cell.workload['file']}: workload {self.cell.names['workload']}"
+        where = f"{self.cell.workload.file}: workload {self.cell.names['workload']}"
         return workloads.words(text, self.cell.workload, self.cell.names["scale"], seed, where, run)
 
     def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> dict[str, Any]:
@@ -307,7 +308,7 @@ class _Writer:
 
     def environment(self) -> list[str]:
         """Environment variables of the workload's commands."""
-        return [f"{key}={value}" for key, value in self.cell.workload["environment"].items()]
+        return [f"{key}={value}" for key, value in self.cell.workload.environment.items()]
 
     def finish(self) -> None:
         """Waits for the end of a rebuild, reads the stack back again, and checks the file system."""
@@ -319,13 +320,14 @@ class _Writer:
         # A rebuilt array is whole again.
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
-        self.commands("check", self.lines("check"))
+        own = self.cell.variant.check
+        self.commands("check", self.lines("check", self.filesystem.check if own is None else own))
         self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:
         """Unmounts and takes the stack down, even after a failure."""
         self.steps.append(steps.Teardown())
-        for words in self.lines("unmount"):
+        for words in self.lines("unmount", self.filesystem.unmount):
             mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
         self.commands("teardown", self.stack.teardown)

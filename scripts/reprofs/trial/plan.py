@@ -12,6 +12,7 @@ from pathlib import Path
 from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
+from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import cells, factors, order, study_of
 from reprofs.project import project_root
@@ -68,20 +69,14 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         "trials": trials,
         "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
-            cell.names["filesystem"]: {
-                key: cell.filesystem[key] for key in ("title", "home", "role", "packages", "variants", "guest")
-            }
+            cell.names["filesystem"]: _keys(cell.filesystem, "title", "home", "role", "packages", "variants", "guest")
             for cell in chosen
         },
         "workloads": {
             cell.names["workload"]: {
-                **{key: cell.workload[key] for key in ("title", "description", "source", "packages", "phases")},
-                "scale": cell.scale,
-                **{
-                    key: cell.workload[key]
-                    for key in ("differs", "size", "clients", "runs", "fill")
-                    if key in cell.workload
-                },
+                **_keys(cell.workload, "title", "description", "source", "packages", "phases"),
+                "scale": cell.scale.parameters(),
+                **_keys(cell.workload, "differs", "size", "clients", "runs", "fill"),
             }
             for cell in chosen
         },
@@ -100,6 +95,12 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         },
         **more,
     }
+
+
+def _keys(descriptor: models.Part, *names: str) -> dict:
+    """These keys of a descriptor, in this order, without those that are left out."""
+    data = descriptor.model_dump(include=set(names), exclude_none=True)
+    return {name: data[name] for name in names if name in data}
 
 
 def _check_notebooks(names: list[str], file: str) -> None:

@@ -31,15 +31,15 @@ from reprofs.trial.record import measurement, parse_events, status
 def obstacle(cell: Cell, lab: labs.Lab) -> str:
     """Why the lab cannot run this trial (one sentence), or an empty string."""
     filesystem, workload, stack = cell.filesystem, cell.workload, cell.commands
-    if "unavailable" in filesystem:
-        return filesystem["unavailable"]
-    packages = filesystem["packages"] + workload["packages"] + (stack.packages if stack else [])
-    modules = ([filesystem["module"]] if "module" in filesystem else []) + (stack.modules if stack else [])
+    if filesystem.unavailable:
+        return filesystem.unavailable
+    packages = filesystem.packages + workload.packages + (stack.packages if stack else [])
+    modules = ([] if filesystem.module is None else [filesystem.module]) + (stack.modules if stack else [])
     reason = lab.obstacle(list(dict.fromkeys(packages)), tools(cell), modules, cell.profile)
     if reason or lab.data_bytes is None:
         return reason
     content = needs(cell.names["workload"], workload, cell.names["scale"])
-    content += cell.scale["device_mib"] * 2**20 * workload["fill"] // 100
+    content += cell.scale.device_mib * 2**20 * workload.fill // 100
     if content > lab.data_bytes:
         return (
             f"The content is about {content / 2**20:,.0f} MiB, but the {lab.name} lab keeps its devices in memory "
@@ -51,10 +51,11 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
 
 def tools(cell: Cell) -> list[str]:
     """The programs a trial runs: the first word of each of its commands."""
-    keys = ("make", "mount", "inspect", "unmount", "recover", "check")
-    templates = [line for key in keys for line in cell.filesystem[key]]
+    filesystem = cell.filesystem
+    templates = [*filesystem.make, *filesystem.mount, *filesystem.inspect]
+    templates += [*filesystem.unmount, *filesystem.recover, *filesystem.check]
     templates += [text for _, text in workloads.commands(cell.workload)]
-    found = [template.split()[0] for template in templates] + cell.workload["tools"]
+    found = [template.split()[0] for template in templates] + cell.workload.tools
     if stack := cell.commands:
         found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
         found += [words[0] for words, _ in (*stack.readback, *stack.faulted)]
@@ -73,7 +74,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     job = render(cell)
     text = job.text()
     filesystem, stack = cell.filesystem, cell.stack
-    lab = cell.lab.open(guest=filesystem["guest"], path=filesystem.get("path", ""), processor=cell.processor)
+    lab = cell.lab.open(guest=filesystem.guest, path=filesystem.path or "", processor=cell.processor)
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     environment = {
         "reprofs": importlib.metadata.version("reprofs"),
