@@ -15,6 +15,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from helpers import job_of, shell, told
@@ -477,17 +478,29 @@ def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tm
     assert json.loads((checkout / "data/guest/base.json").read_text()) == guest
 
 
-def test_same_bytes_from_a_cold_boot_and_from_every_snapshot(guest, tmp_path):
-    """Alone and beside another guest; wherever, whenever and beside what the snapshot was made: another machine gets
-    the same numbers. A damaged one is neither used, which hangs the trial, nor passed by with a cold boot for ever, but
-    made again. One that cannot be had is no reason to give up.
-    """
-    first = exact.ExactLab(guest, files.cache_folder()).run(work(), 120)
+def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_path, monkeypatch):
+    """Whenever and beside what each of them booted: another machine gets the same numbers."""
+    own = exact.ExactLab(guest, own_cache(tmp_path, guest))
+    (tmp_path / "snapshot").write_text("a file where the folder should be")
+    with ThreadPoolExecutor(1) as pool:
+        booted = pool.submit(own.run, work(), 120)
+        first = exact.ExactLab(guest, files.cache_folder()).run(work(), 120)
+        cold = booted.result()
     assert (first.ending, first.environment["start"]) == ("finished", "snapshot")
-    snapshot = exact.ExactLab(guest, files.cache_folder())._snapshot()
-    (tmp_path / "none").mkdir()
-    none = exact.ExactLab(guest, own_cache(tmp_path / "none", guest))
-    (tmp_path / "none/snapshot").write_text("a file where the folder should be")
+    assert (cold.environment.pop("start"), cold.output) == ("cold boot", first.output)
+    assert cold.environment.items() < first.environment.items()
+    monkeypatch.setenv("REPROFS_START", "cold boot")
+    assert exact.ExactLab.open().start == "cold boot"
+
+
+@pytest.mark.parametrize("booted", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
+    """It is neither used, which hangs the trial, nor passed by with a cold boot for ever. What is made again gives the
+    same numbers; without booting, a copy of another stands for it.
+    """
+    shared = exact.ExactLab(guest, files.cache_folder())
+    first = shared.run(work(), 120)
+    snapshot = shared._snapshot()
     own = exact.ExactLab(guest, own_cache(tmp_path, guest), "snapshot")
     copied = tmp_path / "snapshot" / snapshot.name
     copied.parent.mkdir()
@@ -499,12 +512,17 @@ def test_same_bytes_from_a_cold_boot_and_from_every_snapshot(guest, tmp_path):
     shutil.copy2(snapshot, copied)
     assert exact._whole(copied)
     damage(copied)
-    with ThreadPoolExecutor(2) as pool:
-        cold = pool.submit(none.run, work(), 120)
-        again = own.run(work(), 120)
-        assert (again.ending, again.environment["start"], again.output) == ("finished", "snapshot", first.output)
-        assert (cold.result().environment["start"], cold.result().output) == ("cold boot", first.output)
+    made, machine = mock.Mock(), exact.ExactLab._machine
+    made.save.side_effect = lambda path: shutil.copy(snapshot, path)
+
+    def start(lab, place, incoming=False):
+        return machine(lab, place, incoming) if booted or incoming else made
+
+    monkeypatch.setattr(exact.ExactLab, "_machine", start)
+    again = own.run(work(), 120)
+    assert (again.ending, again.environment["start"], again.output) == ("finished", "snapshot", first.output)
     assert exact._whole(copied) and not list(copied.parent.glob("*.partial"))
+    assert booted or made.save.call_count == 1
 
 
 def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest):
