@@ -489,7 +489,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
     catalog.add("stack", "s" * 60, {"title": "s", "disks": {"default": 1}})
     catalog.add("filesystem", "f" * 60, Catalog().get("filesystem", "ext4"))
     catalog.add("study", "own", {**study, "profiles": ["p" * 60], "stacks": ["s" * 60], "filesystems": ["f" * 60]})
-    with pytest.raises(UserError, match="characters, and 200 are the most"):
+    with pytest.raises(UserError, match="characters, but may have at most 200"):
         make_plan("own", catalog)
 
 

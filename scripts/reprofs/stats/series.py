@@ -48,7 +48,7 @@ def having(samples: pd.DataFrame, settings: Iterable[Setting], names: set[str]) 
 
 
 def some(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    """The frame itself. Raises ValueError, with `what` is missing, when it is empty."""
+    """The frame itself. Raises ValueError, naming `what` it lacks, when it is empty."""
     if frame.empty:
         raise ValueError(f"there are no samples of {what}")
     return frame
