@@ -93,7 +93,7 @@ def hold(trial: dict, found: list[dict]) -> None:
     measured = measurement(copy.deepcopy(found), [], "instructions")  # which takes the events apart
     checked = measured["verification"]
     assert checked and all((v["files"], v["mismatches"]) == (TREE["files"], 0) for v in checked), trial
-    declared = [(p["name"], p["cache"]) for p in resolve_workload(trial["workload"], OWN)["phases"]]
+    declared = [(p.name, p.cache) for p in resolve_workload(trial["workload"], OWN).phases]
     if trial["workload"] == "cut":
         declared += [(f"stat{RECOVERY}", "cold")]
         assert [v["name"] for v in checked] == ["populate: tree", "stat: tree"]
