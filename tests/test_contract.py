@@ -148,10 +148,13 @@ def guest_name(filesystem: str) -> str:
     return CATALOG.get("filesystem", filesystem)["guest"]
 
 
-# kind -> stacks.
+AT_ONCE = 5  # stacks: modelled disks of all of them stay in the guest, and it takes at most 32
+# kind and number -> stacks.
 STACKS = {
-    kind: list(stacks)
-    for kind, stacks in itertools.groupby(sorted([*CATALOG.paths("stack"), *COMPOSED], key=kind_of), kind_of)
+    (*kind, str(at // AT_ONCE + 1)): stacks[at : at + AT_ONCE]
+    for kind, found in itertools.groupby(sorted([*CATALOG.paths("stack"), *COMPOSED], key=kind_of), kind_of)
+    for stacks in [list(found)]
+    for at in range(0, len(stacks), AT_ONCE)
 }
 
 
