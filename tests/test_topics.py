@@ -91,7 +91,11 @@ PLANS = {
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
-    "published": ([changed(lambda found: found.update(published={"title": "t"}))], [plan()]),
+    "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
+    "published": (
+        [changed(lambda found: found.update(published={"title": "t"}))],
+        [plan(), changed(lambda found: found.update(published={"title": "t"}, factors=[{"title": None}]))],
+    ),
 }
 
 
@@ -131,7 +135,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
     names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
     assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "20-statistics.ipynb"
+    assert names[0] == "01-answer.ipynb" and names[-1] == "21-statistics.ipynb"
     more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
     assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
     assert [path.name for path in more] == sorted(path.name for path in more)

@@ -35,6 +35,10 @@ def test_modifiers():
     assert (many["clients"], many["runs"], many["fill"]) == (30, 1, 50)
     assert many["title"] == plain["title"] + " (30 clients, file system filled to 50 % and churned)"
     assert workloads.resolve("git-annex+aged4", CATALOG)["runs"] == 4
+    own = workloads.resolve("git-annex-small@200+aged2+nosync", CATALOG)
+    assert (own["runs"], own["environment"]["LD_PRELOAD"], own["labs"]) == (2, "/run/nosync.so", ["exact", "vm"])
+    plain = workloads.resolve("git-annex-small", CATALOG)
+    assert "LD_PRELOAD" not in plain["environment"] and "labs" not in plain
     sized = workloads.resolve("rsync-into@5000", CATALOG)["scales"]["smoke"]
     assert (sized["files"], sized["directories"]) == (5000, 500)
     assert workloads.resolve("rsync-into", CATALOG)["scales"]["smoke"]["files"] == 500, "the file itself is unchanged"
@@ -48,6 +52,10 @@ def test_modifiers():
         ("metadata+clients257", "+clients must be from 1 to 256, not 257"),
         ("metadata+client3", "+client is unknown or given twice; known modifiers: clients, aged, fill"),
         ("metadata+clients2+clients3", "given twice"),
+        ("metadata+clients", "+clients needs a number from 1 to 256, like +clients1"),
+        ("git-annex-small+nosync+nosync", "given twice; known modifiers: clients, aged, fill, nosync"),
+        ("git-annex-small+nosync2", "+nosync takes no number: leave 2 out"),
+        ("metadata+nosync", "+nosync is unknown or given twice"),
         ("metadata+fill95", "+fill must be from 1 to 90"),
         ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
         ("read-while-write+clients2", "workload read-while-write is made for a single writer"),
@@ -60,6 +68,11 @@ def test_modifiers():
 def test_bad_modifiers(spec, sentence):
     with pytest.raises(UserError, match=sentence.replace("+", r"\+").replace("?", r"\?")):
         workloads.resolve(spec, CATALOG)
+
+
+def test_a_modifier_is_refused_where_it_does_not_exist():
+    with pytest.raises(UserError, match=r"git-annex-small\+nosync runs in exact and vm only, not in lab host"):
+        rendered({**cell("git-annex-small+nosync"), "lab": "host"})
 
 
 def test_tree_larger_than_the_file_system_is_refused():

@@ -19,7 +19,10 @@ try:
     PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
     NOTEBOOKS = topics.notebooks(PLAN, Path("notebooks"))
-    LABS = {lab: labs.get_lab(lab.partition("@")[0]) for lab in {t["lab"] for t in PLAN["trials"]}}
+    LABS = {
+        lab: labs.get_lab(lab.partition("@")[0])
+        for lab in {t["lab"] for t in PLAN["trials"]}
+    }
 except UserError as error:
     cli.fail(error)
     sys.exit(2)

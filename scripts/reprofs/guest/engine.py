@@ -16,6 +16,18 @@ SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
 GATE_FLAGS = ["-target", "x86_64-linux-gnu.2.36", "-std=gnu11", "-O2", "-shared", "-fPIC", "-s"]  # glibc of Debian 12
 FLAGS = ["-target", "x86_64-linux-musl", "-mcpu=x86_64", "-std=gnu11", "-O2", "-static", "-s"]
+NOSYNC = SOURCE.parent / "guest" / "nosync.c"
+NOSYNC_FLAGS = [
+    "-target",
+    "x86_64-linux-gnu.2.36",
+    "-mcpu=x86_64",
+    "-std=gnu11",
+    "-O2",
+    "-shared",
+    "-fPIC",
+    "-nostdlib",
+    "-s",
+]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
@@ -39,6 +51,11 @@ def build(cache: Path) -> Path:
 def build_gate(cache: Path) -> Path:
     """The library that the exact lab loads into QEMU (scripts/guest/gate.c), like `build`."""
     return _build(cache, [GATE], [], GATE_FLAGS)
+
+
+def build_nosync(cache: Path) -> Path:
+    """The library in which syncs do nothing (scripts/guest/nosync.c), for programs of the guest, like `build`."""
+    return _build(cache, [NOSYNC], [], NOSYNC_FLAGS)
 
 
 def _build(cache: Path, sources: list[Path], headers: list[Path], flags: list[str]) -> Path:

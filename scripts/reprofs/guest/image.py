@@ -25,7 +25,7 @@ from pathlib import Path
 from reprofs.errors import UserError, cut, short
 from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.guest import engine as engines
-from reprofs.guest.engine import build_gate
+from reprofs.guest.engine import build_gate, build_nosync
 from reprofs.plan.catalog import NAME, NAME_RULE, parse
 from reprofs.project import place as inside
 from reprofs.workplace import end_with_parent, workplace
@@ -97,8 +97,9 @@ def build(
             (cache / folder).mkdir(parents=True, exist_ok=True)
         root = _root(cache, guest, mirrors, progress)
         folder = f"root/{root['recipe']}"
+        carried = [("init", INIT), ("engine", engine), ("nosync.so", build_nosync(cache))]
         initrd = (cache / folder / root["base"]).read_bytes() + cpio(
-            [("init", 0o755, INIT.read_bytes()), ("engine", 0o755, engine.read_bytes())]
+            [(name, 0o755, path.read_bytes()) for name, path in carried]
         )
         digest = hashlib.sha256(initrd).hexdigest()
         gate = build_gate(cache)

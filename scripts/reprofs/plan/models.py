@@ -171,6 +171,7 @@ class Variant(Part):
     make: str = ""
     mount: str = "relatime"
     expect: list[str] = []
+    check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
 
 
 class Filesystem(Part):
@@ -504,6 +505,12 @@ class Phase(Part):
         return self
 
 
+class Modifier(Part):
+    title: Filled
+    environment: dict[Variable, str] = {}
+    labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that have it")
+
+
 class Workload(Part):
     model_config = ConfigDict(title="A workload (an ordered list of phases, with parameters at three scales)")
 
@@ -518,6 +525,9 @@ class Workload(Part):
     tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
     packages: list[str] = []
     environment: dict[Variable, str] = {}
+    modifiers: dict[Annotated[str, text("^[a-z]{1,32}$", "a name of up to 32 small letters")], Modifier] = Field(
+        {}, description="NAME+MODIFIER changes the environment of the workload's commands"
+    )
     scales: Scales
     populate: list[
         Annotated[
@@ -550,12 +560,20 @@ class Cross(Part):
     workloads: Names | None = None
 
 
+class Entry(Cross):
+    factor: Filled | None = Field(
+        None,
+        description="What it changes of the base, in a few words. The base is the entry without this key; ratios are"
+        " to the last of its file systems",
+    )
+
+
 class Study(Cross):
     model_config = ConfigDict(title="A study (a question and the cells that answer it)")
 
     title: Filled
     question: Filled
-    cells: Annotated[list[Cross], Field(min_length=1)] | None = Field(
+    cells: Annotated[list[Entry], Field(min_length=1)] | None = Field(
         None, description="Several crosses instead of one: what an entry does not name it takes from the keys above"
     )
     scale: Literal["smoke", "laptop", "paper"]
@@ -569,6 +587,17 @@ class Study(Cross):
         None, description="Further files of notebooks/, which come after the topics of the report"
     )
     time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
+
+    @model_validator(mode="after")
+    def _has_one_base(self) -> Study:
+        named = [entry.factor for entry in self.cells or [] if entry.factor]
+        if named and len(named) != len(self.cells or []) - 1:
+            raise _wrong("must have one entry of cells without the key factor: the base of the others")
+        if len(set(named)) < len(named):
+            raise _wrong("must not have a factor twice in cells")
+        if named and not self.published:
+            raise _wrong("must have the key published: the numbers that its factors may explain")
+        return self
 
 
 Configuration = Annotated[str, text(r"^[^/\n]+/[^/\n]+$", "stack/label, like md-raid6+lvm/ext4")]

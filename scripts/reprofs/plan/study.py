@@ -37,8 +37,40 @@ def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[
 
     modelled: the labs that model their processor; without one of the study's own they are named with the default.
     """
+    found = {tuple(cell.values()): cell for cross in _crosses(study, catalog, modelled) for cell in cross}
+    return list(found.values())
+
+
+def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
+    """The entries of a study with factors, the base first: title (None of the base) and the names of their cells.
+
+    modelled: as of `cells`. Empty for other studies. Raises UserError when an entry has two cells of one file system,
+    or one that the base has not.
+    """
+    entries = study.get("cells", [])
+    if not any("factor" in entry for entry in entries):
+        return []
+    found = [
+        {"title": entry.get("factor"), "cells": cross}
+        for entry, cross in zip(entries, _crosses(study, catalog, modelled), strict=True)
+    ]
+    found.sort(key=lambda factor: factor["title"] is not None)
+    base = [cell["filesystem"] for cell in found[0]["cells"]]
+    for factor in found:
+        names = [cell["filesystem"] for cell in factor["cells"]]
+        place = f"cells: factor '{factor['title']}'" if factor["title"] else "cells: the base"
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"{place} has {names.count(name)} cells of {name}: leave one of each file system.")
+            if name not in base:
+                raise UserError(f"{place} has a cell of {name}, which the base has not: leave it out, or add it there.")
+    return found
+
+
+def _crosses(study: dict, catalog: Catalog, modelled: Container[str]) -> list[list[dict]]:
+    """The names of the cells of each entry of the study."""
     axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
-    found: dict[tuple, dict] = {}
+    found = []
     for number, cross in enumerate(study.get("cells", [{}]), 1):
         values = [cross.get(axis, study.get(axis)) for axis in axes]
         for axis, value in zip(axes, values, strict=True):
@@ -49,11 +81,13 @@ def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[
         values[0] = [
             full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
         ]
+        own: dict[tuple, dict] = {}
         for lab, stack, profile, spec, workload in itertools.product(*values):
             words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
             catalog.get("device", profile)
-            found[words] = dict(zip(CELL, words, strict=True))
-    return list(found.values())
+            own[words] = dict(zip(CELL, words, strict=True))
+        found.append(list(own.values()))
+    return found
 
 
 def order(study: dict, count: int) -> list[tuple[int, int]]:

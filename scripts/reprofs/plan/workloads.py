@@ -4,12 +4,14 @@
 +clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
 +agedN       the phases are repeated N times in one file system, which so ages (workloads with the key `aged`)
 +fillN       before anything else the file system is filled to N percent and churned
++NAME        a modifier of the workload's own (its key `modifiers`)
 """
 
 from __future__ import annotations
 
 import copy
 import re
+from typing import Any
 
 from reprofs.errors import FileError, UserError, short
 from reprofs.plan import trees
@@ -20,7 +22,7 @@ TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_ma
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
 SIZE_MAX = 10**12
-SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]+)*)")
+SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
 
 
@@ -33,23 +35,31 @@ def without_size(workload: str) -> str:
 def resolve(spec: str, catalog: Catalog) -> dict:
     """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without), fill (0), file.
 
+    It has the key labs when a modifier is in some labs only.
+
     Raises UserError for an unknown workload or modifier, or one that the workload does not take.
     """
     found = SPEC.fullmatch(spec)
     if not found:
         raise UserError(f"workload {short(spec)} is not a name with modifiers, like metadata@50000+clients30.")
     name, times, size, rest = found.groups()
-    modifiers = {}
-    for word, number in re.findall(r"\+([a-z]+)([0-9]+)", rest):
+    workload = copy.deepcopy(catalog.get("workload", name))
+    modifiers, own = {}, []
+    for word, number in re.findall(r"\+([a-z]+)([0-9]*)", rest):
         low, high = LIMITS.get(word, (0, 0))
-        if not high or word in modifiers:
-            raise UserError(
-                f"workload {spec}: +{word} is unknown or given twice; known modifiers: {', '.join(LIMITS)}."
-            )
+        if (word not in workload["modifiers"] and not high) or word in modifiers or word in own:
+            known = ", ".join([*LIMITS, *workload["modifiers"]])
+            raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
+        if not high and number:
+            raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")
+        if not high:
+            own.append(word)
+            continue
+        if not number:
+            raise UserError(f"workload {spec}: +{word} needs a number from {low} to {high}, like +{word}{low}.")
         if not low <= _number(number) <= high:
             raise UserError(f"workload {spec}: +{word} must be from {low} to {high}, not {number}.")
         modifiers[word] = int(number)
-    workload = copy.deepcopy(catalog.get("workload", name))
     file = catalog.file("workload", name)
     for scale, values in workload["scales"].items() if "size" in workload else ():
         if type(values.get(workload["size"])) is not int:
@@ -72,9 +82,15 @@ def resolve(spec: str, catalog: Catalog) -> dict:
     suffix += [f"{modifiers['clients']} clients"] if "clients" in modifiers else []
     suffix += [f"{modifiers['aged']} runs in one file system"] if "aged" in modifiers else []
     suffix += [f"file system filled to {modifiers['fill']} % and churned"] if "fill" in modifiers else []
+    more: dict[str, Any] = {}
+    for modifier in (workload["modifiers"][word] for word in own):
+        suffix.append(modifier["title"])
+        workload["environment"] |= modifier["environment"]
+        if "labs" in modifier:
+            more["labs"] = [lab for lab in modifier["labs"] if lab in more.get("labs", [lab])]
     if suffix:
         workload["title"] += f" ({', '.join(suffix)})"
-    more = {"clients": modifiers.get("clients", 1), "runs": modifiers.get("aged", 1), "fill": modifiers.get("fill", 0)}
+    more |= {"clients": modifiers.get("clients", 1), "runs": modifiers.get("aged", 1), "fill": modifiers.get("fill", 0)}
     return {**workload, **more, "file": file}
 
 

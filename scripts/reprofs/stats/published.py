@@ -146,7 +146,7 @@ def beside(study: Study, place: Place) -> pd.DataFrame:
     """
     size = sizes(study, place)[-1]
     published = _published(study)
-    published = published[published["size"] == _nearest(published["size"], size)]
+    published = published[published["size"] == nearest(published["size"], size)]
     known = {tuple(number[key] for key in CELL): number for number in published.to_dict("records")}
     rows = []
     for key, cell in select(measurements(study), place, size=size).groupby(CELL, sort=False):
@@ -295,7 +295,7 @@ def claims(study: Study, place: Place) -> pd.DataFrame:
         medians = [select(published, side, step).set_index("size")["median_s"] for side in sides]
         common = set(medians[0].index) & set(medians[1].index)
         if (rounds["size"] == size).any() and common:
-            at = _nearest(common, size)
+            at = nearest(common, size)
             waits = [_waiting(select(cell, size=size)) for cell in cells]
             row = {"says": claim["says"], "published": medians[0][at] / medians[1][at], "published_size": int(at)}
             found.append((row | {"slow_waits": waits[0], "fast_waits": waits[1]}, rounds))
@@ -405,7 +405,8 @@ def _names(cells: pd.DataFrame) -> pd.Series:
     return pd.Series(names, index=cells.index, dtype=object)
 
 
-def _nearest(known: Iterable[int], size: int) -> int:
+def nearest(known: Iterable[int], size: int) -> int:
+    """The known size that is nearest to a size, by their ratio."""
     return min(set(known), key=lambda other: (abs(math.log(other / size)), other))
 
 

@@ -98,6 +98,9 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
     check_arguments(trial["workload"], workload, trial["scale"])
     if workload["clients"] > 1 and not lab.provisions:
         raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
+    if lab.name not in workload.get("labs", [lab.name]):
+        able = " and ".join(workload["labs"])
+        raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {lab.name}.")
     if workload["raw"] and not filesystem["raw"]:
         raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
     if filesystem["raw"] and not workload["raw"]:

@@ -96,9 +96,10 @@ class _Writer:
         return [*self.lines("recover"), *self.lines("mount")]
 
     def lines(self, key: str) -> list[list[str]]:
-        """The commands of a key of the file system."""
+        """The commands of a key of the variant, if it has that key, or of the file system."""
         where = f"{self.cell.filesystem_file}: {key}"
-        return [argv(line, self.values, where) for line in self.cell.filesystem[key]]
+        chosen = self.cell.variant[key] if key == "check" and key in self.cell.variant else self.cell.filesystem[key]
+        return [argv(line, self.values, where) for line in chosen]
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
         """Commands outside the measured phases, one after the other."""

@@ -13,7 +13,7 @@ from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import cells, order, study_of
+from reprofs.plan.study import cells, factors, order, study_of
 from reprofs.project import project_root
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
@@ -41,11 +41,15 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     study = study_of(name, catalog)
     file = catalog.file("study", name.partition("@")[0])
     _check_notebooks(study.get("notebooks", []), file)
-    published = {}
+    more: dict = {}
     try:
-        chosen = [resolve(names, catalog) for names in cells(study, catalog, labs.with_processors())]
+        modelled = labs.with_processors()
+        chosen = [resolve(names, catalog) for names in cells(study, catalog, modelled)]
+        changed = factors(study, catalog, modelled)
+        if changed:
+            more["factors"] = changed
         if "published" in study:
-            published["published"] = catalog.get("published", study["published"])
+            more["published"] = catalog.get("published", study["published"])
     except FileError:
         raise
     except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
@@ -94,7 +98,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             }
             for cell in chosen
         },
-        **published,
+        **more,
     }
 
 

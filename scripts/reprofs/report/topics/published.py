@@ -41,8 +41,8 @@ HOLLOW = {"mfc": "none", "mew": 1.3}
 
 
 def applies(plan: dict) -> bool:
-    """Where a study names published numbers."""
-    return "published" in plan
+    """Where a study names published numbers; with factors, these are held against them (topic factors)."""
+    return "published" in plan and "factors" not in plan
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,180 @@
+"""Factors: what each thing changed alone does to the ratios of file systems, beside the published ratios."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+
+from reprofs.report.display import DASH, Table, count, digits, slug
+from reprofs.report.plots import BLUE, GREY, INK, ORANGE, PLAIN, Figure, Plot, grid, legend, rows, styled
+from reprofs.stats import factors as numbers
+from reprofs.stats.factors import BASE, OFF
+from reprofs.stats.published import Step
+from reprofs.stats.study import Study
+
+MOST = 6  # operations in a table or figure: what fits on a page
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def applies(plan: dict) -> bool:
+    """Where cells of a study are factors of a base."""
+    return "factors" in plan
+
+
+# ---- facts -----------------------------------------------------------------------------------------------------------
+
+
+def facts(study: Study) -> dict[str, Any]:
+    """What holds of the factors.
+
+    Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
+    (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
+    others, with title of the operation of the largest change, nearest to the published ratios first), missing (factors
+    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
+    nearer than OFF, or none).
+    """
+    entries, effects = study.plan["factors"], numbers.effects(study)
+    found = numbers.summary(effects).to_dict("records")
+    changed = [row | {"title": _title(study, row)} for row in found if row["factor"] != BASE]
+    deviating = [row | {"title": _title(study, row)} for row in numbers.deviating(effects).to_dict("records")]
+    names = [cell["filesystem"] for cell in entries[0]["cells"]]
+    known = {row["factor"] for row in found}
+    base = next((row for row in found if row["factor"] == BASE), None)
+    return {
+        "reference": names[-1],
+        "others": names[:-1],
+        "cells": {key: entries[0]["cells"][0][key] for key in ("stack", "profile", "workload")},
+        "rounds": study.plan["study"]["rounds"],
+        "ratios": base["ratios"] if base else 0,
+        "base": base,
+        "factors": sorted(changed, key=lambda row: row["off"] / row["base_off"]),
+        "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
+        "near": [row for row in deviating if row["left"] < OFF],
+        "far": [row for row in deviating if row["left"] >= OFF],
+    }
+
+
+def steps(study: Study, filesystem: str) -> list[Step]:
+    """The operations whose ratio of that file system deviates most from the published one, in the workload's order."""
+    found = numbers.deviating(numbers.effects(study))
+    found = found[found["filesystem"] == filesystem].head(MOST).sort_values("position")
+    return [Step(row.phase, row.cache) for row in found.itertuples()]
+
+
+def _title(study: Study, row: dict) -> str:
+    """The study's own title of an operation."""
+    workload = study.plan["factors"][0]["cells"][0]["workload"]
+    return study.title(workload, row["phase"], row["cache"])
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def table(study: Study, filesystem: str) -> Table:
+    """One row a factor: the ratios of the operations that deviate most, and how they change."""
+    effects, chosen = numbers.effects(study), steps(study, filesystem)
+    own = effects[effects["filesystem"] == filesystem]
+    published, base = {"Factor": "published"}, {"Factor": BASE}
+    shown = [published, base]
+    for factor, rows_of in own.groupby("factor", sort=False):
+        row = base if factor == BASE else {"Factor": factor}
+        for step in chosen:
+            cell = rows_of[(rows_of["phase"] == step.phase) & (rows_of["cache"] == step.cache)]
+            name = _title(study, step._asdict())
+            row[name] = DASH
+            for one in cell.itertuples():
+                published[name] = digits(one.published, 3)
+                change = f" ({TIMES}{digits(one.change, 2)})" if factor != BASE else ""
+                row[name] = digits(one.ratio, 3) + change
+        if factor != BASE:
+            shown.append(row)
+    reference = study.plan["factors"][0]["cells"][-1]["filesystem"]
+    caption = (
+        f"Time of {filesystem} over that of {reference}: published, in the base, and with one thing changed, in"
+        f" brackets the ratio over that of the base. The {count(len(chosen), 'operation')} in which the base is the"
+        f" farthest from the published ratio, of those in which it is off by a factor of {OFF:g} or more."
+    )
+    return Table(f"tbl-{slug('factors', filesystem)}", caption, shown, left=["Factor"])
+
+
+def summary_table(study: Study) -> Table:
+    """One row a factor: how near all ratios are to the published ones."""
+    found = facts(study)
+    shown = [
+        {
+            "Factor": row["factor"],
+            "Ratios": row["ratios"],
+            "Off by a factor of": digits(row["off"], 3),
+            "The base, same ratios": digits(row["base_off"], 3),
+            "Pace": digits(row["pace"], 2),
+            "Nearer": row["nearer"] if row["factor"] != BASE else DASH,
+            "Further": row["further"] if row["factor"] != BASE else DASH,
+            "Same side of 1": row["same_side"],
+        }
+        for row in [found["base"], *found["factors"]]
+        if row
+    ]
+    caption = (
+        "How far the ratios of the file systems are from the published ones, over all operations with published"
+        " numbers: geometric mean of the factor by which they are off, whichever way; pace, the time for each of the"
+        f" {study.plan['published']['size']} over the published one (geometric mean); how many are nearer to the"
+        " published ratio than in the base, or further from it, by 10 % or more; how many are on its side of 1."
+    )
+    return Table("tbl-factors", caption, shown, left=["Factor"])
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def figure(study: Study, filesystem: str) -> Figure:
+    """From the ratio of the base to that with each factor, and the published one."""
+    effects, chosen = numbers.effects(study), steps(study, filesystem)
+    own = effects[effects["filesystem"] == filesystem]
+    reference = study.plan["factors"][0]["cells"][-1]["filesystem"]
+    caption = (
+        f"Time of {filesystem} over that of {reference}, from the base (upright line) to each factor (dot); the broken"
+        " line is the published ratio. Logarithmic axes."
+    )
+    alt = f"{count(len(chosen), 'panel')}, one an operation; the table of {filesystem} has the numbers."
+    titles = {step: _title(study, step._asdict()) for step in chosen}
+    return Figure(slug("factors", filesystem), caption, alt, dumbbells(own, titles))
+
+
+@styled
+def dumbbells(effects: pd.DataFrame, titles: dict[Step, str]) -> Plot:
+    """A panel an operation, a row a factor; `effects` as of `numbers.effects`, of one file system."""
+    names = [name for name in dict.fromkeys(effects["factor"]) if name != BASE]
+    columns = min(3, max(len(titles), 1))
+    lines = math.ceil(len(titles) / columns)
+    plot, panels = grid(lines, columns, len(titles), 0.5 + lines * (0.6 + 0.17 * len(names)), sharey=True)
+    for axes, (step, title) in zip(panels, titles.items(), strict=True):
+        own = effects[(effects["phase"] == step.phase) & (effects["cache"] == step.cache)]
+        for row in own[own["factor"] != BASE].itertuples():
+            y = names.index(row.factor)
+            axes.plot([row.base, row.ratio], [y, y], color=BLUE, lw=1.6, alpha=0.6)
+            axes.plot(row.ratio, y, marker="o", ms=4.5, color=BLUE, ls="")
+        axes.axvline(own["base"].iloc[0], color=INK, lw=0.9)
+        axes.axvline(own["published"].iloc[0], color=ORANGE, lw=1.2, ls="--")
+        rows(axes, names)
+        axes.set_title(title, loc="left", fontsize=8)
+        _ratio_axis(axes)
+    kinds = {"base": (INK, "", "-"), "with the factor": (BLUE, "o", "-"), "published": (ORANGE, "", "--")}
+    legend(plot, kinds)
+    return plot
+
+
+def _ratio_axis(axes) -> None:
+    """A logarithmic axis of ratios with few plain numbers, wide enough that noise stays small."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    low, high = min(low, 0.8), max(high, 1.25)
+    axes.set_xlim(low, high)
+    near = [value for value in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= value <= high]
+    axes.xaxis.set_major_locator(FixedLocator(near) if len(near) < 6 else LogLocator())
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.axvline(1, color=GREY, lw=0.5, zorder=0)

@@ -1,0 +1,164 @@
+"""Which factor brings ratios of file systems nearer to published ones: each is changed alone, from one base."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from reprofs.data.keys import select
+from reprofs.stats import compare, published
+from reprofs.stats.cells import measured
+from reprofs.stats.study import Study
+
+BASE = "base"
+KEY = ["filesystem", "phase", "cache"]
+OFF = 1.5  # a ratio this factor or more from the published one deviates
+COLUMNS = ["factor", *KEY, "reference", "position", "n", "ratio", "low", "high", "base", "change", "published", "pace"]
+
+
+def effects(study: Study) -> pd.DataFrame:
+    """One row a factor (the base first), file system and operation with published numbers of it and of the reference.
+
+    The reference is the last file system of the base. Columns: factor, filesystem, phase, cache, reference, position, n
+    (rounds), ratio of the file system's time to the reference's with low and high (see `compare.ratio`), base (that
+    ratio in the base), change (ratio over base), published (the published ratio), pace (time for one of what the size
+    counts, such as a file, over the published one: geometric mean of both file systems). Of a workload that is repeated
+    in one file system the last run counts.
+    """
+    factors = study.plan["factors"]
+    reference = factors[0]["cells"][-1]["filesystem"]
+    (told, size), rows = _published(study), []
+    key = study.plan["published"]["size"]
+    for factor in factors:
+        own_size = study.plan["workloads"][factor["cells"][0]["workload"]]["scale"][key]
+        times = {cell["filesystem"]: _times(study, cell) for cell in factor["cells"]}
+        for name in times:
+            if name == reference or reference not in times:
+                continue
+            both = times[name].join(times[reference]["wall_ns"].rename("reference_ns"), how="inner")
+            for (phase, cache), own in both.groupby(["phase", "cache"], sort=False):
+                if not {(name, phase, cache), (reference, phase, cache)} <= told.keys():
+                    continue
+                there = told[name, phase, cache], told[reference, phase, cache]
+                rows.append(
+                    {
+                        "factor": factor["title"] or BASE,
+                        **dict(zip(KEY, (name, phase, cache), strict=True)),
+                        "reference": reference,
+                        "position": int(own["position"].min()),
+                        "n": len(own),
+                        **compare.ratio(own["wall_ns"], own["reference_ns"]),
+                        "published": there[0] / there[1],
+                        "pace": _mean(own["wall_ns"], own["reference_ns"])
+                        / own_size
+                        / math.sqrt(math.prod(there))
+                        * size,
+                    }
+                )
+    frame = pd.DataFrame(rows, columns=[column for column in COLUMNS if column not in ("base", "change")])
+    base = frame[frame["factor"] == BASE].set_index(KEY)["ratio"]
+    frame["base"] = [base.get(key, math.nan) for key in frame[KEY].itertuples(index=False, name=None)]
+    frame["change"] = frame["ratio"] / frame["base"]
+    return frame[COLUMNS]
+
+
+def summary(effects: pd.DataFrame) -> pd.DataFrame:
+    """One row a factor, the base first: how near its ratios are to the published ones, and what it changes most.
+
+    Columns: factor, ratios (how many), off (geometric mean of the factors by which they are away from the published
+    ones), base_off (the same of the base, over the same ratios), pace (geometric mean), same_side (ratios on the side
+    of 1 on which the published one is), nearer and further (how many are so than in the base, by 10 % or more), and of
+    the largest change filesystem, phase, cache, base, ratio, change, published (of the base: NaN).
+    """
+    rows = []
+    for factor, own in effects.groupby("factor", sort=False):
+        own = own.dropna(subset="base")
+        if own.empty:
+            continue
+        off, base_off = away(own["ratio"], own["published"]), away(own["base"], own["published"])
+        most = own.loc[np.log(own["change"]).abs().idxmax(), [*KEY, "base", "ratio", "change", "published"]]
+        rows.append(
+            {
+                "factor": factor,
+                "ratios": len(own),
+                "off": math.exp(np.log(off).mean()),
+                "base_off": math.exp(np.log(base_off).mean()),
+                "pace": _mean(own["pace"]),
+                "same_side": int(((own["ratio"] > 1) == (own["published"] > 1)).sum()),
+                "nearer": int((off < base_off / published.DIFFERENT).sum()),
+                "further": int((off > base_off * published.DIFFERENT).sum()),
+                **(dict.fromkeys(most.index, math.nan) if factor == BASE else most.to_dict()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def deviating(effects: pd.DataFrame) -> pd.DataFrame:
+    """The ratios of the base that are OFF or more from the published ones, the farthest first, and who comes nearest.
+
+    Columns: those of KEY, position, published, base, off, nearest (the factor whose ratio is nearest to the published
+    one, or the base), ratio (its), left (by what factor that is still off).
+    """
+    rows = []
+    for key, own in effects.groupby(KEY, sort=False):
+        base = own[own["factor"] == BASE]
+        off = away(own["ratio"], own["published"])
+        if base.empty or off[base.index[0]] < OFF:
+            continue
+        nearest = own.loc[off.idxmin()]
+        rows.append(
+            {
+                **dict(zip(KEY, key, strict=True)),
+                **{name: base.iloc[0][name] for name in ("position", "published", "base")},
+                "off": off[base.index[0]],
+                "nearest": nearest["factor"],
+                "ratio": nearest["ratio"],
+                "left": off.min(),
+            }
+        )
+    columns = [*KEY, "position", "published", "base", "off", "nearest", "ratio", "left"]
+    return pd.DataFrame(rows, columns=columns).sort_values("off", ascending=False, kind="stable", ignore_index=True)
+
+
+def away(ratio: pd.Series, published: pd.Series) -> pd.Series:
+    """By what factor, 1 or more, a ratio is away from the published one."""
+    return np.exp(np.abs(np.log(ratio.astype(float) / published.astype(float))))
+
+
+def _mean(*times: pd.Series) -> float:
+    """Geometric mean of all of them."""
+    return math.exp(np.log(np.concatenate([one.to_numpy(float) for one in times])).mean())
+
+
+def _times(study: Study, cell: dict) -> pd.DataFrame:
+    """wall_ns and position of a cell's operations by phase, cache and round; the last run's where there are several."""
+    trials = set(select(study.trials, **cell)["trial"])
+    own = measured(study.phases)
+    own = own[own["trial"].isin(trials)].set_index(["phase", "cache", "round"])[["wall_ns", "position"]]
+    if study.plan["workloads"][cell["workload"]].get("runs", 1) > 1:
+        runs = study.samples[study.samples["trial"].isin(trials) & study.samples["iteration"].notna()]
+        runs = runs[runs["name"] == runs["phase"]].sort_values("iteration", kind="stable")
+        last = runs.groupby(["phase", "cache", "round"])["wall_ns"].last()
+        own = own.assign(wall_ns=last.reindex(own.index))
+    return own.astype(float)
+
+
+def _published(study: Study) -> tuple[dict[tuple, float], int]:
+    """(file system, phase, cache) -> published ns of the base's configuration, at the size nearest to the base's.
+
+    And that size.
+    """
+    base = study.plan["factors"][0]["cells"]
+    numbers = published.load(study.plan["study"]["published"])
+    own_size = study.plan["workloads"][base[0]["workload"]]["scale"][study.plan["published"]["size"]]
+    size = published.nearest(numbers["size"], own_size)
+    numbers = numbers[numbers["size"] == size]
+    found = {}
+    for cell in base:
+        label = select(study.trials, **cell)["label"].iloc[0]
+        own = select(numbers, stack=cell["stack"], label=label)
+        for row in own.itertuples():
+            found[cell["filesystem"], row.phase, row.cache] = row.median_s * 1e9
+    return found, int(size)

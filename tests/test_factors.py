@@ -1,0 +1,220 @@
+"""Factors of a study, each changed alone: what a study's file must say, ratios by hand, sentences of the topic."""
+
+import copy
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import reprofs as package
+import run
+import yaml
+from conftest import ROOT
+from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog, validate
+from reprofs.report import topics
+from reprofs.report.topics import factors as topic
+from reprofs.report.topics import published
+from reprofs.stats import factors
+from reprofs.stats.study import Study
+from reprofs.trial.plan import make_plan
+
+STUDY = yaml.safe_load((ROOT / "config/studies/why-2015.yaml").read_text())
+BITMAP, AGED = "write-intent bitmap", "the third run in one file system"
+# Published, ext4 over Btrfs: du 3.6 / 0.849, get 33.5 / 11; XFS over Btrfs: du 2.14 / 0.849, get 45.7 / 11.
+DU, GET = 3.6 / 0.849, 33.5 / 11
+
+
+def plan_of(change=lambda study: None) -> dict:
+    """The plan of the study after `change(study)`."""
+    own, catalog = copy.deepcopy(STUDY), Catalog()
+    change(own)
+    catalog.add("study", "mine", own)
+    return make_plan("mine", catalog)
+
+
+def study(seconds, plan: dict | None = None) -> Study:
+    """The study as if it had run: `seconds` of (factor, None for the base, file system, phase, round); None: no row."""
+    plan = plan or plan_of()
+    rows, samples, trials = [], [], []
+    for factor in plan["factors"]:
+        for cell in factor["cells"]:
+            for trial in (t for t in plan["trials"] if all(t[key] == cell[key] for key in cell)):
+                label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
+                trials.append({"trial": trial["id"], "label": label, **cell})
+                for position, phase in enumerate(plan["workloads"][trial["workload"]]["phases"]):
+                    time = seconds(factor["title"], cell["filesystem"], phase["name"], trial["round"])
+                    if phase["cache"] == "warm" or time is None:
+                        continue
+                    row = {"trial": trial["id"], "label": label, "status": "ok", "operation": "exec"}
+                    row |= {"phase": phase["name"], "cache": "cold", "round": trial["round"], "position": position}
+                    rows.append(row | {"wall_ns": round(time * 1e9)})
+                    if factor["title"] == AGED:  # the phase's own time is the mean of the runs
+                        samples += [
+                            row | {"name": phase["name"], "iteration": run, "wall_ns": round(time * run * 1e9)}
+                            for run in (1, 2, 3)
+                        ]
+    plan = {key: value for key, value in plan.items() if key != "trials"}  # as in the tables of a study
+    tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
+    return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=Path("unused"))
+
+
+def seconds(factor, filesystem, phase, number):
+    """The base: ext4 takes twice Btrfs' time in du, as long in get; a bitmap makes get on ext4 three times as long."""
+    if phase not in ("du", "get") or filesystem == "xfs":
+        return None
+    if filesystem == "btrfs":
+        return 1.0
+    if phase == "du":
+        return 2.0
+    return 3.0 if factor == BITMAP else 1.0
+
+
+def row(frame: pd.DataFrame, **keys) -> pd.Series:
+    (found,) = frame[(frame[list(keys)] == list(keys.values())).all(axis=1)].to_dict("records")
+    return pd.Series(found)
+
+
+def test_ratios_of_the_base_and_of_a_factor():
+    effects = factors.effects(study(seconds))
+    assert set(effects["filesystem"]) == {"ext4"} and set(effects["reference"]) == {"btrfs"}
+    base = row(effects, factor="base", phase="get")
+    assert (base.ratio, base.change) == (1, 1) and base.published == pytest.approx(GET)
+    bitmap = row(effects, factor=BITMAP, phase="get")
+    assert (bitmap.ratio, bitmap.base, bitmap.change) == pytest.approx((3, 1, 3))
+    assert row(effects, factor=BITMAP, phase="du").change == pytest.approx(1)
+    assert math.isnan(base.low), "one round has no interval"
+
+
+def test_of_runs_in_one_file_system_the_last_counts():
+    found = study(seconds)
+    assert row(factors.effects(found), factor=AGED, phase="du").ratio == pytest.approx(2)
+    slower = found.samples["label"].eq("ext4+no-lazy-init") & found.samples["iteration"].eq(3)
+    found.samples.loc[slower, "wall_ns"] *= 5
+    assert row(factors.effects(found), factor=AGED, phase="du").ratio == pytest.approx(10)
+
+
+def test_pace_is_the_time_of_a_file_over_the_published_one():
+    effects = factors.effects(study(seconds))
+    published = math.sqrt(33.5 * 11) / 2000
+    assert row(effects, factor="base", phase="get").pace == pytest.approx(0.01 / published)
+    assert row(effects, factor="1,000 files", phase="get").pace == pytest.approx(0.001 / published)
+    assert row(effects, factor=BITMAP, phase="get").pace == pytest.approx(0.01 * math.sqrt(3) / published)
+
+
+def test_rounds_are_paired():
+    plan = plan_of(lambda own: own.update(rounds=2))
+    found = study(lambda f, name, phase, r: (r if name == "btrfs" else 4 * r**2) if phase == "du" else None, plan)
+    base = row(factors.effects(found), factor="base", phase="du", filesystem="ext4")
+    assert base.n == 2 and base.ratio == pytest.approx(math.sqrt(4 * 8)) and base.low < base.ratio < base.high
+
+
+def test_summary_says_who_comes_nearer():
+    found = factors.summary(factors.effects(study(seconds)))
+    assert found["factor"].iloc[0] == "base"
+    base, bitmap = row(found, factor="base"), row(found, factor=BITMAP)
+    assert base.off == pytest.approx(math.sqrt(DU / 2 * GET)) and (base.nearer, base.further) == (0, 0)
+    assert bitmap.off == pytest.approx(math.sqrt(DU / 2 * GET / 3)) and bitmap.base_off == pytest.approx(base.off)
+    assert (bitmap.nearer, bitmap.further) == (1, 0)
+    assert (base.same_side, bitmap.same_side) == (1, 2), "1 is not above 1"
+    assert (bitmap.phase, round(bitmap.ratio, 6)) == ("get", 3) and math.isnan(base.ratio)
+
+
+def test_deviating_operations_and_the_nearest_factor():
+    found = factors.deviating(factors.effects(study(seconds)))
+    assert list(found["phase"]) == ["get", "du"], "the farthest first"
+    get, du = (row(found, phase=phase) for phase in ("get", "du"))
+    assert (get.nearest, round(get.ratio, 6)) == (BITMAP, 3) and get.left == pytest.approx(GET / 3)
+    assert du.nearest == "base" and du.left == du.off == pytest.approx(DU / 2)
+    near = factors.deviating(factors.effects(study(lambda *key: seconds(*key) and (3 if key[1] == "ext4" else 1))))
+    assert list(near["phase"]) == [], "3 is within 1.5 of 3.05 and of 4.24"
+
+
+def test_a_factor_without_numbers_is_told():
+    found = topic.facts(study(lambda *key: None if key[0] == BITMAP else seconds(*key)))
+    assert found["missing"] == [BITMAP] and BITMAP not in [entry["factor"] for entry in found["factors"]]
+
+
+def test_facts_tables_and_figure():
+    own = study(seconds)
+    found = topic.facts(own)
+    assert (found["reference"], found["others"], found["ratios"]) == ("btrfs", ["ext4", "xfs"], 2)
+    assert found["factors"][0]["factor"] == BITMAP, "the most helpful first"
+    assert [entry["phase"] for entry in found["near"]] == ["get"]
+    assert [entry["phase"] for entry in found["far"]] == ["du"]
+    table = topic.table(own, "ext4")
+    assert [line["Factor"] for line in table.rows][:2] == ["published", "base"]
+    (bitmap,) = [line for line in table.rows if line["Factor"] == BITMAP]
+    get = next(key for key in bitmap if "annex get" in key)
+    assert [line[get] for line in table.rows[:2]] == ["3.05", "1.00"] and bitmap[get] == f"3.00 ({topic.TIMES}3.0)"
+    assert topic.summary_table(own).rows[0]["Factor"] == "base"
+    figure = topic.figure(own, "ext4").plot
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [key for key in bitmap if key != "Factor"]
+    dots = {round(line.get_xdata()[0], 6) for line in figure.axes[1].lines if line.get_marker() == "o"}
+    assert dots == {1, 3}
+
+
+def page(found: Study, tmp_path, monkeypatch) -> str:
+    """What the executed notebook shows of a study."""
+    monkeypatch.setattr(package, "open", lambda name: found, raising=False)
+    (tmp_path / "plan.json").write_text("{}")
+    cells = json.loads((run.execute(tmp_path, ["16-factors"]) / "16-factors.ipynb").read_text())["cells"]
+    outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
+    return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
+
+
+def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
+    text = page(study(seconds), tmp_path, monkeypatch)
+    assert "Two ratios of ext4 and xfs have a published counterpart" in text
+    assert "**One round**" in text
+    assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
+    assert "from 1.00 to 3.00 (published 3.05)" in text
+    near, far = text.split("**Brought near by no single factor:**")
+    assert f"; {BITMAP}: 3.00)" in near and "ext4 in du over the repository, cold (2.00" in far
+    assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
+
+
+def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
+    found = study(lambda *key: 1.0 if key[1] == "ext4" else None)
+    assert "nothing to compare" in page(found, tmp_path, monkeypatch)
+
+
+def test_which_topic_a_study_has():
+    plan = plan_of()
+    assert topic.applies(plan) and not published.applies(plan)
+    names = [path.name for path in topics.notebooks(plan, ROOT / "notebooks")]
+    assert "16-factors.ipynb" in names and "15-published.ipynb" not in names
+    assert not topic.applies(make_plan("quick", Catalog()))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda own: own["cells"][0].update(factor="more"), "one entry of cells without the key factor"),
+        (lambda own: own["cells"][2].pop("factor"), "one entry of cells without the key factor"),
+        (lambda own: own["cells"][1].update(factor=AGED), "a factor twice"),
+        (lambda own: own.pop("published"), "must have the key published"),
+    ],
+)
+def test_a_study_with_wrong_factors_is_refused(change, sentence):
+    own = copy.deepcopy(STUDY)
+    change(own)
+    with pytest.raises(UserError, match=sentence):
+        validate(own, "study", "mine")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda own: own["cells"][0].update(filesystems=["ext4", "btrfs"]),
+            "has a cell of xfs, which the base has not",
+        ),
+        (lambda own: own["cells"][1].update(filesystems=["btrfs", "btrfs+lzo"]), "'300 files' has 2 cells of btrfs"),
+        (lambda own: own["cells"][0].update(stacks=["single", "md-raid6"]), "the base has 2 cells of ext4"),
+    ],
+)
+def test_cells_that_cannot_be_compared_are_refused(change, sentence):
+    with pytest.raises(UserError, match=sentence):
+        plan_of(change)
