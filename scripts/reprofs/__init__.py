@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Loaded when it is asked for: a trial does not need what a notebook needs.
+# Loaded on first use: a trial does not need what a notebook needs.
 _LATER = {"open": "reprofs.stats.study"}
 
 

@@ -1,9 +1,9 @@
-"""Removes what killed trials left behind, and nothing else: it is found by who made it, never by its name alone.
+"""Removes what killed trials left behind and nothing else: ownership decides, never a name alone.
 
 Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (reprofs.workplace). A folder
-that nobody holds was abandoned. It owns its loop devices (their backing files lie in it: device and inode are
-compared), the arrays, volumes and pools that consist of these alone, what is mounted from them, the processes that
-were started with its name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks.
+whose lock nobody holds is abandoned. It owns the loop devices whose backing files lie in it (compared by device and
+inode), the arrays, volumes and pools built on these alone, what is mounted from them, the processes started with its
+name in $REPROFS_PLACE, and what its notes list: folders of the mount lab and real disks.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ DEVICES = "config/devices.yaml"  # the real disks that trials may overwrite
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
 CHILD_SECONDS = 5
-NEW_SECONDS = 60  # a trial needs far less from making its folder to locking it
+NEW_SECONDS = 60  # a trial locks its folder much sooner after making it
 LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05  # linux/loop.h
 LOOP_INFO64 = "5Q4I64s64s32s2Q"
 
 
 def bases() -> list[Path]:
-    """Folders in which trials make their own ones: the temporary one, one in memory, one for large files."""
+    """The folders in which trials make their work folders: temporary, in memory, and for large files."""
     return list(dict.fromkeys([Path(tempfile.gettempdir()), MEMORY, cache_folder() / "work"]))
 
 
 def sweep() -> list[str]:
-    """Removes all that abandoned folders own, and the folders. Returns what was removed, a line each."""
+    """Removes abandoned folders and everything they own. Returns one line for each thing removed."""
     said = []
     for place in _places():
         with _taken(place) as taken:
@@ -52,14 +52,14 @@ def sweep() -> list[str]:
                 said += release(place)
                 if remove(place):
                     said.append(f"folder {place}")
-    for name, (file, _) in _loops().items():  # the folder went, its loop device did not
+    for name, (file, _) in _loops().items():  # the folder is gone, but not its loop device
         if file.endswith(" (deleted)") and _is_place(Path(file).parent) and not Path(file).parent.exists():
             said += _release_devices({name}, set())
     return said
 
 
 def release(place: Path) -> list[str]:
-    """Ends and removes what the folder owns, but not the folder. Returns what was removed, a line each."""
+    """Removes what the folder owns, but not the folder itself. Returns one line for each thing removed."""
     said = [f"process {pid} ({command})" for pid, command in _end_processes(place)]
     loops = {name for name, (_, identity) in _loops().items() if identity in _files(place)}
     disks, notes = set(), _notes(place)
@@ -70,7 +70,7 @@ def release(place: Path) -> list[str]:
             said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
     said += _release_devices(loops, disks)
     for folder in (Path(note["folder"]) for note in notes if "folder" in note):
-        # The folder bears this place's random name, so it can be nobody else's.
+        # The folder has this place's random name, so nobody else made it.
         if folder.name == place.name and folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
@@ -78,7 +78,7 @@ def release(place: Path) -> list[str]:
 
 
 def note(place: Path, **what: object) -> None:
-    """Writes down, before it is made, something outside the folder that it will own: folder=path or device=identity."""
+    """Records something outside the folder that it will own, before it is made: folder=path or device=identity."""
     with (place / "notes").open("a") as file:
         file.write(json.dumps(what) + "\n")
         file.flush()
@@ -86,7 +86,7 @@ def note(place: Path, **what: object) -> None:
 
 
 def remove(folder: Path) -> bool:
-    """Removes a folder, unless something is mounted in it: that belongs to somebody else. Its lock goes last."""
+    """Removes a folder, its lock last, unless something is mounted in it. Returns whether it was removed."""
     if not folder.is_dir() or any(point.is_relative_to(folder) for _, _, point in mounts()):
         return False
     for path in folder.iterdir():
@@ -98,7 +98,7 @@ def remove(folder: Path) -> bool:
 
 
 def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[tuple[str, str, Path]]:
-    """(major:minor, source, mount point) of every mount, in the order they were made."""
+    """(major:minor, source, mount point) of every mount, oldest first. Source: proc_pid_mountinfo(5)."""
     found = []
     for line in table.read_text().splitlines():
         fields, _, rest = line.partition(" - ")
@@ -108,7 +108,7 @@ def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[tuple[str, str, P
 
 
 def same_disk(device: dict) -> bool:
-    """Whether a path still is the disk it was. device: path, rdev, diskseq, size_bytes, boot (see labs/_guard.py)."""
+    """Whether a path is still the same disk. device: path, rdev, diskseq, size_bytes, boot (see labs/_guard.py)."""
     try:
         state = os.lstat(device["path"])
         folder = SYS / "dev/block" / f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
@@ -120,7 +120,7 @@ def same_disk(device: dict) -> bool:
 
 
 def _is_listed(device: dict) -> bool:
-    """Whether a disk still is one that trials may overwrite; the rest was checked when it was taken."""
+    """Whether a disk is still listed as one that trials may overwrite; all else was checked before its use."""
     try:
         return any((e["path"], e["serial"]) == (device["path"], device["serial"]) for e in listed())
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError, UserError):
@@ -128,17 +128,17 @@ def _is_listed(device: dict) -> bool:
 
 
 def listed() -> list[dict]:
-    """The entries of config/devices.yaml as they stand there. Raises what reading it raises."""
+    """The entries of config/devices.yaml, unchecked. Errors of reading and parsing it are passed on."""
     return yaml.safe_load((project_root() / DEVICES).read_text())["devices"]
 
 
 def boot() -> str:
-    """What tells this start of the kernel from all others."""
+    """The identifier of this boot of the kernel; empty where there is none. Source: random(4)."""
     return read(Path("/proc/sys/kernel/random/boot_id")) or ""
 
 
 def read(path: Path) -> str | None:
-    """The text of a small file without its last line feed; None when there is none."""
+    """The text of a small file without white space around it; None when it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -157,7 +157,7 @@ def _is_place(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _taken(place: Path) -> Iterator[bool]:
-    """Whether the folder is ours and nobody's any more; it is locked meanwhile."""
+    """Whether the folder is this user's and abandoned; it stays locked within the context."""
     try:
         state = place.lstat()
         fresh = place.name.startswith("reprofs-new-") and time.time() - state.st_mtime < NEW_SECONDS
@@ -191,7 +191,7 @@ def _lock(owner: IO, pid: str) -> None:
 
 
 def _notes(place: Path) -> list[dict]:
-    """What the notes of a folder list; a line that was cut short was followed by nothing."""
+    """The entries in a folder's notes; what a truncated line announces was never made."""
     notes = []
     for line in (read(place / "notes") or "").splitlines():
         with contextlib.suppress(ValueError):
@@ -243,7 +243,7 @@ def _loops() -> dict[str, tuple[str, tuple[int, int]]]:
 
 
 def _above(devices: set[str]) -> list[str]:
-    """What consists of these block devices and nothing else, the highest first."""
+    """The block devices built on these alone, topmost first."""
     found: list[str] = []
     while True:
         mine = devices | set(found)
@@ -259,13 +259,13 @@ def _of(name: str, pattern: str) -> Iterator[Path]:
 
 
 def _disk(name: str) -> str:
-    """The whole disk of a partition; a disk itself."""
+    """The disk that a partition belongs to; for a whole disk its own name."""
     folder = (SYS / "class/block" / name).resolve()
     return folder.parent.name if (folder / "partition").exists() else folder.name
 
 
 def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
-    """Takes down what is built on these loop devices and real disks, frees the first and wipes the second."""
+    """Takes down everything built on these devices, then frees the loop devices and wipes the disks' signatures."""
     said: list[str] = []
     if not loops | disks:
         return said
@@ -274,7 +274,7 @@ def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
     numbers = {read(SYS / "class/block" / name / "dev"): name for name in mine}
     for number, source, point in reversed(mounts()):
         name = numbers.get(number) or next((name for name in mine if os.path.realpath(source) == f"/dev/{name}"), None)
-        if name in disks:  # a trial mounts where nobody else sees it: this is the user's
+        if name in disks:  # a trial mounts in a namespace of its own, so this mount is the user's
             said.append(f"nothing of /dev/{name}, which is mounted on {point}")
             disks = disks - {name}
         elif name and (_run("umount", point) or _run("umount", "--lazy", point)):
@@ -292,7 +292,7 @@ def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
         parts = [f"/dev/{path.parent.name}" for path in _of(name, "*/partition")]
         if _run("wipefs", "--all", "--quiet", *parts, f"/dev/{name}"):
             said.append(f"contents of the disk /dev/{name}")
-    deadline = time.monotonic() + 5  # a loop device goes when its last user has gone
+    deadline = time.monotonic() + 5  # a loop device is freed when its last user closes it
     while time.monotonic() < deadline and any((SYS / "block" / name / "loop").exists() for name in loops):
         time.sleep(0.02)
     return said
@@ -309,7 +309,7 @@ def _stop(name: str) -> list[str]:
     links = [path for path in Path("/dev").glob("*/*") if path.is_symlink() and _number(path) == number]
     if not _run("dmsetup", "remove", "--retry", mapped):
         return []
-    for link in links:  # without udev nobody else removes these
+    for link in links:  # without udev nothing else removes them
         with contextlib.suppress(OSError):
             link.unlink()
             link.parent.rmdir()

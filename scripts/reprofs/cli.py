@@ -19,10 +19,10 @@ SEED_MAX = 10**13  # above that of any study and its rounds
 
 
 def main() -> None:
-    """Entry point; a UserError becomes one sentence and exit code 2."""
+    """Entry point; a UserError is printed as one sentence, with exit code 2."""
     arguments = parser().parse_args()
     try:
-        if progress.in_workflow():  # a killed workflow leaves nothing running
+        if progress.in_workflow():  # so that a killed workflow leaves nothing running
             workplace.die_with_parent()
         arguments.run(arguments)
     except UserError as error:
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 
     def catalog_options(sub: argparse.ArgumentParser) -> None:
         sub.add_argument(
-            "--extra-filesystem-dir", action="append", metavar="FOLDER", help="further folder with file-system files"
+            "--extra-filesystem-dir", action="append", metavar="FOLDER", help="further folder of file-system files"
         )
 
     sub = command(
@@ -69,20 +69,20 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("guest", _guest, "Build the engine and a guest image, or find them in the cache; write the manifest.")
     sub.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="its name is the guest's: data/guest/base.json"
+        "--output", type=Path, required=True, metavar="FILE", help="named after the guest: data/guest/base.json"
     )
 
     sub = command(
-        "trial", _trial, "Run one trial and write one raw record. Exit code 0 means recorded, also for a failed trial."
+        "trial", _trial, "Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."
     )
     for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
-    sub.add_argument("--processor", help=f"of a lab that models it (default: {PROCESSOR})")
-    sub.add_argument("--variant", help="of the file system (default: the first of its file)")
-    sub.add_argument("--round", type=int, required=True)
-    sub.add_argument("--seed", type=int, required=True)
+    sub.add_argument("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})")
+    sub.add_argument("--variant", help="variant of the file system (default: the first in its file)")
+    sub.add_argument("--round", type=int, required=True, help="number of the round, from 1")
+    sub.add_argument("--seed", type=int, required=True, help="of names, sizes, contents and order")
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
-    sub.add_argument("--order", type=int, help="place in the randomised order of a study")
+    sub.add_argument("--order", type=int, help="position in the randomised order of a study")
     sub.add_argument(
         "--time-limit",
         type=float,
@@ -105,7 +105,9 @@ def parser() -> argparse.ArgumentParser:
     )
     catalog_options(sub)
 
-    command("cleanup", _cleanup, "Remove what killed trials left behind (devices, processes, folders), and no more.")
+    command(
+        "cleanup", _cleanup, "Remove what killed trials left behind (devices, processes, folders), and nothing else."
+    )
 
     sub = command(
         "scan", _scan, "Make a small profile of a tree (sizes, depth, fan-out, links), to generate look-alikes."
@@ -184,7 +186,7 @@ def _guest(arguments) -> None:
     from reprofs.guest import engine, image
 
     name, cache = arguments.output.stem, files.cache_folder()
-    image.read_spec(name=name)  # an unknown one is said before the engine is compiled
+    image.read_spec(name=name)  # an unknown name is reported before the engine is compiled
     image.build(cache, arguments.output, engine.build(cache), _say, name=name)
 
 
@@ -205,7 +207,7 @@ def _trial(arguments) -> None:
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    lab = resolve(cell, catalog).lab  # a mistake is said before a guest is built
+    lab = resolve(cell, catalog).lab  # mistakes are reported before a guest is built
     if lab.in_guest:
         image.ensure(catalog.get("filesystem", cell["filesystem"])["guest"], _say)
     files.check_writable(arguments.output)

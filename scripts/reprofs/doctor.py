@@ -1,6 +1,6 @@
-"""What works on this machine: labs, the file systems and stacks that each can run, and what to do for the others.
+"""Which labs work on this machine, which file systems and stacks each can run, and what the others need.
 
-Nothing is run: the labs are asked what they would refuse. So a `yes` says that nothing known is in the way.
+No trial is run: each lab is asked what it would refuse. So `yes` means that no obstacle is known.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from reprofs.trial.run import obstacle
 
 WIDTH = 120
 COLUMN = 22
-APART = "-"  # this file system or stack is not made for that lab
+APART = "-"  # this file system or stack is not meant for that lab
 
 
 @dataclass
 class Findings:
-    """Answers and the sentences below them: a sentence has one number however often it is given."""
+    """The answers, and the numbered notes below the tables; a repeated sentence keeps its number."""
 
     works: bool = False
     notes: list[str] = field(default_factory=list)
 
     def answer(self, reason: str) -> str:
-        """`yes` without a reason, otherwise what is missing (a word that fits) and the number of the sentence."""
+        """`yes` without a reason; otherwise `no`, what is missing if that fits, and the number of the note."""
         if not reason:
             return "yes"
         sentence = reason[:1].upper() + reason[1:].rstrip(".") + "."
@@ -41,20 +41,20 @@ class Findings:
 
 
 class Lab:
-    """A lab of this machine as the tables see it: opened once for each guest, or the reason why it cannot be."""
+    """A lab on this machine, opened once for each guest and path. reason: why it cannot run, or empty."""
 
     def __init__(self, name: str, profiles: dict[str, dict]):
         self.name, self.kind = name, labs.get_lab(name)
         self._opened: dict[tuple[str, str], tuple] = {}
         opened, self.reason = self.open()
         refused = {profile: opened.obstacle([], [], [], data) for profile, data in profiles.items()} if opened else {}
-        # A lab takes some profiles and not others; what is in the way with every one is in the way of the lab.
+        # No lab takes every profile: only if all are refused is that an obstacle of the lab itself.
         self.profile = next((profile for profile, reason in refused.items() if not reason), next(iter(profiles), ""))
         if opened and all(refused.values()):
             self.reason = next(iter(refused.values()), "there is no device profile in workflow/devices: add one")
 
     def open(self, guest: str = "base", path: str = ".") -> tuple:
-        """(lab or None, why it cannot be opened or nothing)."""
+        """(lab, "") or (None, why it cannot be opened)."""
         if (guest, path) not in self._opened:
             try:
                 self._opened[guest, path] = (self.kind.open(guest=guest, path=path), "")
@@ -64,12 +64,12 @@ class Lab:
 
 
 def names() -> list[str]:
-    """The labs that there are, the exact one first."""
+    """The names of all labs, the exact one first."""
     return sorted(labs.names(), key=lambda name: (not labs.get_lab(name).exact, name))
 
 
 def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, bool]:
-    """The report as text, no line longer than 120 characters, and whether any lab works.
+    """The report as text, in lines of at most 120 characters, and whether any lab works.
 
     Raises UserError for a descriptor that does not fit its schema.
     """
@@ -85,7 +85,7 @@ def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, 
         "File systems", catalog.paths("filesystem"), known, lambda name, lab: _filesystem(name, lab, catalog, found)
     )
     lines += _table("Stacks", catalog.paths("stack"), known, lambda name, lab: _stack(name, lab, catalog, found))
-    lines += ["", f"yes: nothing known is in the way.  {APART}: not made for that lab."]
+    lines += ["", f"yes: no known obstacle.  {APART}: not meant for that lab."]
     for number, note in enumerate(found.notes, 1):
         head = f"[{number}] "
         lines += textwrap.wrap(note, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
@@ -113,7 +113,7 @@ def _stack(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
     except UserError as error:
         return found.answer(str(error))
     candidates = [own] if own else [fs for fs in catalog.paths("filesystem") if _takes_any_stack(fs, lab, catalog)]
-    # Any file system will do: the stack's own obstacle is the one that all of them meet.
+    # One file system that works is enough: only an obstacle that all of them meet is the stack's.
     reasons = [_reason(fs, name, lab, catalog) for fs in candidates]
     return found.answer("" if "" in reasons else next(iter(reasons), "no file system of this checkout uses devices"))
 
@@ -125,7 +125,7 @@ def _takes_any_stack(name: str, lab: Lab, catalog: Catalog) -> bool:
 
 
 def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
-    """Why the lab would not run this file system on this stack, or nothing."""
+    """Why the lab cannot run this file system on this stack (one sentence), or an empty string."""
     filesystem = catalog.get("filesystem", name)
     if lab.reason or "unavailable" in filesystem:
         return filesystem.get("unavailable", lab.reason)
@@ -133,7 +133,7 @@ def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
     if reason:
         return reason
     workloads = {workload: catalog.get("workload", workload) for workload in catalog.paths("workload")}
-    # One that a stack with a fault can have too, and that asks for nothing else; of the device itself if that is meant.
+    # One that needs no packages and that a stack with a fault can run; for the bare device, one that measures it.
     workload = next(
         key
         for key, data in workloads.items()

@@ -1,4 +1,4 @@
-"""The one error a user may see: a sentence that says what is wrong, where, and what to do."""
+"""The only error that users see: a sentence that says what is wrong, where, and what to do."""
 
 import reprlib
 
@@ -11,15 +11,15 @@ class UserError(Exception):
 
 
 class FileError(UserError):
-    """A mistake inside a descriptor's own file; the sentence begins with the file."""
+    """A mistake in a descriptor's own file; the sentence begins with the file."""
 
 
 def short(value: object) -> str:
-    """A value as a sentence can bear it: its repr, of a long one the beginning and the end."""
+    """The repr of a value for use in a sentence, shortened in the middle when it is long."""
     return cut(_BRIEF.repr(value), 100)
 
 
 def cut(text: object, most: int = 250) -> str:
-    """A text on one line, the end of a long one left out."""
+    """A text on one line, truncated to `most` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[: most - 4]} ..."

@@ -1,4 +1,4 @@
-"""Writing files so that nothing half-written is ever seen."""
+"""Files: written atomically, read with clear errors, checked by digest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reprofs.errors import UserError
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a temporary file beside `path`, then renames it. An equal file is left alone, with its time.
+    """Writes a temporary file beside `path`, then renames it. A file with the same content keeps its time.
 
     Raises UserError when the folder cannot be written or is full.
     """
@@ -35,7 +35,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises UserError when `path` could not be written: before the work whose result is to be there, not after it."""
+    """Raises UserError if `path` cannot be written; called before the work whose result is written there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
@@ -50,7 +50,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> dict:
-    """The content of a file that an earlier step wrote. Raises UserError when it is not there or is no JSON."""
+    """The content of a JSON file that an earlier step wrote. Raises UserError if it is missing or not valid JSON."""
     try:
         return json.loads(path.read_text())
     except OSError as error:
@@ -67,10 +67,10 @@ def sha256(path: Path) -> str:
 
 
 def intact(path: Path, digest: str) -> bool:
-    """Whether a file of the cache is there and has this SHA-256; one that has another is removed, to be made again.
+    """Whether a file of the cache exists and has this SHA-256; a file with another is removed, to be made again.
 
-    It is read when it was not read before, and after every change of its inode, size or times: what was found is noted
-    beside it. So a trial does not read hundreds of megabytes, and a damaged file is not used for ever.
+    The file is read the first time and after every change of its inode, size or times; the result is noted beside it.
+    So a trial need not read hundreds of megabytes, and damage is still found.
     """
     note = path.with_name(f"{path.name}.checked")
     try:
@@ -80,7 +80,7 @@ def intact(path: Path, digest: str) -> bool:
             if json.loads(note.read_text()) == found:
                 return True
         if sha256(path) == digest:
-            with contextlib.suppress(UserError):  # a cache that may only be read
+            with contextlib.suppress(UserError):  # the cache may be read-only
                 write_text(note, json.dumps(found))
             return True
         path.unlink()
@@ -90,9 +90,9 @@ def intact(path: Path, digest: str) -> bool:
 
 
 def dictionary(tables: dict[str, str]) -> list[dict]:
-    """The data dictionary of tables that are described as text, `column | type | unit | meaning` a line.
+    """The data dictionary of tables described as text, one line `column | type | unit | meaning` per column.
 
-    One row a column, with the keys table, column, type, unit, meaning.
+    One row per column, with the keys table, column, type, unit, meaning.
     """
     keys = ("table", "column", "type", "unit", "meaning")
     return [

@@ -1,4 +1,4 @@
-"""Where the checkout is. What a command or a notebook names is relative to it, wherever it was started."""
+"""Where the checkout is. Paths given to a command or a notebook are relative to it, wherever it was started."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from reprofs.errors import UserError
 
 
 def project_root() -> Path:
-    """The folder of the checkout: the working directory or the nearest folder above it that has a workflow.
+    """The folder of the checkout: the working directory or the nearest folder above it with a workflow.
 
-    Elsewhere the checkout that this package was installed from. Raises UserError when there is none.
+    Otherwise the checkout that this package was installed from. Raises UserError when there is none.
     """
     return _root(Path.cwd())
 
 
 def place(path: str | Path) -> Path:
-    """A path as it was given if it is absolute, else below the folder of the checkout. Raises UserError without one."""
+    """An absolute path unchanged, any other below the checkout's folder. Raises UserError when there is no checkout."""
     return project_root() / path
 
 

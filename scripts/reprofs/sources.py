@@ -1,6 +1,6 @@
-"""Which files of this package a module or a notebook follows from: what it imports, directly or through others.
+"""Which files of this package a module or a notebook imports, directly or through others.
 
-The workflow makes them inputs of its stages, so that an edit repeats the stages that it can change and no others.
+The workflow makes them inputs of its stages, so that an edit repeats only the stages whose results it can change.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def of(start: str) -> list[Path]:
-    """Every file of the package that a stage imports, with the one it starts in, sorted.
+    """Every file of the package that a stage imports, including the one it starts in, sorted.
 
     start: a module of the package, such as reprofs.data.tables, or the path of a notebook. The files are those of the
-    package that runs, which need not lie in this checkout. Imports inside functions count; modules that are found by
-    name while running (labs, import formats) do not, for no stage after the trials uses them. Raises UserError for a
-    notebook that is none, or whose code is no Python.
+    running package, which need not lie in this checkout. Imports inside functions count; modules found by name at run
+    time (labs, import formats) do not, because no stage after the trials uses them. Raises UserError for a file that is
+    not a notebook, or whose code is not Python.
     """
     found: set[Path] = set()
     try:
@@ -43,23 +43,23 @@ def of(start: str) -> list[Path]:
 
 @functools.cache
 def _imported_by(path: Path) -> list[Path]:
-    """Files of the package that one of them imports: read once, however many stages follow from it."""
+    """Files of the package that one of them imports; each is read only once."""
     return _imports(path.read_text(), _name(path))
 
 
 def _code(notebook: Path) -> str:
-    """The code of a notebook as Python, with %magics and !commands as the calls that IPython makes of them."""
+    """The code of a notebook as Python, with %magics and !commands turned into IPython's calls."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
     return "\n".join(TransformerManager().transform_cell("".join(cell["source"])) for cell in cells)
 
 
 def _name(path: Path) -> str:
-    """The dotted name of the package in which a file's relative imports begin."""
+    """The dotted name of the package that a file's relative imports start from."""
     return ".".join([PACKAGE.name, *path.parent.relative_to(PACKAGE).parts])
 
 
 def _imports(code: str, package: str) -> list[Path]:
-    """Files of the package that some code imports; package: where its relative imports begin."""
+    """Files of the package that some code imports; package: where its relative imports start."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):

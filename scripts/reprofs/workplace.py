@@ -1,4 +1,4 @@
-"""A private folder for work on this machine, and processes that end with the one that started them."""
+"""A private work folder on this machine, and processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _PR_SET_PDEATHSIG = 1
 
 @contextlib.contextmanager
 def workplace(base: Path | None = None) -> Iterator[Path]:
-    """A private folder in `base` (the temporary folder), held by a lock: one that nobody holds is of a killed run.
+    """A private folder in `base` (default: the temporary folder), removed at the end of the context.
 
-    What killed runs left, anywhere, is removed first. Raises UserError when the folder cannot be made.
+    It is held by a lock; a folder whose lock nobody holds was left by a killed run. What killed runs left, in any base,
+    is removed first. Raises UserError when the folder cannot be made.
     """
     cleanup.sweep()
     base = base or Path(tempfile.gettempdir())
@@ -39,7 +40,7 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
         with (place / "owner").open("w") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX)
             print(os.getpid(), file=owner, flush=True)
-            # Under its real name only once it is locked: nobody may take it for a leftover.
+            # It gets its final name only once it is locked, so that nobody takes it for a leftover.
             place = place.rename(base / place.name.replace("-new-", "-work-"))
             yield place
     finally:
@@ -47,7 +48,7 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """For a new child process (preexec_fn): get this signal when the thread that started it ends, however it ends."""
+    """As preexec_fn: the child gets this signal when the thread that started it ends. Source: prctl(2)."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from reprofs import files
 
-# Columns that every table begins with: which trial a row belongs to.
+# The first columns of every table: which trial a row belongs to.
 _IDENTITY = """
 trial        | string |    | Name of the trial: the stem of its raw record
 label        | string |    | File system, with its variant after a plus sign unless that is "default"
@@ -156,7 +156,7 @@ SORT = {
 
 
 def dictionary() -> list[dict]:
-    """The data dictionary: one row a column, with the keys table, column, type, unit, meaning."""
+    """The data dictionary: one row per column, with the keys table, column, type, unit, meaning."""
     return files.dictionary(TABLES)
 
 

@@ -1,4 +1,4 @@
-"""What tells rows of the tables apart, as named tuples whose fields are the columns; and choosing rows by them."""
+"""The keys of the tables' rows, as named tuples whose fields are the columns, and the selection of rows by them."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def select(frame: pd.DataFrame, *keys: NamedTuple, **more: object) -> pd.DataFra
 
 
 def distinct(frame: pd.DataFrame, kind: type[Kind]) -> list[Kind]:
-    """The different keys of a frame, sorted."""
+    """The distinct keys of this kind in a frame, sorted."""
     return sorted(kind(*row) for row in set(frame[list(kind._fields)].itertuples(index=False, name=None)))

@@ -1,4 +1,4 @@
-"""Reading raw records: each is held against its schema, its own digests, the plan, and the guests of the others."""
+"""Reads raw records: each is checked against its schema, its digests, the plan, and the guests of the others."""
 
 import hashlib
 import json
@@ -18,6 +18,10 @@ RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml
 
 
 def read_records(plan_path: Path, plan: dict, raw: Path) -> dict[str, dict]:
+    """Trial id -> record, of the trials of a plan that have one in the folder `raw`, each checked.
+
+    Raises UserError for a plan without a key it must have, and for a record that is not what its trial wrote.
+    """
     validator = Draft202012Validator(yaml.safe_load(RECORD_SCHEMA.read_text()))
     for key in ("study", "trials", "filesystems", "workloads", "stacks", "labs", "protocol"):
         if key not in plan:
@@ -76,7 +80,7 @@ def _numbers(value, key: str):
 
 
 def _check_against_plan(path: Path, record: dict, trial: dict, plan: dict) -> None:
-    """Raises UserError for a record of another cell, job, protocol or clock, and for an incomplete one that says ok."""
+    """Raises UserError for a record of another cell, job, protocol or clock, or an incomplete one with status ok."""
     environment, measurement = record["environment"], record["measurement"]
     compared = [(f"trial.{key}", record["trial"][key], trial[key]) for key in (*CELL, "round", "seed")]
     compared.append(("environment.job_sha256", environment["job_sha256"], trial["job_sha256"]))
@@ -112,7 +116,7 @@ def _check_guests(plan: dict, raw: Path, records: dict[str, dict]) -> None:
             continue
         guest = plan["filesystems"][trial["filesystem"]]["guest"]
         for key in _SAME:
-            # All guests are to run in one QEMU; the rest is each guest's own.
+            # All guests must have run in one version of QEMU; the rest may differ from guest to guest.
             place = (trial["lab"], "" if key == "qemu" else guest, key)
             found.setdefault(place, {}).setdefault(json.dumps(lab.get(key)), []).append(name)
     for (lab, _, key), values in found.items():
@@ -126,4 +130,5 @@ def _check_guests(plan: dict, raw: Path, records: dict[str, dict]) -> None:
 
 
 def phases_of(record: dict | None) -> list[dict]:
+    """The phases measured in a record; none for no record, or one that failed before them."""
     return record["measurement"].get("phases", []) if record else []

@@ -37,7 +37,7 @@ class Tables:
         return sorted(self.trials.loc[self.trials["role"] == role, "label"].unique())
 
     def lab(self, name: str) -> dict:
-        """What a lab said of itself when the study was planned: its clock, what its time means."""
+        """The facts of a lab (see `labs.Lab.facts`) as planned: its clock, what its time means."""
         return self.plan["labs"][name]
 
     def stacks(self) -> dict[str, dict]:

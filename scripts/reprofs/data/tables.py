@@ -44,7 +44,7 @@ def build(plan: Path, raw: Path, output: Path) -> None:
 
     `plan` is the plan's JSON; `raw` the folder with one `<trial id>.json` for each of its trials. A trial without a
     record becomes a row with status missing; a record of no trial of this plan is not part of the study and not read.
-    A record whose programs printed what cannot be read becomes a row with status failed.
+    A record whose programs' output cannot be parsed becomes a row with status failed.
 
     Raises UserError, naming file and key, for a plan or record that is not valid, and for a record that is not what
     its trial wrote or comes from another job, protocol, lab or guest than the plan or the other records.
@@ -132,7 +132,7 @@ def summarise_environments(records: dict[str, dict]) -> dict:
 
 
 def _ranges(records: list[dict]) -> dict:
-    """Lab -> trials, unsettled (those that did not settle), and [lowest, highest] of each condition that was told."""
+    """Lab -> trials, unsettled (those that did not settle), and [lowest, highest] of each recorded condition."""
     found: dict[str, dict] = {}
     for record in records:
         row = _conditions(record)
@@ -149,10 +149,10 @@ def _ranges(records: list[dict]) -> dict:
 
 
 def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
-    """The record with what its programs printed: samples of fio, files that were left after a power cut.
+    """The record with its programs' output parsed: samples of fio, files that were left after a power cut.
 
-    One whose output cannot be read has failed, whatever its programs' exit codes were. `declared` maps (phase, cache)
-    to the phase in the plan.
+    A record whose output cannot be parsed has failed, whatever its programs' exit codes were. `declared` maps (phase,
+    cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = declared.get((phase["name"], phase["cache"]), {})
@@ -188,9 +188,9 @@ def _samples(phase: dict, run: int | None) -> list[dict]:
 
 
 def _crash(record: dict | None, phases: list[dict]) -> dict:
-    """Columns that say what became of the power cuts of a phase, one a run: mean times, sums of all that is counted.
+    """The columns on the power cuts of a phase, one cut per run: mean times, and sums of everything counted.
 
-    What was left is told by the engine, or by the phase's own check (engine promise --verify) of each client.
+    What was left is reported by the engine, or by the phase's own check (engine promise --verify) of each client.
     """
     cuts = [phase["crash"] for phase in phases if "crash" in phase]
     if not cuts:
@@ -315,11 +315,11 @@ def _ageing(phase: dict | None) -> dict:
 def _readback(commands: list[dict], summary: list[str]) -> str | None:
     """Lines of the commands that read the stack back, as it was when the measured phases began.
 
-    Of a long output those in which one of the regular expressions of `summary` is found, which the stack's file gives.
+    Of a long output only those that match one of the regular expressions in `summary`, from the stack's file.
     """
     faults = [number for number, command in enumerate(commands) if command["stage"] == "fault"]
     later = itertools.dropwhile(lambda command: command["stage"] != "readback", commands[faults[-1] if faults else 0 :])
-    # Only what was read in one go: at the end of the trial it is read again, when a rebuilt array is whole.
+    # Only the first reading: at the end of the trial it is read again, when a rebuilt array is complete.
     found: dict[tuple, str] = {}
     for command in itertools.takewhile(lambda command: command["stage"] == "readback", later):
         found.setdefault(tuple(command["argv"]), command["output"])
@@ -335,7 +335,7 @@ def _key_lines(output: str, summary: list[str]) -> list[str]:
 
 
 def _conditions(record: dict | None) -> dict:
-    """Columns that say how quiet the host was; None where the record or the machine does not tell."""
+    """The columns on how quiet the host was; None where the record or the machine does not say."""
     environment = record["environment"] if record else {}
     settling, conditions = environment.get("settling", {}), environment.get("conditions", {})
     before, after = conditions.get("before") or {}, conditions.get("after") or {}

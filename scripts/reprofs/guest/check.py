@@ -1,4 +1,4 @@
-"""What the engine's programs say of the arguments that a workload gives them, before anything runs."""
+"""Checks the parameters of a workload before anything runs, by the engine's own programs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from reprofs.plan.workloads import where as place
 
 
 def check(spec: str, workload: dict, scale: str) -> None:
-    """Raises UserError when the parameters cannot work: a placeholder or a flag is unknown, a size is nonsense.
+    """Raises UserError for parameters that cannot work, such as an unknown placeholder or flag, or an impossible size.
 
-    Asks the engine's programs what they think of their arguments. Raises UserError too when the content is larger
-    than the file system.
+    The engine's programs check their own arguments. Content larger than the file system is an error too.
     """
     values = workload["scales"][scale]
     where = place(spec, workload, scale)
@@ -47,7 +46,7 @@ def check(spec: str, workload: dict, scale: str) -> None:
 
 
 def needs(spec: str, workload: dict, scale: str) -> int:
-    """Bytes of content that exist at most at the same time, in all clients' folders, about. Raises UserError."""
+    """Roughly the most bytes of content that exist at the same time, in all clients' folders. Raises UserError."""
     values = workload["scales"][scale]
     tree = 0
     if all(key in values for key in workloads.TREE):
@@ -96,7 +95,7 @@ def _in_script(script: str, where: str) -> list[list[str]]:
 
 @functools.lru_cache(maxsize=4096)
 def _ask(where: str, arguments: tuple[str, ...]) -> int:
-    """Bytes of content that a program will write at most. Raises FileError with its sentence when it refuses."""
+    """The most bytes of content that a program will write. Raises FileError with its message when it refuses."""
     command = [str(engine.build(cache_folder())), arguments[0], "--check", *arguments[1:]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)

@@ -32,7 +32,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
 def compile_c(sources: list[Path], output: Path, flags: list[str]) -> None:
-    """Compiles C files with the compiler of the ziglang wheel. Raises UserError with the compiler's first complaint."""
+    """Compiles C files with the compiler of the ziglang wheel. Raises UserError with the compiler's first error."""
     command = [sys.executable, "-m", "ziglang", "cc", *flags, *map(str, sources), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

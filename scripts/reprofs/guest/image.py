@@ -36,7 +36,7 @@ SCRIPTS = HERE.parents[2] / "guest"
 INIT = SCRIPTS / "init"
 FINISH = SCRIPTS / "finish.sh"
 
-BUILDER = 4  # raise when this file starts to make another root image from the same guest.yaml and finish.sh
+BUILDER = 4  # increase when this file makes another root image from the same guest.yaml and finish.sh
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 BOOT_MODULES = (
@@ -57,9 +57,9 @@ for folder in /var/lib/apt /var/cache/apt; do
 done
 exec "$@"
 """
-# tar stops reading at the end of the archive, before its padding: whoever still writes that would be killed.
+# tar stops reading at the end of the archive, before its padding: SIGPIPE would kill whoever still writes that.
 DRAINED = '"$@" && cat > /dev/null'
-FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it are there together
+FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it exist at the same time
 HEARTBEAT_S = 10
 PMEM_BYTES = 128 << 20  # the root image is a memory module of the guest, whose size is a multiple of this
 PARTS = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
@@ -125,7 +125,7 @@ def build(
 
 
 def ensure(name: str, progress: Progress) -> None:
-    """Build the guest of this checkout unless it is there and all its files are what its manifest says.
+    """Build the guest of this checkout unless all its files exist and match its manifest.
 
     Raises UserError like `build`.
     """
@@ -192,9 +192,9 @@ def _check_keys(found: object, kinds: dict[str, type], place: str, needed: set[s
 
 
 def apt_mirrors(suite: str, component: str = "") -> list[str]:
-    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError without one.
+    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError when it has none.
 
-    component: one more than main, or nothing.
+    component: one besides main, or empty.
     """
     listing = _apt_targets()
     if not listing:  # as after a clean-up of /var/lib/apt/lists: apt knows its sources but none of their indexes
@@ -284,14 +284,14 @@ def make_image(tree: Path, image: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`: two processes never make the same thing at once. The lock goes with its process."""
+    """Hold the lock file `path`: two processes never make the same thing at once. The lock ends with its process."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progress) -> dict:
-    """Description of the root image for this guest, built if the cache does not have it."""
+    """Description of this guest's root image, which is built if the cache does not have it."""
     ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, FINISH.read_text()]
     ingredients += [
         guest["suite"],
@@ -318,7 +318,7 @@ def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progres
 
 
 def _cached(home: Path, make: Callable[[Path], dict]) -> dict:
-    """Description of the folder `home`; unless it is whole, `make` fills a new one and returns its description.
+    """Description of the folder `home`; unless it is complete, `make` fills a new one and returns its description.
 
     The description has at least sizes {file: bytes}.
     """
@@ -326,7 +326,7 @@ def _cached(home: Path, make: Callable[[Path], dict]) -> dict:
     with locked(home.with_name(f"{home.name}.lock")):
         if not _complete(home, note):
             partial = home.with_name(f"{home.name}.partial")
-            shutil.rmtree(partial, ignore_errors=True)  # of a build that was killed: we hold the lock
+            shutil.rmtree(partial, ignore_errors=True)  # left by a killed build, since we hold the lock
             shutil.rmtree(home, ignore_errors=True)
             partial.mkdir()
             try:
@@ -340,7 +340,7 @@ def _cached(home: Path, make: Callable[[Path], dict]) -> dict:
 
 
 def _complete(home: Path, note: str) -> bool:
-    """Whether a cached folder is whole: its description is written last, and no file was cut since."""
+    """Whether a cached folder is complete: its description is written last, and no file was truncated since."""
     try:
         sizes = json.loads((home / note).read_text())["sizes"]
         return all((home / name).stat().st_size == size for name, size in sizes.items())
@@ -363,7 +363,7 @@ def _build_root(home: Path, cache: Path, guest: dict, mirrors: list[str], say: P
     _unpack(tree, guest, guest["packages"], FINISH.read_text(), mirrors, say)
     lock = (tree / "packages.lock").read_bytes()
     (tree / "packages.lock").unlink()
-    (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's: from another one come the same bytes
+    (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's choice: every mirror has the same bytes
     packages = _packages(lock)
     (release,) = (path.name for path in (tree / "usr/lib/modules").iterdir())
     compiled = _add_modules(tree, cache, guest, packages, release, mirrors, say)
@@ -395,7 +395,7 @@ def _module_sets(guest: dict) -> list[tuple[str, str]]:
 
 
 def _compile_script(name: str) -> str:
-    """The hook that compiles modules; our own source comes along in its text."""
+    """The hook that compiles modules; our own source is embedded in its text."""
     text, source = (SCRIPTS / f"{name}.sh").read_text(), SCRIPTS / f"{name}.c"
     first, rest = text.split("\n", 1)
     return f"{first}\nSOURCE={shlex.quote(source.read_text())}\n{rest}" if source.exists() else text
@@ -436,7 +436,7 @@ def _add_modules(
     (tree / "etc/modprobe.d/reprofs.conf").write_text("".join(f"{line}\n" for line in guest["modprobe"]))
     (tree / "etc/modules-load.d").mkdir(exist_ok=True)
     (tree / "etc/modules-load.d/reprofs.conf").write_text("".join(f"{module}\n" for module in guest["preload"]))
-    # The tree's own depmod by its own loader: whoever builds may be neither root nor have one.
+    # The tree's own depmod, run by the tree's own loader: the builder may not be root and may have no depmod.
     command = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--argv0", "depmod", "--library-path"]
     _output([*map(str, [*command, tree / "usr/lib/x86_64-linux-gnu", tree / "usr/bin/kmod", "-b", tree]), release])
     return found
@@ -507,10 +507,10 @@ def _unpack(
 
 
 def _sweep(base: Path) -> None:
-    """Remove what killed builds without root left in `base`: other users' files, which only a namespace may remove.
+    """Remove what killed builds without root left in `base`: files of other user ids, which need a user namespace.
 
-    `workplace` has removed what this user may, and the owner's mark with it. The folders themselves are this user's:
-    those of others, which may not even be looked into, are none of our business.
+    `workplace` has already removed what this user may remove, including the file `owner`. Folders of other users are
+    left alone.
     """
     for left in base.glob("reprofs-work-*") if os.geteuid() else ():
         if left.lstat().st_uid == os.geteuid() and not (left / "owner").exists():
@@ -544,7 +544,7 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
     ):
         assert debs.stdout and debs.stderr and tar.stderr  # they are pipes
         heard_of, trouble_of = debs.stderr, tar.stderr
-        debs.stdout.close()  # tar's now: when tar ends early, mmdebstrap must notice
+        debs.stdout.close()  # only tar has it now, so that mmdebstrap notices when tar ends early
         lines: list[str] = []
         heard, what = time.monotonic(), "starting"
         compiled = 0
@@ -574,10 +574,8 @@ def _pipe(command: list[str], unpack: list[str], place: Path, mirrors: list[str]
 
 
 def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
-    """What mmdebstrap's complaints mean for the user."""
-    text = re.split(r"(?:E: setup failed: )?E: command failed: #!", "\n".join(lines))[
-        0
-    ]  # there follows the hook's text
+    """The error for the user that follows from mmdebstrap's messages."""
+    text = re.split(r"(?:E: setup failed: )?E: command failed: #!", "\n".join(lines))[0]  # the hook's text follows
     places = " and ".join(sorted({line.split()[1] for line in mirrors}))
     if "No space left on device" in text:
         return UserError(
@@ -611,7 +609,7 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
         return UserError(
             "without root mmdebstrap needs user namespaces; install the Debian package uidmap, or build as root"
         )
-    # Its last line says only that it failed; what failed stands before.
+    # Its last line says only that it failed; the cause is in the lines before.
     causes = [line for line in lines if re.match(r"(E|tar|sh|make.*\*\*\*|dpkg-deb|chroot): ", line)]
     empty = ("mmdebstrap failed to run", "command failed: #!")
     causes = [line.strip() for line in causes if not any(words in line for words in empty)] or [_last_line(text)]
@@ -619,7 +617,7 @@ def _unpack_error(lines: list[str], mirrors: list[str]) -> UserError:
 
 
 def _check_space(cache: Path) -> None:
-    """Refuse a build that would fill a disk: mmdebstrap works in the temporary folder, we in the cache."""
+    """Raises UserError if a build would fill a disk: mmdebstrap works in the temporary folder, we in the cache."""
     needed: dict[int, list[Path]] = {}
     for folder in (cache, Path(tempfile.gettempdir())):
         needed.setdefault(folder.stat().st_dev, []).append(folder)

@@ -1,7 +1,7 @@
-"""The language of the load engine: a job is a list of steps, which become its text at the door of a lab.
+"""The job language of the load engine: a job is a list of steps, which a lab turns into text for the engine.
 
-The fields of a step are its keys, in the order in which the engine gets them: a list is a key that comes more than once
-or not at all, None one that does not come.
+The fields of a step are its keys, in the order in which the engine gets them: a list stands for a key once per item,
+None for a key that is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def job_text(value: object) -> str:
-    """A value as it stands in a job."""
+    """A value as written in a job: tab, line feed and backslash escaped by a backslash."""
     return str(value).translate({ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"})
 
 
@@ -26,7 +26,7 @@ def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step; the name of its class is its verb."""
+    """One step; its verb is the name of its class in lower case."""
 
     def line(self) -> str:
         """The step as the engine reads it, without a line feed."""
@@ -42,16 +42,16 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Seed(Step):
-    """The kernel's random numbers follow from `value`."""
+    """Seeds the kernel's random numbers with `value`."""
 
     value: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Processor(Step):
-    """The processor of the exact lab is the one that was asked for, and its clock and timer go as they should.
+    """Fails unless the exact lab's processor is the one asked for and its clock and timer run at the right rate.
 
-    flag: features as /proc/cpuinfo names them; divider: what the local APIC's register for it must say.
+    flag: features as /proc/cpuinfo names them; divider: what the local APIC's register for the divider must contain.
     """
 
     instructions_per_ns: int
@@ -60,14 +60,15 @@ class Processor(Step):
 
 
 class Clock(Step):
-    """What one reading of the clock costs."""
+    """Measures what one reading of the clock costs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exec(Step):
-    """A command outside the measured phases, `arg`, with its environment. It must exit with 0 within `limit_s`.
+    """Runs a command outside the measured phases, `arg`, which must exit with 0 within `limit_s` seconds.
 
-    match: extended regular expressions that its output must match; if_mounted: only when something is mounted there.
+    env: environment variables, NAME=value; match: extended regular expressions that its output must match; if_mounted:
+    it is run only if something is mounted there.
     """
 
     stage: str
@@ -81,19 +82,19 @@ class Exec(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Module(Step):
-    """A module of the kernel is loaded."""
+    """Loads a kernel module."""
 
     name: str
     limit_s: int | None = None
 
     def line(self) -> str:
-        """To the engine it is a command like others."""
+        """For the engine it is a command like any other."""
         return Exec(stage="module", limit_s=self.limit_s, arg=["modprobe", self.name]).line()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Await(Step):
-    """Waits until the file `path` says idle."""
+    """Waits until the file `path` says idle, at most `limit_s` seconds."""
 
     path: str
     limit_s: int
@@ -101,7 +102,7 @@ class Await(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(Step):
-    """From now on phases note whether the file `path` says idle."""
+    """Makes the following phases record whether the file `path` says idle."""
 
     path: str
 
@@ -115,14 +116,14 @@ class Devices(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Mkdir(Step):
-    """A folder."""
+    """Makes a folder."""
 
     path: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Write(Step):
-    """A text into a file."""
+    """Writes a text to a file."""
 
     path: str
     text: object
@@ -130,7 +131,7 @@ class Write(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Mounted(Step):
-    """What is mounted at `path` (within=1: or above it) is of this type, with these options."""
+    """Fails unless what is mounted at `path` (within=1: or above it) has this type and these options."""
 
     path: str
     type: str | None = None
@@ -140,18 +141,18 @@ class Mounted(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Evict(Step):
-    """The pages of the files below `root` leave memory."""
+    """Drops the pages of the files below `root` from memory."""
 
     root: str
 
 
 class Drop(Step):
-    """All clean caches of the kernel are dropped."""
+    """Drops all clean caches of the kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree(Step):
-    """The tree that the engine's operations work on."""
+    """The tree that the engine's operations work on. size_median and size_max are in bytes."""
 
     root: str
     seed: int
@@ -166,7 +167,7 @@ class Tree(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Verify(Step):
-    """The content of the tree, or a copy of it, is what was written; count=1: how much of it is."""
+    """Checks that the content of the tree, or of a copy, is what was written; count=1: what is left is only counted."""
 
     name: str
     root: str
@@ -175,7 +176,7 @@ class Verify(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Pin(Step):
-    """A program stays in memory while caches are dropped."""
+    """Keeps a program in memory while caches are dropped."""
 
     tool: str
 
@@ -188,8 +189,8 @@ class Settle(Step):
 class Phase(Step):
     """One phase: an operation of the engine on the tree, or `operation` exec with a command.
 
-    sync: the file systems that are synced at its end; unmeasured=1: it enters no statistic; power: files that cut the
-    power of the devices, after cut_ms or at the end; tail: bytes of the command's output that are kept.
+    sync: the file systems that are synced at its end; unmeasured=1: no statistic includes it; power: files that cut the
+    power of the devices, after cut_ms milliseconds or at the end; tail: bytes of the command's output that are kept.
     """
 
     name: str
@@ -212,21 +213,21 @@ class Phase(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Restore(Step):
-    """The devices have power again, and what was on their media."""
+    """Gives the devices power again, with what was on their media."""
 
     power: list[str]
 
 
 class Teardown(Step):
-    """What follows is done also after a failure."""
+    """The steps after this one are carried out even after a failure."""
 
 
 @dataclass
 class Job:
-    """What a lab is to do: steps, and what they make that a machine may have already.
+    """What a lab is to do: the steps, and what they make that may exist already on a machine.
 
-    mountpoint: what stands in the steps for the folder under test; makes: paths in /dev; taken: commands that succeed
-    when another name that the job will make is in use.
+    mountpoint: the path of the folder under test in the steps; makes: paths in /dev; taken: commands that succeed when
+    another name that the job will make is in use.
     """
 
     steps: list[Step]
@@ -239,7 +240,7 @@ class Job:
         return "".join(f"{step.line()}\n" for step in self.steps)
 
     def at(self, folder: str) -> Job:
-        """The same job with another folder under test; one that names none stays as it is."""
+        """The same job with another folder under test; a job without one is unchanged."""
         if not self.mountpoint:
             return self
 

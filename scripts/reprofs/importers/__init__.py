@@ -1,4 +1,4 @@
-"""Importers: the output of other benchmarks -> one tidy table with units. One module here is one format.
+"""Importers: the output of other benchmarks -> one tidy table with units. Each module is one format.
 
 A format's module has
 
@@ -6,8 +6,8 @@ A format's module has
     read(source: Source) -> Result                     raises Malformed at the line that cannot be understood
     compare(results: list[Result]) -> list[Finding]    optional: what is seen only with several files side by side
 
-and knows nothing of files, folders or the command line. Modules whose name begins with an underscore are no formats.
-A finding comes from a rule on the data, never from the name of a known file.
+and knows nothing about files, folders or the command line. Modules whose names begin with an underscore are not
+formats. A finding comes from a rule on the data, never from the name of a known file.
 """
 
 import csv
@@ -132,11 +132,11 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The whole text. Raises Malformed when it is no text."""
+        """The whole text. Raises Malformed when the file is not a text."""
         return "".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The lines with their ends, one at a time. Names in listings need not be UTF-8; a NUL is no text."""
+        """The lines with their ends, one at a time. Names in listings need not be UTF-8; a text has no NUL."""
         if "text" in self.__dict__:
             yield from self.text.splitlines(keepends=True)
             return
@@ -204,8 +204,8 @@ _KINDS[list, int, float] = "a number or a list"
 
 @dataclass
 class Result:
-    """What one file gave: `rows` of measurements, findings, `phases` for the statistics of this project, and `facts`
-    that `compare` needs. `common` is what all rows of the file have in common."""
+    """The content of one file: `rows` of measurements, findings, `phases` for the statistics of this project, and
+    `facts` that `compare` needs. `common` is what all rows of the file have in common."""
 
     source: str
     common: dict = field(default_factory=dict)
@@ -359,14 +359,14 @@ def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
 
 
 def _skip(text: str, place: int) -> int:
-    """The place of the next character that is no space."""
+    """The index of the next character that is not white space."""
     while text[place : place + 1] in _SPACES:
         place += 1
     return place
 
 
 def _repeated_lines(source: Source, result: Result) -> None:
-    """A finding when lines of the file stand there twice and gave the same rows."""
+    """Adds a finding when lines of the file occur twice and gave the same rows."""
     given: dict[str, list] = {}  # line -> what its rows measure
     for row in result.rows:
         if re.fullmatch(r"line \d+", row["place"]):
@@ -395,7 +395,7 @@ def _digest(path: Path) -> str:
 
 
 def _replaceable(output: Path, besides: Path | None = None) -> None:
-    """Raises UserError unless `output` is not there, is empty (but for `besides`), or was written by an import."""
+    """Raises UserError unless `output` does not exist, is empty (but for `besides`), or was written by an import."""
     if not output.exists() and not output.is_symlink():
         return
     if output.is_dir() and not output.is_symlink():
@@ -425,8 +425,8 @@ def _write(
     manifest = {"made_by": "reprofs import", "format": name, "files": files}
     partial = None
     try:
-        # A folder that is there is kept and only its files are exchanged: it may be a private one, the working
-        # directory, or a mount point. A new one comes into being whole.
+        # An existing folder is kept and only its files are exchanged: it may be a private one, the working
+        # directory, or a mount point. A new one appears only when it is complete.
         there = output.exists()
         if not there:
             output.parent.mkdir(parents=True, exist_ok=True)
@@ -489,5 +489,5 @@ def _csv(path: Path, columns: list[str], rows: list[dict]) -> None:
 
 
 def _clean(value):
-    """Text that is no UTF-8 is written with escapes."""
+    """Text in which bytes that are not UTF-8 are written as escapes."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

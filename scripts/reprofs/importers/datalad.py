@@ -34,7 +34,7 @@ _PHASES = [
 
 
 def read(source: Source) -> Result:
-    """Seconds of each command as measurements, and as phases: one trial a run, one phase a command and cache state.
+    """Seconds of each command as measurements, and as phases: one trial per run, one phase per command and cache state.
 
     The configuration is taken from the file's name, so that files with one label are not pooled. Raises Malformed.
     """
@@ -105,7 +105,7 @@ def plain_label(label: str) -> str:
 
 
 def _configuration(stem: str, repository: str, label: str) -> str:
-    """What the file's name has beside the repository; the label where the name has nothing."""
+    """The part of the file's name after the repository; the label if the name has none."""
     before, found, after = stem.partition(repository)
     rest = (before + after.removeprefix("-")).strip("-_") if found else ""
     return rest or plain_label(label)
@@ -255,7 +255,7 @@ def _series_findings(result: Result, series: dict) -> None:
 
 
 def compare(results: list[Result]) -> list[Finding]:
-    """What only shows when files lie side by side: one label on several data sets, unequal numbers of runs."""
+    """What only shows in several files together: one label on several data sets, unequal numbers of runs."""
     findings, by_label, by_repository = [], defaultdict(list), defaultdict(list)
     for result in results:
         for repository in sorted(result.facts["repositories"]):

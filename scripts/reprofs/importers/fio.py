@@ -15,13 +15,13 @@ _FLUSHES = {"fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_rang
 
 
 def samples(text: str) -> list[dict]:
-    """What a run of fio measured, as samples: one for each job and direction that did something.
+    """The measurements of a run of fio, as samples: one for each job and direction that did something.
 
     Keys: name (`read`, `write`, `trim`; of several jobs with different names `JOB-read`), start_ns (after the first
     job's start; 0 where fio does not tell), wall_ns (when requests come one at a time and nothing is flushed, the time
     spent in the calls, which is the sum of the latencies; else fio's runtime, a whole number of ms), items (requests),
     bytes, client (number of the job among those of one name). Raises ValueError with a sentence that names the line
-    when the text is no JSON of fio or a job has an error.
+    when the text is not fio's JSON or a job has an error.
     """
     try:
         source, _ = _last_report(Source.of("fio's output", text))
@@ -57,7 +57,8 @@ def samples(text: str) -> list[dict]:
 def read(source: Source) -> Result:
     """For each job and direction: time, requests, bytes, rates, latencies with all printed percentiles.
 
-    Of the reports of one run (--status-interval) the last is read, which has the totals. Raises Malformed.
+    Of the reports of one run (--status-interval) the last is read, which has the totals. Raises Malformed when the
+    text is not fio's JSON.
     """
     source, earlier = _last_report(source)
     jobs = _jobs(source)
@@ -262,7 +263,7 @@ def _size(text: str | None, options: dict, version: str) -> int | None:
     """A size option (4096, 4k, 16M, 1GB) in bytes; None for ranges, shares and what cannot be read.
 
     k, kb and the like are powers of kb_base, which is 1024 unless set to 1000. KiB is of the other base, as fio's
-    documentation says: 1000 unless kb_base=1000. Whether that was so before version 3 is not known here.
+    documentation says: 1000 unless kb_base=1000. Whether that holds before version 3 is not known.
     """
     found, base = _SIZE.fullmatch((text or "").lower()), options.get("kb_base", "1024")
     if not found or base not in ("1000", "1024") or (found[3] == "ib" and re.match(r"[012]\.", version)):

@@ -24,7 +24,7 @@ _SUMMARY = [("max", "MiB/s"), ("min", "MiB/s"), ("mean", "MiB/s"), ("sd", "MiB/s
 
 @dataclass
 class _Run:
-    """One run of ior: what its head tells and what came of it."""
+    """One run of ior: what its header says, and its results."""
 
     line: int = 0  # where it starts; 0 when there is no such line
     finished: bool = True

@@ -105,7 +105,7 @@ def _command(result: Result, command: str, state: dict) -> None:
 
 
 def _row(result: Result, line: int, text: str, state: dict) -> None:
-    """A line of the text table. Columns of tests that did not run are blank: the place tells which is which."""
+    """A line of the text table. Columns of tests that did not run are blank: the position says which is which."""
     cells = [(match[0], match.end()) for match in re.finditer(r"\S+", text)]
     file_kib, record_kib = (number(cell, line) for cell, _ in cells[:2]) if len(cells) > 2 else (0, 0)
     if not file_kib or not record_kib:

@@ -20,7 +20,7 @@ _UNTIL_STONEWALL = re.compile(r"(File \w+ \(stonewall\))\s*:\s*NA\s+NA\s+(\S+)\s
 
 @dataclass
 class _Run:
-    """What is known of one run: the items its head tells, its rates and times."""
+    """What is known about one run: the items that its header gives, its rates and times."""
 
     items: dict[str, int] = field(default_factory=dict)
     stonewall: bool = False  # how many items it handled is then not known

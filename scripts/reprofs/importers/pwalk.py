@@ -1,4 +1,4 @@
-"""pwalk: its list of a tree, one CSV line an entry. Names are read, checked and forgotten: only sums are kept."""
+"""pwalk: its list of a tree, one CSV line per entry. Names are read, checked and discarded: only sums are kept."""
 
 import csv
 import math
@@ -87,7 +87,7 @@ def read(source: Source) -> Result:
 
 
 def _entry(row: list[str], line: int) -> dict[int, int]:
-    """The numbers of an entry by the places of their columns."""
+    """The numbers of an entry, by the index of their column."""
     if len(row) != len(COLUMNS):
         raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}")
     values: dict[int, int] = {}

@@ -60,7 +60,7 @@ def read(source: Source) -> Result:
 
 
 def _kib(value) -> int | None:
-    """KiB in bytes; None for what is no size."""
+    """KiB in bytes; None for a value that is not a size."""
     return int(value * 1024) if isinstance(value, NUMBER) and 0 < value < LARGEST / 1024 else None
 
 
@@ -81,7 +81,7 @@ def _threads(source: Source, result: Result, operation: str) -> list[dict]:
 
 def _thread(source: Source, result: Result, operation: str, path: tuple) -> dict:
     elapsed = source.get((*path, "elapsed"), (list, *NUMBER))
-    # A comma too many in some versions makes a list of the time.
+    # A stray comma in the code of some versions makes the time a list.
     at = (*path, "elapsed", 0) if isinstance(elapsed, list) else (*path, "elapsed")
     key = "filenum-final" if "filenum-final" in source.get(path, dict) else "files"
     entry = {

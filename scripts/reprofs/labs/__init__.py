@@ -1,7 +1,7 @@
 """Laboratories: where a trial runs and whose clock it reads.
 
-One module here is one lab, and its class is called `Lab`; modules whose names begin with an underscore are what the
-labs share, first of all the abstract class in `_base`, which says what a lab must be able to do.
+Each module is one lab, and its class is called `Lab`; modules whose names begin with an underscore are what the labs
+share, first of all the abstract class in `_base`, which says what a lab must be able to do.
 """
 
 import importlib
@@ -24,7 +24,7 @@ def with_processors() -> list[str]:
 
 
 def get_lab(name: str) -> type[Lab]:
-    """The class of the lab called `name`. Raises UserError, listing the known ones."""
+    """The class of the lab called `name`. Raises UserError, listing the known ones, when there is none."""
     if name not in names():
         raise UserError(f"there is no lab {name!r}; known labs are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{name}").Lab

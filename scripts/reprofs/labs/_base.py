@@ -1,4 +1,4 @@
-"""What every lab is and brings back: the abstract class, one trial at a time on a real clock."""
+"""What all labs share: the abstract class, what a lab returns, and the lock for trials on a real clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reprofs.plan.processors import Processor
 
 @dataclass
 class Outcome:
-    """What came back from a lab.
+    """What a lab returns.
 
     ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time
       limit), "killed" (its process on the host was ended from outside) or "lost" (it ended otherwise);
@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclass
 class Disks:
-    """The block devices of a trial: their profile (workflow/devices), how many (0: none) and the size of each."""
+    """The block devices of a trial: their profile (workflow/devices), number (0: none), and size of each in MiB."""
 
     profile: dict = field(default_factory=dict)
     count: int = 0
@@ -47,15 +47,15 @@ class Disks:
 
 
 class Obstacle(UserError):
-    """Raised by a lab's `run` before the job starts: this trial cannot run here and is skipped, with this sentence."""
+    """Raised by a lab's `run` before the job starts: the trial is skipped, and the sentence says why it cannot run."""
 
 
 class Lab(abc.ABC):
-    """A laboratory: it takes a job to the load engine, lets it run, and brings back what the engine wrote.
+    """A laboratory: it hands a job to the load engine, lets it run, and returns what the engine wrote.
 
-    name: as in studies; clock: what its clock counts, "instructions" or "wall"; clock_text: the same for a reader;
-    meaning: what its times are worth, in sentences for a reader; exact: the same job gives the same bytes, always;
-    exclusive: one trial at a time on this host, for its clock is real; in_guest: it needs a guest (data/guest);
+    name: as in studies; clock: what its clock counts, "instructions" or "wall"; clock_text: the same for a report;
+    meaning: how to read its times, in sentences for a report; exact: the same job always gives the same bytes;
+    exclusive: one trial at a time on this host, because its clock is real; in_guest: it needs a guest (data/guest);
     provisions: it makes the block devices of a trial; models: disks may be modelled ones, whose power can be cut;
     models_processor: its processor is one of workflow/processors, which follows its name after @;
     seeds: the engine may seed the kernel's random numbers; data_bytes: room for content, None without a limit.
@@ -76,31 +76,31 @@ class Lab(abc.ABC):
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> dict:
-        """What a reader of its records must know of it; stands in the plan. processor: where the lab models it."""
+        """What a reader of its records must know about it, for the plan. processor: if the lab models one."""
         names = ("clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models")
         return {name: getattr(cls, name) for name in names}
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
-        """Steps that fail where the processor is not this one, or its clock does not go as it should."""
+        """Steps that fail unless the processor is this one and its clock runs at the right rate."""
         return []
 
     @classmethod
     @abc.abstractmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> Lab:
-        """The lab of this checkout: with the guest of that name, or in the directory `path`. Raises UserError.
+        """The lab of this checkout: with the guest of that name, or in the directory `path`.
 
-        processor: where the lab models it; without one the default.
+        processor: if the lab models one; None is the default. Raises UserError when something it needs is missing.
         """
 
     @abc.abstractmethod
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why it cannot run a trial that needs these (a sentence), or nothing."""
+        """Why it cannot run a trial that needs these (one sentence), or an empty string."""
 
     @classmethod
     @abc.abstractmethod
     def disks_zeroed(cls, profile: dict) -> bool:
-        """Whether its disks of this profile read as zeros at first."""
+        """Whether its disks of this profile read as zeros before a trial writes to them."""
 
     @staticmethod
     @abc.abstractmethod
@@ -110,11 +110,11 @@ class Lab(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def device_path(i: int, profile: dict) -> str:
-        """Where device `i` is, counted from 0."""
+        """The path of device `i`, counted from 0."""
 
     @abc.abstractmethod
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
-        """Give the engine this job and wait until it ended, at most `time_limit_s` seconds of the host.
+        """Give the engine this job and wait until it ends, at most `time_limit_s` seconds of the host's time.
 
         Raises UserError when it cannot start, Obstacle when this trial cannot run here; everything later is an Outcome.
         """
@@ -126,9 +126,9 @@ class Lab(abc.ABC):
 
 @contextlib.contextmanager
 def alone(lab: Lab) -> Iterator[float]:
-    """For a lab with a real clock: no other such trial runs on this host meanwhile. Gives the seconds waited for that.
+    """For a lab with a real clock: no other such trial runs on this host meanwhile. Yields the seconds waited.
 
-    A lock of the kernel, which goes with its process, on a file that every user of the host can open.
+    The lock ends with its process and is on a file that every user of the host can open. Source: flock(2).
     """
     began = time.monotonic()
     if not lab.exclusive:
@@ -151,7 +151,7 @@ def alone(lab: Lab) -> Iterator[float]:
 
 
 def disk_files(place: Path, disks: Disks) -> list[Path]:
-    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle when they could outgrow the room."""
+    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle when they would not fit if full."""
     room = shutil.disk_usage(place).free
     if room < disks.count * disks.size_mib << 20:
         hint = "choose the profile file" if place.is_relative_to(cleanup.MEMORY) else "set REPROFS_CACHE"

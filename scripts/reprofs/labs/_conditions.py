@@ -1,6 +1,6 @@
-"""Real clocks: is the host quiet before a trial, and what was it like before and after.
+"""For labs with a real clock: wait for a quiet host before a trial, and record its state before and after.
 
-The folder `root` holds its /proc and /sys, so that all of this is a function of files.
+The folder `root` holds the host's /proc and /sys, so that everything here is a function of files.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ HOST = Path("/")
 
 @contextlib.contextmanager
 def watched(lab: Lab) -> Iterator[dict]:
-    """Around `lab.run`: alone on the host, once that is quiet; gives what belongs into a record's environment.
+    """The context of `lab.run`: alone on the host, once it is quiet. Yields entries for a record's environment.
 
     The keys are `settling` and `conditions` (before, after); there are none for a lab whose clock is not real.
-    $REPROFS_SETTLE: seconds to wait for a quiet host, at most. Raises UserError when that is no number.
+    $REPROFS_SETTLE: seconds to wait for a quiet host, at most. Raises UserError when that is not a number.
     """
     found: dict = {}
     try:
@@ -49,10 +49,10 @@ def watched(lab: Lab) -> Iterator[dict]:
 
 
 def settle(limit_s: float, root: Path = HOST, sleep: Callable[[float], None] = time.sleep) -> dict:
-    """Waits until the host is quiet for a second, at most `limit_s` seconds.
+    """Waits until the host has been quiet for a second, at most `limit_s` seconds.
 
     Returns waited_s, settled, reason (what was not quiet, one sentence, or empty), load_1min, dirty_bytes, resync
-    (names of arrays that are checked, rebuilt or reshaped).
+    (names of arrays being checked, rebuilt or reshaped).
     """
     waited, last = 0.0, sample(root)
     while True:
@@ -74,7 +74,7 @@ def settle(limit_s: float, root: Path = HOST, sleep: Callable[[float], None] = t
 
 
 def sample(root: Path) -> dict:
-    """What may disturb a trial.
+    """The state of the host, as far as it may disturb a trial.
 
     load_1min, processors, busy_ticks and total_ticks (of all processors), dirty_bytes, resync (names of arrays),
     discards (requests so far) and in_flight (requests now) of all disks.
@@ -99,7 +99,7 @@ def sample(root: Path) -> dict:
 
 
 def noise(before: dict, after: dict) -> str:
-    """What was not quiet between two samples, one sentence; empty when all was."""
+    """What was not quiet between two samples, one sentence; empty when the host was quiet."""
     spent = after["total_ticks"] - before["total_ticks"]
     busy = (after["busy_ticks"] - before["busy_ticks"]) / spent * after["processors"] if spent else 0.0
     if busy > BUSY:
@@ -116,9 +116,9 @@ def noise(before: dict, after: dict) -> str:
 
 
 def read(root: Path = HOST, since: dict | None = None) -> dict:
-    """The state of the host; None for what it does not tell.
+    """The state of the host; None for what it does not report.
 
-    load_1min, steal_ticks (since the start of the machine), steal_share (of all processor time since `since`, an
+    load_1min, steal_ticks (since boot), steal_share (of all processor time since `since`, an
     earlier reading), total_ticks, frequency_mhz [lowest, highest] over the processors, governor, temperature_c (the
     highest of all sensors), dirty_bytes.
     """
@@ -163,7 +163,7 @@ def _load(root: Path) -> float | None:
 
 
 def _dirty(root: Path) -> int | None:
-    """Bytes in the page cache that no disk has yet."""
+    """Bytes in the page cache that are not on a disk yet. Source: proc_meminfo(5)."""
     sizes = [
         int(line.split()[1]) << 10
         for line in _lines(root / "proc/meminfo")

@@ -1,5 +1,5 @@
-"""The guard of real disks: one is used only when it is on the list (config/devices.yaml), is the disk it is said to be,
-and is empty and idle. Everything is looked at before any command runs; nothing here writes to a disk.
+"""The guard of real disks: a disk is used only if it is listed in config/devices.yaml, is the disk described there, and
+is empty and idle. All checks are made before any command runs; nothing here writes to a disk.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ SYS = Path("/sys")
 
 
 def allowed() -> list[dict]:
-    """The entries of config/devices.yaml: path, serial, size_bytes. Raises UserError when the file does not fit."""
+    """The entries of config/devices.yaml: path, serial, size_bytes. Raises UserError when the file is not valid."""
     return read_yaml(project_root() / LIST, "devices")["devices"]
 
 
 def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
     """The identity of a real disk that may be used: path, serial, size_bytes, rdev, diskseq, boot.
 
-    path: as the list has it; entries: the list; sysfs: where the kernel describes devices.
-    Raises UserError, one sentence, for a disk that is not listed, missing, a symbolic link, not a whole block device,
-    of another serial or size, under the system or this checkout, mounted, held by anything, or not empty.
+    path: as listed; entries: the list; sysfs: where the kernel describes devices.
+    Raises UserError for a disk that is not listed, is missing, is a symbolic link, is not a whole block device, has
+    another serial number or size, holds the system or this checkout, is mounted, is in use, or is not empty.
     """
     entry = next((entry for entry in entries if entry["path"] == path), None)
     if entry is None:
@@ -64,7 +64,7 @@ def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
 
 
 def check_again(disk: dict, sysfs: Path = SYS) -> None:
-    """Right before a checked disk is used: it still is the same. Raises UserError when it is not."""
+    """Checks, right before a disk is used, that it is still the same disk. Raises UserError when it is not."""
     with contextlib.suppress(UserError):
         folder = sysfs / "dev/block" / _number(disk["path"])
         now = (os.lstat(disk["path"]).st_rdev, cleanup.read(folder / "diskseq"), serial(folder))
@@ -74,7 +74,7 @@ def check_again(disk: dict, sysfs: Path = SYS) -> None:
 
 
 def serial(folder: Path) -> str | None:
-    """The serial number of a disk, from its folder in /sys/dev/block; None when it tells none.
+    """The serial number of a disk, from its folder in /sys/dev/block; None when it reports none.
 
     NVMe and MMC: device/serial; virtio: serial; SCSI and ATA: page 0x80 of the vital product data (SPC-5, 7.7.18).
     """
@@ -87,7 +87,7 @@ def serial(folder: Path) -> str | None:
 
 
 def _number(path: str) -> str:
-    """major:minor of a block device. Raises UserError when the path is none."""
+    """major:minor of a block device. Raises UserError when the path is not one."""
     try:
         state = os.lstat(path)
     except OSError as error:
@@ -102,7 +102,7 @@ def _number(path: str) -> str:
 
 
 def _system() -> dict[str, str]:
-    """major:minor -> what a reader knows it by, of the file systems that must never be touched."""
+    """major:minor -> a name for messages, of the file systems that must never be touched."""
     places = {"/": "the root file system", "/boot": "/boot", "/boot/efi": "/boot/efi", "/usr": "/usr", "/var": "/var"}
     places |= {str(project_root()): "this checkout", str(cache_folder()): "the cache", str(Path.home()): "your home"}
     table = cleanup.mounts()
@@ -120,7 +120,7 @@ def _system() -> dict[str, str]:
 
 
 def _under(number: str, sysfs: Path) -> set[str]:
-    """major:minor of a device, the disk it is a part of, and of all that it consists of."""
+    """major:minor of a device, of the disk it is part of, and of all devices it is built on."""
     folder = (sysfs / "dev/block" / number).resolve()
     if not folder.exists():
         return {number}
@@ -133,7 +133,7 @@ def _under(number: str, sysfs: Path) -> set[str]:
 
 
 def _number_and_parts(folder: Path) -> dict[str, str]:
-    """major:minor -> name of a disk, its partitions, and all that is built on them."""
+    """major:minor -> name, of a disk, its partitions, and everything built on them."""
     folder = folder.resolve()
     found = {cleanup.read(folder / "dev") or "": folder.name}
     for below in (*folder.glob("holders/*"), *(path.parent for path in folder.glob("*/partition"))):
@@ -155,7 +155,7 @@ def _refuse_busy(path: str, whole: dict[str, str], folder: Path) -> None:
 
 
 def _refuse_full(path: str, folder: Path) -> None:
-    """Holds the disk for itself while its content is looked at."""
+    """Raises UserError unless the disk is unused and empty; it is held exclusively meanwhile. Source: blkid(8)."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:

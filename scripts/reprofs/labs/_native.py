@@ -1,4 +1,4 @@
-"""What the labs share that run the engine on this machine's own kernel."""
+"""What the labs without a guest share: the engine runs on this machine's own kernel."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NativeLab(Lab):
         return cls(path)
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why this machine cannot run a trial that needs these (one sentence), or nothing."""
+        """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         self.packages = packages  # their versions belong to the environment
         for command in commands:
             if shutil.which(command, path=PATH) is None:
@@ -72,7 +72,7 @@ class NativeLab(Lab):
         return []
 
     def _run(self, command: list[str], place: Path, limit_s: float, start: str, **environment: str) -> Outcome:
-        """Run a command that starts the engine on the job in `place`, and wait until it ended or the time is over."""
+        """Run a command that starts the engine on the job in `place`, until it ends or the time is over."""
         began = time.monotonic()
         environment = {
             "PATH": PATH,

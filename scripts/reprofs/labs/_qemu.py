@@ -1,4 +1,4 @@
-"""What the labs share that run a trial in a QEMU guest: the guest's files, the QEMU process and its control socket."""
+"""What the labs with a QEMU guest share: the guest's files, the QEMU process and its control socket."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class GuestLab(Lab):
 
     @classmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> GuestLab:
-        """The lab of this checkout with the guest of that name. Raises UserError without it."""
+        """The lab of this checkout with the guest of that name. Raises UserError when it was not built."""
         return cls(read_manifest(guest), cache_folder())
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why this lab cannot run a trial that needs these (one sentence), or nothing.
+        """Why this lab cannot run a trial that needs these (one sentence), or an empty string.
 
-        The guest's commands and modules come from its packages, so only those are asked for.
+        The guest's commands and modules come from its packages, so only the packages are checked.
         """
         for package in packages:
             if package not in self.packages:
@@ -107,7 +107,7 @@ class GuestLab(Lab):
 
     @abc.abstractmethod
     def _options(self) -> list[str]:
-        """What the machine is, without names of files."""
+        """The options of QEMU, without the names of files."""
 
     def _command(self, place: Path) -> list[str]:
         names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
@@ -116,7 +116,7 @@ class GuestLab(Lab):
         return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
 
     def _channels(self) -> list[str]:
-        """How a job gets in and what is said gets out."""
+        """The options for the devices that carry the job in and the output out."""
         return [
             *("-fw_cfg", "name=opt/org.reprofs.size,file=<place>/size"),
             *("-fw_cfg", "name=opt/org.reprofs.job,file=<place>/job"),
@@ -124,7 +124,7 @@ class GuestLab(Lab):
         ]
 
     def _text(self, job: Job) -> bytes:
-        """The job as it is handed in. Raises UserError when it is too long."""
+        """The job as the guest gets it. Raises UserError when it is too long."""
         text = job.text().encode()
         if len(text) > JOB_BYTES:
             raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
@@ -209,7 +209,7 @@ class Machine:
             time.sleep(0.01)
 
     def call(self, name: str, **arguments: object) -> Any:
-        """Carry out a QMP command, return its answer."""
+        """Carry out a QMP command and return its answer."""
         try:
             self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
         except OSError:
@@ -222,7 +222,7 @@ class Machine:
                 return message["return"]
 
     def wait_for_pause(self, deadline: float) -> None:
-        """Until the guest says that it has started."""
+        """Wait until the guest reports that it has started."""
         while not self.panicked:
             try:
                 self._receive(deadline)
@@ -233,7 +233,7 @@ class Machine:
         self.panicked = False
 
     def wait_for_end(self, deadline: float) -> str:
-        """Until the machine ended; "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""
+        """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""
         while not self.shutdown and not self.panicked:
             try:
                 self._receive(deadline)
@@ -246,7 +246,7 @@ class Machine:
         return "killed" if self.shutdown.startswith("host-") else "lost"  # a signal that QEMU could still answer to
 
     def save(self, path: Path) -> None:
-        """Save the paused machine, without what is shared memory, to a file."""
+        """Save the state of the paused machine, without its shared memory, to a file."""
         self._share()
         whole, partial = (shlex.quote(str(name)) for name in (path, path.with_suffix(".partial")))
         # QEMU does not see how cat ends: only what cat wrote in full gets the name.
@@ -258,13 +258,13 @@ class Machine:
             raise self._error(f"{path} could not be written")
 
     def restore(self, path: Path) -> None:
-        """Load what `save` saved; the machine stays paused."""
+        """Load a state written by `save`; the machine stays paused."""
         self._share()
         self.call("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
         self._migrated()
 
     def end(self) -> None:
-        """Kill QEMU, if it still runs."""
+        """Kill QEMU if it is still running."""
         self.socket.close()
         self.process.kill()
         self.process.wait()
@@ -283,7 +283,7 @@ class Machine:
             time.sleep(0.01)
 
     def _receive(self, deadline: float) -> dict:
-        """The next message; events are noted. Raises TimeoutError at the deadline, MachineError without QEMU."""
+        """The next message; events are noted. Raises TimeoutError at the deadline, MachineError when QEMU has ended."""
         while b"\n" not in self.received:
             self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
             try:

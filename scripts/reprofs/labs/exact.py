@@ -1,7 +1,7 @@
 """The exact lab: a QEMU guest whose clock counts executed instructions and jumps over idle time.
 
 No host clock, host disk or other process can reach that clock, so the same job gives the same bytes under any load.
-The guest stops itself once it has started; its state there is saved, and every trial goes on from that instruction.
+The guest pauses itself once it has started; its state is saved, and every trial continues from that instruction.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class ExactLab(GuestLab):
     """The exact lab for one guest.
 
     manifest: as guest.image.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or
-    "auto" (the snapshot, and a cold boot when that cannot be had). Raises UserError when QEMU or a file of the guest is
+    "auto" (the snapshot, or a cold boot if there can be none). Raises UserError when QEMU or a file of the guest is
     missing.
     """
 
@@ -80,7 +80,7 @@ class ExactLab(GuestLab):
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> dict:
-        """Like every lab's, with what an instruction takes."""
+        """As for every lab, with the time that an instruction takes."""
         found = super().facts()
         if processor:
             found["clock_text"] = f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
@@ -91,19 +91,19 @@ class ExactLab(GuestLab):
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
-        """The kernel sees these features, takes an instruction for so long, and its timer goes with that."""
+        """A step that fails unless the kernel sees these features, and its clock and timer run at this rate."""
         flags = [feature.replace(".", "_") for feature in processor.features]  # as /proc/cpuinfo has them
         speed = processor.instructions_per_ns
         return [steps.Processor(instructions_per_ns=speed, divider=DIVIDERS[speed], flag=flags)]
 
     def environment(self, start: str) -> dict:
-        """Like every guest's, with the processor."""
+        """As for every guest, with the processor."""
         found = super().environment(start)
         clock = f"{self.clock_text} (1 instruction = {self.processor.ns_per_instruction:g} ns)"
         return found | {"clock": clock}
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Like every guest's; and devices of this lab are in its memory, with a modelled completion time."""
+        """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
         backing = profile.get("backing", "memory")
         if backing not in ("memory", "model"):
             return (
@@ -115,9 +115,9 @@ class ExactLab(GuestLab):
         return super().obstacle(packages, commands, modules, profile)
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
-        """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
+        """Give the engine this job in a fresh guest and wait until it ends, at most `time_limit_s` seconds.
 
-        The seconds are the host's and count from the end of the start. The job itself makes the disks (device_steps).
+        The limit is in host time, from when the guest has started. The job itself makes the disks (device_steps).
 
         Raises UserError when the job is too long or the guest cannot be started; everything after that is an Outcome.
         """
@@ -162,8 +162,8 @@ class ExactLab(GuestLab):
         profile: with backing model, disks as plan.disks describes them; else null block devices with completion_ns
         (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit), block_bytes (default
         512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
-        The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it it waits
-        for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
+        The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it a request
+        waits for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
         if profile.get("backing") == "model":
             text = disk_line(profile, size_mib << 20)
@@ -196,11 +196,12 @@ class ExactLab(GuestLab):
 
     @staticmethod
     def device_path(i: int, profile: dict) -> str:
-        """Where device `i` of this profile is, counted from 0."""
+        """The path of device `i` of this profile, counted from 0."""
         return f"/dev/{'modeldisk' if profile.get('backing') == 'model' else 'nullb'}{i}"
 
     def _options(self) -> list[str]:
-        """What the machine is, without names of files: with their digests and QEMU's version it fixes every number."""
+        """The options of QEMU, without the names of files: with the files' digests and QEMU's version they fix every
+        number."""
         speed = self.processor.instructions_per_ns
         append = APPEND.format(khz=speed * 1_000_000, divider=DIVIDERS[speed])
         return [
@@ -226,7 +227,7 @@ class ExactLab(GuestLab):
         return Machine(self._command(place), place, gate, incoming)
 
     def _snapshot(self) -> Path:
-        """The saved state of the guest at its pause, made by the first who needs it. Raises MachineError."""
+        """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""
         environment = self.environment("snapshot")
         parts = [
             environment[key]
@@ -261,7 +262,7 @@ class ExactLab(GuestLab):
 
 
 def _whole(snapshot: Path) -> bool:
-    """Whether a snapshot is there as it was saved: its digest is noted last. Another run may remove an old one."""
+    """Whether a snapshot is complete: its digest is written last. Another run may remove an old snapshot."""
     try:
         digest = snapshot.with_suffix(".sha256").read_text()
     except OSError:

@@ -73,7 +73,7 @@ class HostLab(NativeLab):
         self.disks: list[dict] = []
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why this machine cannot run a trial that needs these (one sentence), or nothing."""
+        """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         if os.geteuid() != 0:
             return "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
         modelled = profile.get("backing") == "model" or profile.get("completion_ns")
@@ -92,13 +92,13 @@ class HostLab(NativeLab):
 
     @staticmethod
     def device_path(i: int, profile: dict) -> str:
-        """Where device `i` is, counted from 0."""
+        """The path of device `i`, counted from 0."""
         return f"{HOME}/disk{i}"
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
-        """Give the engine this job, with these disks, and wait until it ended, at most `time_limit_s` seconds.
+        """Give the engine this job, with these disks, and wait until it ends, at most `time_limit_s` seconds.
 
-        Raises Obstacle, before anything is written, when the disks cannot be had or a name of the stack is taken.
+        Raises Obstacle, before anything is written, when disks are not available or a name of the stack is in use.
         """
         disks = disks or Disks()
         backing = disks.profile.get("backing", "memory")
@@ -135,7 +135,7 @@ class HostLab(NativeLab):
 
     @staticmethod
     def _refuse_taken_names(job: Job) -> None:
-        """Stacks have fixed names, so that a job is the same in every run; here they must be free. Raises Obstacle."""
+        """Raises Obstacle when a name of the stack is in use: names are fixed, so that every run has the same job."""
         hint = "remove or rename it, or choose the lab vm."
         for path in map(Path, job.makes):
             # A volume group has a folder only while a volume of it is active; the mapper has GROUP-VOLUME.
@@ -148,7 +148,7 @@ class HostLab(NativeLab):
 
     @contextlib.contextmanager
     def _disks(self, place: Path, backing: str, disks: Disks) -> Iterator[list[dict]]:
-        """The devices of a trial: path and what is known of them. They are held open meanwhile."""
+        """Yields the devices of a trial, each with its path and properties, and holds them open meanwhile."""
         with contextlib.ExitStack() as held:
             found = []
             if disks.count and backing == "device":
@@ -169,7 +169,7 @@ class HostLab(NativeLab):
 
 @contextlib.contextmanager
 def _kernel_log() -> Iterator[Callable[[], str]]:
-    """Gives a function that returns what the kernel has said since. Source: Documentation/ABI/testing/dev-kmsg."""
+    """Yields a function that returns the kernel's messages since then. Source: Documentation/ABI/testing/dev-kmsg."""
     try:
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # a container may not let its root read it
@@ -194,7 +194,7 @@ def _kernel_log() -> Iterator[Callable[[], str]]:
 
 
 def has_module(name: str) -> bool:
-    """Whether the kernel has a module, built in, loaded or to be loaded."""
+    """Whether the kernel has a module: built in, loaded or loadable."""
     if _is_present(name):
         return True
     builtin = cleanup.read(Path("/lib/modules", os.uname().release, "modules.builtin")) or ""
@@ -204,13 +204,13 @@ def has_module(name: str) -> bool:
 
 
 def _is_present(name: str) -> bool:
-    """Whether a module is there without loading it."""
+    """Whether the kernel has a module already, so that it need not be loaded."""
     known = (cleanup.read(Path("/proc/filesystems")) or "").split()
     return name in known or (cleanup.SYS / "module" / name.replace("-", "_")).exists()
 
 
 def _without_present_modules(job: Job) -> Job:
-    """The job without the loading of what the kernel has: a machine may have all of it built in, and no modprobe."""
+    """The job without loading modules that the kernel has: a machine may have all of them built in, and no modprobe."""
     steps = [step for step in job.steps if not (isinstance(step, Module) and _is_present(step.name))]
     return dataclasses.replace(job, steps=steps)
 

@@ -31,7 +31,7 @@ class MountLab(NativeLab):
         self.folder = project_root() / Path(path).expanduser()
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why a trial that needs these cannot run in this directory (one sentence), or nothing."""
+        """Why a trial that needs these cannot run in this directory (one sentence), or an empty string."""
         if not self.folder.is_dir():
             return f"The directory {self.path} does not exist: mount it, or correct path in the file system's file."
         if not os.access(self.folder, os.W_OK | os.X_OK):
@@ -49,7 +49,7 @@ class MountLab(NativeLab):
         raise AssertionError("the mount lab has no devices")
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
-        """Give the engine this job in a fresh sub-directory and wait until it ended, at most `time_limit_s` seconds.
+        """Give the engine this job in a fresh sub-directory and wait until it ends, at most `time_limit_s` seconds.
 
         Raises Obstacle when the sub-directory cannot be made.
         """

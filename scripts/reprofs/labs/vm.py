@@ -1,6 +1,7 @@
 """The vm lab: the guest of the exact lab on a real clock, with several processors and disks in files. It needs no root.
 
-KVM if a guest really boots with it, else emulation with a thread for every processor: slower, and said in every record.
+It uses KVM if a guest really boots with it, else emulation with one thread per processor, which is slower; every record
+says which.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class VmLab(GuestLab):
         self.disks = Disks()
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """Why this lab cannot run a trial that needs these (one sentence), or nothing."""
+        """Why this lab cannot run a trial that needs these (one sentence), or an empty string."""
         if profile.get("completion_ns") or profile.get("backing") == "model":
             return "The vm lab models no disks: choose a profile without a model, such as file, or the lab exact."
         if profile.get("backing", "memory") == "device":
@@ -58,21 +59,21 @@ class VmLab(GuestLab):
 
     @staticmethod
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
-        """Steps after which the disks are there."""
+        """Steps that load the disks' drivers."""
         if not disks:
             return []
         return [Module(name="virtio_pci"), Module(name="virtio_blk")]
 
     @staticmethod
     def device_path(i: int, profile: dict) -> str:
-        """Where device `i` is, counted from 0."""
+        """The path of device `i`, counted from 0."""
         letters = chr(ord("a") + i % 26)
         return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
-        """Give the engine this job in a fresh guest and wait until it ended, at most `time_limit_s` seconds.
+        """Give the engine this job in a fresh guest and wait until it ends, at most `time_limit_s` seconds.
 
-        The seconds are the host's and count from the start of the guest. Raises UserError when the job is too long,
+        The limit is in host time, from the start of the guest. Raises UserError when the job is too long,
         Obstacle when QEMU does not start or there is no room for the disks; everything after that is an Outcome.
         """
         text = self._text(job)
@@ -96,7 +97,7 @@ class VmLab(GuestLab):
         return {**super().environment(start), "accelerator": self.accelerator, "processors": self.processors}
 
     def _options(self) -> list[str]:
-        """What the machine is, without names of files."""
+        """The options of QEMU, without the names of files."""
         return [
             *("-name", "reprofs"),
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
@@ -131,9 +132,9 @@ class VmLab(GuestLab):
         return options
 
     def _kvm_works(self) -> bool:
-        """Whether a guest boots with KVM on this machine: the device may be there and guests hang all the same.
+        """Whether a guest boots with KVM on this machine: /dev/kvm may exist and guests hang nevertheless.
 
-        Tried once for every start of the machine and version of QEMU.
+        Tried once per boot of the machine and version of QEMU.
         """
         if not os.access("/dev/kvm", os.R_OK | os.W_OK):
             return False

@@ -1,6 +1,6 @@
 """The descriptors: file systems, stacks, device profiles, workloads and studies, one YAML file each, found by glob.
 
-Every file is held against its model (plan/models.py) before anything runs; defaults come from there.
+Every file is checked against its model (plan/models.py) before anything runs; defaults come from the model.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ FOLDERS = {
     "study": "config/studies",
     "published": "data/published",
 }
-# What is named so goes into paths, into commands of a shell and into patterns without any harm.
+# Such a name is safe in paths, shell commands and patterns.
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 NAME_RULE = "up to 64 lower-case letters, digits, dots and hyphens, beginning with a letter or digit"
 DEEPEST = 20  # levels of a file
-LONGEST = 10_000  # characters of a text: ten times the longest there is
+LONGEST = 10_000  # characters of a text: ten times the longest in use
 KINDS = {"device": "device profile", "filesystem": "file system", "published": "set of published numbers"}
 
 
 def unknown(what: str, name: str, known) -> UserError:
-    """The error for a name that does not exist; proposes the nearest that does."""
+    """The error for a name that does not exist, with the nearest one that does."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {cut(', '.join(sorted(known)))}."
     return UserError(f"{what} {short(name)} does not exist: {hint}")
@@ -51,7 +51,7 @@ TYPES |= {"dict": "mapping", "model": "mapping", "parameter": "number or string"
 
 
 def _sentence(error: ErrorDetails, path: list, kind: str) -> str:
-    """What is wrong with a file, without the file; path: keys and numbers that lead to it."""
+    """What is wrong with a file, without naming it; path: the keys and indices that lead to the value."""
     key, what, more, value = _key(path), error["type"], error.get("ctx", {}), short(error["input"])
     if what == "extra_forbidden":
         known = _known(kind, error["loc"][:-1])
@@ -74,7 +74,7 @@ def _sentence(error: ErrorDetails, path: list, kind: str) -> str:
 
 
 def _demand(what: str, more: dict, value: str) -> str:
-    """What a value must be, after `must`."""
+    """What a value must be: the words after `must`."""
     expected = more.get("expected", more.get("expected_tags"))
     if expected:
         near = difflib.get_close_matches(value.strip("'"), re.findall(r"'([^']*)'", expected), n=1)
@@ -91,7 +91,7 @@ def _demand(what: str, more: dict, value: str) -> str:
 
 
 def _known(kind: str, place: tuple[int | str, ...]) -> list[str]:
-    """The keys that a file of this kind may have at a place, as Pydantic names it: with the model of several."""
+    """The keys that a file of this kind may have at a place, given as in Pydantic's errors, with names of models."""
     document = node = models.schema(kind)
     for part in (*place, None):
         if "$ref" in node:
@@ -107,7 +107,7 @@ def _known(kind: str, place: tuple[int | str, ...]) -> list[str]:
 
 
 def _path(place: tuple[int | str, ...], data: Any) -> list:
-    """The keys and numbers of the data in a place as Pydantic names it: without models, and what is not there."""
+    """The keys and indices in the data of a place given as in Pydantic's errors: without models and missing keys."""
     path: list = []
     for part in place:
         if part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int):
@@ -121,7 +121,7 @@ def _key(path: Iterable) -> str:
 
 
 def _line(file: Path | None, path: list) -> str:
-    """` line N`, where a YAML file has what a path leads to, beginning with its key; nothing for what is no file."""
+    """` line N`, the line of the YAML file where the entry that a path leads to begins; empty without a file."""
     node = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader) if file else None
     begin = node
     for part in path:
@@ -135,7 +135,7 @@ def _line(file: Path | None, path: list) -> str:
 def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict:
     """`data` with the defaults of its model filled in, without the keys that are left out.
 
-    file: where the data come from, if from one. Raises FileError naming `where`, line and key when they do not
+    file: the YAML file of the data, if there is one. Raises FileError naming `where`, line and key when they do not
     fit the model of `kind`.
     """
     if not isinstance(data, dict):
@@ -145,7 +145,7 @@ def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict
         return adapter.dump_python(adapter.validate_python(data), exclude_none=True, warnings=False)
     except ValidationError as found:
         errors = [(error, _path(error["loc"], data)) for error in found.errors(include_url=False)]
-    # What is wrong nearest to the top; before a key that is missing one that nobody knows, for it may be that.
+    # The error nearest to the top; an unknown key before a missing one, for it may be the missing one misspelt.
     unknown_key = [error["type"] == "extra_forbidden" for error, _ in errors]
     order = [(len(path) - extra, not extra) for (_, path), extra in zip(errors, unknown_key, strict=True)]
     error, path = errors[order.index(min(order))]
@@ -153,7 +153,7 @@ def validate(data: Any, kind: str, where: str, file: Path | None = None) -> dict
 
 
 class _Loader(yaml.SafeLoader):
-    """Says in which line a value is that looks like a date or a number and is none: PyYAML lets Python's errors out."""
+    """Reports the line of a value that only looks like a date or a number; PyYAML would let Python's errors through."""
 
     def construct_object(self, node, deep=False):
         try:
@@ -165,7 +165,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse(path: Path, where: str) -> Any:
-    """What a YAML file holds: texts, finite numbers of 64 bits, lists, and mappings whose keys are texts.
+    """The content of a YAML file: strings, finite numbers of 64 bits, lists, and mappings whose keys are strings.
 
     Raises FileError, beginning with `where`, for a file that cannot be read or holds anything else.
     """
@@ -182,16 +182,16 @@ def parse(path: Path, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         raise FileError(f"{where}{line} is not valid YAML: {cut(getattr(error, 'problem', error))}.") from None
-    except (ValueError, OverflowError) as error:  # an escape such as "\\U00110000" that no character has
+    except (ValueError, OverflowError) as error:  # an escape such as "\\U00110000" that is no character
         raise FileError(f"{where} is not valid YAML: {cut(error)}: correct the character after a backslash.") from None
     _check_values(data, len(text), where)
     return data
 
 
 def _check_values(data, most: int, where: str) -> None:
-    """Raises FileError for a value that no schema can tell and no command, file or sum can take.
+    """Raises FileError for values that a schema cannot exclude but that no command, file or sum can take.
 
-    most: so many values at most; more than characters in the file can only come from aliases (*name) of aliases.
+    most: the largest number of values; more values than characters in the file can only come from aliases (*name).
     """
     waiting: list[tuple[Any, tuple]] = [(data, ())]
     count = 0
@@ -233,7 +233,7 @@ def _wrong_text(text: str) -> str:
 
 
 def shown(path: Path) -> str:
-    """A file as a sentence names it."""
+    """The path of a file for messages: relative to the checkout if it is inside."""
     root = project_root()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
@@ -247,7 +247,7 @@ def read_yaml(path: Path, kind: str) -> dict:
 def named(folder: Path) -> dict[str, Path]:
     """name -> file of the descriptors in a folder, without those whose names begin with _ or a dot.
 
-    Raises UserError when a file cannot have its name: one that is left out in silence would be searched for long.
+    Raises UserError for an invalid file name: if it were silently left out, the cause would be hard to find.
     """
     found = {}
     for path in sorted(folder.glob("*.yaml")):
@@ -271,7 +271,7 @@ class Catalog:
     _files: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)  # where from
 
     def paths(self, kind: str) -> dict[str, Path]:
-        """name -> file of every descriptor of a kind. Raises UserError for two files of one name and a bad name."""
+        """name -> file of every descriptor of a kind. Raises UserError for two files of one name or an invalid name."""
         folders = [project_root() / FOLDERS[kind]]
         if kind == "filesystem":
             for extra in self.extra_filesystem_dirs:
@@ -289,7 +289,7 @@ class Catalog:
         return found
 
     def get(self, kind: str, name: str) -> dict:
-        """One descriptor by name, not to be changed. Raises UserError when there is none or it does not fit."""
+        """One descriptor by name, not to be modified. Raises UserError when there is none or it does not fit."""
         if (kind, name) in self._known:
             return self._known[kind, name]
         paths = self.paths(kind)
@@ -299,11 +299,11 @@ class Catalog:
         return self._known.setdefault((kind, name), read_yaml(paths[name], kind))
 
     def file(self, kind: str, name: str) -> str:
-        """The file of a descriptor that was got before, as a sentence begins with it; kind and name without a file."""
+        """The file of a descriptor that was read before, for messages; kind and name if it has no file."""
         return self._files.get((kind, name), f"{KINDS.get(kind, kind)} {name}")
 
     def add(self, kind: str, name: str, data: dict) -> None:
-        """Put in a descriptor without a file, or in the place of one. Raises UserError when it does not fit."""
+        """Add a descriptor that has no file, or replace one. Raises UserError when it does not fit."""
         self._known[kind, name] = validate(data, kind, name)
 
     def variant(self, spec: str) -> tuple[str, str]:

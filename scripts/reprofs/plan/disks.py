@@ -1,7 +1,7 @@
 """Modelled disks: from a device profile to the driver's parameters, what follows from them in closed form, and a
 simulation that shares no code with the driver. METHODOLOGY.md, section "Modelled disks", has the equations.
 
-Times are nanoseconds, rates bytes a second, places bytes from the start of the disk.
+Times are in nanoseconds, rates in bytes per second, places in bytes from the start of the disk.
 """
 
 import math
@@ -19,7 +19,7 @@ CACHE_LEAST = 1280 << 10  # bytes: the largest request must fit
 def seek_curve(disk: dict) -> tuple[float, float, float]:
     """(a, b, c) in ns: a seek over the share d of the stroke takes a + b sqrt(d) + c d (Lee and Katz, 1993).
 
-    Fixed by the time from track to track, the mean over random pairs of places and the full stroke. Raises UserError
+    The track-to-track time, the mean over random pairs of places and the full stroke determine it. Raises UserError
     when no curve that rises with d has these three.
     """
     track, average, full = (disk[f"{name}_ms"] for name in ("track_to_track", "average_seek", "full_stroke"))
@@ -35,9 +35,9 @@ def seek_curve(disk: dict) -> tuple[float, float, float]:
 
 
 def parameters(profile: dict) -> dict[str, int | str]:
-    """What the driver wants to know of a profile with `backing: model`, without the size.
+    """The driver's parameters for a profile with `backing: model`, without the size.
 
-    Raises UserError for figures that no disk has together.
+    Raises UserError for figures that contradict each other.
     """
     disk = profile["disk"]
     found = {
@@ -70,7 +70,7 @@ def parameters(profile: dict) -> dict[str, int | str]:
 
 
 def line(profile: dict, size_bytes: int) -> str:
-    """The text that makes the driver add one disk of this profile and size."""
+    """The text that, written to the driver, adds one disk of this profile and size."""
     found = parameters(profile)
     kind = found.pop("kind")
     return " ".join(f"{key}={value}" for key, value in {"kind": kind, "size": size_bytes, **found}.items())
@@ -105,7 +105,7 @@ SIMULATION, CLOSED = "simulation", "closed form"
 def expected(found: dict, size: int, job: Job, requests: int) -> tuple[float, str]:
     """Time of the disk for one of `requests` requests of a job (ns), and whether from a closed form or a simulation.
 
-    found: `parameters`. The time of the software that issues the requests is not in it; see `hides_software`.
+    found: `parameters`. It does not include the time of the software that issues the requests; see `hides_software`.
     """
     if job.write and found["write_cache"] and (found["nonvolatile"] or not _waits_for_media(job)):
         return _accepted(found, job) + (found["overhead"] if job.sync else 0), CLOSED
@@ -128,7 +128,7 @@ def _waits_for_media(job: Job) -> bool:
 
 
 def _accepted(found: dict, job: Job) -> float:
-    """Until a cache with room has a write: all of them share the link."""
+    """Time until a cache with room has accepted a write; all writes share the link."""
     latency = found["write_ns"] if found["kind"] == "solid" else 0
     link = job.bytes * NS / found["link"]
     return max((found["overhead"] + latency + link) / job.depth, link)
@@ -167,7 +167,7 @@ def zone_rates(found: dict) -> list[float]:
 
 @cache
 def _simulated(found: tuple, size: int, job: Job, requests: int) -> float:
-    """Mean over as many requests as the job has, at places of our own, four times."""
+    """Mean of four simulations, each with as many requests as the job has, at random places of our own."""
     import numpy  # here, because no trial needs it
 
     total = 0.0
@@ -180,8 +180,8 @@ def _simulated(found: tuple, size: int, job: Job, requests: int) -> float:
 def simulate(found: dict, size: int, job: Job, places) -> float:
     """When (ns) a rotating disk with job.depth requests at a time has served those at `places`, nearest in time first.
 
-    Written from the model's equations, in turns and floating point; nothing of it comes from the driver. Without
-    read-ahead and write cache, which do nothing for requests at random.
+    Written from the model's equations, in revolutions and floating point, without any code of the driver. It has no
+    read-ahead and no write cache, which make no difference to random requests.
     """
     import numpy
 
@@ -196,7 +196,7 @@ def simulate(found: dict, size: int, job: Job, places) -> float:
     submitted, now, at, zone, track = len(waiting), 0.0, 0.0, 0, 0.0
 
     def positioning(ones, begin):
-        """How long from `begin` until the first byte of each passes under the head."""
+        """Time from `begin` until the first byte of each request passes under the head."""
         share = numpy.abs(places[ones] - at) / size
         seek = found["seek_a"] + found["seek_b"] * numpy.sqrt(share) + found["seek_c"] * share
         seek += found["write_settle"] if job.write else 0

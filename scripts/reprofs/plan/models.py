@@ -1,7 +1,7 @@
-"""What a descriptor may say: one model for every kind of file. The JSON Schemas in workflow/schemas are made from them.
+"""What a descriptor may contain: one model per kind of file. The JSON Schemas in workflow/schemas are made from them.
 
-The largest figures are far beyond what exists, so that nobody is held up, and near enough that a slip (1e25, a size in
-bytes in the place of MiB) is told before a trial, and that no sum made of them overflows.
+The upper limits are far beyond real hardware, but low enough that a slip (1e25, a size in bytes in place of MiB) is
+found before a trial and that no sum of such values overflows.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ GENERATED = "# Made by `reprofs schemas` from scripts/reprofs/plan/models.py.\n"
 
 @dataclass(frozen=True)
 class Within:
-    """A number from `low` (above: above it) to `high`, which stays the integer or float that it is."""
+    """A number from `low` (excluded if `above`) to `high`; integers stay integers, floats stay floats."""
 
     low: float
     high: float
     above: bool = False
 
     def check(self, value: Any) -> int | float:
-        """The value. Raises what Pydantic's own numbers raise."""
+        """The value. Raises the errors of Pydantic's own number types."""
         if type(value) not in (int, float):
             raise PydanticCustomError("number_type", "no number")
         if value < self.low or (self.above and value == self.low):
@@ -62,12 +62,12 @@ class Within:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a few numbers, which stays the integer or float that it is."""
+    """One of a few numbers; integers stay integers, floats stay floats."""
 
     numbers: tuple[float, ...]
 
     def check(self, value: Any) -> int | float:
-        """The value. Raises what makes the sentence."""
+        """The value. Raises PydanticCustomError, whose text becomes the sentence."""
         if type(value) not in (int, float) or value not in self.numbers:
             raise _wrong(f"must be {', '.join(f'{number:g}' for number in self.numbers[:-1])} or {self.numbers[-1]:g}")
         return value
@@ -101,7 +101,7 @@ def _expression(value: str) -> str:
 
 
 def _wrong(what: str) -> PydanticCustomError:
-    """An error whose sentence is the place and `what`."""
+    """An error whose sentence consists of the place and `what`."""
     return PydanticCustomError("own", "{what}", {"what": what})
 
 
@@ -114,7 +114,7 @@ MEANINGS: dict[str, str] = {}  # pattern of a text -> the words for it, which a 
 
 
 def text(pattern: str, meaning: str, most: int | None = None) -> Any:
-    """What a text must look like, of at most so many characters."""
+    """The field of a text that must match `pattern`, in words `meaning`, of at most `most` characters."""
     MEANINGS[pattern] = meaning
     return Field(pattern=pattern, description=meaning, max_length=most)
 
@@ -717,7 +717,7 @@ MODELS: dict[str, Any] = {
 
 @cache
 def adapter(kind: str) -> TypeAdapter:
-    """What checks a file of a kind ("filesystem", "study", ...)."""
+    """The validator for a kind of file ("filesystem", "study", ...)."""
     return TypeAdapter(MODELS[kind])
 
 
@@ -725,7 +725,7 @@ def adapter(kind: str) -> TypeAdapter:
 
 
 class _Schema(GenerateJsonSchema):
-    """Without what a file does not see: null for a key that is left out, and titles made of the names of keys."""
+    """Schemas without what files never contain: null for a key that is left out, and titles made from names of keys."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])

@@ -9,7 +9,7 @@ from reprofs.plan.catalog import Catalog
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor by its file.
+    """A processor as its file describes it.
 
     ns_per_instruction: 1, 0.5 or 0.25; features: instruction sets beyond those that every x86-64 processor has.
     """
@@ -27,5 +27,5 @@ class Processor:
 
 
 def get(name: str, catalog: Catalog) -> Processor:
-    """The processor of a file. Raises UserError when there is none of that name or the file does not fit its schema."""
+    """The processor of that name. Raises UserError when there is none or its file does not fit its schema."""
     return Processor(name, **catalog.get("processor", name))

@@ -34,7 +34,7 @@ def expand(command: str, values: dict[str, str], where: str) -> list[str]:
 
 
 def argv(command: str, values: dict[str, str], where: str) -> list[str]:
-    """Like `expand`, of a command to be run. Raises FileError too when no program is left to run."""
+    """Like `expand`, for a command to be run. Raises FileError also when no program is left to run."""
     words = expand(command, values, where)
     if not words or not words[0]:
         raise FileError(f"{where}: {short(command)} has no program to run: begin with its name.")
@@ -53,7 +53,7 @@ def fill(text: str, values: dict[str, str], where: str) -> str:
     """`text` with its {placeholders} filled in. Raises FileError, beginning with `where`, for an unknown one."""
     try:
         fields = [field[1:] for field in string.Formatter().parse(text) if field[1] is not None]
-        # Names only: what a format can do besides, such as {name:>9999999999}, nobody needs here.
+        # Names only: other features of format strings, such as {name:>9999999999}, are not needed here.
         bad = [name for name, form, conversion in fields if name not in values or form or conversion]
     except ValueError:
         bad = [text]
@@ -65,7 +65,7 @@ def fill(text: str, values: dict[str, str], where: str) -> str:
 
 @dataclass
 class Layer:
-    """One layer with its placeholders; `count` devices come from below, `devices` go up."""
+    """One layer with its placeholders; `count` devices come from below, `devices` go to the layer above."""
 
     name: str
     file: str
@@ -94,7 +94,7 @@ class Layer:
 
 @dataclass
 class Stack:
-    """A stack with its number of disks. name: as normalised; family: without the number of disks."""
+    """A stack with its number of disks. name: in normal form; family: the name without the number of disks."""
 
     name: str
     family: str
@@ -181,11 +181,11 @@ def _check_count(spec: str, name: str, limits: models.Disks, count: int, lowest:
 class Commands:
     """The commands of a stack on given disks; every list is in the order of execution.
 
-    packages, modules: what they need; makes: paths in /dev that come into being; build, fault, teardown: commands
+    packages, modules: what they need; makes: the paths in /dev that they create; build, fault, teardown: commands
     (lists of words); stop, assemble: take it down and bring it back from what the disks hold; readback, faulted:
     (command, expressions that its output must match), before and after the fault; resync: files that say idle once the
-    redundancy is complete; rebuild: the same for a spare, or empty; cold: makes the layers forget what they keep in
-    memory; devices, layout: for the file system.
+    redundancy is complete; rebuild: the same for a spare, or empty; cold: empties the layers' own caches
+    in memory; devices, layout: for the file system.
     """
 
     devices: list[str]

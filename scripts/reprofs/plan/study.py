@@ -16,13 +16,13 @@ SCALES = tuple(models.Scales.model_fields)
 
 
 def read_config(config: dict | None = None) -> dict:
-    """config/config.yaml with `config` (from a command line) over it. Raises UserError when a value does not fit."""
+    """config/config.yaml, overridden by `config` (from a command line). Raises UserError when a value does not fit."""
     path = project_root() / "config" / "config.yaml"
     return validate({**read_yaml(path, "config"), **(config or {})}, "config", "config/config.yaml")
 
 
 def study_of(name: str, catalog: Catalog) -> dict:
-    """The study NAME, or NAME@SCALE for another scale than that of its file. Raises UserError for an unknown name."""
+    """The study NAME, or NAME@SCALE for a scale other than its file's. Raises UserError for an unknown name."""
     base, at, scale = name.partition("@")
     study = {"name": name, **catalog.get("study", base)}
     if at:
@@ -33,9 +33,9 @@ def study_of(name: str, catalog: Catalog) -> dict:
 
 
 def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
-    """The names of every cell of the study, once. Raises UserError for a missing axis and an unknown name.
+    """The cells of the study, as dictionaries of names, each once. Raises UserError for a missing axis or unknown name.
 
-    modelled: the labs that model their processor; without one of the study's own they are named with the default.
+    modelled: the labs that model their processor; they get the default one where the study names none.
     """
     found = {tuple(cell.values()): cell for cross in _crosses(study, catalog, modelled) for cell in cross}
     return list(found.values())
@@ -44,8 +44,8 @@ def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[
 def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
     """The entries of a study with factors, the base first: title (None of the base) and the names of their cells.
 
-    modelled: as of `cells`. Empty for other studies. Raises UserError when an entry has two cells of one file system,
-    or one that the base has not.
+    modelled: as in `cells`. Empty for other studies. Raises UserError when an entry has two cells of one file system,
+    or a file system that the base does not have.
     """
     entries = study.get("cells", [])
     if not any("factor" in entry for entry in entries):
@@ -94,7 +94,7 @@ def order(study: dict, count: int) -> list[tuple[int, int]]:
     """(round, number of the cell) of every trial of a study of `count` cells, in order.
 
     Randomised complete blocks: a round is a block, holds every cell once, and is shuffled by a generator seeded with
-    the study's seed and the round, so that the order can be had again.
+    the study's seed and the round, so that the order can be reproduced.
     """
     found = []
     for number in range(1, study["rounds"] + 1):

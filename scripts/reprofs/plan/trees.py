@@ -2,7 +2,7 @@
 
 A profile (workflow/trees/<name>.yaml, schema tree) tells, level by level below the top folder, how many folders, files,
 symbolic links and further hard links there are and how they are spread over the folders, and how large the files are. A
-distribution is a list of [bound, weight]: so many values in (bound before, bound], even on the scale of logarithms.
+distribution is a list of [bound, weight]: that many values in (previous bound, bound], log-uniformly distributed.
 Names and contents are not in it, unless names are asked for.
 """
 
@@ -25,7 +25,7 @@ from reprofs.plan import catalog
 from reprofs.project import project_root
 
 FOLDER = "workflow/trees"
-LEVELS = 32  # of the engine; what is deeper counts as on the last one
+LEVELS = 32  # that the engine takes; deeper entries count as on the last one
 # Where the distribution of sizes is cut: even steps, then a tail whose few files hold most bytes.
 CUTS = [*(k / 24 for k in range(1, 24)), 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9998, 1.0]
 
@@ -44,7 +44,7 @@ class Level:
 
 @dataclass
 class Scan:
-    """What a walk over a tree counted."""
+    """The counts of a walk over a tree."""
 
     levels: list[Level] = field(default_factory=list)
     sizes: Counter = field(default_factory=Counter)
@@ -86,7 +86,7 @@ def scan(folder: Path) -> Scan:
         for child in children:
             try:
                 status = child.stat(follow_symlinks=False)
-            except OSError:  # gone since, or not for us
+            except OSError:  # removed meanwhile, or not readable
                 found.left_out += 1
                 continue
             kind = stat.S_IFMT(status.st_mode)
@@ -117,7 +117,7 @@ def scan(folder: Path) -> Scan:
 def _follow(path: bytes, inside: bytes, found: Scan) -> None:
     try:
         mode, target = os.stat(path).st_mode, os.path.realpath(path)  # noqa: PTH116  # of bytes, as a name may be any
-    except OSError:  # leads nowhere, or in a circle
+    except OSError:  # dangling, or a loop
         found.links_to_nothing += 1
         return
     if target != inside and not target.startswith(inside.rstrip(b"/") + b"/"):
@@ -127,7 +127,7 @@ def _follow(path: bytes, inside: bytes, found: Scan) -> None:
 
 
 def _powers(values: Counter) -> list[list[int]]:
-    """[bound, weight] with a bound for 0, each power of two and the largest value."""
+    """[bound, weight] with bounds at 0, the powers of two and the largest value."""
     bins: Counter[int] = Counter()
     for value, count in values.items():
         bins[min(1 << (value - 1).bit_length() if value else 0, max(values))] += count
@@ -162,7 +162,7 @@ def _with_edges(bins: Counter, values: Counter) -> list[list[int]]:
 
 
 def profile(found: Scan, names: bool = False) -> dict:
-    """The profile of a scan. Raises UserError when there is no file in it."""
+    """The profile of a scan. Raises UserError when it found no file."""
     total: Counter[str] = Counter()
     for level in found.levels:
         total.update(folders=level.folders, files=level.files, symbolic=level.symbolic, hard=level.hard)
@@ -224,7 +224,7 @@ def text_of(data: dict) -> str:
 
 
 def profiles() -> dict[str, Path]:
-    """name -> file of every profile of this checkout. Raises UserError for a file that cannot have its name."""
+    """name -> file of every profile of this checkout. Raises UserError for an invalid file name."""
     return catalog.named(project_root() / FOLDER)
 
 

@@ -2,7 +2,7 @@
 
 @N           the workload's size parameter (its key `size`) is N
 +clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
-+agedN       the phases are repeated N times in one file system, which so ages (workloads with the key `aged`)
++agedN       the phases are repeated N times in one file system, which ages it (workloads with the key `aged`)
 +fillN       before anything else the file system is filled to N percent and churned
 +NAME        a modifier of the workload's own (its key `modifiers`)
 """
@@ -35,7 +35,7 @@ def without_size(workload: str) -> str:
 def resolve(spec: str, catalog: Catalog) -> dict:
     """The descriptor of a workload with its modifiers applied, and the keys clients, runs (1 without), fill (0), file.
 
-    It has the key labs when a modifier is in some labs only.
+    It has the key labs when a modifier works in some labs only.
 
     Raises UserError for an unknown workload or modifier, or one that the workload does not take.
     """
@@ -95,7 +95,7 @@ def resolve(spec: str, catalog: Catalog) -> dict:
 
 
 def _number(digits: str) -> int:
-    """What the digits say, or a number beyond every limit: int() refuses thousands of them."""
+    """The number, or for too many digits one beyond every limit: int() refuses thousands of digits."""
     return int(digits[:20])
 
 
@@ -109,7 +109,7 @@ def _resize(scale: dict, key: str, value: int) -> None:
 def words(text: str, workload: dict, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
     """A command of a workload as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE.
 
-    Raises FileError, beginning with `where`, for an unknown placeholder or no program.
+    Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
     """
     values = {key: f"{value}" for key, value in workload["scales"][scale].items()}
     values |= {"seed": f"{seed}", "run": f"{run}"}
@@ -117,7 +117,7 @@ def words(text: str, workload: dict, scale: str, seed: object, where: str, run: 
         text = TREE_NAME.sub(lambda found: trees.arguments(found[1]), text)
     except FileError:
         raise
-    except UserError as error:  # no such tree: of what asks for it
+    except UserError as error:  # no such tree: the error names what asks for it
         raise FileError(f"{where}: {error}") from None
     return argv(text, values, where)
 
@@ -131,5 +131,5 @@ def commands(workload: dict) -> list[tuple[str, str]]:
 
 
 def where(spec: str, workload: dict, scale: str) -> str:
-    """The beginning of a sentence about a workload at a scale."""
+    """The beginning of messages about a workload at a scale."""
     return f"{workload['file']}: workload {spec}, scale {scale}"

@@ -47,7 +47,7 @@ def opening(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """The form of a verb that goes with `number` things."""
+    """The form of a verb that agrees with `number` things."""
     return one if number == 1 else many
 
 
@@ -62,7 +62,7 @@ def known(value: Any) -> bool:
 
 
 def digits(value: float, significant: int = 4) -> str:
-    """A number with so many significant digits, never in scientific notation; a dash for none."""
+    """A number with that many significant digits, never in scientific notation; a dash for None or NaN."""
     if not known(value):
         return DASH
     if value == 0 or not math.isfinite(value):
@@ -72,12 +72,12 @@ def digits(value: float, significant: int = 4) -> str:
 
 
 def unit_of(ns: float) -> tuple[str, float]:
-    """Unit of time that suits a value in ns, and that unit's size in ns."""
+    """The unit of time that suits a value in ns, and the length of that unit in ns."""
     return next((pair for pair in UNITS if ns >= pair[1]), UNITS[-1])
 
 
 def time(ns: float, significant: int = 4) -> str:
-    """A time with its unit."""
+    """A time in ns as a number with a suitable unit."""
     if not known(ns):
         return DASH
     name, size = unit_of(abs(ns))
@@ -92,7 +92,7 @@ def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> s
 
 
 def reach(low: float, high: float, show: Any) -> str:
-    """`2 to 5` with both ends as `show` writes them; one of them where they look the same."""
+    """`2 to 5` with both ends as `show` writes them; only one if they look the same."""
     return show(low) if show(low) == show(high) else f"{show(low)} to {show(high)}"
 
 
@@ -108,7 +108,7 @@ def size(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with one or two places."""
+    """A share (0 to 1) as a percentage with one or two decimal places."""
     if not known(share):
         return DASH
     if share and abs(share) < 0.00005:
@@ -176,7 +176,7 @@ def inline(text: str) -> str:
 
 
 def ref(name: str, *parts: object) -> str:
-    """A link to a table (or figure) by its name or that of its parts; the report writes its number there."""
+    """A link to a table or figure by its name, given whole or in parts; the report shows its number there."""
     anchor = slug(name, *parts)
     return f"[{'figure' if anchor.startswith('fig-') else 'table'}](#{anchor})"
 
@@ -197,7 +197,7 @@ def say(template: str, facts: dict[str, Any]) -> None:
     """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
 
     Filters: listing, count, opening, verb, digits, time, percent, bytes, code. Raises jinja2.UndefinedError for a fact
-    that is not there.
+    that does not exist.
     """
     shown: list[Any] = []
 

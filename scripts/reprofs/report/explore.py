@@ -1,6 +1,7 @@
-"""Looking around in a study by hand: choosing rows with widgets, their distribution, own ratios, export.
+"""Exploring a study by hand: choosing rows with widgets, their distribution, ratios of one's own, export.
 
-For notebooks/00-explore.ipynb, which is no part of the report. All but `Chooser` are functions of a study and a choice.
+For notebooks/00-explore.ipynb, which is not part of the report. All but `Chooser` are functions of a study and a
+choice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CELL = [*SETTING, *OPERATION, "label"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is looked at: an operation in a setting, file systems by label, which two make a ratio, and a level."""
+    """What is shown: an operation in a setting, file systems by label, the two of a ratio, a confidence level."""
 
     setting: Setting
     operation: Operation
@@ -45,7 +46,7 @@ class Choice:
 
 
 def choices(study: Study) -> dict[Setting, dict[Load, dict[Operation, list[str]]]]:
-    """Setting -> workload -> operation -> labels, of all that has a measured round, operations in their order."""
+    """Setting -> workload -> operation -> labels, of everything with a measured round, operations in their order."""
     rows, found = measured(study.phases), {}
     for setting in distinct(rows, Setting):
         here = select(rows, setting)
@@ -65,7 +66,7 @@ def rounds(study: Study, choice: Choice) -> pd.DataFrame:
 
 
 def latencies(study: Study, choice: Choice) -> pd.DataFrame:
-    """The rows of `study.latency` that were chosen, one a bucket; empty where single operations were not timed."""
+    """The rows of `study.latency` that were chosen, one per bucket; empty where single operations were not timed."""
     return _chosen(study.latency, choice)
 
 
@@ -197,9 +198,9 @@ def sentence(choice: Choice, found: dict) -> str:
 
 
 class Chooser:
-    """Widgets to choose with, and below them the distribution and the ratio of what is chosen.
+    """Widgets for a choice, and below them its distribution and ratio.
 
-    `choice` is what they say now. They work without a browser too: setting a widget's value does what a click does.
+    `choice` is the current choice. They work without a browser too: setting a widget's value does what a click does.
     """
 
     def __init__(self, study: Study) -> None:
@@ -224,12 +225,12 @@ class Chooser:
 
     @property
     def choice(self) -> Choice:
-        """What the widgets say now."""
+        """The current choice of the widgets."""
         labels = tuple(self.labels.value)
         return Choice(self.setting.value, self.operation.value, labels, self.a.value, self.b.value, self.level.value)
 
     def _changed(self, change: dict) -> None:
-        """Offer what there is under a new choice, keep what was chosen where it is still there, and draw once."""
+        """Offer the options under a new choice, keep those chosen before where they still exist, and draw once."""
         if self._filling:
             return
         self._filling = True
@@ -262,7 +263,7 @@ class Chooser:
 
 
 def _offer(widget: ipywidgets.Dropdown, options: list, start: int = 0) -> None:
-    """Give a drop-down list other options; what was chosen stays if it is among them."""
+    """Give a drop-down list other options; the one chosen stays if it is among them."""
     values = [option[1] if isinstance(option, tuple) else option for option in options]
     value = widget.value
     widget.options = options

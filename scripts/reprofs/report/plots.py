@@ -1,8 +1,9 @@
-"""How figures are drawn: style, panels, axes. What is drawn is each topic's own.
+"""How figures are drawn: style, panels, axes. What is drawn is in the module of each topic.
 
-The same bytes for the same tables, ink in `currentColor` so that they read on white and on black. Every figure is 6.6
-inches wide, the width of the printed page, with text of 8 points or more. Text is drawn as paths: a figure looks the
-same on a machine without the font. Colours are Okabe and Ito's, distinguishable to the colour-blind.
+The same tables give the same bytes; ink is `currentColor`, so that figures are legible on white and on black. Every
+figure is 6.6 inches wide, the width of the printed page, with text of 8 points or more. Text is drawn as paths: a
+figure looks the same on a machine without the font. The colours are Okabe and Ito's, distinguishable for the
+colour-blind.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ LINES = [
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `plot` is a matplotlib figure, which may be changed before it is shown; the rest is what belongs to it.
+    """A figure: `plot` is a matplotlib figure, which may be changed before it is shown; the rest describes it.
 
-    `name` is its file's name and its anchor in the report, `alt` are words for who cannot see it.
+    `name` is its file's name and its anchor in the report, `alt` describes it for readers who cannot see it.
     """
 
     name: str
@@ -103,7 +104,7 @@ def svg(plot: Plot) -> str:
 
 
 def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:
-    """A function that draws in the style of the report; what it returns is its caller's alone."""
+    """Decorator: draws in the style of the report, and returns a figure that belongs to the caller alone."""
 
     @functools.wraps(draw)
     def drawn(*args, **options) -> Plot:
@@ -133,13 +134,13 @@ def _panel_height(rows: int) -> float:
 
 
 def _columns(count: int, rows: int) -> int:
-    """Panels beside each other: two, or three if there are many or they are high."""
+    """The number of panels side by side: two, or three if there are many or they are high."""
     narrow = count <= 6 and math.ceil(count / 2) * _panel_height(rows) <= HIGHEST
     return min(2 if narrow else 3, max(1, count))
 
 
 def pages(frame: pd.DataFrame, rows: int) -> list[pd.DataFrame]:
-    """The frame in parts whose operations, panels with so many rows each, fit on a page together."""
+    """The frame in parts whose operations fit on a page together, each a panel with that many rows."""
     found = operations(frame)
     size = _columns(len(found), rows) * max(1, int(HIGHEST / _panel_height(rows)))
     keys = pd.MultiIndex.from_frame(frame[OPERATION])
@@ -159,7 +160,7 @@ def panels(operations: list, rows: int):
 
 
 def grid(lines: int, columns: int, count: int, height: float, **options):
-    """A figure of that height in inches with `count` panels."""
+    """A figure of `lines` by `columns` panels, `height` inches high, of which `count` are used."""
     size = (WIDTH, height)
     figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **options)
     panels = list(grid.flat)
@@ -176,7 +177,7 @@ def title(axes, operation: tuple, words: Callable[[str, str, str], str]) -> None
 
 
 def column(cells: dict, height: float):
-    """A figure with one panel a cell, one below the other, the same axes, height in inches each."""
+    """A figure with one panel per cell, one below the other, the same axes, height in inches each."""
     size = (WIDTH, 0.55 + height * len(cells))
     figure, grid = plt.subplots(len(cells), 1, figsize=size, squeeze=False, sharex=True, layout="constrained")
     return figure, list(grid.flat)
@@ -191,7 +192,7 @@ def panel_title(axes, title: str, told: str) -> None:
 
 
 def rows(axes, labels: list[str]) -> None:
-    """Labels from the top as rows."""
+    """Makes the labels the rows of an axis, from the top."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -232,7 +233,7 @@ def grid_lines(axes, which: str = "y") -> None:
 
 
 def power(value: float, _) -> str:
-    """A number on a logarithmic axis: plain where it is short or no power of ten."""
+    """A number on a logarithmic axis: plain if it is short or not a power of ten."""
     exponent = round(math.log10(value)) if value > 0 else 0
     short = -3 < exponent < 5 or not math.isclose(value, 10.0**exponent)
     return f"{value:,.10g}" if short else f"$10^{{{exponent}}}$"

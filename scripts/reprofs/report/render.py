@@ -38,7 +38,7 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
     """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
     `tables` is the folder of the tables that the notebooks read. Every file is written under a temporary name and then
-    renamed. Raises UserError for what is missing.
+    renamed. Raises UserError when a notebook, the tables or a program is missing.
     """
     output, about = Path(output), metadata(load(tables))
     with tempfile.TemporaryDirectory() as scratch:
@@ -51,7 +51,7 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
             (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
         nbformat.write(merged, work / "merged.ipynb")
         _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
-        # In HTML the title is the first heading; on paper it is none, so that sections are of the first level.
+        # In HTML the title is the first heading; on paper it is not a heading, so sections are of the first level.
         _pandoc(work, about, "typst", "template.typ", "report.typ", ["--shift-heading-level-by=-1"])
         try:
             pdf = typst.compile(str(work / "report.typ"), root=str(work.parent), ignore_system_fonts=True)
@@ -66,11 +66,11 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
 
 
 def merge(executed: list[Path]) -> nbformat.NotebookNode:
-    """The notebooks as one: first what belongs into the body, then the appendices, whose cells carry a letter.
+    """The notebooks as one: first the body, then the appendices, whose cells carry a letter.
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
-    an appendix under the notebook's title. Cells tagged `notebook` are for those who work in it, and not in the report.
-    Raises UserError for a notebook that is not there.
+    an appendix under the notebook's title. Cells tagged `notebook` are for work in the notebook and left out.
+    Raises UserError for a notebook that does not exist.
     """
     body: list[nbformat.NotebookNode] = []
     appendices: list[list[nbformat.NotebookNode]] = []

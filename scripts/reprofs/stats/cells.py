@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
-import scipy  # scipy.stats takes seconds to import: it is when it is first used
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
 
@@ -14,7 +14,7 @@ ENOUGH = 6
 
 
 def measured(phases: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count: phases of trials that completed; not the end of a rebuild, which no other stack has."""
+    """The phases of completed trials, which enter statistics; without the end of a rebuild, which few stacks have."""
     operation = phases["operation"] if "operation" in phases else pd.Series("", index=phases.index)
     return phases[(phases["status"] == "ok") & (operation != "rebuild")]
 
@@ -24,8 +24,8 @@ def interval(values) -> dict:
 
     Six values or more: the narrowest symmetric pair of order statistics around the median (distribution-free,
     coverage at least 95 %, stated exactly). Two to five: Student's t interval of the mean, which assumes normal
-    values; no distribution-free 95 % interval exists. It is cut at zero, where no time can be: the coverage stays. One:
-    none (NaN).
+    values; no distribution-free 95 % interval exists. It is cut at zero, since no time is negative; that leaves the
+    coverage as it is. One: none (NaN).
     """
     x = np.sort(np.asarray(values, dtype=float))
     n = len(x)
@@ -50,7 +50,10 @@ def harmonic_rate(items, wall_ns) -> float:
 
 
 def outliers(values) -> np.ndarray:
-    """Tukey's rule: True for each value more than 1.5 interquartile ranges outside the quartiles."""
+    """Tukey's rule: True for each value more than 1.5 interquartile ranges outside the quartiles, same shape.
+
+    Source: J. W. Tukey, Exploratory Data Analysis, 1977.
+    """
     x = np.asarray(values, dtype=float)
     first, third = np.quantile(x, [0.25, 0.75])
     reach = 1.5 * (third - first)
@@ -58,11 +61,11 @@ def outliers(values) -> np.ndarray:
 
 
 def driver_bound(phases: pd.DataFrame) -> pd.Series:
-    """Upper bound of the driver's own share of each phase's time.
+    """Upper bound of the driver's own share of each phase's time, 0 to 1, indexed like `phases`.
 
-    `driver_ns` is all the time between operations, so it has in it what else ran on the processor then, such as threads
-    of the file system. The driver itself does the same work for every file system of a round: it cannot take longer
-    than the shortest time between operations of any of them.
+    `driver_ns` is all the time between operations, so it includes whatever else ran on the processor then, such as
+    threads of the file system. The driver itself does the same work for every file system of a round: it cannot take
+    longer than the shortest time between operations of any of them.
     """
     same = ["lab", "workload", "scale", "phase", "cache", "round"]
     least = phases["driver_ns"].astype(float).groupby([phases[key] for key in same]).transform("min")
@@ -70,7 +73,12 @@ def driver_bound(phases: pd.DataFrame) -> pd.Series:
 
 
 def statistics(phases: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell, times in ns: columns are listed below. sd_ns has divisor n - 1, the rate is a harmonic mean."""
+    """One row per cell with the statistics of its times, in ns.
+
+    Columns: the keys of the cell, position, n, mean_ns, sd_ns (divisor n - 1), variance_ns2, cv, median_ns, low_ns and
+    high_ns with interval (its kind) and coverage (see `interval`), min_ns, max_ns, geometric_mean_ns, items_per_second
+    (harmonic mean), outliers (their number).
+    """
     rows = []
     keys = [*SETTING, *OPERATION, "label", "role"]
     for key, cell in measured(phases).groupby(keys, sort=True):
@@ -116,7 +124,11 @@ def statistics(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) -> pd.DataFrame:
-    """Quantiles of single operations, in ns (middle of the bucket), all rounds of a cell merged by adding counts."""
+    """Quantiles of the latencies of single operations, in ns (middle of the bucket), one row per cell.
+
+    The rounds of a cell are merged by adding the counts of their buckets. Columns: the keys of the cell, count, and one
+    column q0.5, q0.9, ... per quantile.
+    """
     rows = []
     keys = [*SETTING, *OPERATION, "label", "role"]
     for key, cell in measured(latency).groupby(keys, sort=True):
@@ -129,7 +141,7 @@ def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) ->
 
 
 def student(values: np.ndarray, level: float) -> tuple[float, float]:
-    """Student's t interval of the mean; without spread the mean itself."""
+    """Student's t interval (low, high) of the mean of values of shape (n,), n > 1; without spread the mean itself."""
     mean, error = values.mean(), values.std(ddof=1) / math.sqrt(len(values))
     if error < 1e-12 * max(1.0, abs(mean)):
         return mean, mean

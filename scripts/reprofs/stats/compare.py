@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import scipy  # scipy.stats takes seconds to import: it is when it is first used
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.stats.cells import ENOUGH, LEVEL, measured, student
@@ -16,8 +16,9 @@ BOOTSTRAP_SEED = 20260101
 def ratio(a, b, level: float = LEVEL) -> dict:
     """Ratio of the geometric means of `a` and `b`, paired by round, with an interval: ratio, low, high, kind.
 
-    Equal length, positive, any unit. From six pairs on BCa bootstrap of the mean log ratio, below Student's t on the
-    log ratios, with one pair none. If all pairs have one ratio the interval is that ratio.
+    `a` and `b` have the same length, are positive and in any one unit. From six pairs on the interval is a BCa
+    bootstrap of the mean log ratio (B. Efron, JASA 82, 1987), below that Student's t of the log ratios, with one pair
+    none (NaN). If all pairs have the same ratio, the interval is that ratio.
     """
     logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
     centre = logs.mean()
@@ -38,7 +39,7 @@ def ratio(a, b, level: float = LEVEL) -> dict:
 
 
 def joint_interval(a, b, comparisons: int) -> tuple[float, float]:
-    """Interval of the paired ratio that holds for `comparisons` of them together with 95 % (Bonferroni, Student's t).
+    """Interval of the paired ratio, joint over so many `comparisons`: together they hold with 95 % (Bonferroni).
 
     Always Student's t on log ratios: resampling a handful of rounds cannot reach the level needed. NaN for one pair.
     """
@@ -50,7 +51,7 @@ def joint_interval(a, b, comparisons: int) -> tuple[float, float]:
 
 
 def cliffs_delta(a, b) -> float:
-    """Cliff's delta: P(a > b) - P(a < b) over all pairs, from -1 (every a smaller) to 1."""
+    """Cliff's delta: P(a > b) - P(a < b) over all pairs, from -1 (every a is smaller) to 1 (N. Cliff, 1993)."""
     difference = np.sign(np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float)))
     return float(difference.mean())
 
@@ -67,12 +68,15 @@ def mann_whitney(a, b) -> float:
 
 
 def smallest_p(n: int, m: int) -> float:
-    """Smallest two-sided p a Mann-Whitney test of n against m values can give: complete separation."""
+    """Smallest two-sided p that a Mann-Whitney test of n against m values can give, at complete separation."""
     return min(1.0, 2 / math.comb(n + m, n))
 
 
 def holm(p) -> np.ndarray:
-    """Holm's correction of a family of p values. (The one of statsmodels collects garbage at every call: 0.2 s.)"""
+    """Holm's correction of a family of p values, shape (n,) (S. Holm, Scandinavian Journal of Statistics 6, 1979).
+
+    That of statsmodels runs Python's garbage collector at every call, which takes 0.2 s.
+    """
     p = np.asarray(p, dtype=float)
     order = np.argsort(p, kind="stable")
     adjusted = np.empty(len(p))
@@ -81,16 +85,16 @@ def holm(p) -> np.ndarray:
 
 
 def rounds_to_reject(pairs: int, alpha: float = 0.05) -> int:
-    """Rounds from which on a Mann-Whitney test can reject after Holm's correction for `pairs` tests."""
+    """The fewest rounds with which a Mann-Whitney test can reject after Holm's correction for `pairs` tests."""
     return next(n for n in range(1, 1000) if smallest_p(n, n) * max(pairs, 1) < alpha)
 
 
 def pairwise(phases: pd.DataFrame) -> pd.DataFrame:
-    """Every two file systems of each operation: ratio a / b of wall times, intervals, Cliff's delta, Mann-Whitney.
+    """All pairs of file systems of each operation: ratio a / b of wall times, intervals, Cliff's delta, Mann-Whitney.
 
-    `n` counts the rounds both have (their ratio is paired by round); p_holm is corrected over the pairs of the
+    `n` counts the rounds that both have (their ratio is paired by round); p_holm is corrected over the pairs of the
     operation, p_smallest is what complete separation would give before that correction. Upper bounds (role ceiling) are
-    compared too but, being no contenders, are neither corrected for nor given a joint interval.
+    compared too but, not being contenders, are not counted in the correction and have no joint interval.
     """
     rows = []
     keys = [*SETTING, *OPERATION]
@@ -139,11 +143,11 @@ def versus(pairs: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def winners(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """One row an operation: the contender with the smallest mean, and whether that is more than chance.
+    """One row per operation: the contender with the smallest mean, and whether that is more than chance.
 
-    verdict is `winner` if the joint interval of the ratio to the best lies above 1 for every other contender, so that
-    with 95 % confidence the best was not chosen by luck; `tie` if for some it does not (they are in `tied`, separated
-    by spaces); `unproved` if there is no interval at all (one round); `alone` if nothing else completed.
+    verdict is `winner` if the joint interval of the ratio to the best is above 1 for every other contender, so that
+    with 95 % confidence the best was not chosen by luck; `tie` if for some it is not (they are in `tied`, separated by
+    spaces); `unproved` if there is no interval at all (one round); `alone` if no other contender completed.
     """
     rows = []
     keys = [*SETTING, *OPERATION]
@@ -199,7 +203,7 @@ def typical_cost(cost: pd.DataFrame) -> pd.Series:
 
 
 def ranks(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Friedman and Nemenyi over operations as blocks: (one row a contender and setting, one row a pair and setting).
+    """Friedman and Nemenyi over operations as blocks: one frame by contender and setting, one by pair and setting.
 
     First frame: mean_rank (1 = always fastest), blocks used and left_out (some contender has no result there),
     statistic and p of Friedman's test, critical_difference of mean ranks at 5 %. Contenders without any result are
@@ -225,7 +229,11 @@ def ranks(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def friedman(blocks: pd.DataFrame) -> dict:
-    """Friedman's test of blocks (rows) and contenders: statistic, p, critical_difference, nemenyi (matrix or None)."""
+    """Friedman's test of blocks (rows) and contenders (columns), and Nemenyi's after it.
+
+    Keys: statistic, p, critical_difference (of mean ranks, at 5 %), nemenyi (matrix of p values, or None). Source: J.
+    Demšar, JMLR 7, 2006.
+    """
     import scikit_posthocs  # seconds to import, and only this test and its diagram need it
 
     n, k = blocks.shape
@@ -246,7 +254,10 @@ def friedman(blocks: pd.DataFrame) -> dict:
 
 
 def drift(phases: pd.DataFrame) -> pd.DataFrame:
-    """Spearman correlation of wall time with the place in the order, one row a cell with at least six rounds, Holm."""
+    """Spearman's correlation of wall time and position in the order, one row per cell of six rounds or more.
+
+    The p values are corrected by Holm's method.
+    """
     rows = []
     keys = [*SETTING, *OPERATION, "label"]
     for key, cell in measured(phases).dropna(subset=["order"]).groupby(keys, sort=True):
@@ -258,7 +269,7 @@ def drift(phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pair(wide: pd.DataFrame, a: str, b: str, comparisons: int, contender: bool) -> dict:
-    """One row of `pairwise`; `wide` is rounds, labels."""
+    """One row of `pairwise`; `wide`: wall times, rounds by labels."""
     both = wide[[a, b]].dropna()
     x, y = wide[a].dropna(), wide[b].dropna()
     nothing = {"ratio": math.nan, "low": math.nan, "high": math.nan, "kind": "none"}

@@ -1,7 +1,7 @@
-"""Modelled disks: what fio measured of them in the guest, beside what their profile says must come out.
+"""Modelled disks: what fio measured on them in the guest, compared with what follows from their profile.
 
-For studies that run the workload `device` on profiles with a modelled disk and, to know the time of the software, on
-the profiles `reference` and `ram`.
+For studies that run the workload `device` on profiles with a modelled disk and, to measure the time of the software,
+on the profiles `reference` and `ram`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    # Decided by what is known before, never by how the comparison comes out.
+    # Decided by what is known beforehand, never by the result of the comparison.
     short = table["software"] <= PROCESSOR_SHARE * table["disk"]
     added = table["expected"] > table["disk"]
     return table.assign(ratio=table["measured"] / table["expected"], compared=added | short)
@@ -69,8 +69,8 @@ def _requests(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
 
 
 def _software(study: Study, setting: Setting, load: Load) -> dict[str, float]:
-    """Time of software and driver for a request of each job: one at a time what it takes on REFERENCE beyond the times
-    of that disk, several at a time all it takes on UNTIMED.
+    """Time (ns) of software and driver for a request of each job: one at a time, its time on REFERENCE minus the times
+    of that disk; several at a time, all its time on UNTIMED.
     """
     found = {}
     for profile, alone in ((disks.REFERENCE, True), (disks.UNTIMED, False)):

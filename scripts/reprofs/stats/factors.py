@@ -1,4 +1,4 @@
-"""Which factor brings ratios of file systems nearer to published ones: each is changed alone, from one base."""
+"""Which factor brings ratios of file systems nearer to published ones; each is changed alone, from one base."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ["factor", *KEY, "reference", "position", "n", "ratio", "low", "high",
 
 
 def effects(study: Study) -> pd.DataFrame:
-    """One row a factor (the base first), file system and operation with published numbers of it and of the reference.
+    """One row per factor (the base first), file system and operation with published numbers of it and of the reference.
 
     The reference is the last file system of the base. Columns: factor, filesystem, phase, cache, reference, position, n
     (rounds), ratio of the file system's time to the reference's with low and high (see `compare.ratio`), base (that
@@ -65,11 +65,11 @@ def effects(study: Study) -> pd.DataFrame:
 
 
 def summary(effects: pd.DataFrame) -> pd.DataFrame:
-    """One row a factor, the base first: how near its ratios are to the published ones, and what it changes most.
+    """One row per factor, the base first: how near its ratios are to the published ones, and what it changes most.
 
     Columns: factor, ratios (how many), off (geometric mean of the factors by which they are away from the published
     ones), base_off (the same of the base, over the same ratios), pace (geometric mean), same_side (ratios on the side
-    of 1 on which the published one is), nearer and further (how many are so than in the base, by 10 % or more), and of
+    of 1 on which the published one is), nearer and further (how many ratios, by 10 % or more, than in the base), and of
     the largest change filesystem, phase, cache, base, ratio, change, published (of the base: NaN).
     """
     rows = []
@@ -96,7 +96,7 @@ def summary(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def deviating(effects: pd.DataFrame) -> pd.DataFrame:
-    """The ratios of the base that are OFF or more from the published ones, the farthest first, and who comes nearest.
+    """The ratios of the base that are off by the factor OFF or more, farthest first, and the factor nearest to each.
 
     Columns: those of KEY, position, published, base, off, nearest (the factor whose ratio is nearest to the published
     one, or the base), ratio (its), left (by what factor that is still off).
@@ -123,7 +123,7 @@ def deviating(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def away(ratio: pd.Series, published: pd.Series) -> pd.Series:
-    """By what factor, 1 or more, a ratio is away from the published one."""
+    """The factor, 1 or more, by which a ratio differs from the published one."""
     return np.exp(np.abs(np.log(ratio.astype(float) / published.astype(float))))
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
-import scipy  # scipy.stats takes seconds to import: it is when it is first used
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import BOOTSTRAP_SEED, ratio
@@ -13,7 +13,7 @@ CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
 
 
 def _lab_pairs(labs) -> list[tuple[str, str]]:
-    """Every two labs, those of the exact one first."""
+    """All pairs of labs, those with the exact one first."""
     names = sorted(set(labs), key=lambda lab: (lab.partition("@")[0] != "exact", lab))
     return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
 
@@ -45,11 +45,12 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
 def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
 
-    By geometric means; upper bounds take part, for they have times in both labs. Kendall's tau-b with its exact p
-    (where no two are equal). `pairs` counts the pairs of file systems, `told` those whose ratio's 95 % interval
-    both labs, `same` those of them with the same order in both. `error` is what the ratio of two file systems in one
-    lab is typically off from that in the other: exp of the root mean square of the logarithms of all pairs, 1 for labs
-    whose times are proportional. Operations with fewer than three file systems are left out.
+    By geometric means; upper bounds take part, since they have times in both labs. Columns: Kendall's tau-b with its
+    exact p (where no two are equal); `pairs` counts the pairs of file systems, `told` those whose ratio has a 95 %
+    interval without 1 in both labs, `same` those of them with the same order in both. `error` is the factor by which
+    the ratio of two file systems in one lab typically differs from that in the other: exp of the root mean square of
+    the logarithms over all pairs, 1 for labs whose times are proportional. Operations with fewer than three file
+    systems are left out.
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache"]
@@ -78,7 +79,7 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreement(table: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
-    """`orders` pooled over operations, a row for two labs, a stack and a profile; `clocks` is `clock_ratios`.
+    """`orders` pooled over operations, one row per pair of labs, stack and profile; `clocks` is `clock_ratios`.
 
     tau is the mean of the operations' tau-b; low, high its 95 % percentile interval by a bootstrap over operations.
     error is that of all pairs of all operations. pace is the geometric mean of the ratios of the times of the processor

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import scipy  # scipy.stats takes seconds to import: it is when it is first used
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs import project
 from reprofs.data.keys import Place, distinct, select
@@ -52,12 +52,12 @@ class Orders(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether every relabelling was counted, not a random sample of them."""
+        """Whether all relabellings were counted rather than a random sample."""
         return len(self.configurations) <= FEW
 
     @property
     def smallest_p(self) -> float:
-        """The smallest p that so few configurations can give."""
+        """The smallest p that this number of configurations can give."""
         return 1 / self.relabellings if self.relabellings else math.nan
 
 
@@ -138,7 +138,7 @@ def title(study: Study, place: Place, step: Step) -> str:
 
 
 def beside(study: Study, place: Place) -> pd.DataFrame:
-    """One row a configuration and operation with a published number, at the largest size of this study.
+    """One row per configuration and operation with a published number, at the largest size of this study.
 
     Columns: name (of the configuration), stack, label, phase, cache, position; of this study n, median_ns, min_ns,
     max_ns; published_size (the nearest), published_n, published_ns (median), published_low_ns, published_high_ns
@@ -276,7 +276,7 @@ def _pairs(rounds: pd.DataFrame, published: pd.Series) -> dict[str, Any]:
 
 
 def claims(study: Study, place: Place) -> pd.DataFrame:
-    """The published claims that the study can test, a row each; each is about a slower and a faster configuration.
+    """The published claims that the study can test, one per row, each about a slower and a faster configuration.
 
     Columns: says; published and ratio (slower over faster, published and in this study at its largest size, paired by
     round); low, high (interval of ratio, joint over all claims tested); verdict (`same direction`, `opposite
@@ -321,7 +321,7 @@ def _waiting(cell: pd.DataFrame) -> float:
 
 
 def laws(study: Study, place: Place) -> pd.DataFrame:
-    """One row a published number whose operation was measured at several sizes: its power law, extrapolated.
+    """One row per published number whose operation was measured at several sizes: its power law, extrapolated.
 
     Columns: stack, label, phase, cache, position, n (measurements), least, most (sizes measured), exponent, low, high
     (95 %), last (exponent between the medians of the two largest sizes), curvature_p (of a quadratic term in the

@@ -19,7 +19,7 @@ OF = "tables.json"  # digests of the tables that the results in a folder were co
 
 @dataclass(frozen=True)
 class Results:
-    """Every statistic; the functions that compute them tell the columns.
+    """Every statistic; for the columns see the functions that compute them.
 
     statistics: cells. pairwise, winners, ranks, nemenyi: file systems against each other. stacks, typical, rebuilds:
     stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each other.
@@ -68,7 +68,7 @@ def save(results: Results, folder: str | Path, tables: Tables) -> None:
 
 
 def load(folder: str | Path, tables: Tables) -> Results | None:
-    """Read a folder written by `save`; None when there are no results of these tables in it. Raises UserError."""
+    """Read a folder written by `save`; None when it has no results of these tables. Raises UserError."""
     folder = place(folder)
     try:
         if json.loads((folder / OF).read_text()) != tables.digests:

@@ -1,6 +1,6 @@
 """Series of samples, clients and sizes as pure functions: rates, dips, windows, fairness, scaling.
 
-`samples` is the table of that name: one row a sample, with the columns trial, label, stack, workload, round, phase,
+`samples` is the table of that name: one row per sample, with the columns trial, label, stack, workload, round, phase,
 cache, name, client, iteration, file_bytes, record_bytes, start_ns, wall_ns, items, bytes. `clients` is the table of
 that name. MB/s are 10^6 bytes a second, Gbit/s 10^9 bits a second, as networks and the study of the streams count.
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-import scipy  # scipy.stats takes seconds to import: it is when it is first used
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 from numpy.typing import ArrayLike
 
 from reprofs.data.keys import Load, Setting, distinct, select
@@ -48,7 +48,7 @@ def having(samples: pd.DataFrame, settings: Iterable[Setting], names: set[str]) 
 
 
 def some(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    """The frame itself. Raises ValueError, naming what it has none of, when it is empty."""
+    """The frame itself. Raises ValueError, with `what` is missing, when it is empty."""
     if frame.empty:
         raise ValueError(f"there are no samples of {what}")
     return frame
@@ -85,7 +85,7 @@ def dips(values: ArrayLike, threshold: float = 0.5) -> dict:
     `values` is one rate a sample, in time order, any unit, of shape (n,). Neighbours below the threshold are one dip,
     its place that of its lowest value. Returns at (indices, shape (dips,)), median, floor (threshold times median; both
     in the unit of values), period (median distance of neighbouring dips in samples, None with fewer than three) and
-    period_autocorrelation (a second opinion that knows no threshold: the lag of the highest significant peak of the
+    period_autocorrelation (the same without a threshold: the lag of the highest significant peak of the
     autocorrelation, None if there is none). Raises ValueError if the threshold is not between 0 and 1.
     """
     if not 0 < threshold < 1:
@@ -137,8 +137,8 @@ def probability(
 ) -> pd.DataFrame:
     """How likely a sample reaches each required rate: columns level_gbit_s, n, reached, share, low, high.
 
-    `gbit_s` are rates in Gbit/s, shape (n,). The interval of the share is Wilson's; it takes the samples as
-    independent, which regular dips are not: then it is a description, not a test.
+    `gbit_s` are rates in Gbit/s, shape (n,). The interval of the share is Wilson's (E. B. Wilson, JASA 22, 1927); it
+    assumes independent samples, which regular dips are not: then it is a description, not a test.
     """
     from statsmodels.stats.proportion import proportion_confint
 
@@ -153,7 +153,7 @@ def probability(
 
 
 def capacity_reached(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row a command that filled a device: content against capacity.
+    """One row per command that filled a device: content against capacity.
 
     Columns: those of the command (trial, label, stack, round, phase, cache), capacity_bytes (statvfs before the first
     file), content_bytes, files, full (whether the space ran out; otherwise content is what was asked for), share.
@@ -249,7 +249,7 @@ def memory_held(samples: pd.DataFrame, memory: int) -> dict | None:
 
 
 def sweep(samples: pd.DataFrame) -> pd.DataFrame:
-    """Rates of a sweep over records: one row a (cell, operation, file size, record size), columns mb_s, n, cached.
+    """Rates of a sweep over records: one row per (cell, operation, file size, record size), columns mb_s, n, cached.
 
     The operation is the last word of the sample's name: write, rewrite, read, reread. Rates of the n rounds are joined
     by their harmonic mean, which is the rate of all rounds together. cached: whether memory may have served the test;
@@ -281,11 +281,12 @@ def jain(values: ArrayLike) -> float:
 
 
 def clients_summary(clients: pd.DataFrame) -> dict:
-    """What simultaneous clients of one phase did: one row a client, columns start_ns, wall_ns (ns), items, bytes.
+    """What simultaneous clients of one phase did: one row per client, columns start_ns, wall_ns (ns), items, bytes.
 
-    As the studies count: rate_sum_items_s and rate_sum_mb_s (sums of the clients' own rates), time_mean_ns. Honest:
-    makespan_ns (first start to last end), total_items_s and total_mb_s (all work over the makespan, never more than the
-    sum). first_done_ns and last_done_ns after the earliest start; jain of the rates (of bytes, without any of items).
+    As published studies count: rate_sum_items_s and rate_sum_mb_s (sums of the clients' own rates), time_mean_ns.
+    Stricter: makespan_ns (first start to last end), total_items_s and total_mb_s (all work over the makespan, never
+    more than the sum). first_done_ns and last_done_ns are after the earliest start; jain is Jain's index of the rates
+    (of bytes, if there are none of items).
     Raises ValueError if there is no client or one took no time.
     """
     if clients.empty:

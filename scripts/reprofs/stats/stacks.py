@@ -9,7 +9,7 @@ from reprofs.stats.compare import ratio
 
 
 def counterpart(stack: str, stacks: dict[str, dict], available: list[str]) -> str | None:
-    """The healthy stack that a degraded or rebuilding one is to be held against, or None.
+    """The healthy stack that a degraded or rebuilding one is compared with, or None.
 
     The same layers but for the fault (md-raid5-degraded and md-raid5), with the nearest number of disks; a rebuilding
     stack holds one disk as a spare. `stacks` maps a name to its state, layers and disks.
@@ -29,7 +29,7 @@ def counterpart(stack: str, stacks: dict[str, dict], available: list[str]) -> st
 
 
 def base(stacks: dict[str, dict], available: list[str]) -> str:
-    """The stack that others are held against: `single`, or the first healthy one, or the first."""
+    """The stack that others are compared with: `single`, or the first healthy one, or the first."""
     healthy = [name for name in available if stacks[name]["state"] == "healthy"]
     return "single" if "single" in available else (healthy or available)[0]
 
@@ -38,7 +38,7 @@ def references(stacks: dict[str, dict], available: list[str]) -> list[tuple[str,
     """(stack, its reference, relation) for stacks of one file system that have results, in the order of `stacks`.
 
     relation is `healthy` for a degraded or rebuilding stack beside its healthy counterpart, `base` for a stack beside
-    `base`. Where that is not `single`, stacks with faults and their counterparts are among themselves.
+    `base`. Where that is not `single`, stacks with faults and their counterparts are compared only with each other.
     """
     available = [name for name in stacks if name in available]
     first = base(stacks, available)
@@ -55,7 +55,7 @@ STACK_KEYS = ["lab", "profile", "workload", "scale", "label"]
 
 
 def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
-    """Time on a stack over time of the same file system on its reference: one row a stack, operation and relation.
+    """Time on a stack over time of the same file system on its reference: one row per stack, operation and relation.
 
     Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
     `references`), phase, cache, position, n, ratio, low, high, kind.
@@ -120,7 +120,7 @@ def _comparable(phases: pd.DataFrame, stacks: dict[str, dict]):
 
 
 def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:
-    """Times to rebuild, from the spare's addition to an idle array: one row a setting, workload and file system.
+    """Times to rebuild, from the spare's addition to an idle array: one row per setting, workload and file system.
 
     Columns as of `statistics`, and `during`: phases of which at least one round ended while the array was rebuilding,
     of `phases`.

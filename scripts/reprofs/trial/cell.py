@@ -1,6 +1,6 @@
-"""Everything of one trial, resolved once: its parts by name, held against each other, and its devices.
+"""One trial with everything resolved: its parts by name, checked against each other, and its devices.
 
-Not a part of the plan's room: where the disks are and what fits is the lab's to say.
+It is not in reprofs.plan because only the lab knows where the disks are and what it can run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from reprofs.trial.protocol import MOUNTPOINT
 class Cell:
     """The parts of a trial.
 
-    names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them, the lab with its
-    processor after @ where it models one; processor: that one; scale: the parameters of the workload's scale; disk_mib:
-    size of each disk; paths: of the disks; commands: of the stack, None when the file system needs no device or the lab
-    makes none; filesystem_file, profile_file: as sentences begin.
+    names: lab, filesystem, variant, stack, profile, workload, scale and more, as in the plan, the lab with @ and its
+    processor where it models one; processor: that one; scale: the parameters of the workload's scale; disk_mib: size of
+    each disk in MiB; paths: of the disks; commands: of the stack, None when the file system needs no device or the lab
+    makes none; filesystem_file, profile_file: the files as messages name them.
     """
 
     names: dict
@@ -78,7 +78,7 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
 
 
 def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]:
-    """The lab, and its processor where it models one. Raises UserError for unknown names and where it models none."""
+    """The lab, and its processor if it models one. Raises UserError for an unknown name, or if it cannot have one."""
     name, at, processor = name.partition("@")
     lab = labs.get_lab(name)
     if lab.models_processor:
@@ -135,7 +135,7 @@ def _check(trial: dict, filesystem: dict, workload: dict, stack: Stack, lab: typ
 
 
 def _check_crash(what: str, trial: dict, filesystem: dict, stack: Stack, lab: type[labs.Lab], profile: dict) -> None:
-    """Raises UserError when the power of a trial's devices cannot be cut, or its stack not be assembled again."""
+    """Raises UserError when the power of a trial's devices cannot be cut, or its stack cannot be assembled again."""
     if not lab.models:
         able = [name for name in labs.names() if labs.get_lab(name).models]
         raise UserError(f"{what}: only the lab {' or '.join(able)} can do that, not {lab.name}.")

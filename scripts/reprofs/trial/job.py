@@ -28,12 +28,12 @@ from reprofs.trial.protocol import (
 
 
 def render(cell: Cell) -> Job:
-    """The job of a cell. Raises UserError for a command that cannot be made of its parts."""
+    """The job of a cell. Raises UserError for commands or figures of its descriptors that cannot be used."""
     return _Writer(cell).write()
 
 
 def devices(cell: Cell) -> list[dict]:
-    """The block devices of a trial, as they stand in its record."""
+    """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave."""
     behaviour = {key: cell.profile[key] for key in ("completion_ns", "bandwidth_mb_s")}
     if cell.profile["backing"] == "model":
         behaviour = {"model": cell.profile["disk"]["kind"]}
@@ -72,7 +72,7 @@ class _Writer:
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
-        """What the placeholders in the commands of a file system stand for."""
+        """The values of the placeholders in a file system's commands."""
         own = {
             "mountpoint": MOUNTPOINT,
             "base": BASE,
@@ -92,25 +92,25 @@ class _Writer:
 
     @functools.cached_property
     def recovery(self) -> list[list[str]]:
-        """What mounts the file system after a power cut, with what it wants to be done before."""
+        """The commands that mount the file system after a power cut, preceded by those that repair it."""
         return [*self.lines("recover"), *self.lines("mount")]
 
     def lines(self, key: str) -> list[list[str]]:
-        """The commands of a key of the variant, if it has that key, or of the file system."""
+        """The commands under a key of the file system; a variant may have its own key check."""
         where = f"{self.cell.filesystem_file}: {key}"
         chosen = self.cell.variant[key] if key == "check" and key in self.cell.variant else self.cell.filesystem[key]
         return [argv(line, self.values, where) for line in chosen]
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
-        """Commands outside the measured phases, one after the other."""
+        """Adds commands that run outside the measured phases, in order."""
         self.steps += [Exec(stage=stage, limit_s=SETUP_LIMIT_S, arg=words) for words in commands]
 
     def modules(self, names: list[str]) -> None:
-        """Modules of the kernel are loaded."""
+        """Loads kernel modules."""
         self.steps += [steps.Module(name=name, limit_s=SETUP_LIMIT_S) for name in names]
 
     def devices(self) -> None:
-        """The clock, the disks, and the stack on them."""
+        """Sets up the clock, the disks, and the stack on them."""
         if self.cell.lab.seeds:
             self.steps.append(steps.Seed(value=self.seed))
         self.processor()
@@ -126,12 +126,12 @@ class _Writer:
         self.steps.append(steps.Devices(path=self.cell.paths))
 
     def processor(self) -> None:
-        """The processor is the one that was asked for."""
+        """Checks that the processor is the one asked for."""
         if self.cell.processor:
             self.steps += self.cell.lab.processor_steps(self.cell.processor)
 
     def make(self) -> None:
-        """The file system is made."""
+        """Makes the file system."""
         module = self.cell.filesystem.get("module")
         self.modules([module] if module else [])
         folders = ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ()
@@ -139,23 +139,23 @@ class _Writer:
         self.commands("make", self.lines("make"))
 
     def mount(self) -> None:
-        """Mounted, and what is mounted is what was asked for."""
+        """Mounts the file system and checks the mount."""
         self.commands("mount", self.lines("mount"))
         self.mounted()
 
     def mounted(self) -> None:
-        """What is mounted is what was asked for."""
+        """Checks that type and options of the mount are those asked for."""
         variant = self.cell.variant
         kind = variant.get("type", self.cell.filesystem.get("type"))
         within = None if self.cell.lab.provisions else 1
         self.steps.append(steps.Mounted(path=MOUNTPOINT, type=kind, within=within, expect=variant["expect"]))
 
     def unmount(self) -> None:
-        """Unmounted."""
+        """Unmounts the file system."""
         self.commands("unmount", self.lines("unmount"))
 
     def cold(self) -> None:
-        """Nothing of the file system stays in memory: its superblock is gone, and so are all clean pages."""
+        """Makes caches cold: neither the superblock nor any clean page of the file system stays in memory."""
         if not self.cell.lab.provisions:
             self.steps.append(steps.Evict(root=WORK))
             return
@@ -167,18 +167,18 @@ class _Writer:
             self.mount()
 
     def readback(self, checks: list) -> None:
-        """The stack says of itself what it was asked to be."""
+        """Checks that the stack reports to be what was asked for."""
         self.steps += [
             Exec(stage="readback", limit_s=SETUP_LIMIT_S, match=expected, arg=words) for words, expected in checks
         ]
 
     def verify(self, name: str, folder: str) -> None:
-        """What was written must come back from the device."""
+        """Compares what the device returns with what was written."""
         self.cold()
         self.steps.append(steps.Verify(name=name, root=f"{WORK}/{folder}"))
 
     def inspect(self) -> None:
-        """What the file system's tools say of it, its folders, and the tree that the engine will make."""
+        """Adds the output of the file system's tools, the folders, and the tree that the engine will make."""
         cell = self.cell
         self.commands("inspect", self.lines("inspect"))
         self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
@@ -193,7 +193,7 @@ class _Writer:
         self.steps.append(steps.Settle())
 
     def prepare(self) -> None:
-        """What is there before the measured phases: ageing, and the population, which comes back from the device."""
+        """What precedes the measured phases: ageing, and the population, which is verified from the device."""
         workload = self.cell.workload
         if workload["fill"]:
             content = needs(self.cell.names["workload"], workload, self.cell.names["scale"])
@@ -211,7 +211,7 @@ class _Writer:
             self.verify("populate: tree", "tree")
 
     def unmeasured(self, name: str, clients: int | None, **what: Any) -> None:
-        """A phase that enters no statistic."""
+        """Adds a phase that no statistic includes."""
         self.steps.append(Phase(name=name, cache="warm", sync=self.syncs, unmeasured=1, clients=clients, **what))
 
     def fault(self) -> None:
@@ -224,7 +224,7 @@ class _Writer:
         self.readback(self.stack.faulted)
 
     def phase(self, phase: dict, run: int) -> None:
-        """One measured phase, what follows a power cut in it, and the proof that its content came back."""
+        """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
         operation, crash = phase.get("operation"), phase.get("crash")
         if phase["cache"] == "cold":
             self.cold()
@@ -261,7 +261,7 @@ class _Writer:
             self.check(phase, run)
 
     def recover(self, name: str, run: int) -> None:
-        """After a power cut: what was not on the media is gone; the file system is mounted again, which is timed."""
+        """After a power cut, when only what was on the media is left: mounts the file system again, timed."""
         self.unmount()
         self.commands("stop", self.stack.stop)
         self.steps.append(steps.Restore(power=self.supply))
@@ -310,7 +310,7 @@ class _Writer:
         return [f"{key}={value}" for key, value in self.cell.workload["environment"].items()]
 
     def finish(self) -> None:
-        """The end of a rebuild; what the phases ran on is still what was asked for; the file system is sound."""
+        """Waits for the end of a rebuild, reads the stack back again, and checks the file system."""
         stack = self.stack
         if stack.rebuild:
             self.steps.append(
@@ -323,7 +323,7 @@ class _Writer:
         self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:
-        """What is done also after a failure: nothing stays mounted, no device in use."""
+        """Unmounts and takes the stack down, even after a failure."""
         self.steps.append(steps.Teardown())
         for words in self.lines("unmount"):
             mounted = words[-1] if words[0] == "umount" else MOUNTPOINT

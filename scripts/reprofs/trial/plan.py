@@ -1,4 +1,4 @@
-"""The plan of a study: its trials in order, the digest of each one's job, and what a reader needs of their parts."""
+"""The plan of a study: its trials in order, the digest of each job, and descriptions of their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
 
-ID_MAX = 200  # a file's name has 255 bytes, and those of a trial have endings
+ID_MAX = 200  # a file name has at most 255 bytes, and a trial's files have suffixes
 
 
 def trial_id(trial: dict) -> str:
@@ -31,7 +31,7 @@ def trial_id(trial: dict) -> str:
 
 
 def make_plan(name: str, catalog: Catalog) -> dict:
-    """The plan of a study: itself, its trials in order, and what a reader of the records and results needs of the rest.
+    """The plan of a study: the study itself, its trials in order, and the descriptions that records and results need.
 
     Round r uses the seed `study seed + r` for all its trials: names, sizes and order are the same for every file system
     of a round.
@@ -52,7 +52,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             more["published"] = catalog.get("published", study["published"])
     except FileError:
         raise
-    except UserError as error:  # of parts that do not exist or do not fit: the study asks for them
+    except UserError as error:  # the study asks for parts that do not exist or do not fit
         raise FileError(f"{file}: {error}") from None
     trials: list[dict] = []
     for number, place in order(study, len(chosen)):
@@ -103,7 +103,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
 
 
 def _check_notebooks(names: list[str], file: str) -> None:
-    """Raises FileError when a notebook of a study's own is not there, or has the name of one of the topics."""
+    """Raises FileError when one of the study's own notebooks is missing, or has the name of a topic."""
     folder = project_root() / "notebooks"
     topics = {re.sub(r"^\d+-", "", path.name): path.name for path in folder.glob("[0-9]*.ipynb")}
     for name in names:
@@ -116,7 +116,7 @@ def _check_notebooks(names: list[str], file: str) -> None:
 
 
 def _check_ids(ids: list[str], file: str) -> None:
-    """Raises FileError when two trials of a study would have one name, or one its file cannot have."""
+    """Raises FileError when two trials of a study would have the same name, or a name too long for a file."""
     twice = next((one for one, count in Counter(ids).items() if count > 1), None)
     if twice:  # as of stack a on profile b-c and stack a-b on profile c
         raise FileError(f"{file}: two different trials would be called {twice}: rename a descriptor.")
@@ -136,7 +136,7 @@ def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
 
 
 def table(plan: dict) -> str:
-    """The plan as text, a line a trial."""
+    """The plan as text, one line per trial."""
     study = plan["study"]
     numbers, words = ("order", "round", "seed"), ("lab", "stack", "profile", "file system", "workload", "scale")
     rows = [dict(zip(numbers + words, numbers + words, strict=True))]  # the heading

@@ -15,8 +15,8 @@ USUAL_LAB = f"exact@{PROCESSOR}"
 def start(jobs: dict[Path, tuple[str, str | None]]) -> None:
     """Called once by the workflow before any trial; its children inherit what is kept in the environment.
 
-    jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record of both
-    is done.
+    jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record that
+    matches both counts as done.
     """
     todo = sum(not _done(record, job, guest) for record, (job, guest) in jobs.items())
     os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo}")
@@ -44,7 +44,7 @@ def clock(seconds: float) -> str:
 
 
 def line(record: dict, output: Path, seconds: float) -> str:
-    """One line about a record just written to `output`; in a workflow also where the whole run stands."""
+    """One line about a record just written to `output`; in a workflow also the progress of the whole run."""
     trial = record["trial"]
     usual = {"lab": USUAL_LAB, "stack": "single", "profile": "ssd"}
     place = "".join(f"{trial[key]} " for key in usual if trial[key] != usual[key])
@@ -55,7 +55,7 @@ def line(record: dict, output: Path, seconds: float) -> str:
     began, total = (int(word) for word in os.environ["REPROFS_PROGRESS"].split())
     done = sum(path.stat().st_mtime >= began for path in output.parent.glob("*.json"))
     elapsed = time.time() - began
-    if done > total:  # another guest was built on the way, so that records that were done are made again
+    if done > total:  # another guest was built meanwhile, so finished records are made again
         return f"trial {done}: {what}: {ending}; elapsed {clock(elapsed)}"
     left = elapsed / max(done, 1) * max(total - done, 0)
     return f"trial {done} of {total}: {what}: {ending}; elapsed {clock(elapsed)}, about {clock(left)} left"

@@ -1,8 +1,8 @@
 """The raw record: from the engine's events to a measurement, and the digests that seal it.
 
-By the digests the stages after the trial see whether a record still is what the trial wrote. They protect against
-accidents: an edit, a cut file, a flipped bit, a file in the place of another. Against intent there is only one proof,
-which is to run the trial again: in the exact lab the digest of the measurement must be the same.
+The digests show the later stages whether a record is still what the trial wrote. They protect against accidents: an
+edit, a truncated file, a flipped bit, one file in place of another. Against intent the only proof is to run the trial
+again: in the exact lab the digest of the measurement must be the same.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from reprofs.errors import UserError
 from reprofs.trial.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
 
-LAYOUT = 2  # of the raw record, its key `schema`; raise when a reader must know
-SET_ASIDE = "set-aside"  # folder beside the records of a study: those of trials that are to run again
+LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
+SET_ASIDE = "set-aside"  # folder beside a study's records, for those of trials to run again
 
 
 def digest(value: object) -> str:
@@ -31,13 +31,13 @@ def seal(record: dict) -> dict:
 
 
 def broken(record: dict) -> str:
-    """What does not fit its digest: "measurement", "record" (anything else in it), or nothing."""
+    """The part that does not match its digest: "measurement", "record" (anything else in it), or empty."""
     right = seal(record)["digests"]
     return next((part for part in ("measurement", "record") if record["digests"][part] != right[part]), "")
 
 
 def set_aside(raw: Path) -> list[str]:
-    """Moves the records that are not ok, or no longer what their trial wrote, into a folder beside them.
+    """Moves records that are not ok, or no longer what their trial wrote, into a folder beside them.
 
     The next run of the study then makes them again. Nothing is lost: the report says how many were set aside, and the
     files keep their names and the second at which their trial started. Returns a line for each. Raises UserError when
@@ -53,7 +53,7 @@ def set_aside(raw: Path) -> list[str]:
             continue
         try:
             (raw / SET_ASIDE).mkdir(exist_ok=True)
-            for file in (path.with_suffix(".console.log"), path):  # the record last: it is what a run looks for
+            for file in (path.with_suffix(".console.log"), path):  # the record last, because a run looks for it
                 if file.exists():
                     file.rename(raw / SET_ASIDE / file.name.replace(path.stem, f"{path.stem}.{started}", 1))
         except OSError as error:
@@ -63,7 +63,7 @@ def set_aside(raw: Path) -> list[str]:
 
 
 def _not_ok(path: Path) -> tuple[str, str]:
-    """Why a record should be made again (empty: it should not), and when its trial started, for a file's name."""
+    """Why a record must be made again (empty if not), and when its trial started, for the file name."""
     try:
         record = json.loads(path.read_text())
         started = "".join(filter(str.isalnum, record["environment"]["started"]))
@@ -117,7 +117,7 @@ def _cold(phase: dict, clean: bool) -> dict:
 
 
 def parse_events(output: bytes) -> list[dict]:
-    """The complete lines of the engine's output; a line cut short by the end of the guest is left out."""
+    """The events in the engine's output, one per line; a line truncated by the end of the guest is left out."""
     events = []
     for line in output.decode("utf-8", "replace").splitlines():
         try:
@@ -128,7 +128,7 @@ def parse_events(output: bytes) -> list[dict]:
 
 
 def status(ending: str, events: list[dict], console: str, limit_s: float) -> tuple[str, str]:
-    """(status, reason) of a trial that ran, from how the lab ended and what the engine said."""
+    """(status, reason) of a trial that ran, from how the lab ended and the engine's events."""
     failure = next((event for event in events if event["event"] == "failed"), None)
     last = next((f"{e['event']} {e.get('name', e.get('stage', ''))}" for e in reversed(events)), "nothing")
     if failure:

@@ -1,4 +1,4 @@
-"""Running one trial: what is in its way, the lab, the record and where it came from."""
+"""Runs one trial: obstacles, the lab, the record and its provenance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from reprofs.trial.record import measurement, parse_events, status
 
 
 def obstacle(cell: Cell, lab: labs.Lab) -> str:
-    """Why the lab cannot run this trial at all (a sentence for the reader), or nothing."""
+    """Why the lab cannot run this trial (one sentence), or an empty string."""
     filesystem, workload, stack = cell.filesystem, cell.workload, cell.commands
     if "unavailable" in filesystem:
         return filesystem["unavailable"]
@@ -67,7 +67,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
     Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
     before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
-    lab's process was ended from outside: that says nothing of the file system, so no record is written.
+    lab's process was ended from outside: that says nothing about the file system, so no record is written.
     """
     cell = resolve(trial, catalog)
     job = render(cell)
@@ -128,10 +128,10 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
 
 
 def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:
-    """What the lab brought back, and the number of attempts. Raises UserError when something ended its process.
+    """The lab's outcome, and the number of attempts. Raises UserError when its process was ended from outside.
 
-    Where the same job always gives the same numbers a second attempt does too, so it is made once. On a real clock
-    the host is not quiet while somebody kills processes on it.
+    An exact lab gets one more attempt, which gives the same numbers. A lab with a real clock does not: a host on which
+    processes are being killed is not quiet.
     """
     last = 2 if lab.exact else 1
     for attempt in range(1, last + 1):
@@ -158,7 +158,7 @@ def commit() -> str:
 
 
 def host() -> dict:
-    """What is known of the machine the lab runs on. In the exact lab it has no influence on the numbers."""
+    """What is known about the machine that runs the lab; it does not influence the numbers of the exact lab."""
     cpu = next(
         (
             line.partition(":")[2].strip()

@@ -1,8 +1,8 @@
 """The topics of the report, one module each; the notebook of a topic has its name, with a number before it.
 
 A module has `applies(plan)`, whether a study with this plan has the topic, and pure functions of a study: facts, tables
-and figures. `applies` is run without the rest of its module, so what it needs it imports itself. The notebook has the
-prose and decides what is shown. Whoever adds a topic adds these two files.
+and figures. `applies` is run without the rest of its module, so it imports what it needs itself. The notebook has the
+prose and decides what is shown. To add a topic, add these two files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def name_of(notebook: str | Path) -> str:
 
 
 def notebooks(plan: dict, folder: Path) -> list[Path]:
-    """The notebooks that make the report of a planned study, in their order: those of its topics, then its own.
+    """The notebooks of a planned study's report, in order: those of its topics, then its own.
 
     `folder` has the notebooks; the key `notebooks` of a study names further ones in it.
     """

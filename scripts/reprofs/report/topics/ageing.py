@@ -1,4 +1,4 @@
-"""File systems that are not new: filled and churned before the measurement, or used again and again by it."""
+"""File systems that are not new: filled and churned before the measurement, or used repeatedly by it."""
 
 from __future__ import annotations
 

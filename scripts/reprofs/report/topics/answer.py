@@ -1,4 +1,4 @@
-"""The answer first: the question of the study, and what each of its topics says to it in a sentence or two."""
+"""The answer first: the question of the study, and each topic's answer to it in a sentence or two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def question(study: Study) -> str:
 
 
 def settings(study: Study) -> list[Setting]:
-    """The settings whose file systems are compared, as far as they have a result."""
+    """The settings whose file systems are compared, if they have a result."""
     ranked = distinct(study.results.ranks, Setting)
     return [setting for setting in study.settings if setting in ranked]
 

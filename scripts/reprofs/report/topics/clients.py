@@ -39,10 +39,7 @@ def facts(study: Study, setting: Setting, load: Load) -> dict:
 
 
 def summary(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
-    """A row for each operation and file system: title, label, and the columns of `series.clients_summary`.
-
-    Means over rounds.
-    """
+    """Means over rounds, one row per operation and file system: title, label, and `series.clients_summary`."""
     table = series.clients_table(series.completed(study.clients, setting, load))
     keys = ["phase", "cache", "label"]
     found = table.groupby(keys, sort=False, dropna=False).mean(numeric_only=True).reset_index()
@@ -51,7 +48,7 @@ def summary(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
 
 
 def table(study: Study, setting: Setting, load: Load) -> Table:
-    """Rates, times and fairness of the clients, an operation and file system a row."""
+    """Rates, times and fairness of the clients, one row per operation and file system."""
     rows = []
     for row in summary(study, setting, load).itertuples():
         moved = row.total_mb_s > 0
@@ -78,7 +75,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
 
 
 def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
-    """When each client was done, a panel an operation; several figures where the panels need several pages."""
+    """When each client was done, a panel per operation; several figures where the panels need several pages."""
     own = series.completed(study.clients, setting, load)
     titles = [study.title(load.workload, row.phase, row.cache) for row in own.itertuples()]
     own, names = own.assign(phase=titles, cache=""), list(dict.fromkeys(titles))
@@ -97,7 +94,7 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
 
 @styled
 def finish(table: pd.DataFrame) -> Plot:
-    """When each of the clients that started together is done: one panel a phase, one line a file system and stack.
+    """When each of the clients that started together is done: one panel per phase, one line per file system and stack.
 
     `table` is that of the clients. Time counts from the earliest start of the phase in its trial. Clients are in the
     order in which they finish; with several rounds a mark is the mean of that place. Raises ValueError without any.

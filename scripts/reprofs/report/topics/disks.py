@@ -1,4 +1,4 @@
-"""Modelled disks: what fio measured of them in the guest, beside what their model says must come out."""
+"""Modelled disks: what fio measured on them in the guest, compared with what follows from their model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reprofs.stats.study import Study
 
 
 def applies(plan: dict) -> bool:
-    """Where the jobs of the models run on a modelled disk and on a device that tells the time of the software."""
+    """Where the models' jobs run on a modelled disk and on a device that gives the time of the software."""
     from reprofs.plan.disks import JOBS, REFERENCE, UNTIMED
 
     ran: dict[tuple, set[str]] = {}
@@ -61,7 +61,7 @@ def facts(table: pd.DataFrame) -> dict:
 
 
 def overview(study: Study) -> Table:
-    """Ratio of measured to expected time, a job a row and a profile a column."""
+    """Ratio of measured to expected time, one row per job and one column per profile."""
     shown: dict[str, dict[str, str]] = {}
     for setting, load in places(study):
         elsewhere = study.differing(lab=setting.lab, stack=setting.stack)
@@ -101,7 +101,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
 
 
 def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
-    """Measured beside expected; of a rotating disk also its seek curve and zones."""
+    """Measured and expected times; for a rotating disk also its seek curve and zones."""
     compared = comparison(study, setting, load)
     found = facts(compared)
     caption = (

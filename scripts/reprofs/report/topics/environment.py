@@ -44,7 +44,7 @@ def table(study: Study) -> Table:
 
 
 def digests(study: Study) -> Table:
-    """SHA-256 of the tables: whoever repeats the study gets the same."""
+    """SHA-256 of the tables, to be compared after repeating the study."""
     rows = [{"Table": f"{name}.parquet", "SHA-256": code(digest)} for name, digest in study.digests.items()]
     return Table("tbl-digests", "Digests of the tables of this study.", rows, left=["Table", "SHA-256"])
 

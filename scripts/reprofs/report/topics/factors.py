@@ -1,4 +1,4 @@
-"""Factors: what each thing changed alone does to the ratios of file systems, beside the published ratios."""
+"""Factors: how each, changed alone, changes the ratios of file systems, compared with the published ratios."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def applies(plan: dict) -> bool:
 
 
 def facts(study: Study) -> dict[str, Any]:
-    """What holds of the factors.
+    """Facts on the factors.
 
     Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
@@ -74,7 +74,7 @@ def _title(study: Study, row: dict) -> str:
 
 
 def table(study: Study, filesystem: str) -> Table:
-    """One row a factor: the ratios of the operations that deviate most, and how they change."""
+    """One row per factor: the ratios of the operations that deviate most, and how they change."""
     effects, chosen = numbers.effects(study), steps(study, filesystem)
     own = effects[effects["filesystem"] == filesystem]
     published, base = {"Factor": "published"}, {"Factor": BASE}
@@ -101,7 +101,7 @@ def table(study: Study, filesystem: str) -> Table:
 
 
 def summary_table(study: Study) -> Table:
-    """One row a factor: how near all ratios are to the published ones."""
+    """One row per factor: how near all ratios are to the published ones."""
     found = facts(study)
     shown = [
         {
@@ -145,7 +145,7 @@ def figure(study: Study, filesystem: str) -> Figure:
 
 @styled
 def dumbbells(effects: pd.DataFrame, titles: dict[Step, str]) -> Plot:
-    """A panel an operation, a row a factor; `effects` as of `numbers.effects`, of one file system."""
+    """A panel per operation, a row per factor; `effects` as of `numbers.effects`, of one file system."""
     names = [name for name in dict.fromkeys(effects["factor"]) if name != BASE]
     columns = min(3, max(len(titles), 1))
     lines = math.ceil(len(titles) / columns)

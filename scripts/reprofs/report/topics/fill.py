@@ -47,7 +47,7 @@ def places(study: Study) -> list[tuple[Setting, Load, str]]:
 
 
 def facts(study: Study, setting: Setting, load: Load, phase: str, threshold: float = THRESHOLD) -> list[dict]:
-    """What filling gave, a dictionary a file system.
+    """The results of filling, one dictionary per file system.
 
     Keys: label, files, median_mb_s, dips (in all rounds), period (mean distance of dips in files; None unless they come
     regularly), share (of the capacity that content reached, mean over rounds), full (whether space ran out always).
@@ -139,7 +139,7 @@ def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataF
 
 @styled
 def filling(samples: pd.DataFrame, threshold: float = THRESHOLD) -> Plot:
-    """Rate of every file (MB/s) over the share of the capacity that is written: one panel a file system and stack.
+    """Rate of every file (MB/s) over the share of the capacity that is written: one panel per file system and stack.
 
     `samples` are those of filling (write, capacity, full). A line is a round, a ring a dip below `threshold` times the
     median, the broken line the median, the cross the end of the space. Without the sample `capacity` the axis is in
@@ -196,7 +196,7 @@ def _panel(axes, title: str, own: pd.DataFrame, capacity: pd.Series, threshold: 
 
 @styled
 def exceedance(samples: pd.DataFrame, name: str = "write", required: Iterable[float] = series.REQUIRED_GBIT_S) -> Plot:
-    """How many of the files reach a rate: P(rate >= x) against x in Gbit/s, one line a file system and stack.
+    """How many of the files reach a rate: P(rate >= x) against x in Gbit/s, one line per file system and stack.
 
     Files cut short by the end of the space do not count. Vertical lines are the required rates within the picture.
     Raises ValueError without a sample of that name.

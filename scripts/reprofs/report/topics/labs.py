@@ -92,7 +92,7 @@ def _on(study: Study, pair: Pair) -> str:
 
 
 def figure(study: Study, pair: Pair) -> Figure:
-    """Relative cost in two labs, a mark a file system: on the line both labs agree."""
+    """Relative cost in two labs, a mark per file system: on the line both labs agree."""
     cells = select(study.results.statistics, stack=pair.stack, profile=pair.profile)
     wide = cells.pivot(index=[*OPERATION, "label"], columns="lab", values="geometric_mean_ns")[
         [pair.a, pair.b]
@@ -117,7 +117,7 @@ def figure(study: Study, pair: Pair) -> Figure:
 
 @styled
 def scatter(table: pd.DataFrame, labs: tuple[str, str], words) -> Plot:
-    """Relative cost in two labs: one panel an operation, one mark a file system, the identity as a broken line.
+    """Relative cost in two labs: one panel per operation, one mark per file system, the identity as a broken line.
 
     `table` has the columns label, x, y and those of an operation: the cost in the first and in the second lab relative
     to the geometric mean of the file systems, without unit.

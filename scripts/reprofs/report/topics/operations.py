@@ -23,7 +23,7 @@ ROWS = 36  # operations: more do not fit below each other
 
 
 def applies(plan: dict) -> bool:
-    """Always: even of a single file system a reader wants to see its times."""
+    """Always: even with a single file system readers want to see its times."""
     return True
 
 
@@ -44,7 +44,7 @@ def centre(cell: pd.Series) -> dict:
 
 
 def findings(study: Study, setting: Setting, load: Load) -> list[dict]:
-    """What each operation of a workload shows, in its order.
+    """The result of each operation of a workload, in its order.
 
     Keys: title, best, verdict (winner, tie, unproved, alone), only (whether just one contender has results in the
     setting), best_time (see `centre`), next (label), ratio, low, high (of the next, joint interval), slowest (label and
@@ -102,7 +102,7 @@ def spread_note(study: Study, *labs: str) -> str:
 
 
 def winners(study: Study, setting: Setting) -> Table:
-    """Verdict, time with interval and lead of the best contender, one row an operation."""
+    """Verdict, time with interval and lead of the best contender, one row per operation."""
     results, rows = study.results, []
     for row in select(results.winners, setting).sort_values(["workload", "scale", "position"]).itertuples():
         cells = select(results.statistics, setting, Operation(row.workload, row.scale, row.phase, row.cache))
@@ -233,7 +233,7 @@ def _heat_rows(axes, rows: list[tuple], words) -> list[tuple]:
 
 
 def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] | None = None) -> list[Figure]:
-    """Every round and the interval of each file system, one panel an operation; as many figures as pages are needed.
+    """Every round and the interval of each file system, one panel per operation; as many figures as pages are needed.
 
     Empty where no contender has a result.
     contenders: which file systems, from the top; default all, best mean rank first.
@@ -263,7 +263,7 @@ def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] 
 
 @styled
 def interval_panels(table: pd.DataFrame, phases: pd.DataFrame, labels: list[str], words) -> Plot:
-    """One panel an operation: every round as a ring, the centre as a mark in its interval.
+    """One panel per operation: every round as a ring, the centre as a mark in its interval.
 
     `table` is stats.cells.statistics, `phases` the rounds behind it, both of one setting and workload; `labels` from
     top to bottom. An upper bound is a vertical line, not a row.
@@ -295,7 +295,7 @@ def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: lis
 
 
 def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
-    """How often single operations took how long, one panel an operation; empty where no contender has a latency."""
+    """How often single operations took how long, one panel per operation; empty where no contender has a latency."""
     latency = select(measured(study.latency), setting, load)
     if not (latency["role"] == "contender").any():
         return []
@@ -324,7 +324,7 @@ def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
 
 @styled
 def latency_panels(latency: pd.DataFrame, order: list[str], words) -> Plot:
-    """One panel an operation of one workload: how often which latency, one hump a label, on a common log axis.
+    """One panel per operation of one workload: how often which latency, one hump per label, on a common log axis.
 
     `latency` is the long histogram table of one setting and workload; rounds are merged. The bar in a hump is the
     median, the tick at its right the 99th percentile.

@@ -55,7 +55,7 @@ def facts(phases: pd.DataFrame) -> dict:
 
 
 def table(study: Study, setting: Setting, load: Load) -> Table:
-    """What each power cut lost and left, a phase and file system a row."""
+    """What each power cut lost and left, one row per phase and file system."""
     rows = []
     for (phase, cache, label), own in _cuts(study, setting, load).groupby(["phase", "cache", "label"], sort=False):
         row = {

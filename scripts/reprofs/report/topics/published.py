@@ -1,4 +1,4 @@
-"""Beside published numbers: whether a study gives the published order, ratios and claims, and what differs."""
+"""Comparison with published numbers: whether a study gives the published order, ratios and claims, and what differs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOLLOW = {"mfc": "none", "mew": 1.3}
 
 
 def applies(plan: dict) -> bool:
-    """Where a study names published numbers; with factors, these are held against them (topic factors)."""
+    """Where a study names published numbers; with factors, these are compared with them (topic factors)."""
     return "published" in plan and "factors" not in plan
 
 
@@ -49,10 +49,10 @@ def applies(plan: dict) -> bool:
 
 
 def order_facts(study: Study, place: Place) -> dict[str, Any]:
-    """What holds of the two orders of the configurations of a place.
+    """Facts on the two orders of the configurations of a place.
 
     Keys: operations (the rows of `numbers.orders` as dictionaries, with title; none without two configurations), orders
-    (`numbers.Orders`), few (whether so few configurations can hardly give a small p), size, published_size, verdicts
+    (`numbers.Orders`), few (whether there are too few configurations for a small p), size, published_size, verdicts
     (verdict -> titles), pairs, same, reversed (sums).
     """
     orders, cells = numbers.orders(study, place), numbers.beside(study, place)
@@ -76,7 +76,7 @@ def order_facts(study: Study, place: Place) -> dict[str, Any]:
 
 
 def law_facts(study: Study, place: Place) -> dict[str, Any]:
-    """What holds of the power laws of a place.
+    """Facts on the power laws of a place.
 
     Keys: laws (the rows of `numbers.laws` as dictionaries, with title and curved), sizes (measured), and if there are
     laws published_sizes, decades (the smallest distance in orders of magnitude), inside and curved (how many).
@@ -99,7 +99,7 @@ def law_facts(study: Study, place: Place) -> dict[str, Any]:
 
 
 def order_table(study: Study, place: Place) -> Table:
-    """One row an operation: correlation of the orders, pairs, ratio, verdict."""
+    """One row per operation: correlation of the orders, pairs, ratio, verdict."""
     found = order_facts(study, place)["operations"]
     shown = [
         {
@@ -128,7 +128,7 @@ def order_table(study: Study, place: Place) -> Table:
 
 
 def law_table(study: Study, place: Place) -> Table:
-    """One row a published number: the power law, and the hours that it gives beside the published ones."""
+    """One row per published number: the power law, and the hours that it gives beside the published ones."""
     found = law_facts(study, place)
     shown = [
         {
@@ -157,7 +157,7 @@ def law_table(study: Study, place: Place) -> Table:
 
 
 def claim_table(study: Study, place: Place) -> Table:
-    """One row a published claim that the study can test; none if there is none."""
+    """One row per published claim that the study can test; none if there is none."""
     size, unit = numbers.sizes(study, place)[-1], study.plan["published"]["size"]
     extrapolated, shown = numbers.extrapolated(study, place), []
     for row in numbers.claims(study, place).to_dict("records"):
@@ -193,7 +193,7 @@ def claim_table(study: Study, place: Place) -> Table:
 
 
 def difference_table(study: Study, place: Place) -> Table:
-    """What was not the same when the published numbers were measured, with this study's own values filled in."""
+    """What was different when the published numbers were measured, with this study's own values filled in."""
     recorded = study.environment["values"]
     kernels = recorded.get("lab.kernel") or recorded.get("host.kernel")
     values = {
@@ -258,7 +258,7 @@ def ratio_figure(study: Study, place: Place) -> Figure:
 
 
 def scatter_figures(study: Study, place: Place) -> list[Figure]:
-    """Published times and those of this study against each other, one figure a cache state."""
+    """Published times and those of this study against each other, one figure per cache state."""
     found = []
     for cache, cells in numbers.beside(study, place).groupby("cache", sort=True):
         caption = (
@@ -293,7 +293,7 @@ def law_figure(study: Study, place: Place) -> Figure:
 
 @styled
 def ratios(cells: pd.DataFrame, operations: list[dict]) -> Plot:
-    """A line an operation (see `order_facts`), a mark a configuration (see `numbers.beside`), the mean with its bar."""
+    """One line per operation (see `order_facts`), one mark per configuration (see `numbers.beside`), and the mean."""
     found = marks(sorted(set(cells["name"])))
     figure, axes = plt.subplots(figsize=(WIDTH, 0.9 + 0.24 * len(operations)), layout="constrained")
     for y, row in enumerate(operations):
@@ -313,7 +313,7 @@ def ratios(cells: pd.DataFrame, operations: list[dict]) -> Plot:
 
 @styled
 def scatter(cells: pd.DataFrame, titles: dict[str, str]) -> Plot:
-    """Median of this study over the published one, s, one panel a phase; `cells` as of `numbers.beside`, one cache."""
+    """Median of this study over the published one, s, one panel per phase; `cells`: `numbers.beside` of one cache."""
     found = marks(sorted(set(cells["name"])))
     columns = min(3, len(titles))
     lines = math.ceil(len(titles) / columns)
@@ -355,7 +355,7 @@ def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> 
 
 @styled
 def laws(times: pd.DataFrame, table: pd.DataFrame, titles: dict[Step, str], unit: str) -> Plot:
-    """Seconds over sizes with their power laws up to the published sizes, one panel an operation.
+    """Seconds over sizes with their power laws up to the published sizes, one panel per operation.
 
     `times` are the `numbers.measurements` of a place, `table` its `numbers.laws`.
     """

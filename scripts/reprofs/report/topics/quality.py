@@ -1,4 +1,4 @@
-"""Quality: what completed, what failed and why, and what proves that the numbers mean what they say."""
+"""Quality: what completed, what failed and why, and the evidence that the numbers are valid."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def completeness(study: Study) -> Table:
 
 
 def failures(study: Study) -> Table | None:
-    """Every trial without a complete result, with its reason; rounds that ended alike are one row. None if all did."""
+    """Trials without a complete result, with reasons; rounds that ended alike are one row. None if all completed."""
     bad = study.trials[study.trials["status"] != "ok"].fillna({"reason": ""})
     rows = []
     keys = [*WHERE, "label", "workload", "scale", "status", "reason", "phases"]
@@ -142,7 +142,7 @@ def driver_share(study: Study) -> Table | None:
 
 
 def spread(study: Study) -> Table | None:
-    """Coefficient of variation over rounds, one row a lab and file system. None with one round."""
+    """Coefficient of variation over rounds, one row per lab and file system. None with one round."""
     table = study.results.statistics
     known, rows = table[table["cv"].notna()], []
     for (lab, label), group in known.groupby(["lab", "label"], sort=True):

@@ -24,7 +24,7 @@ def applies(plan: dict) -> bool:
 
 
 def facts(study: Study, setting: Setting) -> dict:
-    """Who leads in a setting, and of whom Nemenyi's test says at 5 % that they are behind.
+    """Who leads in a setting, and who is behind by Nemenyi's test at 5 %.
 
     Keys: contenders, blocks (operations that all completed), left_out (other operations), leader, mean_rank, tested
     (whether there is a test: three contenders and two operations), behind, level (labels, best mean rank first); of

@@ -79,7 +79,7 @@ def table(study: Study, setting: Setting, workload: str) -> Table:
 
 
 def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0) -> list[Figure]:
-    """Time against size, a panel an operation, extrapolated to `beyond` times the largest size."""
+    """Time against size, a panel per operation, extrapolated to `beyond` times the largest size."""
     own = measurements(study, setting, workload)
     unit, names = own["unit"].iloc[0], list(dict.fromkeys(own["phase"]))
     known = series.scaling_table(own, "size")["low"].notna().any()  # two measurements have a law without an interval
@@ -100,7 +100,7 @@ def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0)
 
 @styled
 def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyond: float = 10.0) -> Plot:
-    """Time against size on logarithmic axes: one panel a phase, one line a label, its law continued `beyond` times.
+    """Time against size on logarithmic axes: one panel per phase, one line per label, its law continued `beyond` times.
 
     `table` has the columns label, `size` (a count), `time` (ns) and perhaps phase. Marks are measurements, lines the
     law time = factor * size ** exponent, broken where nothing was measured, shades the 95 % prediction interval there.

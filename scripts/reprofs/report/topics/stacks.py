@@ -30,7 +30,7 @@ def applies(plan: dict) -> bool:
 
 
 def costs(study: Study, place: Place) -> list[dict]:
-    """Of each file system beside a common base: label, reference, low and high (the cheapest and the dearest stack).
+    """For each file system with a common base: label, reference, low and high (the cheapest and the dearest stack).
 
     low and high have stack, ratio, low, high (95 % interval); high is None for a single stack.
     """
@@ -71,7 +71,7 @@ def best(study: Study, place: Place) -> dict[str, str]:
 
 
 def overview(study: Study, place: Place) -> list[Table]:
-    """Typical cost of every stack relative to its base, a column a file system; and who is best there."""
+    """Typical cost of every stack relative to its base, a column per file system; and who is best there."""
     chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
     entries, leaders = study.stacks(), best(study, place)
     planned = set(select(study.trials, place)["stack"])
@@ -98,7 +98,7 @@ def overview(study: Study, place: Place) -> list[Table]:
 
 
 def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
-    """Every ratio of a stack to its reference with its interval: rows operations and stacks, a column a file system.
+    """Every ratio of a stack to its reference with its interval: rows operations and stacks, a column per file system.
 
     relation `healthy` compares degraded and rebuilding stacks with healthy ones, with a row over all operations first.
     """
@@ -229,7 +229,7 @@ def _disks_figure(study: Study, place: Place, label: str, own: pd.DataFrame, fam
 
 @styled
 def disk_panels(table: pd.DataFrame, families: dict[str, list[str]], counts: dict[str, int], words) -> Plot:
-    """Time against the number of disks: one panel an operation, one line a family of stacks, bars are intervals.
+    """Time against the number of disks: one panel per operation, one line per family of stacks, bars are intervals.
 
     `table` is stats.cells.statistics of one place and file system; `families` maps a family to its stacks; `counts` a
     stack to its number of disks. A family of one stack is a lone mark; `single` is a broken line as well.

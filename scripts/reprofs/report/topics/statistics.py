@@ -18,7 +18,7 @@ def applies(plan: dict) -> bool:
 
 
 def by_hand(study: Study) -> pd.DataFrame:
-    """Mean, standard deviation (divisor n - 1) and variance of the time in seconds, by nothing but a groupby."""
+    """Mean, standard deviation (divisor n - 1) and variance of the time in seconds, by a plain groupby."""
     phases = measured(study.phases)
     keys = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]
     seconds = phases.assign(seconds=phases["wall_ns"].astype(float) / 1e9)
@@ -37,7 +37,7 @@ def left_out(study: Study) -> list[Setting]:
 
 
 def cells(study: Study, setting: Setting, load: Load) -> list[Table]:
-    """All statistics of each operation of a workload, one row a file system."""
+    """All statistics of each operation of a workload, one row per file system."""
     chosen = select(study.results.statistics, setting, load).sort_values("position")
     keys = dict.fromkeys(Operation(*row) for row in chosen[list(Operation._fields)].itertuples(index=False))
     return [_cells(study, setting, operation) for operation in keys]

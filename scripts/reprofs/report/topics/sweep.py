@@ -1,4 +1,4 @@
-"""Rates over sizes of file and record: write, rewrite, read and reread, and what of it memory may have served."""
+"""Rates over sizes of file and record: write, rewrite, read and reread, and which of them memory may have served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reprofs.stats.study import Study
 
 
 def applies(plan: dict) -> bool:
-    """Where a phase has the four tests of a sweep, whatever the beginning of their names."""
+    """Where a phase has the four tests of a sweep, with any prefix to their names."""
     phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
     tests = {"write", "rewrite", "read", "reread"}
     return any(tests <= {name.split("-")[-1] for name in phase.get("samples") or {}} for phase in phases)
@@ -44,7 +44,7 @@ def facts(study: Study, setting: Setting, load: Load, phase: str) -> dict:
 
 
 def figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
-    """Heat maps of the rates, a panel an operation, a row of panels a file system."""
+    """Heat maps of the rates, one panel per operation, one row of panels per file system."""
     own, found = _samples(study, setting, load, phase), facts(study, setting, load, phase)
     caption = (
         f"{load}, {phase}, {setting}: rate in MB/s over the sizes of file and record, rounds joined by their harmonic"

@@ -87,7 +87,7 @@ def new_file_systems(study: Study) -> dict | None:
 
 
 def unproved_cold(study: Study) -> dict:
-    """Phases that were to be cold and are not proved to be: how many, and which (label and phase)."""
+    """Phases that should be cold but are not proved to be: how many, and which (label and phase)."""
     phases = measured(study.phases)
     failed = phases[(phases["cache"] == "cold") & (phases["cold_proved"] == False)]  # noqa: E712 (nullable)
     return {"phases": len(failed), "names": sorted(set(failed["label"] + " " + failed["phase"]))}
@@ -107,14 +107,14 @@ def driver(study: Study) -> Iterator[dict]:
 
 
 def commands(study: Study) -> list[str]:
-    """Programs that phases execute: their own work is part of the time."""
+    """The programs that phases execute; their own work is part of the time."""
     phases = measured(study.phases)
     executed = phases.loc[phases["operation"] == "exec", "command"]
     return sorted({command.split()[0] for command in executed if command})
 
 
 def no_bounds(study: Study) -> dict:
-    """Where an upper bound is none, because a contender is faster: bounds (labels), operations (titles)."""
+    """Where an upper bound does not hold, because a contender is faster: bounds (labels), operations (titles)."""
     table, keys = study.results.statistics, [*SETTING, *OPERATION]
     best = table[table["role"] != "ceiling"].groupby(keys)["mean_ns"].min()
     bound = table[table["role"] == "ceiling"].groupby(keys)["mean_ns"].min()
@@ -127,7 +127,7 @@ def no_bounds(study: Study) -> dict:
 
 
 def missing(study: Study) -> dict:
-    """Contenders without all results: failed (labels), skipped (labels), skipped_trials (a number)."""
+    """Contenders with results missing: failed (labels), skipped (labels), skipped_trials (a number)."""
     bad = study.trials[study.trials["status"] != "ok"]
     skipped = bad[bad["status"] == "skipped"]
     failed = sorted(bad.loc[bad["status"] != "skipped", "label"].unique())

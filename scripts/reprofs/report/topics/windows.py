@@ -1,4 +1,4 @@
-"""A writer alone, beside a reader, alone again: what the reader costs it and how long it needs to recover."""
+"""A writer alone, with a reader, alone again: how much the reader slows it down and how long it takes to recover."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from reprofs.stats.study import Study
 
 
 def applies(plan: dict) -> bool:
-    """Where a phase writes alone and beside a reader."""
+    """Where a phase writes alone and with a reader."""
     phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
     return any({"write", "read", "alone"} <= set(phase.get("samples") or {}) for phase in phases)
 
 
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
-    """Where (setting, load, phase) a writer was measured beside a reader."""
+    """Where (setting, load, phase) a writer was measured with a reader."""
     return series.having(study.samples, study.settings, {"write", "read", "alone"})
 
 
 def facts(study: Study, setting: Setting, load: Load, phase: str) -> list[dict]:
-    """What the reader did to the writer, a dictionary a file system, the least disturbed one first.
+    """What the reader did to the writer, a dictionary per file system, the least disturbed one first.
 
     Keys: label, before_mb_s, beside_mb_s, after_mb_s, reader_mb_s, slowdown (means over rounds), recovery_ns (mean of
     the rounds in which the writer recovered, None if in none).
@@ -61,7 +61,7 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
 
 
 def figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
-    """Rates of writer and reader over time in the first round, a panel a file system."""
+    """Rates of writer and reader over time in the first round, a panel per file system."""
     caption = (
         f"{load}, {setting}: a writer alone, beside a reader (shaded), and alone again, in the first round. Dots are"
         " chunks, bars the means of the windows, the stepped line is the reader."
@@ -77,7 +77,7 @@ def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataF
 
 @styled
 def over_time(samples: pd.DataFrame) -> Plot:
-    """Rates of a writer and, beside it for a while, a reader (MB/s) over time (s): one panel a file system and stack.
+    """Rates of a writer and, beside it for a while, a reader (MB/s) over time (s): one panel per file system and stack.
 
     Dots are chunks, bars the means of the three windows, steps the reader in sixteenths of its time (the shade): single
     reads say little, many are served by readahead. Above is the rate beside the reader as a share of that alone, and
