@@ -148,10 +148,12 @@ def guest_name(filesystem: str) -> str:
     return CATALOG.get("filesystem", filesystem)["guest"]
 
 
-# kind -> stacks.
+IN_A_GUEST = 5  # stacks: modelled disks keep their memory
 STACKS = {
-    kind: list(stacks)
+    (*kind, f"{number}"): found[start : start + IN_A_GUEST]
     for kind, stacks in itertools.groupby(sorted([*CATALOG.paths("stack"), *COMPOSED], key=kind_of), kind_of)
+    for found in [list(stacks)]
+    for number, start in enumerate(range(0, len(found), IN_A_GUEST), 1)
 }
 
 
