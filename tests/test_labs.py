@@ -578,7 +578,7 @@ def test_workflow_runs_real_clocks_one_at_a_time(small_study):
     assert plan.count("threads: 2") == plan.count("bench_slot=1") == 2 and "rule guest" not in plan, plan
     done = snakemake(small_study)
     assert done.returncode == 0, done.stderr
-    assert "trial 2 of 2: mount here+default metadata round" in done.stderr
+    assert "trial 2 of 2: mount ram here+default metadata round" in done.stderr
     records = [json.loads(path.read_text()) for path in small_study.glob("data/raw/mine/*.json")]
     assert [record["status"] for record in records] == ["ok", "ok"]
     assert all(record["environment"]["settling"]["waited_s"] >= 1 for record in records)

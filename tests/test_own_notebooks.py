@@ -35,12 +35,12 @@ def write(folder, name: str, *cells: str) -> None:
     ("names", "told"),
     [
         (["gone.ipynb"], r"study own: notebooks names gone\.ipynb, which is not in notebooks/: put it there"),
-        (["ranks.ipynb"], r"notebooks names ranks\.ipynb, which 03-ranks\.ipynb is called too: rename it\."),
-        (["03-ranks.ipynb"], r"notebooks\.0 is '03-ranks\.ipynb', but must be the name of a file in notebooks/: small"),
+        (["ranks.ipynb"], r"notebooks names ranks\.ipynb, but 03-ranks\.ipynb has this name already: rename yours\."),
+        (["03-ranks.ipynb"], r"notebooks\.0 is '03-ranks\.ipynb', but must be the name of a file in notebooks/: lower-case"),
         (["../mine.ipynb"], "must be the name of a file in notebooks/"),
         (["mine.py"], r"then \.ipynb"),
         ([], "must have at least 1"),
-        (["a.ipynb", "a.ipynb"], "must name a.ipynb once"),
+        (["a.ipynb", "a.ipynb"], "must name a.ipynb only once"),
         ("mine.ipynb", "must be of type list"),
     ],
 )
