@@ -36,7 +36,7 @@ def write(folder, name: str, *cells: str) -> None:
     [
         (["gone.ipynb"], r"study own: notebooks names gone\.ipynb, which is not in notebooks/: put it there"),
         (["ranks.ipynb"], r"notebooks names ranks\.ipynb, but 03-ranks\.ipynb has this name already: rename yours\."),
-        (["03-ranks.ipynb"], r"notebooks\.0 is '03-ranks\.ipynb', but must be the name of a file in notebooks/: lower-case"),
+        (["03-ranks.ipynb"], r"notebooks\.0 is '03-ranks\.ipynb', but must be the name of a file in notebooks/"),
         (["../mine.ipynb"], "must be the name of a file in notebooks/"),
         (["mine.py"], r"then \.ipynb"),
         ([], "must have at least 1"),
