@@ -222,6 +222,8 @@ def use(kind: str, name: str, known: dict) -> None:
         study["stacks"] = [name]
     elif kind == "device":
         study["profiles"], other = [name], {"labs": ["vm", "host"]}
+    elif kind == "processor":
+        study["processors"], other = [name], {"labs": [f"exact@{name}"]}
     else:
         sized = [f"{name}@500", f"{name}@x2"] if "size" in whole else []
         study["workloads"], other = [name, *sized], {"workloads": [f"{name}+clients2+fill10"]}
