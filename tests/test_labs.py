@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import job_of, outputs, shell
+from helpers import events, job_of, outputs, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
-from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted
+from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted, Processor
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, mount, vm
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
@@ -606,3 +606,19 @@ def test_progress_knows_which_guest_a_record_came_from(tmp_path, monkeypatch):
         after.callback(os.environ.pop, "REPROFS_PROGRESS", None)
         progress.start(jobs)
         assert os.environ["REPROFS_PROGRESS"].split()[1] == "3"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"flag": ["sse4_2", "avx2"]}, "the processor has no avx2"),
+        ({"flag": ["spectre_v1"]}, "the processor has no spectre_v1"),  # which is in a later line, that of its bugs
+        ({"divider": 3}, "its timer's divider is 9, but they should be 1/4 and 3"),
+        ({"instructions_per_ns": 1}, "takes 1/4 ns an instruction"),
+    ],
+)
+def test_another_processor_than_the_one_asked_for_ends_the_trial(guest, changes, words):
+    asked = {"instructions_per_ns": 4, "divider": 9, "flag": ["sse4_2", "popcnt"]} | changes
+    outcome = get_lab("exact").open().run(job_of(Processor(**asked)), 60)
+    (failure,) = [event["reason"] for event in events(outcome.output) if event["event"] == "failed"]
+    assert words in failure

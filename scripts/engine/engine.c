@@ -350,15 +350,12 @@ static void step_seed(const struct step *s) {
 static void step_processor(const struct step *s) {
     enum { APIC = 0xfee00000, DIVIDER = 0x3e0, APIC_BYTES = 4096, WAIT_NS = 20000 };
     char *text = slurp("/proc/cpuinfo", NULL), *flags = text ? strstr(text, "\nflags") : NULL;
-    if (flags) flags[1 + strcspn(flags + 1, "\n")] = 0;
+    if (flags) memcpy(flags + 1 + strcspn(flags + 1, "\n"), " ", 2); /* a space ends the last word, a NUL the line */
     for (int i = 0; i < s->fields; i++) {
         char word[64];
         snprintf(word, sizeof word, " %s ", s->value[i]);
-        size_t end = flags ? strlen(flags) : 0;
-        if (strcmp(s->key[i], "flag")) continue;
-        if (end) flags[end] = ' '; /* so that the last one is a word as well: the byte was the line feed */
-        if (!flags || !strstr(flags, word)) failed("the processor has no %s", s->value[i]);
-        if (end) flags[end] = 0;
+        if (!strcmp(s->key[i], "flag") && (!flags || !strstr(flags, word)))
+            failed("the processor has no %s", s->value[i]);
     }
     free(text);
     uint64_t start = now_ns(), ticks = __builtin_ia32_rdtsc(), now;

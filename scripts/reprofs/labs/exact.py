@@ -98,9 +98,7 @@ class ExactLab(GuestLab):
 
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
-        found = super().environment(start)
-        clock = f"{self.clock_text} (1 instruction = {self.processor.ns_per_instruction:g} ns)"
-        return found | {"clock": clock}
+        return super().environment(start) | {"clock": self.facts(self.processor)["clock_text"]}
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
