@@ -1,6 +1,7 @@
 """Clean-up after trials that were killed at any moment: all that was theirs goes, all else stays."""
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -170,6 +171,17 @@ def test_loop_whose_folder_is_gone(tmp_path, somewhere):
     assert cleanup.sweep() == [f"loop device {device}"]
 
 
+@needs_root
+def test_loop_device_whose_name_is_somebody_elses_by_now(tmp_path):
+    """Between looking and releasing, the kernel may free a trial's device, and another program take its name."""
+    with loop_over(tmp_path / "theirs") as device:
+        name = Path(device).name
+        (_, identity) = cleanup._loops()[name]
+        assert not cleanup._hold({name: (identity[0], identity[1] + 1)})
+        (held,) = cleanup._hold({name: identity}).values()
+        held.close()
+
+
 def test_living_trial_is_left_alone(tmp_path, somewhere, reprofs):
     with workplace() as place:
         cleanup.note(place, folder=str(tmp_path / "target" / place.name))
@@ -250,7 +262,8 @@ def test_volumes_are_taken_down_before_what_they_are_on(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(cleanup, "SYS", tmp_path)
     monkeypatch.setattr(cleanup, "_run", lambda *command: done.append(command) or True)
-    said = cleanup._release_devices({"loop0", "loop1"}, set())
+    no_devices = {name: io.BytesIO() for name in ("loop0", "loop1")}  # the real ones may be somebody's
+    said = cleanup._release_devices(no_devices, set())
     assert done == [("dmsetup", "remove", "--retry", "reprofs-data"), ("mdadm", "--stop", "/dev/md127")]
     assert said[:2] == ["volume reprofs-data", "md array /dev/md127"]
 

@@ -25,7 +25,9 @@ CHECK = guard.check  # some tests replace it
 
 
 def run(*command: object) -> str:
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout.strip()
 
 
 class Disk:

@@ -19,9 +19,9 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 import yaml
 
@@ -52,23 +52,23 @@ def sweep() -> list[str]:
                 said += release(place)
                 if remove(place):
                     said.append(f"folder {place}")
-    for name, (file, _) in _loops().items():  # the folder is gone, but not its loop device
+    for name, (file, identity) in _loops().items():  # the folder is gone, but not its loop device
         if file.endswith(" (deleted)") and _is_place(Path(file).parent) and not Path(file).parent.exists():
-            said += _release_devices({name}, set())
+            said += _release_devices(_hold({name: identity}), set())
     return said
 
 
 def release(place: Path) -> list[str]:
     """Removes what the folder owns, but not the folder itself. Returns one line for each thing removed."""
     said = [f"process {pid} ({command})" for pid, command in _end_processes(place)]
-    loops = {name for name, (_, identity) in _loops().items() if identity in _files(place)}
+    loops = {name: identity for name, (_, identity) in _loops().items() if identity in _files(place)}
     disks, notes = set(), _notes(place)
     for device in (note["device"] for note in notes if "device" in note):
         if same_disk(device) and _is_listed(device):
             disks.add(Path(device["path"]).name)
         else:
             said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
-    said += _release_devices(loops, disks)
+    said += _release_devices(_hold(loops), disks)
     for folder in (Path(note["folder"]) for note in notes if "folder" in note):
         # The folder has this place's random name, so nobody else made it.
         if folder.name == place.name and folder.is_dir() and not folder.is_symlink():
@@ -236,10 +236,31 @@ def _loops() -> dict[str, tuple[str, tuple[int, int]]]:
     for folder in SYS.glob("block/loop*/loop"):
         name, file = folder.parent.name, read(folder / "backing_file")
         with contextlib.suppress(OSError), Path(f"/dev/{name}").open("rb") as device:
-            info = fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(struct.calcsize(LOOP_INFO64)))
-            number, inode = struct.unpack(LOOP_INFO64, info)[:2]
-            found[name] = (file or "", (number, inode))
+            found[name] = (file or "", _backing(device))
     return found
+
+
+def _backing(device: BinaryIO) -> tuple[int, int]:
+    """The device and inode of the file behind an open loop device. Raises OSError when there is none."""
+    info = fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(struct.calcsize(LOOP_INFO64)))
+    number, inode = struct.unpack(LOOP_INFO64, info)[:2]
+    return number, inode
+
+
+def _hold(loops: Mapping[str, tuple[int, int]]) -> dict[str, BinaryIO]:
+    """Opens the loop devices that still have these backing files.
+
+    The kernel frees a device when its last user closes it, and its name may be somebody else's a moment later: a
+    device that is held open stays what it is.
+    """
+    held: dict[str, BinaryIO] = {}
+    for name, identity in loops.items():
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            device = stack.enter_context(Path(f"/dev/{name}").open("rb"))
+            if _backing(device) == identity:
+                held[name] = device
+                stack.pop_all()
+    return held
 
 
 def _above(devices: set[str]) -> list[str]:
@@ -264,12 +285,15 @@ def _disk(name: str) -> str:
     return folder.parent.name if (folder / "partition").exists() else folder.name
 
 
-def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
-    """Takes down everything built on these devices, then frees the loop devices and wipes the disks' signatures."""
+def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str]:
+    """Takes down everything built on these devices, then frees the loop devices and wipes the disks' signatures.
+
+    loops: the open loop devices by name; they are closed.
+    """
     said: list[str] = []
-    if not loops | disks:
+    if not loops and not disks:
         return said
-    above = _above(loops | disks)
+    above = _above(loops.keys() | disks)
     mine = [*above, *loops, *disks]
     numbers = {read(SYS / "class/block" / name / "dev"): name for name in mine}
     for number, source, point in reversed(mounts()):
@@ -279,13 +303,13 @@ def _release_devices(loops: set[str], disks: set[str]) -> list[str]:
             disks = disks - {name}
         elif name and (_run("umount", point) or _run("umount", "--lazy", point)):
             said.append(f"mount {point}")
-    for pool in _pools(loops | disks):
+    for pool in _pools(loops.keys() | disks):
         if _run("zpool", "destroy", "-f", pool):
             said.append(f"pool {pool}")
     for name in above:
         said += _stop(name)
-    for name in loops:
-        with contextlib.suppress(OSError), Path(f"/dev/{name}").open("rb") as device:
+    for name, device in loops.items():
+        with contextlib.suppress(OSError), device:
             fcntl.ioctl(device, LOOP_CLR_FD)
             said.append(f"loop device /dev/{name}")
     for name in disks:
