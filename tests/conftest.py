@@ -36,6 +36,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: order.get(item.path.stem, 0))
 
 
+def pytest_collection_finish(session):
+    """Groups must be kept: each worker on which a group's tests run makes its studies and guests again.
+
+    pytest-xdist marks these tests in their names; a pytest that does not let it do so spreads them over all workers.
+    """
+    if session.config.getoption("loadgroup", default=False):
+        for item in session.items:
+            assert item.nodeid.rpartition("]")[2].count("@") == bool(item.get_closest_marker("xdist_group")), item
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """With TEST_COSTS=FILE: adds a line for each test, its CPU seconds with those of its children, seconds, name."""
