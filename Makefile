@@ -5,6 +5,8 @@ SHELL := /bin/bash
 STUDY ?= quick
 # Images of containers like to set it; then every process compiles every module that it imports: seconds each time.
 unexport PYTHONDONTWRITEBYTECODE
+# One more than there are processors: some tests wait for real disks and clocks.
+WORKERS = $$(($$(nproc) + 1))
 RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
 
 help:  ## list what make can do
@@ -18,10 +20,10 @@ report: setup  ## run a study and render report/STUDY/index.html and report.pdf 
 
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-zfs
-	@$(RUN) pytest -n 2 --dist loadgroup tests
+	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
 soak: setup  ## the tests that take too long for every change; before a release
-	@$(RUN) pytest -n 2 --dist loadgroup -m soak tests
+	@$(RUN) pytest -n $(WORKERS) --dist loadgroup -m soak tests
 
 lint:
 	@$(RUN) ruff check --quiet

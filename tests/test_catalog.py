@@ -518,6 +518,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         (b"a: " + b"x" * 10_001, "x.yaml: a has 10,001 characters: shorten it to 10,000"),
         (b"a: !!bool maybe", "x.yaml line 1 is not valid YAML: 'maybe' cannot be read as bool"),
     ],
+    ids=lambda value: str(value[:40]),
 )
 def test_what_no_file_may_hold(tmp_path, data, told):
     (tmp_path / "x.yaml").write_bytes(data)

@@ -119,11 +119,12 @@ def in_all_variants(filesystem: str) -> list[dict]:
     return [] if "unavailable" in descriptor else cells
 
 
-def twice(stacks: list[str]) -> list[dict]:
-    """The second time on disks whose power is cut: it comes back with the tree that was there before. A stack with a
-    fault is not put together again, and those that are composed of others lose their power in tests/test_power.py.
+def in_turn(stacks: list[str]) -> list[dict]:
+    """The first stack twice, each other once, on disks whose power is cut: it comes back with the tree that was there
+    before. A stack with a fault is not put together again, and those that are composed of others lose their power in
+    tests/test_power.py.
     """
-    cells = []
+    cells: list[dict] = []
     for stack in stacks:
         again = {"workload": "cut", "profile": "hdd-7200"}
         if stack in COMPOSED or "fault" in CATALOG.get("stack", stack):
@@ -132,7 +133,7 @@ def twice(stacks: list[str]) -> list[dict]:
         name = "md-raid5x2+lvm" if stack == "md-raid5x2" else stack
         first = cell(kind_of(stack)[0], stack=name, workload="stack")
         assert not obstacle(resolve_cell(first, OWN), open_lab(first))
-        cells += [first, {**first, **again}]
+        cells += [first, {**first, **again}] if not cells else [{**first, **again}]
     return cells
 
 
@@ -167,7 +168,7 @@ def test_file_system_in_the_guest(guest, filesystem):
 
 @pytest.mark.parametrize("kind", [kind for kind in STACKS if guest_name(kind[0]) == "base"], ids=" ".join)
 def test_stacks_in_the_guest(guest, kind):
-    run(twice(STACKS[kind]))
+    run(in_turn(STACKS[kind]))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make loop devices and mount")

@@ -18,13 +18,14 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from helpers import job_of, shell, told
+from helpers import CATALOG, job_of, shell, told
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image as builder
 from reprofs.guest.steps import Clock, Job, job_line
 from reprofs.labs import _qemu as qemu
 from reprofs.labs import exact, get_lab
+from reprofs.plan import PROCESSOR, processors
 
 # ---- the image, without QEMU
 
@@ -478,13 +479,19 @@ def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tm
     assert json.loads((checkout / "data/guest/base.json").read_text()) == guest
 
 
-def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "name",
+    [name if name == PROCESSOR else pytest.param(name, marks=pytest.mark.soak) for name in CATALOG.paths("processor")],
+)
+def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_path, monkeypatch, name):
     """Whenever and beside what each of them booted: another machine gets the same numbers."""
-    own = exact.ExactLab(guest, own_cache(tmp_path, guest))
+    processor = processors.get(name, CATALOG)
+    own = exact.ExactLab(guest, own_cache(tmp_path, guest), processor=processor)
+    job = Job(exact.ExactLab.processor_steps(processor) + work().steps)
     (tmp_path / "snapshot").write_text("a file where the folder should be")
     with ThreadPoolExecutor(1) as pool:
-        booted = pool.submit(own.run, work(), 120)
-        first = exact.ExactLab(guest, files.cache_folder()).run(work(), 120)
+        booted = pool.submit(own.run, job, 120)
+        first = exact.ExactLab(guest, files.cache_folder(), processor=processor).run(job, 120)
         cold = booted.result()
     assert (first.ending, first.environment["start"]) == ("finished", "snapshot")
     assert (cold.environment.pop("start"), cold.output) == ("cold boot", first.output)
@@ -529,8 +536,8 @@ def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest):
     """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ."""
     job = job_of(
         *exact.ExactLab.device_steps({"completion_ns": 80_000, "bandwidth_mb_s": 500}, 1, 512),
-        shell("dd if=/dev/zero of=/dev/nullb0 bs=4k count=10000 oflag=direct"),
-        shell("for i in $(seq 20); do cat /bin/bash | cat | sha256sum; sleep 0.001; done; cat /proc/uptime"),
+        shell("dd if=/dev/zero of=/dev/nullb0 bs=4k count=4000 oflag=direct"),
+        shell("for i in $(seq 8); do cat /bin/bash | cat | sha256sum; sleep 0.001; done; cat /proc/uptime"),
     )
     with busy(), ThreadPoolExecutor(3) as pool:
         outputs = list(pool.map(lambda _: exact.ExactLab(guest, files.cache_folder()).run(job, 300).output, range(3)))

@@ -144,7 +144,7 @@ def test_vm_throttles_its_disks(machine):
     ("script", "ending", "limit"),
     [
         ("echo c > /proc/sysrq-trigger", "panic", 100),
-        ("echo o > /proc/sysrq-trigger; sleep 100", "lost", 100),
+        pytest.param("echo o > /proc/sysrq-trigger; sleep 100", "lost", 100, marks=pytest.mark.soak),
         ("sleep 100", "timeout", 12),
     ],
 )

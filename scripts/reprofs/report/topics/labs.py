@@ -74,7 +74,7 @@ def clocks(study: Study, pair: Pair) -> list[Table]:
     tables = []
     for number, labels in enumerate(batches(sorted(chosen["label"].unique()))):
         rows = [
-            {"Operation": study.title(key[0], key[2], key[3])} | in_columns(group, labels)
+            {"Workload": key[0], "Operation": study.title(key[0], key[2], key[3])} | in_columns(group, labels)
             for key, group in chosen.groupby(OPERATION, sort=False)
         ]
         caption = (
@@ -82,7 +82,27 @@ def clocks(study: Study, pair: Pair) -> list[Table]:
             " means, paired by round (a round has the same input in both), with its 95 % interval. Were the labs"
             " proportional, all numbers of a row would be equal."
         )
-        tables.append(Table(f"tbl-{slug('clocks', pair, number)}", caption, rows, left=["Operation"]))
+        tables.append(Table(f"tbl-{slug('clocks', pair, number)}", caption, rows, left=["Workload", "Operation"]))
+    return tables
+
+
+def paces(study: Study, pair: Pair) -> list[Table]:
+    """The same for the times of the processor, with their geometric mean; empty where either lab saw none."""
+    chosen = select(study.results.clocks, pair).dropna(subset="processor")
+    chosen = chosen.sort_values(["workload", "scale", "position", "label"])
+    tables = []
+    for number, labels in enumerate(batches(sorted(chosen["label"].unique()))):
+        rows = []
+        for key, group in chosen.groupby(OPERATION, sort=False):
+            found = group.set_index("label")["processor"]
+            row = {"Workload": key[0], "Operation": study.title(key[0], key[2], key[3])}
+            row |= {label: digits(found[label], 2) if label in found else DASH for label in labels}
+            rows.append(row | {"All": digits(float(np.exp(np.log(found).mean())), 2)})
+        caption = (
+            f"Seconds of processor time (user and system) in the lab {pair.b} for one second of it in the lab"
+            f" {pair.a}{_on(study, pair)}: geometric mean of the rounds, and under All of the file systems."
+        )
+        tables.append(Table(f"tbl-{slug('paces', pair, number)}", caption, rows, left=["Workload", "Operation"]))
     return tables
 
 
