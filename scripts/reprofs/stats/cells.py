@@ -19,26 +19,28 @@ def measured(phases: pd.DataFrame) -> pd.DataFrame:
     return phases[(phases["status"] == "ok") & (operation != "rebuild")]
 
 
-def interval(values) -> dict:
-    """95 % interval of the location of a sample of times: low, high (unit of `values`), kind, coverage.
+def interval(values) -> tuple[float, float]:
+    """95 % interval (low, high) of the geometric mean of positive values: Student's t on their logarithms.
 
-    Six values or more: the narrowest symmetric pair of order statistics around the median (distribution-free,
-    coverage at least 95 %, stated exactly). Two to five: Student's t interval of the mean, which assumes normal
-    values; no distribution-free 95 % interval exists. It is cut at zero, since no time is negative; that leaves the
-    coverage as it is. One: none (NaN).
+    Exact for lognormal values, at every number of them from two on; NaN for one.
     """
-    x = np.sort(np.asarray(values, dtype=float))
-    n = len(x)
-    if n >= ENOUGH:
-        found = scipy.stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
-        # With j values cut off at either end the interval misses the median with probability 2 * P(Bin(n, 1/2) <= j).
-        cut = next(j for j in range(n) if 2 * scipy.stats.binom.cdf(j + 1, n, 0.5) > 1 - LEVEL)
-        coverage = 1 - 2 * scipy.stats.binom.cdf(cut, n, 0.5)
-        return {"low": found.low, "high": found.high, "kind": "order statistics of the median", "coverage": coverage}
-    if n >= 2:
-        low, high = student(x, LEVEL)
-        return {"low": max(low, 0.0), "high": high, "kind": "Student t of the mean", "coverage": LEVEL}
-    return {"low": math.nan, "high": math.nan, "kind": "none", "coverage": math.nan}
+    logs = np.log(np.asarray(values, dtype=float))
+    if len(logs) < 2:
+        return math.nan, math.nan
+    low, high = student(logs, LEVEL)
+    return math.exp(low), math.exp(high)
+
+
+def median_interval(values) -> tuple[float, float]:
+    """95 % interval (low, high) of the median: the narrowest symmetric pair of order statistics, for any distribution.
+
+    NaN below six values, for which no such pair has 95 %.
+    """
+    x = np.asarray(values, dtype=float)
+    if len(x) < ENOUGH:
+        return math.nan, math.nan
+    found = scipy.stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
+    return float(found.low), float(found.high)
 
 
 def harmonic_rate(items, wall_ns) -> float:
@@ -75,51 +77,30 @@ def driver_bound(phases: pd.DataFrame) -> pd.Series:
 def statistics(phases: pd.DataFrame) -> pd.DataFrame:
     """One row per cell with the statistics of its times, in ns.
 
-    Columns: the keys of the cell, position, n, mean_ns, sd_ns (divisor n - 1), variance_ns2, cv, median_ns, low_ns and
-    high_ns with interval (its kind) and coverage (see `interval`), min_ns, max_ns, geometric_mean_ns, items_per_second
-    (harmonic mean), outliers (their number).
+    Columns: the keys of the cell, position, n; geometric_mean_ns with its 95 % interval low_ns to high_ns (see
+    `interval`); mean_ns, sd_ns (divisor n - 1), variance_ns2, cv; median_ns with median_low_ns and median_high_ns (from
+    six rounds on); min_ns, max_ns, items_per_second (harmonic mean), outliers (their number, NaN below four rounds,
+    where Tukey's rule can mark none).
     """
     rows = []
     keys = [*SETTING, *OPERATION, "label", "role"]
     for key, cell in measured(phases).groupby(keys, sort=True):
         x = cell["wall_ns"].to_numpy(dtype=float)
         mean, sd = x.mean(), (x.std(ddof=1) if len(x) > 1 else math.nan)
-        bounds = interval(x)
+        low, high = interval(x) if (x > 0).all() else (math.nan, math.nan)
+        median_low, median_high = median_interval(x)
         rows.append(
             dict(zip(keys, key, strict=True))
-            | {
-                "position": int(cell["position"].min()),
-                "n": len(x),
-                "mean_ns": mean,
-                "sd_ns": sd,
-                "variance_ns2": sd**2,
-                "cv": sd / mean if mean else math.nan,
-                "median_ns": float(np.median(x)),
-                "low_ns": bounds["low"],
-                "high_ns": bounds["high"],
-                "interval": bounds["kind"],
-                "coverage": bounds["coverage"],
-                "min_ns": x.min(),
-                "max_ns": x.max(),
-                "geometric_mean_ns": float(scipy.stats.gmean(x)) if (x > 0).all() else math.nan,
-                "items_per_second": harmonic_rate(cell["items"], x),
-                "outliers": int(outliers(x).sum()),
-            }
+            | {"position": int(cell["position"].min()), "n": len(x)}
+            | {"geometric_mean_ns": float(scipy.stats.gmean(x)) if (x > 0).all() else math.nan}
+            | {"low_ns": low, "high_ns": high}
+            | {"mean_ns": mean, "sd_ns": sd, "variance_ns2": sd**2, "cv": sd / mean if mean else math.nan}
+            | {"median_ns": float(np.median(x)), "median_low_ns": median_low, "median_high_ns": median_high}
+            | {"min_ns": x.min(), "max_ns": x.max(), "items_per_second": harmonic_rate(cell["items"], x)}
+            | {"outliers": float(outliers(x).sum()) if len(x) > 3 else math.nan}
         )
-    columns = [
-        *keys,
-        "position",
-        "n",
-        "mean_ns",
-        "sd_ns",
-        "variance_ns2",
-        "cv",
-        "median_ns",
-        "low_ns",
-        "high_ns",
-        "interval",
-    ]
-    columns += ["coverage", "min_ns", "max_ns", "geometric_mean_ns", "items_per_second", "outliers"]
+    columns = [*keys, "position", "n", "geometric_mean_ns", "low_ns", "high_ns", "mean_ns", "sd_ns", "variance_ns2", "cv"]
+    columns += ["median_ns", "median_low_ns", "median_high_ns", "min_ns", "max_ns", "items_per_second", "outliers"]
     return pd.DataFrame(rows, columns=columns)
 
 

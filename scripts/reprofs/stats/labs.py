@@ -7,8 +7,9 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.stats.cells import LEVEL, measured
-from reprofs.stats.compare import BOOTSTRAP_SEED, ratio
+from reprofs.stats.compare import ratio
 
+BOOTSTRAP_SEED = 20260101
 CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
 
 
@@ -22,7 +23,7 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     """Time by lab b's clock over time by lab a's of the same file system and operation; upper bounds take part.
 
     Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
-    phase, cache, position, label, n, ratio, low, high, kind, and processor: the same ratio of the processor's times
+    phase, cache, position, label, n, ratio, low, high, and processor: the same ratio of the processor's times
     (user and system; geometric mean of the rounds, empty where either lab saw none).
     """
     rows = []
@@ -39,7 +40,7 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
                 known = {a, b} <= set(worked.columns)
                 row["processor"] = float(np.exp((worked[b] - worked[a]).mean())) if known else math.nan
                 rows.append(row | {"n": len(both)} | ratio(both[b], both[a]))
-    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "kind", "processor"])
+    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "processor"])
 
 
 def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

@@ -58,7 +58,7 @@ def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
     """Time on a stack over time of the same file system on its reference: one row per stack, operation and relation.
 
     Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
-    `references`), phase, cache, position, n, ratio, low, high, kind.
+    `references`), phase, cache, position, n, ratio, low, high.
     """
     rows = []
     for key, group, pairs in _comparable(phases, stacks):
@@ -72,20 +72,7 @@ def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
                     row |= {"stack": stack, "reference": reference, "relation": relation, "phase": phase}
                     row |= {"cache": cache, "position": int(group.loc[cells.index, "position"].max()), "n": len(both)}
                     rows.append(row | ratio(both[stack], both[reference]))
-    names = [
-        "role",
-        "stack",
-        "reference",
-        "relation",
-        "phase",
-        "cache",
-        "position",
-        "n",
-        "ratio",
-        "low",
-        "high",
-        "kind",
-    ]
+    names = ["role", "stack", "reference", "relation", "phase", "cache", "position", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
 
 
@@ -107,7 +94,7 @@ def stack_typical(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame
                 row |= {"operations": difference.shape[1], "n": len(difference)}
                 mean = np.exp(difference.mean(axis=1))
                 rows.append(row | ratio(mean, np.ones(len(mean))))
-    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high", "kind"]
+    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
 
 
@@ -133,15 +120,14 @@ def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:
     for key, group in done.groupby(keys, sort=True):
         times = group.loc[group["operation"] == "rebuild", "wall_ns"].to_numpy(dtype=float)
         if len(times):
-            bounds = interval(times)
+            low, high = interval(times)
             others = group[group["operation"] != "rebuild"].groupby(["phase", "cache"])["rebuilding"]
             during = others.agg(lambda column: bool((column == True).any()))  # noqa: E712 (nullable)
             rows.append(
                 dict(zip(keys, key, strict=True))
-                | {"n": len(times), "mean_ns": times.mean(), "median_ns": float(np.median(times))}
-                | {"low_ns": bounds["low"], "high_ns": bounds["high"], "interval": bounds["kind"]}
-                | {"coverage": bounds["coverage"], "min_ns": times.min(), "max_ns": times.max()}
+                | {"n": len(times), "geometric_mean_ns": float(np.exp(np.log(times).mean()))}
+                | {"low_ns": low, "high_ns": high, "min_ns": times.min(), "max_ns": times.max()}
                 | {"during": int(during.sum()), "phases": len(during)}
             )
-    columns = ["n", "mean_ns", "median_ns", "low_ns", "high_ns", "interval", "coverage", "min_ns", "max_ns", "during"]
-    return pd.DataFrame(rows, columns=[*keys, *columns, "phases"])
+    columns = ["n", "geometric_mean_ns", "low_ns", "high_ns", "min_ns", "max_ns", "during", "phases"]
+    return pd.DataFrame(rows, columns=[*keys, *columns])
