@@ -572,6 +572,19 @@ class Entry(Cross):
     )
 
 
+class Margins(Part):
+    win: Annotated[float, Within(0, 1)] = Field(0.02, description="A smaller lead is not worth naming (0.02 is 2 %)")
+    equal: Annotated[float, Within(0, 1, above=True)] = Field(
+        0.05, description="Times that are shown to be no further apart are equivalent"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Margins:
+        if self.win > self.equal:
+            raise _wrong("must not have a win above equal: a lead between them could be neither")
+        return self
+
+
 class Study(Cross):
     model_config = ConfigDict(title="A study (a question and the cells that answer it)")
 
@@ -586,6 +599,7 @@ class Study(Cross):
         "the number of rounds was fixed before the first trial", description="Why there are no more rounds"
     )
     seed: Annotated[int, Field(ge=0, le=10**12)]
+    margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
     published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
     notebooks: Notebooks | None = Field(
         None, description="Further files of notebooks/, which come after the topics of the report"

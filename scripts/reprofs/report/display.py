@@ -71,6 +71,11 @@ def digits(value: float, significant: int = 4) -> str:
     return f"{value:,.{places}f}".replace("-", MINUS)
 
 
+def small(p: float) -> str:
+    """A p value with two digits; none below one in ten thousand."""
+    return "< 0.0001" if p < 0.0001 else digits(p, 2)
+
+
 def unit_of(ns: float) -> tuple[str, float]:
     """The unit of time that suits a value in ns, and the length of that unit in ns."""
     return next((pair for pair in UNITS if ns >= pair[1]), UNITS[-1])
@@ -187,7 +192,7 @@ _MARK = re.compile(r"\n*\x00(\d+)\x00\n*")
 TEMPLATES = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
 TEMPLATES.filters |= {
     function.__name__: function
-    for function in (listing, count, opening, verb, first_upper, digits, time, percent, code)
+    for function in (listing, count, opening, verb, first_upper, digits, small, time, percent, code)
 } | {"bytes": size}
 TEMPLATES.tests["known"] = known
 TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": reach}
@@ -196,8 +201,8 @@ TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": rea
 def say(template: str, facts: dict[str, Any]) -> None:
     """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
 
-    Filters: listing, count, opening, verb, digits, time, percent, bytes, code. Raises jinja2.UndefinedError for a fact
-    that does not exist.
+    Filters: listing, count, opening, verb, digits, small, time, percent, bytes, code. Raises jinja2.UndefinedError for
+    a fact that does not exist.
     """
     shown: list[Any] = []
 

@@ -14,6 +14,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 from IPython.display import Markdown, display
 from matplotlib import pyplot as plt
 
@@ -125,7 +126,7 @@ def figure(study: Study, choice: Choice) -> Figure:
     words = study.title(choice.operation.workload, choice.operation.phase, choice.operation.cache)
     caption = (
         f"{words} ({choice.operation.workload}, {choice.operation.scale}; {choice.setting}). A ring is one round, the"
-        f" line is the mean with its {choice.level:.0%} interval by Student's t."
+        f" line is the geometric mean with its {choice.level:.0%} interval by Student's t on logarithms."
     )
     if len(single):
         caption += " Right: the share of single operations that took at most so long, over all rounds."
@@ -136,7 +137,7 @@ def figure(study: Study, choice: Choice) -> Figure:
 
 @styled
 def distribution(rows: pd.DataFrame, latency: pd.DataFrame, labels: list[str], level: float) -> Plot:
-    """Rounds by file system (a strip of rings, mean and interval), and the cumulative share of single operations.
+    """Rounds by file system (rings, geometric mean and interval), and the cumulative share of single operations.
 
     `rows` and `latency` are of one operation, of `study.phases` and `study.latency`; `latency` may be empty.
     """
@@ -152,6 +153,7 @@ def distribution(rows: pd.DataFrame, latency: pd.DataFrame, labels: list[str], l
     seaborn.stripplot(**common, **rings, zorder=3)
     seaborn.pointplot(
         **common,
+        estimator=scipy.stats.gmean,
         errorbar=lambda times: _student(times, level),
         linestyle="none",
         color=BLUE,
@@ -167,8 +169,10 @@ def distribution(rows: pd.DataFrame, latency: pd.DataFrame, labels: list[str], l
 
 
 def _student(times: pd.Series, level: float) -> tuple[float, float]:
-    values = times.to_numpy(dtype=float)
-    return student(values, level) if len(values) > 1 else (np.nan, np.nan)
+    if len(times) < 2:
+        return np.nan, np.nan
+    low, high = student(np.log(times.to_numpy(dtype=float)), level)
+    return float(np.exp(low)), float(np.exp(high))
 
 
 def _shares(axes: Any, latency: pd.DataFrame, labels: list[str]) -> None:
@@ -191,10 +195,10 @@ def _shares(axes: Any, latency: pd.DataFrame, labels: list[str]) -> None:
 def sentence(choice: Choice, found: dict) -> str:
     """What `paired` found, in words of Markdown."""
     value = f"**{choice.a} takes {digits(found['ratio'])} times as long as {choice.b}**"
-    if found["kind"] == "none":
+    if found["n"] == 1:
         return f"{value} in the one round that both have, which gives no interval."
     bounds = span(found["low"], found["high"])
-    return f"{value} ({choice.level:.0%} interval {bounds}, {found['kind']}, {found['n']} rounds)."
+    return f"{value} ({choice.level:.0%} interval {bounds}, Student's t on logarithms, {found['n']} rounds)."
 
 
 class Chooser:

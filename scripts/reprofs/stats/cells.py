@@ -99,7 +99,18 @@ def statistics(phases: pd.DataFrame) -> pd.DataFrame:
             | {"min_ns": x.min(), "max_ns": x.max(), "items_per_second": harmonic_rate(cell["items"], x)}
             | {"outliers": float(outliers(x).sum()) if len(x) > 3 else math.nan}
         )
-    columns = [*keys, "position", "n", "geometric_mean_ns", "low_ns", "high_ns", "mean_ns", "sd_ns", "variance_ns2", "cv"]
+    columns = [
+        *keys,
+        "position",
+        "n",
+        "geometric_mean_ns",
+        "low_ns",
+        "high_ns",
+        "mean_ns",
+        "sd_ns",
+        "variance_ns2",
+        "cv",
+    ]
     columns += ["median_ns", "median_low_ns", "median_high_ns", "min_ns", "max_ns", "items_per_second", "outliers"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -1,10 +1,13 @@
-"""File systems against each other: paired log ratios, verdicts, ranks, and whether times drift with the order of trials.
+"""File systems against each other: paired log ratios, verdicts, ranks.
 
 One estimand everywhere: the ratio of geometric means, paired by round, because the rounds of two file systems have the
 same input. On logarithms that is a mean of differences, with Student's t (exact for lognormal times).
 """
 
+import bisect
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -18,12 +21,12 @@ LONGEST = 1000  # rounds: nobody asks for more
 WIN, EQUAL = 0.02, 0.05  # of a study that names no margins
 
 
-def paired(logs: np.ndarray, equal: float = EQUAL) -> dict[str, np.ndarray]:
+def paired(logs: np.ndarray, equal: float = EQUAL, level: float = LEVEL) -> dict[str, np.ndarray]:
     """Student's t on paired log ratios, shape (rounds, pairs) with NaN where a pair has no such round.
 
-    Returns arrays of shape (pairs,): n, ratio (of geometric means), low, high (95 %), sd (of a log ratio), p (two-sided,
-    of ratio 1), p_equal (two one-sided tests: of a ratio that is at least 1 + `equal` or at most its inverse), p_sign
-    (exact sign test from six rounds on). NaN where there are too few rounds.
+    Returns arrays of shape (pairs,): n, ratio (of geometric means), low, high (its interval at `level`), sd (of a log
+    ratio), p (two-sided, of ratio 1), p_equal (two one-sided tests: of a ratio that is at least 1 + `equal` or at most
+    its inverse), p_sign (exact sign test from six rounds on). NaN where there are too few rounds.
     """
     known = np.isfinite(logs)
     n = known.sum(axis=0)
@@ -33,7 +36,7 @@ def paired(logs: np.ndarray, equal: float = EQUAL) -> dict[str, np.ndarray]:
         # Without spread beyond the arithmetic's own, every interval is the ratio itself.
         error = np.where(sd < 1e-12 * np.maximum(1, np.abs(mean)), 0.0, sd) / np.sqrt(n)
         t, margin = scipy.stats.t(np.maximum(n - 1, 1)), math.log1p(equal)
-        half = t.ppf((1 + LEVEL) / 2) * error
+        half = t.ppf((1 + level) / 2) * error
         differs = np.where(np.abs(mean) < 1e-12, 1.0, 2 * t.sf(np.abs(mean) / error))
         outside = t.sf((margin - np.abs(mean)) / error)  # the nearer of the two margins decides
     above, below = (known & (logs > 0)).sum(axis=0), (known & (logs < 0)).sum(axis=0)
@@ -50,13 +53,18 @@ def paired(logs: np.ndarray, equal: float = EQUAL) -> dict[str, np.ndarray]:
     }
 
 
-def ratio(a, b) -> dict:
-    """Ratio of the geometric means of `a` and `b`, paired by round, with its 95 % interval: ratio, low, high.
+def joint(tests: int) -> float:
+    """The level of each of so many intervals that together hold with 95 % (Bonferroni)."""
+    return 1 - (1 - LEVEL) / max(tests, 1)
+
+
+def ratio(a, b, level: float = LEVEL) -> dict:
+    """Ratio of the geometric means of `a` and `b`, paired by round, with its interval at `level`: ratio, low, high.
 
     `a` and `b` have the same length, are positive and in any one unit. With one pair there is no interval (NaN).
     """
     logs = np.log(np.asarray(a, dtype=float) / np.asarray(b, dtype=float))
-    found = paired(logs[:, None])
+    found = paired(logs[:, None], level=level)
     return {key: float(found[key][0]) for key in ("ratio", "low", "high")}
 
 
@@ -69,29 +77,51 @@ def holm(p) -> np.ndarray:
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
     adjusted = np.full(len(p), np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1) if len(order) else []
+    adjusted[order] = (
+        np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1) if len(order) else []
+    )
     return adjusted
 
 
-def effect(n: int | np.ndarray, tests: int = 1) -> np.ndarray:
-    """The log ratio, in units of the standard deviation of a log ratio, that n rounds find with a power of 80 %.
+def power(distance: float, sd: float, n: int, tests: int = 1) -> float:
+    """The chance that n rounds show a log ratio of `distance` by a t test, two-sided at 5 %, over so many `tests`.
 
-    At 5 % two-sided, over so many `tests` together (Bonferroni). NaN below two rounds.
+    sd: of the log ratio of one round, in the same unit. The tests together: Bonferroni.
     """
-    n = np.asarray(n, dtype=float)
-    t = scipy.stats.t(np.maximum(n - 1, 1))
-    found = (t.ppf(1 - (1 - LEVEL) / 2 / max(tests, 1)) + t.ppf(POWER)) / np.sqrt(np.maximum(n, 1))
-    return np.where(n > 1, found, np.nan)
+    t = scipy.stats.t.ppf((1 + joint(tests)) / 2, n - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(scipy.special.ndtr(np.divide(distance, sd) * math.sqrt(n) - t * _spreads(n)).mean())
 
 
-def rounds_needed(distance: float, sd: float, tests: int = 1) -> int | None:
-    """The rounds that find a log ratio of `distance` with a power of 80 %; None if more than a thousand.
+def power_equal(distance: float, sd: float, n: int, equal: float = EQUAL) -> float:
+    """The chance that n rounds show a log ratio of `distance` to be within `equal`, by two one-sided tests at 5 %."""
+    reach, margin = scipy.stats.t.ppf(LEVEL, n - 1) * _spreads(n), math.log1p(equal)
+    with np.errstate(divide="ignore"):
+        above, below = (np.divide(margin - way * distance, sd) * math.sqrt(n) - reach for way in (1, -1))
+    return float(np.maximum(scipy.special.ndtr(above) - scipy.special.ndtr(-below), 0).mean())
 
-    distance and sd (of the log ratio of one round) in the same unit; at 5 % two-sided over `tests` together.
+
+@functools.cache
+def _spreads(n: int) -> np.ndarray:
+    """Equally likely values of a standard deviation of n normal values over the true one."""
+    return np.sqrt(scipy.stats.chi2.ppf((np.arange(512) + 0.5) / 512, n - 1) / (n - 1))
+
+
+@functools.cache
+def effect(n: int, tests: int = 1) -> float:
+    """The log ratio, in standard deviations of that of one round, which n rounds show with a power of 80 %.
+
+    See `power`; NaN below two rounds.
     """
-    counts = np.arange(2, LONGEST + 1)
-    enough = counts[effect(counts, tests) * sd <= abs(distance)]
-    return int(enough[0]) if len(enough) else None
+    if n < 2:
+        return math.nan
+    return float(scipy.optimize.brentq(lambda distance: power(distance, 1.0, n, tests) - POWER, 0, 1e6))
+
+
+def rounds_needed(enough: Callable[[int], float]) -> int | None:
+    """The fewest rounds with which a power, which grows with them, reaches 80 %; None if more than a thousand."""
+    found = bisect.bisect_left(range(LONGEST + 1), POWER, lo=2, key=enough)
+    return found if found <= LONGEST else None
 
 
 def pairwise(phases: pd.DataFrame, equal: float = EQUAL) -> pd.DataFrame:
@@ -106,7 +136,11 @@ def pairwise(phases: pd.DataFrame, equal: float = EQUAL) -> pd.DataFrame:
         ceilings = wide.columns.isin(cells.loc[cells["role"] == "ceiling", "label"])
         first, second = np.triu_indices(len(wide.columns), 1)
         logs = np.log(wide.where(wide > 0).to_numpy())
-        found = {"a": wide.columns[first], "b": wide.columns[second], "contenders": ~(ceilings[first] | ceilings[second])}
+        found = {
+            "a": wide.columns[first],
+            "b": wide.columns[second],
+            "contenders": ~(ceilings[first] | ceilings[second]),
+        }
         frames.append(
             pd.DataFrame(dict(zip(keys, key, strict=True)) | found | paired(logs[:, first] - logs[:, second], equal))
         )
@@ -131,32 +165,36 @@ def winners(table: pd.DataFrame, pairs: pd.DataFrame, win: float = WIN, equal: f
 
     verdict:
     - `fastest`: it is faster than every other contender, by `win` or more, and that is more than chance. The test is an
-      intersection-union test (R. L. Berger, Technometrics 24, 1982): the largest of the paired t tests' p values, by
-      Holm over all operations of the study (p_holm), below 5 %. So with 95 % no operation of the study has a false one.
-    - `equivalent`: those not shown to be slower by `win` or more (in `level`, separated by spaces) are within `equal` of
-      it, by two one-sided tests at 5 % each (D. J. Schuirmann, Journal of Pharmacokinetics 15, 1987).
-    - `undecided`: neither is shown. `rounds` is how many would show one or the other with a power of 80 % if ratios and
-      spread stay as they are; NaN if more than a thousand, or if nothing is known of the spread (one round).
+      intersection-union test (R. L. Berger, Technometrics 24, 1982): the largest p of its paired t tests (p), by Holm
+      over all operations of the study (p_holm), below 5 %. So at most one study in twenty has a false one.
+    - `equivalent`: those of `level` are within `equal` of it, by two one-sided tests at 5 % each (D. J. Schuirmann,
+      Journal of Pharmacokinetics 15, 1987).
+    - `undecided`: neither is shown. `rounds` is about how many would show one or the other with a power of 80 % if
+      ratios and spread stay as they are; NaN if more than a thousand, or if a spread is not known (one round).
     - `alone`: no other contender completed.
 
-    detectable: the smallest ratio to the best that these rounds would have found with a power of 80 % (median of the
-    contenders; corrected as the verdict).
+    level (separated by spaces): the contenders that may be the fastest as well, empty for `fastest`. The others are
+    slower by `win` or more, and that is more than chance (p times the operations and the other contenders below 5 %).
+    detectable: the smallest ratio to the best that these rounds find with a power of 80 %, at the level of `fastest`
+    (median of the contenders).
     """
     keys = [*SETTING, *OPERATION]
     rows, rivals = [], []
+    known = dict(list(pairs[pairs["contenders"]].groupby(keys)))
     for key, group in table[table["role"] != "ceiling"].groupby(keys, sort=True):
         best = group.sort_values(["geometric_mean_ns", "label"]).iloc[0]
-        same = pairs[(pairs[keys] == list(key)).all(axis=1) & pairs["contenders"]]
-        others = versus(same, best["label"]).sort_values(["ratio", "other"])
+        others = versus(known.get(key, pairs.iloc[:0]), best["label"]).sort_values(["ratio", "other"])
         nearest = others.iloc[0] if len(others) else {}
-        # A test of one side, p / 2, would let two equal contenders have a false winner in one of ten studies.
+        # With one-sided tests (p / 2) two equal contenders would have a false winner in one of ten studies. Nothing can
+        # be shown of a contender with one round, so its p is 1 where others have more.
+        p = others["p"].fillna(1.0).max() if others["p"].notna().any() else math.nan
         rows.append(
             dict(zip(keys, key, strict=True))
             | {"position": int(group["position"].min()), "best": best["label"], "n": int(best["n"])}
             | {name: best[name] for name in ("geometric_mean_ns", "low_ns", "high_ns")}
             | {"contenders": len(group), "runner_up": nearest.get("other")}
             | {name: nearest.get(name, math.nan) for name in ("ratio", "low", "high")}
-            | {"p": others["p"].max(skipna=False) if len(others) else math.nan}
+            | {"p": p}
         )
         rivals.append(others)
     columns = [*keys, "position", "best", "n", "geometric_mean_ns", "low_ns", "high_ns", "contenders", "runner_up"]
@@ -169,29 +207,49 @@ def winners(table: pd.DataFrame, pairs: pd.DataFrame, win: float = WIN, equal: f
 
 def _verdict(row, others: pd.DataFrame, tests: int, win: float, equal: float) -> dict:
     """verdict, level, rounds and detectable of one operation; `others`: the contenders against the best."""
-    nothing = {"verdict": "alone", "level": "", "rounds": math.nan, "detectable": math.nan}
+    found = {"verdict": "alone", "level": "", "rounds": math.nan, "detectable": math.nan}
     if others.empty:
-        return nothing
+        return found
     alpha = 1 - LEVEL
-    detectable = float(np.exp((effect(others["n"], tests) * others["sd"]).median()))
+    smallest = np.exp(others["n"].map(lambda n: effect(n, tests)) * others["sd"]).dropna()
+    found |= {"verdict": "fastest", "detectable": float(smallest.median()) if len(smallest) else math.nan}
     if row.p_holm < alpha and row.ratio >= 1 + win:
-        return nothing | {"verdict": "fastest", "detectable": detectable}
-    # The same family of tests: an operation's p is as good as its smallest contender's.
-    level = others[~((others["p"] * tests < alpha) & (others["ratio"] >= 1 + win))]
-    verdict = "equivalent" if len(level) and (level["p_equal"] < alpha).all() else "undecided"
-    needed: list[int | None] = []
+        return found
+    # That somebody is slower while others are not is a claim for each contender, so it is corrected for them, too.
+    slower = (others["p"] * tests * len(others) < alpha) & (others["ratio"] >= 1 + win)
+    level = others[~slower]
+    found["level"] = " ".join(level["other"])
+    if (level["p_equal"] < alpha).all():
+        return found | {"verdict": "equivalent"}
+    found["verdict"] = "undecided"
+    needed = []
     for other in level.itertuples():
-        apart, distance = math.log1p(equal), abs(math.log(other.ratio))
-        ways = [rounds_needed(distance, other.sd, tests) if other.ratio >= 1 + win else None]
-        ways += [rounds_needed(apart - distance, other.sd) if distance < apart else None]
-        needed.append(min((way for way in ways if way), default=None))
-    rounds = max(needed, default=None) if None not in needed and verdict == "undecided" else None
-    return {
-        "verdict": verdict,
-        "level": " ".join(level["other"]),
-        "rounds": math.nan if rounds is None or np.isnan(others["sd"]).any() else float(rounds),
-        "detectable": detectable,
-    }
+        distance = abs(math.log(other.ratio))
+        ways: list[Callable[[int], float]] = []
+        if other.ratio >= 1 + win:
+            ways.append(functools.partial(power, distance, other.sd, tests=tests))
+        if distance < math.log1p(equal):
+            ways.append(functools.partial(power_equal, distance, other.sd, equal=equal))
+        needed.append(min((n for way in ways if (n := rounds_needed(way))), default=math.nan))
+    return found | {"rounds": max(needed) if not np.isnan([*needed, *others["sd"]]).any() else math.nan}
+
+
+TOTAL = "all operations"
+
+
+def totals(phases: pd.DataFrame) -> pd.DataFrame:
+    """The time of each workload as a whole: rows as of `phases`, one a trial, with TOTAL as their phase.
+
+    Only of workloads whose rows are whole phases: parts of a command may run at the same time, and a sum of them is no
+    time. Their rows have no sync of their own.
+    """
+    done = measured(phases)
+    keys = [*SETTING, "workload", "scale", "label", "role", "round"]
+    if "sync_ns" in done:
+        parts = done.assign(part=done["sync_ns"].isna()).groupby(["workload", "scale"])["part"].transform("any")
+        done = done[~parts.astype(bool)]
+    sums = done.astype({"wall_ns": float}).groupby(keys, sort=True)["wall_ns"].sum().reset_index()
+    return sums.assign(phase=TOTAL, cache="", position=0, status="ok", operation="", items=1)
 
 
 def relative(table: pd.DataFrame) -> pd.DataFrame:
@@ -225,18 +283,3 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     columns = [*SETTING, "label", "mean_rank", "blocks", "left_out"]
     found = pd.concat(frames)[columns] if frames else pd.DataFrame(columns=columns)
     return found.sort_values([*SETTING, "mean_rank", "label"], ignore_index=True)
-
-
-def drift(phases: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's correlation of wall time and position in the order, one row per cell of six rounds or more.
-
-    The p values are corrected by Holm's method.
-    """
-    rows = []
-    keys = [*SETTING, *OPERATION, "label"]
-    for key, cell in measured(phases).dropna(subset=["order"]).groupby(keys, sort=True):
-        if len(cell) >= ENOUGH and cell["wall_ns"].nunique() > 1:
-            found = scipy.stats.spearmanr(cell["order"].astype(float), cell["wall_ns"].astype(float))
-            rows.append(dict(zip(keys, key, strict=True)) | {"n": len(cell), "rho": found.statistic, "p": found.pvalue})
-    frame = pd.DataFrame(rows, columns=[*keys, "n", "rho", "p"])
-    return frame.assign(p_holm=holm(frame["p"]))

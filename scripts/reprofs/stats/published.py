@@ -1,8 +1,9 @@
 """A study beside published numbers: orders of the configurations, ratios of times, claims, extrapolated power laws.
 
-Published numbers are medians in seconds (data/published/NAME.csv) of another machine, so that only orders and ratios
-are compared. Of this study the rounds are known, of the published runs mostly the median alone: intervals are over the
-rounds and take the published number as fixed.
+Published numbers are medians in seconds (data/published/NAME.csv) of another machine, so that orders and ratios are
+compared; where a study has several sizes, hours as scenarios of growth. Of this study the rounds are known, of the
+published runs mostly the median alone. Where their quartiles are known, they count as its uncertainty; elsewhere the
+published number is taken as fixed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,15 +50,11 @@ class Orders(NamedTuple):
     rho: float  # mean over operations
     p: float  # share of the relabellings with a mean at least as high
     relabellings: int
-
-    @property
-    def exact(self) -> bool:
-        """Whether all relabellings were counted rather than a random sample."""
-        return len(self.configurations) <= FEW
+    exact: bool  # whether these are all rather than a random sample
 
     @property
     def smallest_p(self) -> float:
-        """The smallest p that this number of configurations can give."""
+        """The smallest p that these configurations on their stacks can give."""
         return 1 / self.relabellings if self.relabellings else math.nan
 
 
@@ -65,9 +62,10 @@ FOLDER = "data/published"
 CELL = [*Configuration._fields, *Step._fields]
 KEY = ["size", *CELL]
 NUMBERS = ["n", "median_s", "q1_s", "q3_s", "min_s", "max_s"]
-DIFFERENT = 1.1  # published medians nearer than this are not taken as an order: their own runs vary by as much
-FEW = 8  # configurations: up to here every relabelling is counted, 40,320 of them
-DRAWN = 40_000  # relabellings of more configurations
+DIFFERENT = 1.1  # medians without quartiles that are nearer than this are not taken as an order
+FEW = 40_320  # relabellings: up to here every one is counted
+DRAWN = 40_000  # of more
+SEED = 20260101
 ALPHA = 1 - LEVEL
 
 
@@ -142,7 +140,8 @@ def beside(study: Study, place: Place) -> pd.DataFrame:
 
     Columns: name (of the configuration), stack, label, phase, cache, position; of this study n, median_ns, min_ns,
     max_ns; published_size (the nearest), published_n, published_ns (median), published_low_ns, published_high_ns
-    (quartiles, NaN if unknown); ratio, low, high, kind of this study over the published median (see `compare.ratio`).
+    (quartiles, NaN if unknown), published_error (standard error of the logarithm of the median, from the quartiles);
+    ratio, low, high of this study over the published median, over the rounds and, where it is known, that error.
     """
     size = sizes(study, place)[-1]
     published = _published(study)
@@ -166,74 +165,96 @@ def beside(study: Study, place: Place) -> pd.DataFrame:
                 "published_ns": number["median_s"] * 1e9,
                 "published_low_ns": number["q1_s"] * 1e9,
                 "published_high_ns": number["q3_s"] * 1e9,
-                **compare.ratio(x, np.full(len(x), number["median_s"] * 1e9)),
+                **_over_published(x / 1e9, number),
             }
         )
     columns = [*CELL, "position", "n", "median_ns", "min_ns", "max_ns", "published_size", "published_n"]
-    columns += ["published_ns", "published_low_ns", "published_high_ns", "ratio", "low", "high", "kind"]
+    columns += ["published_ns", "published_low_ns", "published_high_ns", "published_error", "ratio", "low", "high"]
     frame = pd.DataFrame(rows, columns=columns).sort_values(["position", *Configuration._fields], ignore_index=True)
     return frame.assign(name=_names(frame))
+
+
+def _error(number: dict) -> float:
+    """Standard error of the logarithm of a published median, from its quartiles, as of lognormal times; or NaN."""
+    spread = math.log(number["q3_s"] / number["q1_s"]) / (2 * scipy.stats.norm.ppf(0.75))
+    return spread * math.sqrt(math.pi / 2 / number["n"]) if number["n"] > 1 else math.nan
+
+
+def _over_published(seconds: np.ndarray, number: dict) -> dict[str, float]:
+    """published_error, and ratio, low, high of these rounds over a published median (Welch's interval)."""
+    error = _error(number)
+    found = compare.ratio(seconds, np.full(len(seconds), number["median_s"]))
+    if len(seconds) > 1 and not math.isnan(error):
+        own = np.log(seconds).var(ddof=1) / len(seconds)
+        both = own + error**2
+        free = both**2 / (own**2 / (len(seconds) - 1) + error**4 / (number["n"] - 1)) if both else 1.0
+        half = scipy.stats.t.ppf((1 + LEVEL) / 2, free) * math.sqrt(both)
+        found |= {"low": found["ratio"] * math.exp(-half), "high": found["ratio"] * math.exp(half)}
+    return {"published_error": error} | found
 
 
 def orders(study: Study, place: Place) -> Orders:
     """How alike both orders of the configurations are; without two configurations there are no operations.
 
     Only configurations that have every operation take part. Columns of operations: phase, cache, position, rho
-    (Spearman's), p (one-sided: the share of all relabellings of the configurations that agree as well), p_joint (the
-    same for the best operation of every relabelling, so that it holds for all operations together and knows that they
-    are related), pairs (those whose published medians differ by 10 % or more), same and reversed (of these, the
-    interval of this study's ratio, joint over the pairs of the operation, excludes 1), turned (the reversed ones as
-    pairs of names, the faster of this study first), ratio, low, high, kind (this study over published, geometric mean
-    over configurations with its interval over them), least and most (ratio), least_name, most_name, verdict (`same
-    order`, `another order`, `undecided`).
+    (Spearman's), p (one-sided: the share of the relabellings of the configurations within their stacks that agree as
+    well), pairs (those with a published order, see `_pairs`), same and reversed (those whose order is shown to be that
+    one, or the opposite: paired t tests, by Holm over all pairs of all operations below 5 %), turned (the reversed ones
+    as pairs of names, the faster of this study first), ratio, low, high (this study over published, geometric mean over
+    configurations with its interval over them), least and most (ratio), least_name, most_name, and the verdict. For
+    either order more than half of the pairs must be decided: `same order` if all of these are as published, `another
+    order` if one is not. Otherwise `undecided`.
     """
     cells = beside(study, place)
     steps = list(dict.fromkeys(Step(*key) for key in cells[["phase", "cache"]].itertuples(index=False, name=None)))
     wide = {
         column: cells.pivot(index=list(Step._fields), columns="name", values=column).reindex(steps)
-        for column in ("median_ns", "published_ns", "ratio")
+        for column in ("median_ns", "published_ns", "published_error", "ratio")
     }
     complete = list(wide["median_ns"].columns[wide["median_ns"].notna().all()])
     left_out = sorted(set(cells["name"]) - set(complete))
     if len(complete) < 2:
-        return Orders(pd.DataFrame(), complete, left_out, math.nan, math.nan, 0)
+        return Orders(pd.DataFrame(), complete, left_out, math.nan, math.nan, 0, True)
     times, published = wide["median_ns"][complete].to_numpy(), wide["published_ns"][complete].to_numpy()
-    rho, null = relabelled(published, times)
-    rounds, rows = _rounds(study, place, cells), []
+    stacks = cells.drop_duplicates("name").set_index("name")["stack"][complete]
+    rho, null, exact = relabelled(published, times, list(stacks))
+    pairs = _pairs(_rounds(study, place, cells), {key: wide[key][complete] for key in wide})
+    rows: list[dict] = []
     for number, step in enumerate(steps):
-        pairs = _pairs(rounds[step], wide["published_ns"][complete].iloc[number])
-        factors = wide["ratio"][complete].iloc[number]
-        p_joint = share(null.max(axis=1), rho[number])
-        if rho[number] > 0 and p_joint < ALPHA:
-            verdict = "same order"
-        else:
-            verdict = "another order" if pairs["reversed"] > pairs["same"] else "undecided"
+        factors, own = wide["ratio"][complete].iloc[number], pairs[pairs["step"] == number]
+        same, reversed_ = (own["shown"] == 1).sum(), (own["shown"] == -1).sum()
+        decided = 2 * (same + reversed_) > len(own)
         rows.append(
             {
                 **step._asdict(),
                 "position": int(select(cells, step)["position"].min()),
                 "rho": rho[number],
                 "p": share(null[:, number], rho[number]),
-                "p_joint": p_joint,
-                **pairs,
+                "pairs": len(own),
+                "same": int(same),
+                "reversed": int(reversed_),
+                "turned": [(row.slow, row.fast) for row in own.itertuples() if row.shown == -1],
                 **compare.ratio(times[number], published[number]),
                 "least": factors.min(),
                 "most": factors.max(),
                 "least_name": factors.idxmin(),
                 "most_name": factors.idxmax(),
-                "verdict": verdict,
+                "verdict": "undecided" if not decided else "another order" if reversed_ else "same order",
             }
         )
     mean = float(rho.mean())
-    return Orders(pd.DataFrame(rows), complete, left_out, mean, share(null.mean(axis=1), mean), len(null))
+    return Orders(pd.DataFrame(rows), complete, left_out, mean, share(null.mean(axis=1), mean), len(null), exact)
 
 
-def relabelled(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def relabelled(
+    x: npt.ArrayLike, y: npt.ArrayLike, groups: Sequence[str] | None = None
+) -> tuple[np.ndarray, np.ndarray, bool]:
     """Spearman's rho of x and y of shape (operations, n), shape (operations,), and the same for relabelled y.
 
-    A relabelling exchanges the configurations in all operations alike; the second result, of shape (relabellings,
-    operations), holds all n! of them, or with more than eight configurations the identity and 40,000 seeded ones.
-    Values that are all equal have no order: rho is 0.
+    A relabelling exchanges the configurations in all operations alike, and only those of one group (n names, such as
+    stacks; default: all are one group), because others could not be exchanged even if file systems made no difference.
+    The second result, of shape (relabellings, operations), holds all of them, or, where these are more than 40,320, the
+    identity and 40,000 seeded ones; the third tells whether all. Values that are all equal have no order: rho is 0.
     """
     first, second = (scipy.stats.rankdata(np.asarray(values, dtype=float), axis=1) for values in (x, y))
     scaled = []
@@ -242,12 +263,19 @@ def relabelled(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarr
         norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
         scaled.append(np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0))
     n = first.shape[1]
-    if n <= FEW:
-        order = np.array(list(itertools.permutations(range(n))))
+    names = np.asarray(groups if groups is not None else [""] * n)
+    places = [np.flatnonzero(names == name) for name in dict.fromkeys(names)]
+    exact = math.prod(math.factorial(len(place)) for place in places) <= FEW
+    if exact:
+        every = list(itertools.product(*(itertools.permutations(place) for place in places)))
+        order = np.empty((len(every), n), dtype=int)
+        order[:, np.concatenate(places)] = [list(itertools.chain(*parts)) for parts in every]
     else:
-        rng = np.random.default_rng(compare.BOOTSTRAP_SEED)
-        order = np.vstack([np.arange(n), rng.permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)])
-    return (scaled[0] * scaled[1]).sum(axis=1), np.einsum("ok,opk->po", scaled[0], scaled[1][:, order])
+        rng = np.random.default_rng(SEED)
+        order = np.tile(np.arange(n), (DRAWN + 1, 1))
+        for place in places:
+            order[1:, place] = rng.permuted(np.tile(place, (DRAWN, 1)), axis=1)
+    return (scaled[0] * scaled[1]).sum(axis=1), np.einsum("ok,opk->po", scaled[0], scaled[1][:, order]), exact
 
 
 def share(null: np.ndarray, value: float) -> float:
@@ -255,21 +283,30 @@ def share(null: np.ndarray, value: float) -> float:
     return float((null >= value - 1e-9).mean())
 
 
-def _pairs(rounds: pd.DataFrame, published: pd.Series) -> dict[str, Any]:
-    """Pairs of configurations of one operation with an order in the published times: the same or reversed.
+def _pairs(rounds: dict[tuple, pd.DataFrame], wide: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The pairs of configurations with a published order: step (its number), slow, fast (as published), shown.
 
-    `rounds` are the times of this study, rounds by names of configurations; `published` the published ones by name.
+    A pair has an order where the medians differ by more than their standard errors explain at 5 %, or, where either
+    error is not known, by 10 %. shown is 1 where this study has the same order, -1 where it has the opposite one, by
+    Holm over all pairs of all operations; else 0. `rounds` are the times of this study by operation, rounds by names;
+    `wide` published_ns and published_error, operations by names.
     """
-    slowest = published.sort_values(ascending=False, kind="stable").index
-    pairs = [(a, b) for a, b in itertools.combinations(slowest, 2) if published[a] >= DIFFERENT * published[b]]
-    same, turned = 0, []
-    for slow, fast in pairs:
-        both = rounds[[slow, fast]].dropna()
-        low, high = compare.joint_interval(both[slow], both[fast], len(pairs))
-        same += low > 1
-        if high < 1:
-            turned.append((slow, fast))
-    return {"pairs": len(pairs), "same": same, "reversed": len(turned), "turned": turned}
+    rows, logs = [], []
+    for number, step in enumerate(wide["published_ns"].index):
+        published, error = (wide[key].iloc[number] for key in ("published_ns", "published_error"))
+        slowest = published.sort_values(ascending=False, kind="stable").index
+        for slow, fast in itertools.combinations(slowest, 2):
+            apart, both = math.log(published[slow] / published[fast]), math.hypot(error[slow], error[fast])
+            enough = math.log(DIFFERENT) if math.isnan(both) else scipy.stats.norm.ppf((1 + LEVEL) / 2) * both
+            if apart >= enough and apart > 0:
+                rows.append({"step": number, "slow": slow, "fast": fast})
+                logs.append(np.log(rounds[step][slow] / rounds[step][fast]))
+    frame = pd.DataFrame(rows, columns=["step", "slow", "fast"])
+    if frame.empty:
+        return frame.assign(shown=0)
+    found = compare.paired(pd.concat(logs, axis=1, keys=range(len(logs))).to_numpy(float))
+    proved = compare.holm(found["p"]) < ALPHA
+    return frame.assign(shown=np.where(proved, np.sign(np.log(found["ratio"])), 0).astype(int))
 
 
 # ---- claims ----------------------------------------------------------------------------------------------------------
@@ -281,8 +318,9 @@ def claims(study: Study, place: Place) -> pd.DataFrame:
     Columns: says; published and ratio (slower over faster, published and in this study at its largest size, paired by
     round); low, high (interval of ratio, joint over all claims tested); verdict (`same direction`, `opposite
     direction`, `undecided`); published_size; slow_waits, fast_waits (shares of this study's time in which the command
-    was not on the processor); expected, expected_low, expected_high (ratio extrapolated to the published size as a
-    power law with its 95 % prediction interval, NaN with one size).
+    was not on the processor); expected, expected_low, expected_high (ratio at the published size if its power law goes
+    on, NaN with one size; with a 95 % prediction interval up to half a decade), by_last (with the exponent of the last
+    step).
     """
     size, times, published = sizes(study, place)[-1], select(measurements(study), place), _published(study)
     found = []
@@ -302,13 +340,14 @@ def claims(study: Study, place: Place) -> pd.DataFrame:
     rows = []
     for row, rounds in found:
         last = rounds[rounds["size"] == size]
-        low, high = compare.joint_interval(last["slow"], last["fast"], len(found))
-        verdict = "same direction" if low > 1 else "opposite direction" if high < 1 else "undecided"
-        row |= {"ratio": compare.ratio(last["slow"], last["fast"])["ratio"], "low": low, "high": high}
-        row |= {"verdict": verdict, "expected": math.nan, "expected_low": math.nan, "expected_high": math.nan}
+        row |= compare.ratio(last["slow"], last["fast"], compare.joint(len(found)))
+        verdict = "same direction" if row["low"] > 1 else "opposite direction" if row["high"] < 1 else "undecided"
+        row |= {"verdict": verdict} | dict.fromkeys(("expected", "expected_low", "expected_high", "by_last"), math.nan)
         if rounds["size"].nunique() > 1:
-            ahead = series.extrapolate(rounds["size"], rounds["slow"] / rounds["fast"], [row["published_size"]]).iloc[0]
+            ratios = rounds["slow"] / rounds["fast"]
+            ahead = series.extrapolate(rounds["size"], ratios, [row["published_size"]]).iloc[0]
             row |= {"expected": ahead["time"], "expected_low": ahead["low"], "expected_high": ahead["high"]}
+            row["by_last"] = by_last(rounds["size"], ratios, row["published_size"])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -323,12 +362,13 @@ def _waiting(cell: pd.DataFrame) -> float:
 def laws(study: Study, place: Place) -> pd.DataFrame:
     """One row per published number whose operation was measured at several sizes: its power law, extrapolated.
 
-    Columns: stack, label, phase, cache, position, n (measurements), least, most (sizes measured), exponent, low, high
-    (95 %), last (exponent between the medians of the two largest sizes), curvature_p (of a quadratic term in the
-    logarithms), published_size, published_ns, published_n, expected_ns, expected_low_ns, expected_high_ns (95 %
-    prediction interval: where a further measurement falls if the law goes on), by_last_ns (expected by the exponent of
-    the last step), factor (published over expected), inside, decades (orders of magnitude between the largest size
-    measured and the published one).
+    Columns: stack, label, phase, cache, position, n (sizes), least, most (sizes measured), exponent, low, high (95 %),
+    last (exponent of the last step), fit_p (lack of fit) as of `series.scaling_fit`; published_size, published_ns,
+    published_n, published_low_ns, published_high_ns (quartiles or else the range of the runs, NaN if unknown); and what
+    is expected at that size: expected_ns by the law, by_last_ns by a law with a knee, which goes on with the exponent
+    of the last step; factor, factor_last (published over either); decades (orders of magnitude between the largest size
+    measured and the published one). Within half a decade also expected_low_ns, expected_high_ns (95 % prediction
+    interval) and inside (whether the published time is there); farther these are NaN and None.
     """
     times, rows = select(measurements(study), place), []
     for number in _published(study).to_dict("records"):
@@ -339,44 +379,44 @@ def laws(study: Study, place: Place) -> pd.DataFrame:
         size, time = own["size"].to_numpy(float), own["wall_ns"].to_numpy(float)
         fit = series.scaling_fit(size, time)
         ahead = series.extrapolate(size, time, [number["size"]]).iloc[0]
-        medians = own.groupby("size")["wall_ns"].median().iloc[-2:].astype(float)
-        last = float(np.diff(np.log(medians))[0] / np.diff(np.log(medians.index.astype(float)))[0])
-        published_ns = number["median_s"] * 1e9
+        knee, published_ns = by_last(size, time, number["size"]), number["median_s"] * 1e9
+        quartiles = [number["q1_s"], number["q3_s"]]
+        around = quartiles if not np.isnan(quartiles).any() else [number["min_s"], number["max_s"]]
+        near = not math.isnan(ahead["low"])
         rows.append(
             {
                 **cell,
                 "position": int(own["position"].min()),
-                "n": len(own),
                 "least": int(size.min()),
                 "most": int(size.max()),
-                **{key: fit[key] for key in ("exponent", "low", "high")},
-                "last": last,
-                "curvature_p": _curvature_p(size, time),
+                **{key: fit[key] for key in ("n", "exponent", "low", "high", "last", "fit_p")},
                 "published_size": int(number["size"]),
                 "published_ns": published_ns,
                 "published_n": int(number["n"]),
+                "published_low_ns": around[0] * 1e9,
+                "published_high_ns": around[1] * 1e9,
                 "expected_ns": ahead["time"],
                 "expected_low_ns": ahead["low"],
                 "expected_high_ns": ahead["high"],
-                "by_last_ns": float(medians.iloc[-1] * (number["size"] / size.max()) ** last),
+                "by_last_ns": knee,
                 "factor": published_ns / ahead["time"],
-                "inside": bool(ahead["low"] <= published_ns <= ahead["high"]),
+                "factor_last": published_ns / knee,
+                "inside": bool(ahead["low"] <= published_ns <= ahead["high"]) if near else None,
                 "decades": math.log10(number["size"] / size.max()),
             }
         )
     frame = pd.DataFrame(rows)
-    return frame.sort_values(["position", "published_size", "label"], ignore_index=True) if len(frame) else frame
+    if frame.empty:
+        return frame
+    frame["inside"] = frame["inside"].astype(object)
+    return frame.sort_values(["position", "published_size", "label"], ignore_index=True)
 
 
-def _curvature_p(size: np.ndarray, time: np.ndarray) -> float:
-    """p of a quadratic term in the logarithms; NaN for two sizes, or without a degree of freedom to judge it by."""
-    from statsmodels.api import OLS  # a second to import, and only laws need it
-
-    x = np.log(size)
-    if len(np.unique(x)) < 3 or len(x) < 4:
-        return math.nan
-    x = x - x.mean()
-    return float(OLS(np.log(time), np.column_stack([np.ones(len(x)), x, x**2])).fit().pvalues[2])
+def by_last(size: npt.ArrayLike, time: npt.ArrayLike, at: float) -> float:
+    """What is expected at a size by the exponent of the last step, from the geometric mean at the largest size."""
+    size, time = np.asarray(size, float), np.asarray(time, float)
+    last = math.exp(np.log(time[size == size.max()]).mean())
+    return last * (at / size.max()) ** series.scaling_fit(size, time)["last"]
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------

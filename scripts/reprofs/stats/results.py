@@ -12,24 +12,29 @@ from reprofs.data.study import Tables
 from reprofs.errors import UserError
 from reprofs.files import write_bytes, write_text
 from reprofs.project import place
-from reprofs.stats import cells, compare, labs, stacks
+from reprofs.stats import cells, compare, labs, spread, stacks
 
-OF = "tables.json"  # digests of the tables that the results in a folder were computed from
+ANALYSIS = 1  # increase when the same records would give other statistics
+OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 
 @dataclass(frozen=True)
 class Results:
     """Every statistic; for the columns see the functions that compute them.
 
-    statistics: cells. pairwise, winners, ranks, nemenyi: file systems against each other. stacks, typical, rebuilds:
-    stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each other.
+    statistics: cells. pairwise, winners, ranks: file systems against each other. totals, cheapest: the same as
+    statistics and winners, of workloads as a whole. components, stability: the spread over rounds. stacks, typical,
+    rebuilds: stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each other.
     """
 
     statistics: pd.DataFrame
     pairwise: pd.DataFrame
     winners: pd.DataFrame
     ranks: pd.DataFrame
-    nemenyi: pd.DataFrame
+    totals: pd.DataFrame
+    cheapest: pd.DataFrame
+    components: pd.DataFrame
+    stability: pd.DataFrame
     stacks: pd.DataFrame
     typical: pd.DataFrame
     rebuilds: pd.DataFrame
@@ -38,18 +43,27 @@ class Results:
     agreement: pd.DataFrame
 
 
+def margins(tables: Tables) -> dict[str, float]:
+    """The margins of a study: win (below which no lead is named) and equal (within which times are equivalent)."""
+    return {"win": compare.WIN, "equal": compare.EQUAL} | tables.plan["study"].get("margins", {})
+
+
 def compute(tables: Tables) -> Results:
     """All statistics of a study."""
-    phases, entries = tables.phases, tables.stacks()
-    found, pairs = cells.statistics(phases), compare.pairwise(phases)
-    ranks, nemenyi = compare.ranks(found)
+    phases, entries, about = tables.phases, tables.stacks(), margins(tables)
+    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"])
+    whole = compare.totals(phases)
+    totals = cells.statistics(whole)
     orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
     return Results(
         statistics=found,
         pairwise=pairs,
-        winners=compare.winners(found, pairs),
-        ranks=ranks,
-        nemenyi=nemenyi,
+        winners=compare.winners(found, pairs, **about),
+        ranks=compare.ranks(found),
+        totals=totals,
+        cheapest=compare.winners(totals, compare.pairwise(whole, about["equal"]), **about),
+        components=spread.components(phases),
+        stability=spread.stability(phases),
         stacks=stacks.stack_ratios(phases, entries),
         typical=stacks.stack_typical(phases, entries),
         rebuilds=stacks.rebuilds(phases),
@@ -64,14 +78,18 @@ def save(results: Results, folder: str | Path, tables: Tables) -> None:
     folder = place(folder)
     for field in fields(results):
         write_bytes(folder / f"{field.name}.parquet", getattr(results, field.name).to_parquet(None, index=False))
-    write_text(folder / OF, json.dumps(tables.digests, indent=1) + "\n")
+    write_text(folder / OF, json.dumps(_of(tables), indent=1) + "\n")
+
+
+def _of(tables: Tables) -> dict:
+    return {"analysis": ANALYSIS, "margins": margins(tables), "tables": tables.digests}
 
 
 def load(folder: str | Path, tables: Tables) -> Results | None:
-    """Read a folder written by `save`; None when it has no results of these tables. Raises UserError."""
+    """Read a folder written by `save`; None when it has none of these tables by this analysis. Raises UserError."""
     folder = place(folder)
     try:
-        if json.loads((folder / OF).read_text()) != tables.digests:
+        if json.loads((folder / OF).read_text()) != _of(tables):
             return None
         return Results(**{f.name: pd.read_parquet(folder / f"{f.name}.parquet") for f in fields(Results)})
     except FileNotFoundError:

@@ -21,6 +21,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.stats.cells import measured
 
 LEVEL = 0.95
+NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 RUN = ["trial", "phase", "cache"]  # what one command did
 CELL = ["label", "stack", "workload", "phase", "cache"]
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
@@ -326,10 +327,14 @@ def clients_table(clients: pd.DataFrame) -> pd.DataFrame:
 def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
     """time = factor * size ** exponent by least squares in logarithms; sizes (names, bytes, …) and times of shape (n,).
 
-    Returns exponent with low and high (Student's interval, NaN with fewer than three points), factor (unit of times),
-    r2, n. The exponent is 1 where the work grows as its size. Raises ValueError without two different sizes above zero.
+    Fitted to the geometric means of the times at a size, because what makes a law wrong is common to all rounds of a
+    size: three rounds are not three sizes. Returns exponent with low and high (Student's interval, NaN with fewer than
+    three sizes), factor (unit of times), r2, n (sizes), last (exponent between the two largest sizes) and fit_p (lack
+    of fit: whether the means are farther from the law than the rounds from their means explain; NaN with fewer than
+    three sizes or without repeated ones). The exponent is 1 where the work grows as its size. Raises ValueError without
+    two different sizes above zero.
     """
-    x, y = _logarithms(sizes, times)
+    x, y, number, pure = _means(sizes, times)
     line = scipy.stats.linregress(x, y)
     reach = scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
     return {
@@ -339,29 +344,52 @@ def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -
         "factor": float(math.exp(line.intercept)),
         "r2": float(line.rvalue**2),
         "n": len(x),
+        "last": float((y[-1] - y[-2]) / (x[-1] - x[-2])),
+        "fit_p": _lack_of_fit(x, y, number, pure),
     }
 
 
 def extrapolate(sizes: ArrayLike, times: ArrayLike, at: ArrayLike, confidence: float = LEVEL) -> pd.DataFrame:
     """Times that the fit of `scaling_fit` expects at other sizes: columns size, time, low, high (prediction interval).
 
-    `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where one further
-    measurement falls with that confidence if the law goes on; nothing here knows whether it does (a cache may end).
+    `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where the geometric mean
+    of a further size falls with that confidence if the law goes on. Nothing here knows whether it does (a cache may
+    end), so farther than half a decade from the sizes measured there is no interval (NaN).
     """
-    from statsmodels.api import OLS, add_constant
-
-    x, y = _logarithms(sizes, times)
+    x, y, _, _ = _means(sizes, times)
     at = np.asarray(at, dtype=float)
     if (at <= 0).any():
         raise ValueError("a size to extrapolate to is not above zero")
-    frame = pd.DataFrame({"size": at, "time": math.nan, "low": math.nan, "high": math.nan})
-    fit = OLS(y, add_constant(x)).fit()
-    points = add_constant(np.log(at), has_constant="add")
-    frame["time"] = np.exp(fit.predict(points))
+    line, points = scipy.stats.linregress(x, y), np.log(at)
+    found = line.intercept + line.slope * points
+    half = np.full(len(at), math.nan)
     if len(x) > 2:
-        bounds = fit.get_prediction(points).summary_frame(alpha=1 - confidence)
-        frame["low"], frame["high"] = np.exp(bounds["obs_ci_lower"]), np.exp(bounds["obs_ci_upper"])
-    return frame
+        rest = y - line.intercept - line.slope * x
+        error = np.sqrt((rest**2).sum() / (len(x) - 2))
+        around = 1 + 1 / len(x) + (points - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum()
+        near = (points >= x[0] - NEAR - 1e-9) & (points <= x[-1] + NEAR + 1e-9)
+        half[near] = (scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * error * np.sqrt(around))[near]
+    bounds = {"low": np.exp(found - half), "high": np.exp(found + half)}
+    return pd.DataFrame({"size": at, "time": np.exp(found)} | bounds)
+
+
+def _means(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Logarithms of the sizes, ascending, and means of those of the times there; their numbers, squares around them."""
+    logs, values = _logarithms(sizes, times)
+    x, place, number = np.unique(logs, return_inverse=True, return_counts=True)
+    y = np.bincount(place, values) / number
+    return x, y, number, float(((values - y[place]) ** 2).sum())
+
+
+def _lack_of_fit(x: np.ndarray, y: np.ndarray, number: np.ndarray, pure: float) -> float:
+    """p of the F test of lack of fit (N. Draper, H. Smith, Applied Regression Analysis, 1998); see `_means`."""
+    free, more = int(number.sum()) - len(x), len(x) - 2
+    if more < 1 or free < 1:
+        return math.nan
+    lack = float((number * (y - np.polyval(np.polyfit(x, y, 1, w=np.sqrt(number)), x)) ** 2).sum())
+    if pure < 1e-20:
+        return 1.0 if lack < 1e-20 else 0.0
+    return float(scipy.stats.f.sf(lack / more / (pure / free), more, free))
 
 
 def scaling_table(table: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd.DataFrame:

@@ -44,6 +44,11 @@ class Study(Tables):
         results.save(results.compute(self), self.folder, self)
         return self.folder
 
+    @property
+    def margins(self) -> dict[str, float]:
+        """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
+        return results.margins(self)
+
     @functools.cached_property
     def settings(self) -> list[Setting]:
         """Settings whose file systems are compared in full: of every lab, profile and workload the base of its stacks.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reprofs.data.keys import Setting, distinct, select
-from reprofs.stats.compare import relative, typical_cost
+from reprofs.data.keys import Load, Setting, distinct, select
+from reprofs.report.display import count, known, listing, size
 from reprofs.stats.study import Study
 
 
@@ -24,24 +24,70 @@ def settings(study: Study) -> list[Setting]:
     return [setting for setting in study.settings if setting in ranked]
 
 
+def costs(study: Study, setting: Setting) -> list[dict]:
+    """What each workload as a whole costs in a setting, in the order of the study's workloads.
+
+    Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations:
+    geometric mean with its 95 % interval), verdict, level (labels: see stats.compare.winners), rounds, next (label),
+    ratio, next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
+    missing (contenders that completed no round of it).
+    """
+    found = []
+    planned = select(study.trials, setting, role="contender")
+    for row in select(study.results.cheapest, setting).itertuples():
+        load = Load(row.workload, row.scale)
+        own = select(study.results.totals, setting, load).query("role != 'ceiling'").sort_values("geometric_mean_ns")
+        last = own.iloc[-1]
+        found.append(
+            {"load": load, "title": study.plan["workloads"][row.workload]["title"], "best": row.best}
+            | {"scope": scope(study, setting, load), "time": row.geometric_mean_ns, "low": row.low_ns}
+            | {"high": row.high_ns, "verdict": row.verdict, "level": row.level.split(), "rounds": row.rounds}
+            | {"next": row.runner_up, "ratio": row.ratio, "next_low": row.low, "next_high": row.high}
+            | {"dearest": (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns) if len(own) > 2 else None}
+            | {"missing": sorted(set(select(planned, load)["label"]) - set(own["label"]))}
+        )
+    return found
+
+
+def scope(study: Study, setting: Setting, load: Load) -> str:
+    """Words on how much a workload did and in how large a file system."""
+    entry = study.plan["workloads"][load.workload]
+    key = entry.get("size") or "files"
+    number, noun = entry.get("scale", {}).get(key), key.replace("_", " ")
+    parts = [count(number, noun.removesuffix("s"), noun)] if isinstance(number, int) else []
+    content = select(study.phases, setting, load, status="ok")["bytes"].max()
+    parts += [f"up to {size(content)} of content an operation"] if known(content) and content else []
+    room = select(study.trials, setting, load, status="ok")["mounted_total_bytes"].dropna()
+    parts += [f"file systems of {size(room.median())}"] if len(room) else []
+    return ", ".join(parts)
+
+
+def where(study: Study, setting: Setting) -> str:
+    """Words on what all of that ran on: device profile, stack, lab, processor, scale."""
+    lab, _, processor = setting.lab.partition("@")
+    scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
+    return (
+        f"device profile {setting.profile}, stack {setting.stack}, lab {lab}"
+        f"{f', processor {processor}' if processor else ''}, scale {scales}"
+    )
+
+
 def wins(study: Study, setting: Setting) -> dict:
-    """How the operations of a setting end: operations, won (label, number; most first), tie, unproved, alone (numbers),
-    cheapest and dearest (label and typical cost over the operations that all completed, or None).
+    """How the operations of a setting end.
+
+    Keys: operations, fastest (label, number; most first), equivalent, undecided, alone (numbers), single (whether no
+    operation has two rounds), detectable (median over the undecided ones of the smallest ratio these rounds would have
+    shown, less 1; None where not known).
     """
     chosen = select(study.results.winners, setting)
-    won = chosen.loc[chosen["verdict"] == "winner", "best"].value_counts()
-    typical = typical_cost(relative(select(study.results.statistics, setting))).sort_values()
-    ends = (
-        [{"label": label, "cost": typical[label]} for label in (typical.index[0], typical.index[-1])]
-        if len(typical) > 1
-        else [None, None]
-    )
+    won = chosen.loc[chosen["verdict"] == "fastest", "best"].value_counts()
+    detectable = chosen["detectable"].dropna()
     return {
         "operations": len(chosen),
-        "won": sorted(won.items(), key=lambda pair: (-pair[1], pair[0])),
-        **{verdict: int((chosen["verdict"] == verdict).sum()) for verdict in ("tie", "unproved", "alone")},
-        "cheapest": ends[0],
-        "dearest": ends[1],
+        "fastest": sorted(won.items(), key=lambda pair: (-pair[1], pair[0])),
+        **{verdict: int((chosen["verdict"] == verdict).sum()) for verdict in ("equivalent", "undecided", "alone")},
+        "single": bool((chosen["n"] == 1).all()),
+        "detectable": detectable.median() - 1 if len(detectable) else None,
     }
 
 

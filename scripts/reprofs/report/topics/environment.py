@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reprofs.report.display import Table, code, count
 from reprofs.report.topics.methods import trial_command
+from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import Study
 
 
@@ -13,12 +14,15 @@ def applies(plan: dict) -> bool:
 
 
 def facts(study: Study) -> dict:
-    """study (its name), command (of the first trial of the order), repeatable (whether tables come out bit for bit)."""
+    """study (its name), command (of the first trial of the order), repeatable (whether tables come out bit for bit)
+    and analysis (the number of the analysis).
+    """
     first = study.trials.sort_values("order").iloc[0]
     name = study.plan["study"]["name"]
     return {
         "study": name,
         "command": trial_command(first),
+        "analysis": ANALYSIS,
         "repeatable": any(study.lab(lab)["exact"] for lab in set(study.trials["lab"])),
     }
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from reprofs.data.keys import OPERATION, SETTING, Setting, distinct, select
-from reprofs.report.display import DASH, Table, code, listing
+from reprofs.data.keys import SETTING, Setting, distinct, select
+from reprofs.report.display import DASH, Table, code, listing, percent, reach
 from reprofs.report.display import size as bytes_text
-from reprofs.stats import compare
+from reprofs.report.topics.operations import share
 from reprofs.stats.cells import ENOUGH, measured
+from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import Study
 
 
@@ -92,26 +93,65 @@ def sync(study: Study) -> dict:
 def tests(study: Study) -> dict:
     """Which statistics these rounds allow.
 
-    Keys: intervals (kinds used), pairs (whether file systems were compared), n (most common rounds), smallest (p that
-    Mann-Whitney's test can reach), family (pairs of an operation), needed (rounds for it to reject after correction),
-    stacks and labs (whether compared), drift_cells, drift (cells with a drift at 5 %), enough (rounds it takes).
+    Keys: rounds (fewest and most of a cell with a result), pairs (whether file systems were compared), operations (so
+    many tests are corrected for), detectable (median and largest ratio to the best that these rounds would have shown,
+    over operations; None where not known), win, equal (margins as words), enough (rounds for what needs six), stacks
+    and labs (whether compared), analysis (the number of the analysis).
     """
-    results = study.results
-    pairs, drift = results.pairwise[results.pairwise["contenders"]], compare.drift(study.phases)
-    found: dict[str, Any] = {
-        "intervals": set(results.statistics["interval"]),
-        "pairs": len(pairs) > 0,
-        "stacks": len(results.stacks) > 0,
-        "labs": len(results.agreement) > 0,
-        "drift_cells": len(drift),
-        "drift": int((drift["p_holm"] < 0.05).sum()),
+    found, n = study.results, study.results.statistics["n"]
+    detectable = found.winners["detectable"].dropna()
+    return {
+        "rounds": (int(n.min()), int(n.max())) if len(n) else (0, 0),
+        "pairs": bool(found.pairwise["contenders"].any()),
+        "operations": int(found.winners["p"].notna().sum()),
+        "detectable": (detectable.median() - 1, detectable.max() - 1) if len(detectable) else None,
+        **{name: share(study.margins[name]) for name in ("win", "equal")},
         "enough": ENOUGH,
+        "stacks": len(found.stacks) > 0,
+        "labs": len(found.agreement) > 0,
+        "analysis": ANALYSIS,
     }
-    if len(pairs):
-        n, family = int(pairs["n"].max()), int(pairs.groupby([*SETTING, *OPERATION]).size().max())
-        found |= {"n": n, "family": family, "smallest": compare.smallest_p(n, n)}
-        found["needed"] = compare.rounds_to_reject(family)
-    return found
+
+
+STABILITY = {
+    "order": "place of a trial within its round",
+    "drift": "trend over rounds",
+    "autocorrelation": "likeness of neighbouring rounds",
+    "change": "step between two rounds",
+}
+
+
+def stability(study: Study) -> dict:
+    """What was tested of when trials ran: tested (lab, what, p, p_holm), found (those at 5 %), untested (words)."""
+    rows = [row | {"what": STABILITY[row["test"]]} for row in study.results.stability.to_dict("records")]
+    tested = [row for row in rows if row["p"] == row["p"]]
+    return {
+        "tested": tested,
+        "found": [row for row in tested if row["p_holm"] < 0.05],
+        "untested": list(dict.fromkeys(row["what"] for row in rows if row["p"] != row["p"])),
+    }
+
+
+def components(study: Study) -> Table | None:
+    """Medians of the variance components over the operations of each workload. None where there are none."""
+    rows = []
+    keys = [*SETTING, "workload", "scale"]
+    for key, own in study.results.components.groupby(keys, sort=True):
+        place = dict(zip(keys, key, strict=True))
+        where = study.differing(**{name: place[name] for name in SETTING})
+        rows.append(
+            {"Workload": f"{place['workload']} ({place['scale']}{', ' + where if where else ''})"}
+            | {"Operations": len(own), "Rounds": reach(own["rounds"].min(), own["rounds"].max(), str)}
+            | {"File systems": percent(own["filesystem"].median()), "Rounds together": percent(own["round"].median())}
+            | {"Their interaction": percent(own["interaction"].median())}
+        )
+    caption = (
+        "What the times vary by: standard deviations of their logarithms, medians over operations. File systems: how"
+        " far they are apart. Rounds together: by how much all of them are slower with one input than with another, which"
+        " ratios paired by round do not contain. Their interaction: by how much each differs in its own way, which they"
+        " do; with one measurement a cell, noise is part of it."
+    )
+    return Table("tbl-components", caption, rows, left=["Workload"]) if rows else None
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from matplotlib.colors import LogNorm
 
 from reprofs.data.keys import OPERATION, Load, Operation, Setting, select
 from reprofs.report import plots
-from reprofs.report.display import DASH, Table, count, digits, listing, slug, span, time, unit_of, verb
+from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, time, unit_of, verb
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import latency_quantiles, measured
 from reprofs.stats.compare import relative, versus
@@ -31,24 +31,16 @@ def applies(plan: dict) -> bool:
 
 
 def centre(cell: pd.Series) -> dict:
-    """The number in the middle of a cell's interval: value (ns), kind (mean, median or single), low, high, n, coverage.
-
-    A cell of six rounds or more has an interval of the median.
-    """
-    kinds = {"order statistics of the median": "median", "none": "single"}
-    kind = kinds.get(cell["interval"], "mean")
-    value = cell["median_ns"] if kind == "median" else cell["mean_ns"]
-    return {"value": value, "kind": kind, "low": cell["low_ns"], "high": cell["high_ns"], "n": int(cell["n"])} | {
-        "coverage": cell["coverage"]
-    }
+    """Of a cell in ns: value (geometric mean), low, high (its 95 % interval, NaN with one round), and n."""
+    return {"value": cell["geometric_mean_ns"], "low": cell["low_ns"], "high": cell["high_ns"], "n": int(cell["n"])}
 
 
 def findings(study: Study, setting: Setting, load: Load) -> list[dict]:
     """The result of each operation of a workload, in its order.
 
-    Keys: title, best, verdict (winner, tie, unproved, alone), only (whether just one contender has results in the
-    setting), best_time (see `centre`), next (label), ratio, low, high (of the next, joint interval), slowest (label and
-    ratio, or None), tied (label, ratio, low, high, n, n_best of those that do not differ significantly, by ratio).
+    Keys: title, best, verdict (see stats.compare.winners), only (whether just one contender has results in the
+    setting), best_time (see `centre`), next (label), ratio, low, high (of the next), slowest (label, ratio, or None),
+    level (label, ratio, low, high, n, of: those not shown to be slower, by ratio), rounds and detectable.
     """
     results, found = study.results, []
     only = len(select(results.ranks, setting)) == 1
@@ -56,36 +48,43 @@ def findings(study: Study, setting: Setting, load: Load) -> list[dict]:
         operation = Operation(row.workload, row.scale, row.phase, row.cache)
         cell = select(results.statistics, setting, operation, label=row.best).iloc[0]
         one = {"title": study.title(row.workload, row.phase, row.cache), "best": row.best, "verdict": row.verdict}
-        one |= {"only": only, "best_time": centre(cell), "slowest": None, "tied": []}
+        one |= {"only": only, "best_time": centre(cell), "slowest": None, "level": []}
+        one |= {"rounds": row.rounds, "detectable": row.detectable}
         if row.verdict != "alone":
             pairs = select(results.pairwise, setting, operation, contenders=True)
             others = versus(pairs, row.best).sort_values(["ratio", "other"])
-            last, tied = others.iloc[-1], row.tied.split()
-            one |= {"next": row.runner_up, "ratio": row.ratio, "low": row.joint_low, "high": row.joint_high}
+            last, level = others.iloc[-1], row.level.split()
+            one |= {"next": row.runner_up, "ratio": row.ratio, "low": row.low, "high": row.high}
             one["slowest"] = {"label": last["other"], "ratio": last["ratio"]} if len(others) > 1 else None
-            one["tied"] = [
-                {"label": o.other, "ratio": o.ratio, "low": o.joint_low, "high": o.joint_high, "n": o.n, "of": row.n}
+            one["level"] = [
+                {"label": o.other, "ratio": o.ratio, "low": o.low, "high": o.high, "n": o.n, "of": row.n}
                 for o in others.itertuples()
-                if o.other in tied
+                if o.other in level
             ]
         found.append(one)
     return found
 
 
 def interval_note(table: pd.DataFrame) -> str:
-    """Which intervals a frame with the columns interval and coverage has, and what they assume."""
-    kinds, notes = set(table["interval"]), []
-    if "order statistics of the median" in kinds:
-        covers = table.loc[table["interval"] == "order statistics of the median", "coverage"].min()
-        notes.append(
-            f"Interval of the median by order statistics, coverage {covers * 100:.1f} % or more, no assumption on the"
-            " distribution."
-        )
-    if "Student t of the mean" in kinds:
-        notes.append("95 % interval of the mean (Student's t, normal values assumed).")
-    if "none" in kinds:
-        notes.append("A single round has no interval.")
-    return " ".join(notes)
+    """What the times and intervals of `statistics` or of a part of it are."""
+    note = "Times are geometric means of the rounds, with 95 % intervals (Student's t on logarithms)."
+    return note + (" A single round has no interval." if (table["n"] == 1).any() else "")
+
+
+def verdict_note(study: Study) -> str:
+    """What the three verdicts say."""
+    win, equal = (share(study.margins[key]) for key in ("win", "equal"))
+    return (
+        f"*Fastest*: faster than every other contender by {win} or more, and that by more than chance (paired t tests,"
+        f" corrected over all operations of the study, 5 %). *Equivalent*: those that may be the fastest are all within"
+        f" {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is shown; in brackets about how many"
+        " rounds it would take."
+    )
+
+
+def share(value: float) -> str:
+    """A margin as a percentage."""
+    return f"{100 * value:g} %"
 
 
 def spread_note(study: Study, *labs: str) -> str:
@@ -105,31 +104,46 @@ def winners(study: Study, setting: Setting) -> Table:
     """Verdict, time with interval and lead of the best contender, one row per operation."""
     results, rows = study.results, []
     for row in select(results.winners, setting).sort_values(["workload", "scale", "position"]).itertuples():
-        cells = select(results.statistics, setting, Operation(row.workload, row.scale, row.phase, row.cache))
-        names = {"winner": f"**{row.best}**", "alone": f"{row.best} (alone)", "unproved": f"{row.best} (unproved)"}
-        tied = listing([row.best, *row.tied.split()], last="and", most=4)
-        middle = centre(cells[cells["label"] == row.best].iloc[0])["value"]
-        bound = cells.loc[cells["role"] == "ceiling", "mean_ns"]
-        lead = f"{digits(row.ratio, 3)} ({span(row.joint_low, row.joint_high, significant=3)})"
+        operation = Operation(row.workload, row.scale, row.phase, row.cache)
+        cells = select(results.statistics, setting, operation)
+        unit, scale = unit_of(row.geometric_mean_ns)
+        bound = cells.loc[cells["role"] == "ceiling", "geometric_mean_ns"]
+        pairs = versus(select(results.pairwise, setting, operation, contenders=True), row.best)
+        level = row.level.split()
+        # Beside an open verdict stands the nearest of those that it is about.
+        pairs = pairs[pairs["other"].isin(level)] if level else pairs
+        near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
         rows.append(
             {
                 "Workload": row.workload,
                 "Operation": study.title(row.workload, row.phase, row.cache),
-                "Fastest": names.get(row.verdict, f"tie: {tied}"),
-                "Time": time(middle),
-                "Interval": span(row.low_ns, row.high_ns, unit_of(middle)[1]),
-                "Next": row.runner_up or DASH,
-                "Ratio of next": lead if row.runner_up else DASH,
+                "Verdict": verdict(row),
+                "Time": f"{digits(row.geometric_mean_ns / scale)} {unit}",
+                "Interval": span(row.low_ns, row.high_ns, scale),
+                "Next": DASH if near is None else near["other"],
+                "Ratio of next": DASH
+                if near is None
+                else f"{digits(near['ratio'], 3)} ({span(near['low'], near['high'], significant=3)})",
                 "Upper bound": time(bound.min(), 3) if len(bound) else DASH,
             }
         )
     caption = (
-        f"The fastest contender of each operation ({setting}): a winner, in bold, if the joint interval of the ratio of"
-        " every other contender lies above 1, else a tie. "
-        f"{interval_note(results.statistics)} In brackets the joint interval of the ratio of the next."
-        f" {spread_note(study, setting.lab)}"
+        f"The best contender of each operation ({setting}). {verdict_note(study)} {interval_note(results.statistics)}"
+        " Next: the nearest contender, beside an open verdict of those it is about; the interval of its ratio is not"
+        f" corrected. {spread_note(study, setting.lab)}"
     )
-    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Fastest", "Next"])
+    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Verdict", "Next"])
+
+
+def verdict(row) -> str:
+    """The verdict of a row of `winners` in words."""
+    names = listing([row.best, *row.level.split()], last="and", most=4)
+    if row.verdict in ("fastest", "alone"):
+        return f"**{row.best}** fastest" if row.verdict == "fastest" else f"{row.best} (alone)"
+    if row.verdict == "equivalent":
+        return f"equivalent: {names}"
+    rounds = f" ({count(int(row.rounds), 'round')})" if known(row.rounds) else ""
+    return f"undecided: {names}{rounds}"
 
 
 # ---- heat maps -----------------------------------------------------------------------------------------------------
@@ -246,7 +260,7 @@ def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] 
         return []
     caption = (
         f"{load.workload} ({load.scale}): time of each operation ({setting}). A ring is one round; the bar is the"
-        f" interval, its mark the mean or median. {interval_note(table)} {spread_note(study, setting.lab)}"
+        f" interval, its mark the geometric mean. {interval_note(table)} {spread_note(study, setting.lab)}"
     )
     if bounds:
         caption += f" The broken line is the upper bound, {listing(bounds)}."
@@ -279,17 +293,17 @@ def interval_panels(table: pd.DataFrame, phases: pd.DataFrame, labels: list[str]
 
 def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: list[str]) -> None:
     name, scale = unit_of(table["median_ns"].median())
-    # Student's interval of very few rounds can reach down to zero, which a logarithmic axis does not have.
-    smallest = rounds["wall_ns"].astype(float).min() / scale
+    # The interval of two rounds can be many times as wide as they are apart.
+    every = rounds["wall_ns"].astype(float) / scale
     for y, label in enumerate(labels):
         own = rounds.loc[rounds["label"] == label, "wall_ns"].astype(float) / scale
         axes.plot(own, [y] * len(own), "o", ms=4, mfc="none", mec=ORANGE, mew=0.8, zorder=3)
         for _, cell in table[table["label"] == label].iterrows():
-            ends = [max(cell["low_ns"] / scale, smallest / 2), cell["high_ns"] / scale]
+            ends = [max(cell["low_ns"] / scale, every.min() / 2), min(cell["high_ns"] / scale, every.max() * 2)]
             axes.plot(ends, [y, y], color=BLUE, lw=2.2, solid_capstyle="butt")
             axes.plot([centre(cell)["value"] / scale] * 2, [y - 0.32, y + 0.32], color=BLUE, lw=1.6)
     for cell in table[table["role"] == "ceiling"].itertuples():
-        axes.axvline(cell.mean_ns / scale, color=GREY, lw=1, ls=(0, (3, 2)), zorder=1)
+        axes.axvline(cell.geometric_mean_ns / scale, color=GREY, lw=1, ls=(0, (3, 2)), zorder=1)
     plots.rows(axes, labels)
     plots.value_axis(axes, name)
 

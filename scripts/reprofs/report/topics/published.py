@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Place, select
-from reprofs.report.display import DASH, Table, count, digits, listing, slug, span, time
+from reprofs.report.display import DASH, Table, count, digits, listing, slug, small, span, time
 from reprofs.report.plots import (
     BLUE,
     GREY,
@@ -32,6 +32,7 @@ from reprofs.report.plots import (
 )
 from reprofs.stats import published as numbers
 from reprofs.stats import series
+from reprofs.stats.compare import holm
 from reprofs.stats.published import ALPHA, Configuration, Step
 from reprofs.stats.study import Study
 
@@ -78,20 +79,25 @@ def order_facts(study: Study, place: Place) -> dict[str, Any]:
 def law_facts(study: Study, place: Place) -> dict[str, Any]:
     """Facts on the power laws of a place.
 
-    Keys: laws (the rows of `numbers.laws` as dictionaries, with title and curved), sizes (measured), and if there are
-    laws published_sizes, decades (the smallest distance in orders of magnitude), inside and curved (how many).
+    Keys: laws (the rows of `numbers.laws` as dictionaries, with title, and broken: whether lack of fit is shown, by
+    Holm over the laws), sizes (measured), and if there are laws published_sizes, decades (the smallest distance in
+    orders of magnitude), near (how many have a prediction interval), inside and broken (how many), least, most (of the
+    published time over either scenario).
     """
     table = numbers.laws(study, place)
+    broken: Any = holm(table["fit_p"]) < ALPHA if len(table) else []
     laws = [
-        row
-        | {"title": numbers.title(study, place, Step(row["phase"], row["cache"])), "curved": row["curvature_p"] < ALPHA}
-        for row in table.to_dict("records")
+        row | {"title": numbers.title(study, place, Step(row["phase"], row["cache"])), "broken": bool(wrong)}
+        for row, wrong in zip(table.to_dict("records"), broken, strict=True)
     ]
     found: dict[str, Any] = {"laws": laws, "sizes": numbers.sizes(study, place)}
     if laws:
         found["published_sizes"] = sorted(set(table["published_size"]))
         found["decades"] = table["decades"].min()
-        found |= {key: sum(law[key] for law in laws) for key in ("inside", "curved")}
+        found["near"] = sum(law["inside"] is not None for law in laws)
+        found |= {key: sum(bool(law[key]) for law in laws) for key in ("inside", "broken")}
+        factors = [law[key] for law in laws for key in ("factor", "factor_last")]
+        found |= {"least": min(factors), "most": max(factors)}
     return found
 
 
@@ -106,7 +112,6 @@ def order_table(study: Study, place: Place) -> Table:
             "Operation": row["title"],
             RHO: digits(row["rho"], 2),
             "p": digits(row["p"], 2),
-            "Joint p": digits(row["p_joint"], 2),
             "Pairs": row["pairs"],
             "Same": row["same"],
             "Reversed": row["reversed"],
@@ -116,13 +121,12 @@ def order_table(study: Study, place: Place) -> Table:
         }
         for row in found
     ]
-    kind = found[0]["kind"] if found else "none"
     caption = (
-        f"The published order of the configurations and that of this study. {RHO}: Spearman's correlation, with its"
-        " one-sided p and the p that holds for all operations together. Pairs: those whose published medians differ by"
-        " 10 % or more, and how many of them have the same or the opposite order in this study (the joint 95 % interval"
-        f" of the paired ratio excludes 1). Ratio: geometric mean over configurations, interval over configurations"
-        f" ({kind}); the clocks differ, so it is no speed-up."
+        f"The published order of the configurations and that of this study. {RHO}: Spearman's correlation; p: the share"
+        " of the ways to exchange configurations within their stacks that agree as well. Pairs: those with a published"
+        " order, and how many are shown to have the same or the opposite one in this study (paired t tests, Holm's"
+        " correction over all pairs of all operations, 5 %). Ratio: geometric mean over configurations, interval over"
+        " configurations (Student's t on logarithms); the clocks differ, so it is no speed-up."
     )
     return Table(f"tbl-{slug('published', place)}", caption, shown, left=["Operation", "Verdict"])
 
@@ -130,30 +134,39 @@ def order_table(study: Study, place: Place) -> Table:
 def law_table(study: Study, place: Place) -> Table:
     """One row per published number: the power law, and the hours that it gives beside the published ones."""
     found = law_facts(study, place)
+    near = found.get("near", 0)
     shown = [
         {
             "Operation": row["title"],
             "File system": row["label"],
-            "n": row["n"],
+            "Sizes": row["n"],
             "Exponent": digits(row["exponent"], 3),
             "95 % interval": span(row["low"], row["high"], significant=3),
             "Last step": digits(row["last"], 3),
-            "p of curvature": "< 0.0001" if row["curvature_p"] < 0.0001 else digits(row["curvature_p"], 2),
+            "p of the fit": small(row["fit_p"]),
             "Published size": f"{row['published_size']:,}",
-            "Expected, h": digits(row["expected_ns"] / HOUR, 3),
-            "95 % prediction, h": span(row["expected_low_ns"], row["expected_high_ns"], HOUR, 3),
-            "By last step, h": digits(row["by_last_ns"] / HOUR, 3),
-            "Published, h": digits(row["published_ns"] / HOUR, 3),
+            "By the law, h": digits(row["expected_ns"] / HOUR, 3),
+            **({"95 % prediction, h": span(row["expected_low_ns"], row["expected_high_ns"], HOUR, 3)} if near else {}),
+            "With a knee, h": digits(row["by_last_ns"] / HOUR, 3),
+            "Published, h": digits(row["published_ns"] / HOUR, 3) + _range(row),
         }
         for row in found["laws"]
     ]
     caption = (
-        f"Power laws of time over {study.plan['published']['size']} ({count(len(found['sizes']), 'size')}, all rounds),"
-        " extrapolated to the published size. Last step: exponent between the medians of the two largest sizes. p of"
-        " curvature: of a quadratic term in the logarithms. The prediction interval is of one further measurement if"
-        " the law goes on, which is an assumption."
+        f"Power laws of time over {study.plan['published']['size']} ({count(len(found['sizes']), 'size')},"
+        " geometric means of the rounds), and two scenarios for the published size: the law goes on, or it has a knee"
+        " at the largest size and goes on with the exponent of the last step. p of the fit: below 0.05 the times measured"
+        " are no power law (lack of fit against the spread of the rounds). In brackets quartiles or range of the"
+        " published runs."
     )
+    if near:
+        caption += " Within half a decade of the sizes measured, 95 % prediction interval of the law."
     return Table(f"tbl-{slug('growth', place)}", caption, shown, left=["Operation", "File system"])
+
+
+def _range(row: dict) -> str:
+    low, high = row["published_low_ns"], row["published_high_ns"]
+    return f" ({span(low, high, HOUR, 3)})" if high > low else ""
 
 
 def claim_table(study: Study, place: Place) -> Table:
@@ -163,8 +176,8 @@ def claim_table(study: Study, place: Place) -> Table:
     for row in numbers.claims(study, place).to_dict("records"):
         other = f" ({row['published_size']:,} {unit})" if row["published_size"] != size else ""
         expected = {
-            "Extrapolated": digits(row["expected"], 3),
-            "95 % prediction": span(row["expected_low"], row["expected_high"], significant=3),
+            "By the law": digits(row["expected"], 3),
+            "With a knee": digits(row["by_last"], 3),
         }
         shown.append(
             {
@@ -186,8 +199,8 @@ def claim_table(study: Study, place: Place) -> Table:
     )
     if extrapolated:
         caption += (
-            " Extrapolated: the ratio at the published size if the power law of this study's ratios goes on, which is"
-            " an assumption."
+            " Scenarios for the published size: by the power law of this study's ratios, and with a knee at the largest"
+            " size, with the exponent of the last step."
         )
     return Table(f"tbl-{slug('claims', place)}", caption, shown, left=["Published claim", "Verdict"])
 
@@ -236,7 +249,8 @@ def cell_table(study: Study, place: Place) -> Table:
     ]
     caption = (
         "Published times and those of this study. A dash: only the median was at hand. Ratio: geometric mean of the"
-        " rounds of this study over the published median, which is taken as fixed; its interval is over the rounds."
+        " rounds of this study over the published median; its interval is over the rounds and, where the quartiles are"
+        " known, over the published runs, else the median is taken as fixed."
     )
     return Table(f"tbl-{slug('beside', place)}", caption, shown, left=["Operation", "Configuration"])
 
@@ -283,7 +297,8 @@ def law_figure(study: Study, place: Place) -> Figure:
     steps = list(dict.fromkeys(Step(*key) for key in table[["phase", "cache"]].itertuples(index=False, name=None)))
     caption = (
         f"{place.workload}: time against {unit}. Small marks are measurements of this study, lines their power laws,"
-        " broken where nothing was measured, shades the 95 % prediction intervals; filled marks are published times."
+        " broken where nothing was measured, dotted with the exponent of the last step; filled marks are published"
+        " times."
     )
     alt = f"{count(len(steps), 'panel')}, one an operation; the table of the laws has the numbers."
     titles = {step: numbers.title(study, place, step) for step in steps}
@@ -392,6 +407,8 @@ def _law(axes: Axes, sizes: np.ndarray, seconds: np.ndarray, published: pd.DataF
         axes.plot(at, law["time"], color=colour, lw=1.1, ls=style)
         if style != "-":
             axes.fill_between(at, law["low"].astype(float), law["high"].astype(float), color=colour, alpha=0.15, lw=0)
+            knee = [numbers.by_last(sizes, seconds, size) for size in at]
+            axes.plot(at, knee, color=colour, lw=1.1, ls=(0, (1, 2)))
     points = (published["published_size"], published["published_ns"] / 1e9)
     axes.plot(*points, ls="", marker=marker, ms=7, mfc=colour, mec=INK, mew=0.8, zorder=4)
 

@@ -156,12 +156,13 @@ def spread(study: Study) -> Table | None:
                 "Largest CV": percent(worst["cv"]),
                 "Largest in": study.title(worst["workload"], worst["phase"], worst["cache"]),
                 **where(study, stack=worst["stack"], profile=worst["profile"]),
-                "Outliers": int(group["outliers"].sum()),
+                "Outliers": DASH if group["outliers"].isna().all() else int(group["outliers"].sum()),
             }
         )
     caption = (
         f"Coefficient of variation (CV = {SIGMA} / mean) over rounds; a cell is a file system in one operation."
-        f" {spread_note(study, *set(known['lab']))} Outliers by Tukey's rule are kept."
+        f" {spread_note(study, *set(known['lab']))} Outliers are those of Tukey's rule,"
+        " which can mark none below four rounds; they are kept."
     )
     return Table("tbl-spread", caption, rows, left=["File system", *WHERE.values(), "Largest in"]) if rows else None
 

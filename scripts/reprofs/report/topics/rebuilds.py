@@ -5,7 +5,6 @@ from __future__ import annotations
 from reprofs.data.keys import select
 from reprofs.report.display import Table, slug, span, time, unit_of
 from reprofs.report.topics.operations import interval_note
-from reprofs.stats.cells import ENOUGH
 from reprofs.stats.study import Study
 
 
@@ -15,10 +14,12 @@ def applies(plan: dict) -> bool:
 
 
 def facts(study: Study) -> list[dict]:
-    """The shortest and the longest rebuild of each lab: lab, first, last (label, stack, mean_ns), several."""
+    """The shortest and the longest rebuild of each lab: lab, first, last (label, stack, geometric_mean_ns), several."""
     found = []
     for lab, own in study.results.rebuilds.groupby("lab"):
-        ordered = own.sort_values(["mean_ns", "label"])[["label", "stack", "mean_ns"]].to_dict("records")
+        ordered = own.sort_values(["geometric_mean_ns", "label"])[["label", "stack", "geometric_mean_ns"]].to_dict(
+            "records"
+        )
         found.append({"lab": lab, "first": ordered[0], "last": ordered[-1], "several": len(ordered) > 1})
     return found
 
@@ -27,7 +28,7 @@ def table(study: Study, lab: str) -> Table:
     """Times to rebuild by one lab's clock."""
     own, rows = select(study.results.rebuilds, lab=lab), []
     for row in own.itertuples():
-        middle = row.median_ns if row.n >= ENOUGH else row.mean_ns
+        middle = row.geometric_mean_ns
         profile = {"Device profile": row.profile} if study.trials["profile"].nunique() > 1 else {}
         rows.append(
             {

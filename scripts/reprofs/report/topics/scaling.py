@@ -9,9 +9,10 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Setting
-from reprofs.report.display import DASH, Table, digits, listing, slug, span, unit_of
+from reprofs.report.display import DASH, Table, digits, listing, slug, small, span, unit_of
 from reprofs.report.plots import Figure, Plot, grid, grid_lines, marks, power, styled
 from reprofs.stats import series
+from reprofs.stats.compare import holm
 from reprofs.stats.study import Study
 
 PANELS = 6  # on a page
@@ -49,12 +50,15 @@ def measurements(study: Study, setting: Setting, workload: str) -> pd.DataFrame:
 def facts(study: Study, setting: Setting, workload: str) -> dict:
     """What sizes there are, and which operation grows the least and the most.
 
-    Keys: unit, sizes; least, most (rows of `series.scaling_table` as dictionaries).
+    Keys: unit, sizes; least, most (rows of `series.scaling_table` as dictionaries); laws, broken (how many, and of how
+    many the fit is refuted at 5 % after Holm's correction), tested (how many could be).
     """
     own = measurements(study, setting, workload)
-    rows = series.scaling_table(own, "size").sort_values("exponent", kind="stable").to_dict("records")
-    sizes = sorted(set(own["size"]))
-    return {"unit": own["unit"].iloc[0], "sizes": sizes, "least": rows[0], "most": rows[-1]}
+    found = series.scaling_table(own, "size").sort_values("exponent", kind="stable")
+    rows, sizes = found.to_dict("records"), sorted(set(own["size"]))
+    fits = {"laws": len(rows), "broken": int((holm(found["fit_p"]) < 0.05).sum())}
+    fits["tested"] = int(found["fit_p"].notna().sum())
+    return {"unit": own["unit"].iloc[0], "sizes": sizes, "least": rows[0], "most": rows[-1]} | fits
 
 
 def table(study: Study, setting: Setting, workload: str) -> Table:
@@ -66,14 +70,17 @@ def table(study: Study, setting: Setting, workload: str) -> Table:
             "File system": row.label,
             "Exponent": digits(row.exponent, 3),
             "95 % interval": span(row.low, row.high, 1, 3),
-            "R²": digits(row.r2, 4),
-            "n": row.n,
+            "Last step": digits(row.last, 3),
+            "p of the fit": small(row.fit_p),
+            "Sizes": row.n,
         }
         for row in series.scaling_table(own, "size").itertuples()
     ]
     caption = (
         f"{workload}, {setting}: exponent of the power law of time over {own['unit'].iloc[0]}, by least squares in"
-        " logarithms with Student's interval; 1 is proportional."
+        " logarithms over the geometric means of the sizes, with Student's interval; 1 is proportional. Last step: the"
+        " exponent between the two largest sizes. p of the fit: below 0.05 the times are no power law (lack of fit"
+        " against the spread of the rounds)."
     )
     return Table(f"tbl-{slug('scaling', workload, setting)}", caption, rows, ["Operation", "File system"])
 
@@ -82,11 +89,11 @@ def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0)
     """Time against size, a panel per operation, extrapolated to `beyond` times the largest size."""
     own = measurements(study, setting, workload)
     unit, names = own["unit"].iloc[0], list(dict.fromkeys(own["phase"]))
-    known = series.scaling_table(own, "size")["low"].notna().any()  # two measurements have a law without an interval
+    known = series.scaling_table(own, "size")["low"].notna().any()  # two sizes have a law without an interval
     caption = (
         f"{workload}, {setting}: time of each operation against {unit}, both logarithmic. Marks are rounds; the line is"
-        f" a power law fitted to them, extrapolated (broken line) to {beyond:g} times the largest size"
-        f"{', with its 95 % prediction interval' if known else ''}."
+        f" a power law fitted to their geometric means, continued (broken line) to {beyond:g} times the largest size"
+        f"{', with its 95 % prediction interval as far as half a decade' if known else ''}."
     )
     sizes = listing(f"{size:,}" for size in sorted(set(own["size"])))
     alt = f"Panels of time against size, {sizes}; the table has the exponents."
@@ -103,7 +110,7 @@ def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyo
     """Time against size on logarithmic axes: one panel per phase, one line per label, its law continued `beyond` times.
 
     `table` has the columns label, `size` (a count), `time` (ns) and perhaps phase. Marks are measurements, lines the
-    law time = factor * size ** exponent, broken where nothing was measured, shades the 95 % prediction interval there.
+    law time = factor * size ** exponent, broken where nothing was measured, shades the 95 % prediction interval.
     The legend has the exponents with their 95 % intervals. A label with one size only has marks and no law. Raises
     ValueError for an empty table.
     """

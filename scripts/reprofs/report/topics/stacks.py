@@ -13,7 +13,6 @@ from reprofs.report import plots
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, unit_of
 from reprofs.report.plots import LINES, Figure, Plot, styled
 from reprofs.report.topics.operations import interval_note
-from reprofs.stats.cells import ENOUGH
 from reprofs.stats.study import Study
 
 
@@ -53,12 +52,12 @@ def faults(study: Study, place: Place) -> list[dict]:
 
 
 def best(study: Study, place: Place) -> dict[str, str]:
-    """stack -> the contender with the best mean rank there, and how many operations it wins."""
+    """stack -> the contender with the best mean rank there, and in how many operations it is shown the fastest."""
     found = {}
-    won = select(study.results.winners, place, verdict="winner")
+    won = select(study.results.winners, place, verdict="fastest")
     for stack, group in select(study.results.statistics, place).groupby("stack"):
         contenders = group[group["role"] != "ceiling"]
-        wide = contenders.pivot(index=["phase", "cache"], columns="label", values="mean_ns").dropna()
+        wide = contenders.pivot(index=["phase", "cache"], columns="label", values="geometric_mean_ns").dropna()
         if wide.shape[1] < 2 or wide.empty:
             continue
         first = wide.rank(axis=1).mean().sort_values(kind="stable").index[0]
@@ -85,15 +84,18 @@ def overview(study: Study, place: Place) -> list[Table]:
             row |= {label: "1" for label in labels if bases.get(label) == name}
             if number and {row[label] for label in labels} == {DASH}:
                 continue
-            rows.append(row | ({} if number else {"Best mean rank (wins)": leaders.get(name, DASH)}))
+            rows.append(row | ({} if number else {"Best mean rank (fastest in)": leaders.get(name, DASH)}))
         caption = (
             f"Stacks, {place}: time relative to the same file system on {listing(sorted(set(bases)), 'or')}, geometric"
             " mean over all operations that both completed, with 95 % interval over rounds, paired by round."
         )
         if not number:
-            caption += " Last column: the contender with the best mean rank on that stack, and the operations it wins."
+            caption += (
+                " Last column: the contender with the best mean rank on that stack, and in how many operations it is"
+                " shown to be the fastest."
+            )
         name = f"tbl-{slug('stacks', place, number)}"
-        tables.append(Table(name, caption, rows, left=["Stack", "Best mean rank (wins)"]))
+        tables.append(Table(name, caption, rows, left=["Stack", "Best mean rank (fastest in)"]))
     return tables
 
 
@@ -259,7 +261,7 @@ def _disks_panel(axes, cells: pd.DataFrame, families: dict, counts: dict) -> Non
         if own.empty:
             continue
         x = [counts[stack] for stack in own.index]
-        middle = np.where(own["n"] >= ENOUGH, own["median_ns"], own["mean_ns"]).astype(float) / scale
+        middle = own["geometric_mean_ns"].to_numpy(float) / scale
         bounds = own[["low_ns", "high_ns"]].to_numpy(float).T / scale
         reach = np.nan_to_num(np.abs(bounds - middle))  # one round has no interval
         style = {"color": colour, "marker": marker, "ls": dash, "ms": 3.6, "lw": 1.1, "elinewidth": 0.8, "capsize": 1.5}

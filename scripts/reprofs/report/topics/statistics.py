@@ -1,12 +1,12 @@
-"""Statistics: every cell with mean, spread and interval, and every comparison with the best."""
+"""Statistics: every cell with its mean, spread and intervals, and every comparison with the best."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
-from reprofs.report.display import DASH, SIGMA, Table, digits, percent, slug, span, unit_of
-from reprofs.report.topics.operations import interval_note
+from reprofs.report.display import DASH, SIGMA, Table, digits, percent, slug, small, span, unit_of
+from reprofs.report.topics.operations import interval_note, share
 from reprofs.stats.cells import measured
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
@@ -44,19 +44,22 @@ def cells(study: Study, setting: Setting, load: Load) -> list[Table]:
 
 
 def _cells(study: Study, setting: Setting, operation: Operation) -> Table:
-    here = select(study.results.statistics, setting, operation).sort_values("mean_ns")
+    here = select(study.results.statistics, setting, operation).sort_values("geometric_mean_ns")
     here = here.sort_values("role", key=lambda role: role == "ceiling", kind="stable")
     unit, scale = unit_of(here["median_ns"].median())
+    enough = here["median_low_ns"].notna().any()
     rows = [
         {
             "File system": row.label + (" (upper bound)" if row.role == "ceiling" else ""),
             "n": row.n,
+            f"Geometric mean ({unit})": digits(row.geometric_mean_ns / scale),
+            f"Interval ({unit})": span(row.low_ns, row.high_ns, scale),
             f"Mean ({unit})": digits(row.mean_ns / scale),
             f"{SIGMA} ({unit})": digits(row.sd_ns / scale, 3),
             f"{SIGMA}² ({unit}²)": digits(row.variance_ns2 / scale**2, 3),
             "CV": percent(row.cv),
             f"Median ({unit})": digits(row.median_ns / scale),
-            f"Interval ({unit})": span(row.low_ns, row.high_ns, scale),
+            **({f"Its interval ({unit})": span(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
             f"Min {DASH} max ({unit})": span(row.min_ns, row.max_ns, scale),
             "Items/s": digits(row.items_per_second, 3),
         }
@@ -64,15 +67,19 @@ def _cells(study: Study, setting: Setting, operation: Operation) -> Table:
     ]
     title = study.title(operation.workload, operation.phase, operation.cache)
     caption = f"{title} ({operation.workload}, {operation.scale}; {setting}). {interval_note(here)}"
+    if enough:
+        caption += " The interval of the median is by order statistics, which assume no distribution (95 % or more)."
     return Table(f"tbl-{slug('cell', setting, operation)}", caption, rows, left=["File system"])
 
 
 def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
     """Every contender against the best of each operation of one workload. None where there are no two."""
-    rows = []
+    rows: list[dict] = []
+    signs = False
     for winner in select(study.results.winners, setting, load).sort_values("position").itertuples():
         operation = Operation(winner.workload, winner.scale, winner.phase, winner.cache)
-        pairs = select(study.results.pairwise, setting, operation, contenders=True)
+        pairs, level = select(study.results.pairwise, setting, operation, contenders=True), winner.level.split()
+        signs |= pairs["p_sign"].notna().any()
         for row in versus(pairs, winner.best).sort_values(["ratio", "other"]).itertuples():
             rows.append(
                 {
@@ -82,16 +89,26 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
                     "n": row.n,
                     "Ratio": digits(row.ratio, 3),
                     "95 % interval": span(row.low, row.high, significant=3),
-                    "Joint interval": span(row.joint_low, row.joint_high, significant=3),
-                    "δ": digits(row.delta, 2),
-                    "p": digits(row.p, 2),
-                    "p (Holm)": digits(row.p_holm, 2),
+                    "p": small(row.p),
+                    "p, apart": small(row.p_equal),
+                    "p, signs": small(row.p_sign),
+                    "Verdict": "slower" if row.other not in level else _among(row, winner.verdict),
                 }
             )
+    if not signs:
+        rows = [{key: value for key, value in row.items() if key != "p, signs"} for row in rows]
+    win, equal = share(study.margins["win"]), share(study.margins["equal"])
     caption = (
-        f"{load} in {setting}: each contender against the best. Ratio of geometric means, paired by round; n is the"
-        " number of common rounds. The joint interval holds for all contenders of the operation together. δ is Cliff's"
-        " delta, p the exact Mann-Whitney test before and after Holm's correction."
+        f"{load} in {setting}: each contender against the best. Ratio of geometric means, paired by round, with"
+        f" Student's t on logarithms; n is the number of common rounds. p: of equal times; p, apart: of {equal} or more apart;"
+        f"{' p, signs: of the sign test;' if signs else ''} none is corrected. Verdict: slower by {win} or more, where"
+        " that is corrected over the operations of the study, and, if others are level, over the contenders; otherwise"
+        f" equivalent, within {equal} by 5 %, or open."
     )
     name = f"tbl-{slug('against', setting, load)}"
-    return Table(name, caption, rows, left=["Phase", "Best", "Other"]) if rows else None
+    return Table(name, caption, rows, left=["Phase", "Best", "Other", "Verdict"]) if rows else None
+
+
+def _among(row, verdict: str) -> str:
+    """Of a contender that may be the fastest as well: whether it is shown to be near the best."""
+    return "equivalent" if verdict == "equivalent" or row.p_equal < 0.05 else "open"

@@ -72,7 +72,7 @@ def rebuilt_early(study: Study) -> dict:
 
 
 def fewest_rounds(study: Study) -> int | None:
-    """Completed rounds of the cell with the fewest, where they are too few for an interval without assumptions."""
+    """Completed rounds of the cell with the fewest, where they are too few to check a distribution."""
     ok = study.trials[study.trials["status"] == "ok"]
     rounds = ok.groupby([*SETTING, "label", "workload", "scale"]).size()
     return int(rounds.min()) if len(rounds) and rounds.min() < ENOUGH else None
@@ -116,8 +116,8 @@ def commands(study: Study) -> list[str]:
 def no_bounds(study: Study) -> dict:
     """Where an upper bound does not hold, because a contender is faster: bounds (labels), operations (titles)."""
     table, keys = study.results.statistics, [*SETTING, *OPERATION]
-    best = table[table["role"] != "ceiling"].groupby(keys)["mean_ns"].min()
-    bound = table[table["role"] == "ceiling"].groupby(keys)["mean_ns"].min()
+    best = table[table["role"] != "ceiling"].groupby(keys)["geometric_mean_ns"].min()
+    bound = table[table["role"] == "ceiling"].groupby(keys)["geometric_mean_ns"].min()
     ratio: pd.Series = bound / best
     titles = []
     for lab, _, profile, workload, _, phase, cache in ratio.index[ratio > 1]:

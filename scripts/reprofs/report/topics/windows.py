@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.report.display import Table, digits, slug, time
+from reprofs.report.display import Table, digits, slug, span, time
 from reprofs.report.plots import BLUE, ORANGE, Figure, Plot, by_system, column, legend, panel_title, rate_axis, styled
 from reprofs.stats import series
+from reprofs.stats.cells import interval
 from reprofs.stats.study import Study
 
 
@@ -26,16 +27,27 @@ def places(study: Study) -> list[tuple[Setting, Load, str]]:
 def facts(study: Study, setting: Setting, load: Load, phase: str) -> list[dict]:
     """What the reader did to the writer, a dictionary per file system, the least disturbed one first.
 
-    Keys: label, before_mb_s, beside_mb_s, after_mb_s, reader_mb_s, slowdown (means over rounds), recovery_ns (mean of
-    the rounds in which the writer recovered, None if in none).
+    Keys: label, before_mb_s, beside_mb_s, after_mb_s, reader_mb_s, slowdown (geometric means over rounds), low, high
+    (95 % interval of slowdown, NaN with one round), recovery_ns (geometric mean of the rounds in which the writer
+    recovered, None if in none), rounds, recovered (how many).
     """
     found = []
     for label, own in series.windows(_samples(study, setting, load, phase)).groupby("label", sort=False):
-        mean = own.mean(numeric_only=True)
         back = pd.to_numeric(own["recovery_ns"]).dropna()
-        row = {key: float(mean[key]) for key in ("before_mb_s", "beside_mb_s", "after_mb_s", "reader_mb_s", "slowdown")}
-        found.append({"label": label} | row | {"recovery_ns": float(back.mean()) if len(back) else None})
+        row: dict = {
+            key: _mean(own[key]) for key in ("before_mb_s", "beside_mb_s", "after_mb_s", "reader_mb_s", "slowdown")
+        }
+        bounds = interval(own["slowdown"]) if (own["slowdown"] > 0).all() else (np.nan, np.nan)
+        row |= dict(zip(("low", "high"), bounds, strict=True))
+        row |= {"recovery_ns": _mean(back) if len(back) else None, "rounds": len(own), "recovered": len(back)}
+        found.append({"label": label} | row)
     return sorted(found, key=lambda row: -row["slowdown"])
+
+
+def _mean(values: pd.Series) -> float:
+    """Geometric mean; recovery may take no time."""
+    x = values.to_numpy(float)
+    return float(np.exp(np.log(x).mean())) if (x > 0).all() else float(x.mean())
 
 
 def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
@@ -48,13 +60,14 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
                 for key in ("before", "beside", "after", "reader")
             },
             "Slowdown": digits(row["slowdown"], 3),
+            "95 % interval": span(row["low"], row["high"], significant=3),
             "Recovered after": "not" if row["recovery_ns"] is None else time(row["recovery_ns"], 3),
         }
         for row in facts(study, setting, load, phase)
     ]
     caption = (
-        f"{load}, {setting}: the writer before, beside and after the reader; means over rounds. Slowdown: rate beside"
-        " the reader over the mean of the two windows alone. Recovered: from the end of the reader's last read to the"
+        f"{load}, {setting}: the writer before, beside and after the reader; geometric means over rounds. Slowdown:"
+        " rate beside the reader over the mean of the two windows alone. Recovered: from the end of the reader's last read to the"
         " first chunk at 95 % of the median rate before it."
     )
     return Table(f"tbl-{slug('windows', phase, setting, load)}", caption, rows, ["File system"])

@@ -1,0 +1,127 @@
+"""`make bench`: whether the statistics hold what they promise, by simulation: coverage, false verdicts, power.
+
+python tests/bench_inference.py [STUDIES]        prints the tables of METHODOLOGY.md, section Statistics
+
+What is simulated are log ratios and times of rounds; everything else is the package's own code.
+"""
+
+import sys
+
+import numpy as np
+import pandas as pd
+from reprofs.data.keys import OPERATION, SETTING
+from reprofs.stats import compare
+from reprofs.stats.cells import interval
+
+SEED, ROUNDS, OPERATIONS = 20260101, (3, 6, 10, 30), 24
+SHAPES = {
+    "lognormal": lambda rng, n: rng.normal(size=n),
+    "skewed (exponential logarithms)": lambda rng, n: rng.exponential(size=n) - 1,
+    "bimodal (two values, 70 and 30 %)": lambda rng, n: (
+        np.where(rng.random(n) < 0.7, -0.3, 0.7) + rng.normal(0, 0.02, n)
+    ),
+    "autocorrelated (0.6 from round to round)": lambda rng, n: _autocorrelated(rng, n, 0.6),
+}
+
+
+def _autocorrelated(rng: np.random.Generator, n: int, rho: float) -> np.ndarray:
+    noise = rng.normal(size=n) * np.sqrt(1 - rho**2)
+    noise[0] = rng.normal()
+    for i in range(1, n):
+        noise[i] += rho * noise[i - 1]
+    return noise
+
+
+def coverage(shape: str, n: int, times: int, sigma: float = 0.2) -> float:
+    """How often the 95 % interval of a cell holds the true geometric mean, 1."""
+    rng = np.random.default_rng(SEED)
+    bounds = [interval(np.exp(sigma * SHAPES[shape](rng, n))) for _ in range(times)]
+    return float(np.mean([low <= 1 <= high for low, high in bounds]))
+
+
+def verdicts(contenders: int, n: int, cv: float, lead: float, operations: int, times: int) -> list[pd.DataFrame]:
+    """The verdicts of so many simulated studies; contender c0 is faster than all others by `lead`."""
+    rng = np.random.default_rng(SEED)
+    labels = [f"c{i}" for i in range(contenders)]
+    # Rounds differ by their input, which pairing removes.
+    base = rng.normal(0, 0.05, (times, operations, n, 1))
+    logs = base + rng.normal(0, cv, (times, operations, n, contenders))
+    logs[..., 1:] += np.log1p(lead)
+    place = dict.fromkeys([*SETTING, "workload", "scale", "cache"], "x")
+    found = []
+    first, second = np.triu_indices(contenders, 1)
+    for study in logs:
+        cells, pairs = [], []
+        for number, own in enumerate(study):
+            key = place | {"phase": f"p{number:02}"}
+            mean = np.exp(own.mean(axis=0))
+            more = {"role": "contender", "position": number, "n": n, "low_ns": mean, "high_ns": mean}
+            cells.append(pd.DataFrame(key | {"label": labels, "geometric_mean_ns": mean} | more))
+            pair = compare.paired(own[:, first] - own[:, second])
+            names = {"a": [labels[i] for i in first], "b": [labels[i] for i in second], "contenders": True}
+            pairs.append(pd.DataFrame(key | names | pair))
+        found.append(compare.winners(pd.concat(cells), pd.concat(pairs)))
+    assert list(found[0][[*SETTING, *OPERATION]]) == [*SETTING, *OPERATION]
+    return found
+
+
+def shares(found: list[pd.DataFrame], lead: float) -> dict[str, float]:
+    """Of studies with a false claim, and of operations with each verdict.
+
+    false_fastest: studies that name a fastest one that is not. false_slower: studies that leave one of the fastest out
+    of those that may be. false_equivalent: operations said to be equivalent though the best leads by more than 5 %.
+    """
+    best = {"c0"} if lead else set(found[0]["best"].unique()) | {f"c{i}" for i in range(found[0]["contenders"].max())}
+    false, left = [], []
+    for study in found:
+        named = study[study["verdict"] == "fastest"]
+        false.append(bool(len(named)) if not lead else bool((~named["best"].isin(best)).any()))
+        among = (study["best"] + " " + study["level"]).str.split().map(set)
+        # Where all are equal any one of them is the fastest; c0 stands for it.
+        left.append(bool(("c0" not in one) for one in among) and any("c0" not in one for one in among))
+    every = pd.concat(found)["verdict"]
+    return {"false_fastest": np.mean(false), "false_slower": np.mean(left)} | {
+        name: float((every == name).mean()) for name in ("fastest", "equivalent", "undecided")
+    }
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(studies: int) -> None:
+    """Print the tables."""
+    rows = [[name, *(percent(coverage(name, n, 10 * studies)) for n in ROUNDS)] for name in SHAPES]
+    print("Coverage of the 95 % interval of a cell, in percent, by rounds:\n")
+    print(table(["logarithms are", *(f"{n}" for n in ROUNDS)], rows))
+    rows = []
+    for contenders in (2, 7):
+        for cv in (0.01, 0.05):
+            for n in (3, 6, 10):
+                got = shares(verdicts(contenders, n, cv, 0.0, OPERATIONS, studies), 0.0)
+                names = ("false_fastest", "false_slower", "equivalent", "undecided")
+                rows.append([f"{contenders}", percent(cv), f"{n}", *(percent(got[name]) for name in names)])
+    print(f"\nEqual contenders, {OPERATIONS} operations; studies with a false claim and operations, in percent:\n")
+    head = ["contenders", "CV, %", "rounds", "studies with a false fastest", "studies that leave out a fastest"]
+    print(table([*head, "operations equivalent", "undecided"], rows))
+    rows = []
+    for lead, cv in ((0.05, 0.02), (0.1, 0.01), (0.05, 0.01)):
+        for n in (3, 6, 10):
+            cells = [percent(lead), percent(cv), f"{n}"]
+            for operations in (1, OPERATIONS):
+                for contenders in (2, 7):
+                    found = verdicts(contenders, n, cv, lead, operations, max(50, studies // operations * 2))
+                    cells.append(percent(shares(found, lead)["fastest"]))
+            rows.append(cells)
+    print("\nPower: operations in which the one with a lead is named the fastest, in percent:\n")
+    head = ["lead, %", "CV, %", "rounds", "1 operation, 2 contenders", "1, 7", f"{OPERATIONS}, 2", f"{OPERATIONS}, 7"]
+    print(table(head, rows))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
