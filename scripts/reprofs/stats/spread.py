@@ -20,7 +20,7 @@ def components(phases: pd.DataFrame) -> pd.DataFrame:
     Columns: contenders, rounds; filesystem, round and interaction, as standard deviations of a logarithm (0.01 is about
     1 %): how far file systems are apart, by how much all of them together are slower in some rounds, and by how much
     each differs in its own way from round to round. The last is what ratios paired by round still have; one measurement
-    in each cell cannot tell it from noise. By analysis of variance of the rounds that all have; negative estimates are 0.
+    in each cell cannot tell it from noise. By analysis of variance of the rounds that all have; none is below 0.
     """
     rows = []
     keys = [*SETTING, *OPERATION]

@@ -63,12 +63,13 @@ def scope(study: Study, setting: Setting, load: Load) -> str:
 
 
 def where(study: Study, setting: Setting) -> str:
-    """Words on what all of that ran on: device profile, stack, lab, processor, scale."""
+    """Words on what all of that ran on: device profile, stack, lab, processor, scale, rounds."""
     lab, _, processor = setting.lab.partition("@")
     scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
     return (
         f"device profile {setting.profile}, stack {setting.stack}, lab {lab}"
-        f"{f', processor {processor}' if processor else ''}, scale {scales}"
+        f"{f', processor {processor}' if processor else ''}, scale {scales},"
+        f" {count(study.trials['round'].nunique(), 'round')}"
     )
 
 

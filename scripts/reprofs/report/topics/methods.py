@@ -147,8 +147,9 @@ def components(study: Study) -> Table | None:
         )
     caption = (
         "What the times vary by: standard deviations of their logarithms, medians over operations. File systems: how"
-        " far they are apart. Rounds together: by how much all of them are slower with one input than with another, which"
-        " ratios paired by round do not contain. Their interaction: by how much each differs in its own way, which they"
+        " far they are apart. Rounds together: by how much all of them are slower with one input than with another,"
+        " which ratios paired by round do not contain. Their interaction: by how much each differs in its own way,"
+        " which they"
         " do; with one measurement a cell, noise is part of it."
     )
     return Table("tbl-components", caption, rows, left=["Workload"]) if rows else None

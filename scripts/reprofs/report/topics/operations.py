@@ -75,8 +75,9 @@ def verdict_note(study: Study) -> str:
     """What the three verdicts say."""
     win, equal = (share(study.margins[key]) for key in ("win", "equal"))
     return (
-        f"*Fastest*: faster than every other contender by {win} or more, and that by more than chance (paired t tests,"
-        f" corrected over all operations of the study, 5 %). *Equivalent*: those that may be the fastest are all within"
+        f"*Fastest*: a lead of {win} or more over every other contender, and more than chance (paired t tests,"
+        " corrected"
+        f" over all operations of the study, 5 %). *Equivalent*: those that may be the fastest are all within"
         f" {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is shown; in brackets about how many"
         " rounds it would take."
     )

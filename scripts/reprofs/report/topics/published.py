@@ -155,7 +155,8 @@ def law_table(study: Study, place: Place) -> Table:
     caption = (
         f"Power laws of time over {study.plan['published']['size']} ({count(len(found['sizes']), 'size')},"
         " geometric means of the rounds), and two scenarios for the published size: the law goes on, or it has a knee"
-        " at the largest size and goes on with the exponent of the last step. p of the fit: below 0.05 the times measured"
+        " at the largest size and goes on with the exponent of the last step. p of the fit: below 0.05 the times"
+        " measured"
         " are no power law (lack of fit against the spread of the rounds). In brackets quartiles or range of the"
         " published runs."
     )

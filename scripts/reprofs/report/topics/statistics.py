@@ -100,8 +100,10 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
     win, equal = share(study.margins["win"]), share(study.margins["equal"])
     caption = (
         f"{load} in {setting}: each contender against the best. Ratio of geometric means, paired by round, with"
-        f" Student's t on logarithms; n is the number of common rounds. p: of equal times; p, apart: of {equal} or more apart;"
-        f"{' p, signs: of the sign test;' if signs else ''} none is corrected. Verdict: slower by {win} or more, where"
+        f" Student's t on logarithms; n is the number of common rounds. p: of equal times; p, apart: of {equal} or"
+        " more apart;"
+        f"{' p, signs: of the sign test;' if signs else ''} none of them is corrected. Verdict: slower by {win} or"
+        " more, where"
         " that is corrected over the operations of the study, and, if others are level, over the contenders; otherwise"
         f" equivalent, within {equal} by 5 %, or open."
     )

@@ -67,7 +67,8 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
     ]
     caption = (
         f"{load}, {setting}: the writer before, beside and after the reader; geometric means over rounds. Slowdown:"
-        " rate beside the reader over the mean of the two windows alone. Recovered: from the end of the reader's last read to the"
+        " rate beside the reader over the mean of the two windows alone. Recovered: from the end of the reader's last"
+        " read to the"
         " first chunk at 95 % of the median rate before it."
     )
     return Table(f"tbl-{slug('windows', phase, setting, load)}", caption, rows, ["File system"])
