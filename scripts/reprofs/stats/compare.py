@@ -7,7 +7,6 @@ same input. On logarithms that is a mean of differences, with Student's t (exact
 import bisect
 import functools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -83,22 +82,29 @@ def holm(p) -> np.ndarray:
     return adjusted
 
 
-def power(distance: float, sd: float, n: int, tests: int = 1) -> float:
+def power(distance: float, n: int, tests: int = 1) -> float:
     """The chance that n rounds show a log ratio of `distance` by a t test, two-sided at 5 %, over so many `tests`.
 
-    sd: of the log ratio of one round, in the same unit. The tests together: Bonferroni.
+    distance: in standard deviations of the log ratio of one round. The tests together: Bonferroni.
     """
-    t = scipy.stats.t.ppf((1 + joint(tests)) / 2, n - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(scipy.special.ndtr(np.divide(distance, sd) * math.sqrt(n) - t * _spreads(n)).mean())
+    t = scipy.special.stdtrit(n - 1, (1 + joint(tests)) / 2)
+    return float(scipy.special.ndtr(distance * math.sqrt(n) - t * _spreads(n)).mean())
 
 
-def power_equal(distance: float, sd: float, n: int, equal: float = EQUAL) -> float:
-    """The chance that n rounds show a log ratio of `distance` to be within `equal`, by two one-sided tests at 5 %."""
-    reach, margin = scipy.stats.t.ppf(LEVEL, n - 1) * _spreads(n), math.log1p(equal)
-    with np.errstate(divide="ignore"):
-        above, below = (np.divide(margin - way * distance, sd) * math.sqrt(n) - reach for way in (1, -1))
-    return float(np.maximum(scipy.special.ndtr(above) - scipy.special.ndtr(-below), 0).mean())
+def decides(ratio: float, sd: float, n: int, tests: int = 1, win: float = WIN, equal: float = EQUAL) -> float:
+    """The chance that n rounds show a contender to be slower than the best, or equivalent to it; see `winners`.
+
+    ratio, sd: of the two, and of the log ratio of one round.
+    """
+    error = max(sd, 1e-12) / math.sqrt(n)
+    slower, level = scipy.special.stdtrit(n - 1, ((1 + joint(tests)) / 2, LEVEL))
+    low = np.maximum(slower * _spreads(n) * error, math.log1p(win))  # above this it is slower
+    high = math.log1p(equal) - level * _spreads(n) * error  # up to this it is equivalent
+    above, below, apart = (
+        scipy.special.ndtr(sign * (math.log(ratio) - bound) / error)
+        for sign, bound in ((1, low), (-1, high), (-1, -high))
+    )
+    return float(np.where(low <= high, 1 - apart, above + np.maximum(below - apart, 0)).mean())
 
 
 @functools.cache
@@ -115,13 +121,19 @@ def effect(n: int, tests: int = 1) -> float:
     """
     if n < 2:
         return math.nan
-    return float(scipy.optimize.brentq(lambda distance: power(distance, 1.0, n, tests) - POWER, 0, 1e6))
+    return float(scipy.optimize.brentq(lambda distance: power(distance, n, tests) - POWER, 0, 1e6))
 
 
-def rounds_needed(enough: Callable[[int], float]) -> int | None:
-    """The fewest rounds with which a power, which grows with them, reaches 80 %; None if more than a thousand."""
+def rounds_needed(ratio: float, sd: float, tests: int = 1, win: float = WIN, equal: float = EQUAL) -> float:
+    """About the fewest rounds that decide with a power of 80 % (see `decides`); NaN if more than a thousand."""
+    if not (math.isfinite(ratio) and math.isfinite(sd)):
+        return math.nan
+
+    def enough(n: int) -> float:
+        return decides(ratio, sd, n, tests, win, equal)
+
     found = bisect.bisect_left(range(LONGEST + 1), POWER, lo=2, key=enough)
-    return found if found <= LONGEST else None
+    return found if found <= LONGEST else math.nan
 
 
 def pairwise(phases: pd.DataFrame, equal: float = EQUAL) -> pd.DataFrame:
@@ -151,13 +163,11 @@ def pairwise(phases: pd.DataFrame, equal: float = EQUAL) -> pd.DataFrame:
 
 def versus(pairs: pd.DataFrame, label: str) -> pd.DataFrame:
     """The rows of `pairwise` with `label`, turned so that every ratio is other / label; column `other`."""
-    straight = pairs[pairs["b"] == label].rename(columns={"a": "other"}).drop(columns="b")
-    turned = pairs[pairs["a"] == label].rename(columns={"b": "other"}).drop(columns="a")
-    turned = turned.assign(**{column: 1 / turned[column] for column in ("ratio", "low", "high")})
-    turned = turned.rename(columns={"low": "high", "high": "low"})
-    return pd.concat(
-        [part for part in (straight, turned[straight.columns]) if len(part)] or [straight], ignore_index=True
-    )
+    own = pairs[(pairs["a"] == label) | (pairs["b"] == label)]
+    turned, ends = (own["a"] == label).to_numpy(), own[["ratio", "low", "high"]].to_numpy(float, copy=True)
+    ends[turned] = 1 / ends[turned][:, [0, 2, 1]]
+    others = np.where(turned, own["b"], own["a"])
+    return own.drop(columns=["a", "b"]).assign(other=others, ratio=ends[:, 0], low=ends[:, 1], high=ends[:, 2])
 
 
 def winners(table: pd.DataFrame, pairs: pd.DataFrame, win: float = WIN, equal: float = EQUAL) -> pd.DataFrame:
@@ -222,16 +232,8 @@ def _verdict(row, others: pd.DataFrame, tests: int, win: float, equal: float) ->
     if (level["p_equal"] < alpha).all():
         return found | {"verdict": "equivalent"}
     found["verdict"] = "undecided"
-    needed = []
-    for other in level.itertuples():
-        distance = abs(math.log(other.ratio))
-        ways: list[Callable[[int], float]] = []
-        if other.ratio >= 1 + win:
-            ways.append(functools.partial(power, distance, other.sd, tests=tests))
-        if distance < math.log1p(equal):
-            ways.append(functools.partial(power_equal, distance, other.sd, equal=equal))
-        needed.append(min((n for way in ways if (n := rounds_needed(way))), default=math.nan))
-    return found | {"rounds": max(needed) if not np.isnan([*needed, *others["sd"]]).any() else math.nan}
+    needed = [rounds_needed(other.ratio, other.sd, tests, win, equal) for other in level.itertuples()]
+    return found | {"rounds": math.nan if np.isnan(needed).any() else float(max(needed))}
 
 
 TOTAL = "all operations"
