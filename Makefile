@@ -39,9 +39,10 @@ lint:
 guest-%:
 	@$(RUN) reprofs guest --output data/guest/$*.json
 
-bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit)
+bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit); the statistics
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
+	@$(RUN) python tests/bench_inference.py
 
 readme: setup  ## write README's tables of studies and workloads from their files
 	@$(RUN) python scripts/readme.py

@@ -82,9 +82,7 @@ def test_rows_are_those_of_the_choice_in_its_order(study):
 
 
 def test_ratio_is_paired_by_round(study):
-    assert explore.paired(study, choice()) == pytest.approx(
-        {"n": 3, "ratio": 0.5, "low": 0.5, "high": 0.5, "kind": "no spread"}
-    )
+    assert explore.paired(study, choice()) == pytest.approx({"n": 3, "ratio": 0.5, "low": 0.5, "high": 0.5})
     # jfs / ext4 is 1, 2 and 10/3: by hand, on logarithms.
     logs = np.log([1, 2, 10 / 3])
     reach = {level: stats.t.ppf((1 + level) / 2, 2) * logs.std(ddof=1) / math.sqrt(3) for level in (0.9, 0.95)}
@@ -111,7 +109,7 @@ def test_ratio_that_is_none_is_told(study):
 
 def test_ratio_in_words(study):
     assert explore.sentence(choice(), explore.paired(study, choice())) == (
-        "**ext4 takes 0.5000 times as long as xfs** (95% interval 0.5000 – 0.5000, no spread, 3 rounds)."  # noqa: RUF001
+        "**ext4 takes 0.5000 times as long as xfs** (95% interval 0.5000 – 0.5000, Student's t on logarithms, 3 rounds)."  # noqa: RUF001
     )
     one = dataclasses.replace(study, phases=study.phases[study.phases["round"] == 1])
     assert explore.sentence(choice(), explore.paired(one, choice())).endswith("which gives no interval.")

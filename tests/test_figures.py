@@ -1,9 +1,6 @@
 """Figures: the same bytes every time, ink that follows the page, nothing loaded from elsewhere, words for all."""
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import make
@@ -103,24 +100,6 @@ def test_a_figure_escapes_its_words(study):
     html = figure._repr_html_()
     assert "<figcaption><strong>a</strong> &lt; b &amp; <code>c</code></figcaption>" in html
     assert 'alt="a &quot;b&quot; &lt;c&gt;"' in html
-
-
-def test_the_same_ranks_in_every_process(tmp_path):
-    """Python's sets have another order in each, and bars that join more than two systems are drawn from sets."""
-    code = (
-        "import itertools, pathlib, sys, pandas as pd\n"
-        "from reprofs.report import plots\n"
-        "from reprofs.report.topics import ranks\n"
-        "names = [f'fs{n}' for n in range(8)]\n"
-        "table = pd.DataFrame({'label': names, 'mean_rank': [1 + n / 2 for n in range(8)]})\n"
-        "pairs = [(a, b, float(int(b[2]) - int(a[2]) < 4)) for a, b in itertools.combinations(names, 2)]\n"
-        "plot = ranks.diagram(table, pd.DataFrame(pairs, columns=['a', 'b', 'p']))\n"
-        "pathlib.Path(sys.argv[1]).write_text(plots.svg(plot))\n"
-    )
-    for seed in ("1", "2"):
-        command = [sys.executable, "-c", code, str(tmp_path / seed)]
-        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, check=True)
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 def test_the_printed_width_is_that_of_the_page(figures):

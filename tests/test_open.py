@@ -89,6 +89,24 @@ def test_results_of_other_tables_are_computed_again(project, monkeypatch, tmp_pa
     assert after.results.statistics["mean_ns"].tolist() == (before["mean_ns"] * 2).tolist()
 
 
+def test_results_of_another_analysis_or_of_other_margins_are_computed_again(project, monkeypatch, tmp_path):
+    shutil.copytree(project / "data/tables/quick", tmp_path / "study")
+    study = package.open(str(tmp_path / "study"))
+    study.save_results()
+    assert results.load(study.folder, study) is not None
+    assert study.margins == {"win": 0.02, "equal": 0.05}
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "ANALYSIS", results.ANALYSIS + 1)
+        assert results.load(study.folder, study) is None
+    plan = json.loads((tmp_path / "study/study.json").read_text())
+    plan["study"]["margins"] = {"equal": 0.5}
+    (tmp_path / "study/study.json").write_text(json.dumps(plan))
+    other = package.open(str(tmp_path / "study"))
+    assert other.margins == {"win": 0.02, "equal": 0.5} and results.load(other.folder, other) is None
+    verdicts = [one.results.winners["verdict"].eq("equivalent").sum() for one in (study, other)]
+    assert verdicts[0] < verdicts[1]
+
+
 def test_results_that_cannot_be_read_are_named(project, tmp_path):
     shutil.copytree(project / "data/tables/quick", tmp_path / "study")
     study = package.open(str(tmp_path / "study"))

@@ -8,6 +8,7 @@ import pytest
 from reprofs.data.keys import Load, Setting
 from reprofs.plan.workloads import without_size
 from reprofs.stats import series
+from statsmodels.api import OLS
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
 
@@ -318,12 +319,15 @@ def test_the_interval_of_the_exponent_by_hand():
     reach = 12.7062 * math.sqrt(1 / 6 / 2)  # Student's t of one degree of freedom
     assert found["exponent"] == pytest.approx(1.5)
     assert found["high"] - found["exponent"] == pytest.approx(reach, rel=1e-4)
-    ahead = series.extrapolate(np.exp([0, 1, 2]), np.exp([0, 1, 3]), np.exp([4])).iloc[0]
-    # At 4: -1/6 + 1.5 * 4, half width t * s * sqrt(1 + 1/3 + 3² / 2).
-    width = 12.7062 * math.sqrt(1 / 6 * (1 + 1 / 3 + 9 / 2))
-    assert math.log(ahead["time"]) == pytest.approx(6 - 1 / 6)
-    assert math.log(ahead["high"]) == pytest.approx(6 - 1 / 6 + width, rel=1e-4)
-    assert math.log(ahead["low"]) == pytest.approx(6 - 1 / 6 - width, rel=1e-4)
+    assert found["last"] == pytest.approx(2) and math.isnan(found["fit_p"])
+    ahead, far = series.extrapolate(np.exp([0, 1, 2]), np.exp([0, 1, 3]), np.exp([3, 4])).to_dict("records")
+    # At 3: -1/6 + 1.5 * 3, half width t * s * sqrt(1 + 1/3 + 2² / 2).
+    width = 12.7062 * math.sqrt(1 / 6 * (1 + 1 / 3 + 4 / 2))
+    assert math.log(ahead["time"]) == pytest.approx(4.5 - 1 / 6)
+    assert math.log(ahead["high"]) == pytest.approx(4.5 - 1 / 6 + width, rel=1e-4)
+    assert math.log(ahead["low"]) == pytest.approx(4.5 - 1 / 6 - width, rel=1e-4)
+    # More than half a decade beyond the largest size it is a scenario.
+    assert math.log(far["time"]) == pytest.approx(6 - 1 / 6) and math.isnan(far["low"]) and math.isnan(far["high"])
 
 
 def test_two_points_have_a_law_without_an_interval():
@@ -331,6 +335,42 @@ def test_two_points_have_a_law_without_an_interval():
     assert found["exponent"] == pytest.approx(1) and math.isnan(found["low"])
     ahead = series.extrapolate([10, 100], [1, 10], [1000]).iloc[0]
     assert ahead["time"] == pytest.approx(100) and math.isnan(ahead["high"])
+
+
+def test_rounds_are_not_sizes():
+    """Three rounds of a size do not make the law more certain than their mean does."""
+    sizes, times = np.array([10.0, 100, 1000]), np.array([1.0, 12, 100])
+    once, thrice = series.scaling_fit(sizes, times), series.scaling_fit(np.repeat(sizes, 3), np.repeat(times, 3))
+    assert (thrice["n"], thrice["low"], thrice["high"]) == pytest.approx((3, once["low"], once["high"]))
+    spread = np.tile([0.9, 1.0, 1 / 0.9], 3)
+    assert series.scaling_fit(np.repeat(sizes, 3), np.repeat(times, 3) * spread)["exponent"] == pytest.approx(
+        once["exponent"]
+    )
+
+
+def test_lack_of_fit_is_that_of_the_analysis_of_variance():
+    rng = np.random.default_rng(8)
+    sizes = np.repeat([1e3, 1e4, 1e5, 1e6], [3, 4, 3, 5])
+    times = sizes**1.1 * rng.lognormal(0, 0.1, len(sizes)) * np.where(sizes == 1e5, 1.2, 1)
+    x, groups = np.log(sizes), pd.Categorical(sizes)
+    straight = OLS(np.log(times), np.column_stack([np.ones(len(x)), x])).fit()
+    free = OLS(np.log(times), pd.get_dummies(groups).to_numpy(float)).fit()
+    assert series.scaling_fit(sizes, times)["fit_p"] == pytest.approx(free.compare_f_test(straight)[1])
+    assert series.scaling_fit(sizes, sizes**1.1)["fit_p"] == 1 and series.scaling_fit(sizes, sizes * x)["fit_p"] == 0
+
+
+def test_lack_of_fit_and_the_interval_keep_their_level():
+    rng = np.random.default_rng(9)
+    sizes = np.repeat([1e3, 1e4, 1e5, 1e6], 3)
+    fits = [series.scaling_fit(sizes, sizes**1.1 * rng.lognormal(0, 0.1, 12)) for _ in range(200)]
+    assert sum(fit["fit_p"] < 0.05 for fit in fits) <= 18  # 5 % of 200, and what chance adds
+    # With 5 % of lack of fit at every size, the same for all rounds, the interval still holds.
+    held = 0
+    for _ in range(200):
+        law = np.repeat(np.array([1e3, 1e4, 1e5, 1e6]) ** 1.1 * rng.lognormal(0, 0.05, 4), 3)
+        found = series.scaling_fit(sizes, law * rng.lognormal(0, 0.01, 12))
+        held += found["low"] <= 1.1 <= found["high"]
+    assert 180 <= held <= 199
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""Sentences against a known truth: studies whose times are made, so that each verdict is known to be right or not."""
+
+import dataclasses
+import functools
+import re
+
+import make
+import numpy as np
+import pytest
+import run
+from reprofs.data.keys import Load, Setting
+from reprofs.report.topics import answer, operations
+from reprofs.stats.study import Study
+from test_report import said
+
+pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
+
+SYSTEMS = ["ext4", "f2fs", "jfs", "xfs"]
+SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
+
+
+@pytest.fixture(scope="module")
+def blank(tmp_path_factory):
+    """Studies by their options, whose times are to be replaced."""
+
+    @functools.cache
+    def of(rounds: int, labs: tuple[str, ...] = ("exact",), failed: tuple[str, ...] = ()) -> Study:
+        folder = tmp_path_factory.mktemp("blank")
+        failures = {(label, "metadata", n): ("failed", "It broke.") for label in failed for n in range(rounds + 1)}
+        make.make(folder, rounds=rounds, systems=SYSTEMS, workloads=["metadata"], labs=labs, failures=failures)
+        return run.build(folder)
+
+    return of
+
+
+def true(study: Study, cv: float, seed: int = 1, **factors: float) -> Study:
+    """The study with times of that truth: a file system's factor, in the lab host its inverse; everything else is 1.
+
+    Rounds differ by their input, operations by their length, single times by `cv`.
+    """
+    rng = np.random.default_rng(seed)
+    phases = study.phases.copy()
+    factor = phases["label"].map(lambda label: factors.get(label, 1.0)).astype(float)
+    factor = factor.where(phases["lab"] != "host", 1 / factor)
+    inputs = dict.fromkeys(sorted(phases["round"].unique()))
+    inputs = {number: rng.normal(0, 0.1) for number in inputs}
+    base = 1e7 * (1 + phases["position"].astype(float)) * np.exp(phases["round"].map(inputs).astype(float))
+    wall = base * factor * np.exp(rng.normal(0, cv, len(phases)))
+    phases["wall_ns"] = wall.round().astype("Int64")
+    return dataclasses.replace(study, phases=phases, digests={})  # so that saved results are not taken for its own
+
+
+def verdicts(study: Study) -> set[str]:
+    return set(study.results.winners["verdict"])
+
+
+def test_equal_file_systems_have_no_winner(blank):
+    study = true(blank(6), 0.01)
+    assert "fastest" not in verdicts(study) and "equivalent" in verdicts(study)
+    assert answer.costs(study, SETTING)[0]["verdict"] == "equivalent"
+    text = said(study, "01-answer")
+    assert "cost the same** within 5 %" in text and "none has one contender that is shown to be the fastest" in text
+    assert " is the fastest with" not in said(study, "02-operations")
+    assert all(label in text for label in SYSTEMS)
+
+
+def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank):
+    study = true(blank(6), 0.0005, xfs=0.99)
+    found = study.results.winners
+    assert verdicts(study) == {"equivalent"} and set(found["best"]) == {"xfs"} and (found["p_holm"] < 0.05).all()
+    assert set(found["level"].str.split().map(len)) == {3}
+    assert "is the cheapest" not in said(study, "01-answer")
+
+
+def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(blank):
+    ten, three = (true(blank(rounds), 0.015, jfs=1 / 1.06) for rounds in (10, 3))
+    assert verdicts(ten) == {"fastest"} and set(ten.results.winners["best"]) == {"jfs"}
+    text = said(ten, "01-answer")
+    assert "**jfs is the cheapest** with" in text and "9 have one contender" in text and "jfs in 9." in text
+    row = ten.results.winners.iloc[0]
+    sentence = f"jfs is the fastest with {operations.time(row['geometric_mean_ns'])}"
+    assert sentence in said(ten, "02-operations")
+    assert "fastest" not in verdicts(three)
+    for row in three.results.winners.itertuples():
+        assert "jfs" in {row.best, *row.level.split()}, "the one that is the fastest may be the fastest"
+    assert "Corrected for the operations of the study, it is not shown to be ahead of" in said(three, "02-operations")
+    # What three rounds would have shown is more than what was there.
+    assert answer.wins(three, SETTING)["detectable"] > 0.06 > answer.wins(ten, SETTING)["detectable"]
+
+
+def test_a_lead_of_twenty_percent_is_found_in_three_rounds(blank):
+    study = true(blank(3), 0.003, f2fs=1 / 1.2)
+    assert verdicts(study) == {"fastest"} and set(study.results.winners["best"]) == {"f2fs"}
+    ((_, number),) = answer.wins(study, SETTING)["fastest"]
+    assert number == 9 and (study.results.winners["ratio"] > 1.15).all()
+
+
+def test_those_that_are_slower_never_stand_among_those_that_may_be_the_fastest(blank):
+    study = true(blank(6), 0.01, ext4=2.0, xfs=3.0)
+    for row in study.results.winners.itertuples():
+        assert {row.best, *row.level.split()} <= {"f2fs", "jfs"}
+    (cost,) = answer.costs(study, SETTING)
+    assert {cost["best"], *cost["level"]} == {"f2fs", "jfs"} and cost["dearest"][0] == "xfs"
+    assert cost["dearest"][1] == pytest.approx(3, rel=0.03)
+    for finding in operations.findings(study, SETTING, LOAD):
+        assert finding["slowest"]["label"] == "xfs" and finding["slowest"]["ratio"] == pytest.approx(3, rel=0.05)
+
+
+def test_who_failed_neither_wins_nor_loses_and_is_named(blank):
+    study = true(blank(6, failed=("ext4",)), 0.01, ext4=0.5, jfs=0.8)
+    assert set(study.results.winners["best"]) == {"jfs"} and verdicts(study) == {"fastest"}
+    text = said(study, "01-answer")
+    assert "No result: ext4." in text and "6 have no complete result" in text
+
+
+def test_one_round_shows_nothing(blank):
+    study = true(blank(1), 0.001, xfs=0.1)
+    assert verdicts(study) == {"undecided"}
+    text = said(study, "01-answer")
+    assert "is the cheapest" not in text and "**xfs cannot be separated from" in text
+    assert "One round shows no difference in any operation" in text and "power 80 %" not in text
+    assert "One round shows no difference, however large." in said(study, "18-methods")
+
+
+def test_two_labs_of_opposite_order_agree_in_no_pair(blank):
+    study = true(blank(6, labs=("exact", "host")), 0.01, ext4=0.5, f2fs=0.7, jfs=1.4)
+    (row,) = study.results.agreement.itertuples()
+    assert row.told == 9 * 6 and row.same == 0 and row.tau == pytest.approx(-1)
+    best = study.results.winners.groupby("lab")["best"].agg(set)
+    assert best.to_dict() == {"exact": {"ext4"}, "host": {"jfs"}}
+    text = said(study, "01-answer")
+    assert "**ext4 is the cheapest**" in text and "**jfs is the cheapest**" in text
+    assert "of 54 pairs of file systems that differ significantly in both labs, 0 (0.00 %) have the same order" in text
+
+
+def test_intervals_hold_the_truth_and_what_is_printed(blank):
+    study = blank(6)
+    held, total = 0, 0
+    for seed in range(20):
+        pairs = true(study, 0.05, seed, xfs=1.3).results.pairwise
+        assert ((pairs["low"] <= pairs["ratio"]) & (pairs["ratio"] <= pairs["high"])).all()
+        truth = pairs["a"].map({"xfs": 1.3}).fillna(1.0) / pairs["b"].map({"xfs": 1.3}).fillna(1.0)
+        held += int(((pairs["low"] <= truth) & (truth <= pairs["high"])).sum())
+        total += len(pairs)
+    assert 0.93 < held / total < 0.97
+
+
+def test_a_trend_over_rounds_is_told(blank):
+    study = true(blank(10), 0.005)
+    phases = study.phases.copy()
+    phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.02 * phases["round"].astype(float))).round().astype("Int64")
+    steady, drifting = said(study, "18-methods"), said(dataclasses.replace(study, phases=phases), "18-methods")
+    assert "None is significant at 5 % after Holm's correction" in steady
+    found = re.search(r"After Holm's correction ([^:]*) significant at 5 %", drifting)
+    assert found and "trend over rounds" in found[1]
