@@ -109,7 +109,8 @@ def test_ratio_that_is_none_is_told(study):
 
 def test_ratio_in_words(study):
     assert explore.sentence(choice(), explore.paired(study, choice())) == (
-        "**ext4 takes 0.5000 times as long as xfs** (95% interval 0.5000 – 0.5000, Student's t on logarithms, 3 rounds)."  # noqa: RUF001
+        "**ext4 takes 0.5000 times as long as xfs**"
+        " (95% interval 0.5000 – 0.5000, Student's t on logarithms, 3 rounds)."  # noqa: RUF001
     )
     one = dataclasses.replace(study, phases=study.phases[study.phases["round"] == 1])
     assert explore.sentence(choice(), explore.paired(one, choice())).endswith("which gives no interval.")

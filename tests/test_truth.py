@@ -5,13 +5,16 @@ import functools
 import re
 
 import make
+import nbformat
 import numpy as np
 import pytest
+import reprofs as package
 import run
 from reprofs.data.keys import Load, Setting
+from reprofs.report import plots
 from reprofs.report.topics import answer, operations
+from reprofs.stats import compare
 from reprofs.stats.study import Study
-from test_report import said
 
 pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
 
@@ -29,6 +32,21 @@ def blank(tmp_path_factory):
         failures = {(label, "metadata", n): ("failed", "It broke.") for label in failed for n in range(rounds + 1)}
         make.make(folder, rounds=rounds, systems=SYSTEMS, workloads=["metadata"], labs=labs, failures=failures)
         return run.build(folder)
+
+    return of
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """Executes a notebook on a study as it is, and returns its words."""
+    monkeypatch.setattr(plots, "svg", lambda plot: "<svg/>")
+    (tmp_path / "plan.json").write_text("{}")
+
+    def of(study: Study, name: str) -> str:
+        monkeypatch.setattr(package, "open", lambda folder: study, raising=False)
+        notebook = nbformat.read(run.execute(tmp_path, [name]) / f"{name}.ipynb", as_version=4)
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        return "\n".join(output.data.get("text/markdown", "") for output in outputs)
 
     return of
 
@@ -54,7 +72,7 @@ def verdicts(study: Study) -> set[str]:
     return set(study.results.winners["verdict"])
 
 
-def test_equal_file_systems_have_no_winner(blank):
+def test_equal_file_systems_have_no_winner(blank, said):
     study = true(blank(6), 0.01)
     assert "fastest" not in verdicts(study) and "equivalent" in verdicts(study)
     assert answer.costs(study, SETTING)[0]["verdict"] == "equivalent"
@@ -64,7 +82,7 @@ def test_equal_file_systems_have_no_winner(blank):
     assert all(label in text for label in SYSTEMS)
 
 
-def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank):
+def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank, said):
     study = true(blank(6), 0.0005, xfs=0.99)
     found = study.results.winners
     assert verdicts(study) == {"equivalent"} and set(found["best"]) == {"xfs"} and (found["p_holm"] < 0.05).all()
@@ -72,7 +90,7 @@ def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank):
     assert "is the cheapest" not in said(study, "01-answer")
 
 
-def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(blank):
+def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(blank, said):
     ten, three = (true(blank(rounds), 0.015, jfs=1 / 1.06) for rounds in (10, 3))
     assert verdicts(ten) == {"fastest"} and set(ten.results.winners["best"]) == {"jfs"}
     text = said(ten, "01-answer")
@@ -106,14 +124,14 @@ def test_those_that_are_slower_never_stand_among_those_that_may_be_the_fastest(b
         assert finding["slowest"]["label"] == "xfs" and finding["slowest"]["ratio"] == pytest.approx(3, rel=0.05)
 
 
-def test_who_failed_neither_wins_nor_loses_and_is_named(blank):
+def test_who_failed_neither_wins_nor_loses_and_is_named(blank, said):
     study = true(blank(6, failed=("ext4",)), 0.01, ext4=0.5, jfs=0.8)
     assert set(study.results.winners["best"]) == {"jfs"} and verdicts(study) == {"fastest"}
     text = said(study, "01-answer")
     assert "No result: ext4." in text and "6 have no complete result" in text
 
 
-def test_one_round_shows_nothing(blank):
+def test_one_round_shows_nothing(blank, said):
     study = true(blank(1), 0.001, xfs=0.1)
     assert verdicts(study) == {"undecided"}
     text = said(study, "01-answer")
@@ -122,7 +140,7 @@ def test_one_round_shows_nothing(blank):
     assert "One round shows no difference, however large." in said(study, "18-methods")
 
 
-def test_two_labs_of_opposite_order_agree_in_no_pair(blank):
+def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):
     study = true(blank(6, labs=("exact", "host")), 0.01, ext4=0.5, f2fs=0.7, jfs=1.4)
     (row,) = study.results.agreement.itertuples()
     assert row.told == 9 * 6 and row.same == 0 and row.tau == pytest.approx(-1)
@@ -137,7 +155,7 @@ def test_intervals_hold_the_truth_and_what_is_printed(blank):
     study = blank(6)
     held, total = 0, 0
     for seed in range(20):
-        pairs = true(study, 0.05, seed, xfs=1.3).results.pairwise
+        pairs = compare.pairwise(true(study, 0.05, seed, xfs=1.3).phases)
         assert ((pairs["low"] <= pairs["ratio"]) & (pairs["ratio"] <= pairs["high"])).all()
         truth = pairs["a"].map({"xfs": 1.3}).fillna(1.0) / pairs["b"].map({"xfs": 1.3}).fillna(1.0)
         held += int(((pairs["low"] <= truth) & (truth <= pairs["high"])).sum())
@@ -145,10 +163,10 @@ def test_intervals_hold_the_truth_and_what_is_printed(blank):
     assert 0.93 < held / total < 0.97
 
 
-def test_a_trend_over_rounds_is_told(blank):
+def test_a_trend_over_rounds_is_told(blank, said):
     study = true(blank(10), 0.005)
     phases = study.phases.copy()
-    phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.02 * phases["round"].astype(float))).round().astype("Int64")
+    phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.06 * phases["round"].astype(float))).round().astype("Int64")
     steady, drifting = said(study, "18-methods"), said(dataclasses.replace(study, phases=phases), "18-methods")
     assert "None is significant at 5 % after Holm's correction" in steady
     found = re.search(r"After Holm's correction ([^:]*) significant at 5 %", drifting)
