@@ -243,7 +243,7 @@ def test_fill_has_dips_shares_and_capacity(study):
 def test_windows_have_means_slowdown_and_recovery(study):
     (place,) = windows.places(study)
     row = windows.facts(study, *place)[0]
-    assert row["slowdown"] == pytest.approx(25 / ((100 + 62.5) / 2)) and row["recovery_ns"] == 8e9
+    assert row["slowdown"] == pytest.approx(25 / ((100 + 62.5) / 2)) and row["recovery_ns"] == pytest.approx(8e9)
     assert windows.table(study, *place).rows[0]["Recovered after"] == "8.00 s"
     assert windows.figure(study, *place).caption.startswith("metadata (smoke), lab exact, stack single")
 

@@ -168,6 +168,6 @@ def test_a_trend_over_rounds_is_told(blank, said):
     phases = study.phases.copy()
     phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.06 * phases["round"].astype(float))).round().astype("Int64")
     steady, drifting = said(study, "18-methods"), said(dataclasses.replace(study, phases=phases), "18-methods")
-    assert "None is significant at 5 % after Holm's correction" in steady
+    assert "No test is significant at 5 % after Holm's correction" in steady
     found = re.search(r"After Holm's correction ([^:]*) significant at 5 %", drifting)
     assert found and "trend over rounds" in found[1]

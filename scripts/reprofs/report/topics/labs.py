@@ -118,7 +118,8 @@ def figure(study: Study, pair: Pair) -> Figure:
         [pair.a, pair.b]
     ].dropna()
     logs = np.log(wide)
-    relative = np.exp(logs - logs.groupby(OPERATION).transform("mean"))
+    # Rounded, so that the unit of a clock leaves nothing in the last digits.
+    relative = np.exp(logs - logs.groupby(OPERATION).transform("mean")).round(9)
     table = relative.rename(columns={pair.a: "x", pair.b: "y"}).reset_index()
     table = table.merge(cells[[*OPERATION, "position"]].drop_duplicates(OPERATION), on=OPERATION)
     caption = (
