@@ -14,7 +14,7 @@ import run
 from IPython.core.interactiveshell import InteractiveShell
 from reprofs.errors import UserError
 from reprofs.report import display, plots, render
-from reprofs.report.topics import methods, quality, threats
+from reprofs.report.topics import labs, methods, quality, threats
 from reprofs.stats.study import open as open_study
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
@@ -375,6 +375,11 @@ def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures
         "Where the clock is a real one, it is both together",
     ):
         assert part in text, part
+    study = open_study(str(tmp_path / "tables"))
+    assert labs.facts(study)[0]["instruction"] is None  # of an unknown processor
+    about = {name: study.lab(name) | {"processor": {"ns_per_instruction": 0.5}} for name in ("exact", "host")}
+    (told,) = labs.facts(dataclasses.replace(study, plan=study.plan | {"labs": about}))
+    assert told["instruction"]["least"] < told["instruction"]["mean"] == told["pace"] / 2 < told["instruction"]["most"]
 
 
 def test_no_table_and_no_figure_holds_the_times_of_two_clocks(tmp_path):
