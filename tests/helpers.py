@@ -25,10 +25,10 @@ def rendered(trial: dict, catalog: Catalog = CATALOG) -> Job:
     return render(resolve(trial, catalog))
 
 
-def half(name: str) -> str:
-    """A workload with half of its files, where their number can be chosen."""
+def quarter(name: str) -> str:
+    """A workload with a quarter of its files, where their number can be chosen."""
     workload = CATALOG.get("workload", name)
-    return f"{name}@{workload['scales']['smoke']['files'] // 2}" if workload.get("size") == "files" else name
+    return f"{name}@{workload['scales']['smoke']['files'] // 4}" if workload.get("size") == "files" else name
 
 
 def catalog_with(name: str, change, base: str | None = None) -> Catalog:

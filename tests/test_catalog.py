@@ -312,8 +312,8 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
     assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
-    assert plan["labs"]["exact@v2-0.25ns"]["exact"]
-    assert "counted instructions" in plan["labs"]["exact@v2-0.25ns"]["meaning"]
+    assert plan["labs"]["exact@v2-0.5ns"]["exact"]
+    assert "counted instructions" in plan["labs"]["exact@v2-0.5ns"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
 
 
@@ -482,7 +482,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add("device", name, {"title": name})
     study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.25ns-a-b-c-ext4"):
+    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.5ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog)["trials"]

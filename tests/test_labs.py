@@ -613,12 +613,12 @@ def test_progress_knows_which_guest_a_record_came_from(tmp_path, monkeypatch):
     [
         ({"flag": ["sse4_2", "avx2"]}, "the processor has no avx2"),
         ({"flag": ["spectre_v1"]}, "the processor has no spectre_v1"),  # which is in a later line, that of its bugs
-        ({"divider": 3}, "its timer's divider is 9, but they should be 1/4 and 3"),
-        ({"instructions_per_ns": 1}, "takes 1/4 ns an instruction"),
+        ({"divider": 3}, "its timer's divider is 8, but they should be 1/2 and 3"),
+        ({"instructions_per_ns": 1}, "takes 1/2 ns an instruction"),
     ],
 )
 def test_another_processor_than_the_one_asked_for_ends_the_trial(guest, changes, words):
-    asked = {"instructions_per_ns": 4, "divider": 9, "flag": ["sse4_2", "popcnt"]} | changes
+    asked = {"instructions_per_ns": 2, "divider": 8, "flag": ["sse4_2", "popcnt"]} | changes
     outcome = get_lab("exact").open().run(job_of(Processor(**asked)), 60)
     (failure,) = [event["reason"] for event in events(outcome.output) if event["event"] == "failed"]
     assert words in failure

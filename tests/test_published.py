@@ -102,7 +102,7 @@ def said(folder: Path) -> tuple[str, str]:
     return parts[False], parts[True]
 
 
-PLACE = Place("exact@v2-0.25ns", "hdd-st4000nm0033", "git-annex", "laptop")
+PLACE = Place("exact@v2-0.5ns", "hdd-st4000nm0033", "git-annex", "laptop")
 
 
 # ---- the files of data -----------------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def law(exponent_ext4=1.2, bend=0.0):
     return study("plug-2020", seconds)
 
 
-GROWN = Place("exact@v2-0.25ns", "hdd-7200", "many-inodes", "smoke")
+GROWN = Place("exact@v2-0.5ns", "hdd-7200", "many-inodes", "smoke")
 
 
 def test_a_law_is_extrapolated_to_the_published_hours(pages):

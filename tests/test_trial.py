@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import cell, half
+from helpers import cell, quarter
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.run import run_trial
 
@@ -119,7 +119,7 @@ def test_another_round_differs(trial, recorded):
 
 def test_metadata_and_its_phases(recorded):
     """tests/test_contract.py has a small one on every file system."""
-    m = recorded(cell(workload=half("metadata")))["measurement"]
+    m = recorded(cell(workload=quarter("metadata")))["measurement"]
     assert m["mounted"]["type"] == "ext4"
     assert [v["mismatches"] for v in m["verification"]] == [0, 0]
     assert all(p["cold"]["proved"] for p in m["phases"] if p["cold"])
@@ -127,7 +127,7 @@ def test_metadata_and_its_phases(recorded):
 
 
 def test_repository_of_git(recorded):
-    record = recorded(cell(workload=half("repository")))
+    record = recorded(cell(workload=quarter("repository")))
     assert (record["status"], record["reason"]) == ("ok", "")
     phases = {(p["name"], p["cache"]): p for p in record["measurement"]["phases"]}
     assert phases["status", "cold"]["output"] == ""  # nothing changed since the commit

@@ -194,7 +194,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
     assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again and "trial 4 of 4" in again
     assert tables.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
-    (raw / f"r1-exact@v2-0.25ns-single-ssd-ext4+default-{WORKLOAD}-smoke.json").write_text("{}")
+    (raw / f"r1-exact@v2-0.5ns-single-ssd-ext4+default-{WORKLOAD}-smoke.json").write_text("{}")
     said = subprocess.run(retry, **options)
     assert said.stdout.count("broken+default") == 2 and "smoke: not a whole record of this version" in said.stdout
     assert len(list((raw / "set-aside").glob("*.json"))) == 9

@@ -53,7 +53,8 @@ def cells() -> list[dict]:
     names = [name for name in test_contract.NAMES if test_contract.guest_name(name) == "zfs"]
     kinds = [kind for kind in test_contract.STACKS if test_contract.guest_name(kind[0]) == "zfs"]
     found = [trial for name in names for trial in test_contract.in_all_variants(name)]
-    return found + [trial for kind in kinds for trial in test_contract.in_turn(test_contract.STACKS[kind])]
+    # The first stack without a power cut is left to the test of damage, which takes the other one.
+    return found + [trial for kind in kinds for trial in test_contract.in_turn(test_contract.STACKS[kind])[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def parts(cells, asked) -> list[list[dict]]:
 def test_every_variant_and_stack_keeps_the_contract(cells, parts):
     assert {trial["filesystem"] for trial in cells} == {"zfs"}
     assert {trial["stack"] for trial in cells} == {"single", "zfs-mirrors", "zfs-raidz2"}
-    assert len(parts) == len(cells) == len(CATALOG.get("filesystem", "zfs")["variants"]) + 1 + 3
+    assert len(parts) == len(cells) == len(CATALOG.get("filesystem", "zfs")["variants"]) + 2
 
 
 def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest, asked):

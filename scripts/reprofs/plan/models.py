@@ -29,6 +29,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
 from reprofs.files import write_text
+from reprofs.plan import PROCESSOR
 
 GENERATED = "# Made by `reprofs schemas` from scripts/reprofs/plan/models.py.\n"
 
@@ -554,7 +555,7 @@ class Cross(Part):
     processors: Names | None = Field(
         None,
         description="Of the labs that model their processor (exact): names of workflow/processors. A name in labs may"
-        " have one of its own, as exact@v1-1ns. Without this key v2-0.25ns",
+        f" have one of its own, as exact@v1-1ns. Without this key {PROCESSOR}",
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = None

@@ -28,13 +28,22 @@ def facts(study: Study) -> list[dict]:
     told counts the pairs of file systems that differ significantly in both labs, same those of them with the same
     order; tau is the mean of Kendall's tau-b over operations with its 95 % interval low to high (bootstrap). error is
     by what factor a ratio of two file systems is typically off. pace, spread, slowest, fastest: of the ratio of the
-    times of the processor (NaN where they are not known).
+    times of the processor (NaN where they are not known). instruction: the ns that an instruction of lab a takes the
+    processor of lab b (mean, least, most), where the one counts instructions and the other has a real clock; else None.
     """
-    return [
-        {"pair": Pair(row.a, row.b, row.stack, row.profile), "where": where(study, row.stack, row.profile)}
-        | {key: getattr(row, key) for key in KEYS}
-        for row in study.results.agreement.itertuples()
-    ]
+    found = []
+    for row in study.results.agreement.itertuples():
+        modelled, other = study.lab(row.a).get("processor"), study.lab(row.b)
+        instruction = None
+        if modelled and not other["exact"] and row.pace == row.pace:
+            ns = modelled["ns_per_instruction"]
+            instruction = {"mean": ns * row.pace, "least": ns * row.fastest, "most": ns * row.slowest}
+        found.append(
+            {"pair": Pair(row.a, row.b, row.stack, row.profile), "where": where(study, row.stack, row.profile)}
+            | {"instruction": instruction}
+            | {key: getattr(row, key) for key in KEYS}
+        )
+    return found
 
 
 def where(study: Study, stack: str, profile: str) -> str:
