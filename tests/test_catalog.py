@@ -238,6 +238,8 @@ def test_what_several_models_or_names_have_in_common():
         ),
         ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
         ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
+        ("study", "quick", lambda d: d.update(margins={"win": 0.1}), "margins must not have a win above equal"),
+        ("study", "quick", lambda d: d.update(margins={"equal": 0}), "margins.equal is 0, but must be"),
         ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):
         with pytest.raises(UserError, match=told):
