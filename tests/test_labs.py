@@ -143,7 +143,7 @@ def test_vm_throttles_its_disks(machine):
 @pytest.mark.parametrize(
     ("script", "ending", "limit"),
     [
-        ("echo c > /proc/sysrq-trigger", "panic", 100),
+        pytest.param("echo c > /proc/sysrq-trigger", "panic", 100, marks=pytest.mark.soak),
         pytest.param("echo o > /proc/sysrq-trigger; sleep 100", "lost", 100, marks=pytest.mark.soak),
         ("sleep 100", "timeout", 12),
     ],

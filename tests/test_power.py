@@ -301,7 +301,7 @@ def told(record: dict, stage: str) -> dict:
     ("filesystem", "stack"),
     [
         ("xfs", "md-raid6+lvm"),
-        ("btrfs", "md-raid6+lvm"),
+        pytest.param("btrfs", "md-raid6+lvm", marks=pytest.mark.soak),
         pytest.param("ext4", "md-raid6+lvm", marks=pytest.mark.soak),
         pytest.param("xfs", "single", marks=pytest.mark.soak),
     ],

@@ -137,8 +137,8 @@ def came_back(record: dict) -> None:
             assert {sample["name"] for sample in phase["samples"]} >= set(declared["samples"])
 
 
-# Of programs that another file has twice; fio runs twice on a modelled disk (tests/test_disks.py).
-ONCE = ["compile-makej", "compile-round2", "git-annex-small", "random-access"]
+# Of programs that another file has twice, and what takes long; fio runs twice on a modelled disk (tests/test_disks.py).
+ONCE = ["compile-makej", "compile-round2", "git-annex", "git-annex-small", "random-access"]
 ONCE += ["look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
 
 
