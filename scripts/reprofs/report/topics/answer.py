@@ -77,7 +77,7 @@ def wins(study: Study, setting: Setting) -> dict:
     """How the operations of a setting end.
 
     Keys: operations, fastest (label, number; most first), equivalent, undecided, alone (numbers), single (whether no
-    operation has two rounds), detectable (median over the undecided ones of the smallest ratio these rounds would have
+    operation has two rounds), detectable (median over the operations of the smallest ratio that these rounds would have
     shown, less 1; None where not known).
     """
     chosen = select(study.results.winners, setting)
