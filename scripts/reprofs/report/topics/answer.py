@@ -55,6 +55,7 @@ def scope(study: Study, setting: Setting, load: Load) -> str:
     key = entry.get("size") or "files"
     number, noun = entry.get("scale", {}).get(key), key.replace("_", " ")
     parts = [count(number, noun.removesuffix("s"), noun)] if isinstance(number, int) else []
+    parts = [words for words in parts if words not in entry["title"]]  # workload@N has its size in the title
     content = select(study.phases, setting, load, status="ok")["bytes"].max()
     parts += [f"up to {size(content)} of content an operation"] if known(content) and content else []
     room = select(study.trials, setting, load, status="ok")["mounted_total_bytes"].dropna()
