@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 from reprofs.data.keys import SETTING
-from reprofs.stats import compare
+from reprofs.stats import compare, rounds
 from reprofs.stats.cells import interval
 
 SEED, ROUNDS, OPERATIONS = 20260101, (3, 6, 10, 30), 24
@@ -42,26 +42,59 @@ def coverage(shape: str, n: int, times: int, sigma: float = 0.2) -> float:
 def verdicts(contenders: int, n: int, cv: float, lead: float, operations: int, times: int) -> list[pd.DataFrame]:
     """The verdicts of so many simulated studies; contender c0 is faster than all others by `lead`."""
     rng = np.random.default_rng(SEED)
-    labels = [f"c{i}" for i in range(contenders)]
     # Rounds differ by their input, which pairing removes.
     base = rng.normal(0, 0.05, (times, operations, n, 1))
     logs = base + rng.normal(0, cv, (times, operations, n, contenders))
     logs[..., 1:] += np.log1p(lead)
+    return [judged(study) for study in logs]
+
+
+def judged(study: np.ndarray, caution: float = 1) -> pd.DataFrame:
+    """The verdicts of a study, from the logarithms of its times: operations by rounds by contenders."""
+    operations, n, contenders = study.shape
+    labels = [f"c{i}" for i in range(contenders)]
     place = dict.fromkeys([*SETTING, "workload", "scale", "cache"], "x")
     first, second = np.triu_indices(contenders, 1)
     names = {"a": [labels[i] for i in first], "b": [labels[i] for i in second]}
     phases = [f"p{number:02}" for number in range(operations)]
+    mean = np.exp(study.mean(axis=1)).ravel()
+    more = {"role": "contender", "position": 0, "n": n, "low_ns": mean, "high_ns": mean}
+    keys = {"phase": np.repeat(phases, contenders), "label": labels * operations}
+    cells = pd.DataFrame(place | keys | {"geometric_mean_ns": mean} | more)
+    ratios = (study[..., first] - study[..., second]).swapaxes(0, 1).reshape(n, -1)
+    keys = {"phase": np.repeat(phases, len(first))} | {name: value * operations for name, value in names.items()}
+    tested = compare.cautious(compare.paired(ratios, level=compare.joint(caution)), caution)
+    pairs = pd.DataFrame(place | keys | {"contenders": True} | tested)
+    return compare.winners(cells, pairs, caution=caution)
+
+
+def stopped(contenders: int, workloads: int, cv: float, lead: float, rule: dict, times: int) -> pd.DataFrame:
+    """Simulated studies whose rounds adapt; contender c0 is faster than all others by `lead`.
+
+    Columns: rounds (when each stopped); with and without the correction for that: whether the interval of c1 to c0 in
+    the first workload holds the true ratio (holds, plain_holds), and whether a fastest one is named that is not (false,
+    plain_false).
+    """
+    rng = np.random.default_rng(SEED)
+    labels, most = [f"c{i}" for i in range(contenders)], rule["max"]
     found = []
-    for study in logs:
-        mean = np.exp(study.mean(axis=1)).ravel()
-        more = {"role": "contender", "position": 0, "n": n, "low_ns": mean, "high_ns": mean}
-        keys = {"phase": np.repeat(phases, contenders), "label": labels * operations}
-        cells = pd.DataFrame(place | keys | {"geometric_mean_ns": mean} | more)
-        ratios = (study[..., first] - study[..., second]).swapaxes(0, 1).reshape(n, -1)
-        keys = {"phase": np.repeat(phases, len(first))} | {name: value * operations for name, value in names.items()}
-        pairs = pd.DataFrame(place | keys | {"contenders": True} | compare.paired(ratios))
-        found.append(compare.winners(cells, pairs))
-    return found
+    for _ in range(times):
+        logs = rng.normal(0, 0.05, (workloads, most, 1)) + rng.normal(0, cv, (workloads, most, contenders))
+        logs[..., 1:] += np.log1p(lead)
+        known = {
+            tuple(f"{number}" for _ in rounds.KEYS): pd.DataFrame(own, index=range(1, most + 1), columns=labels)
+            for number, own in enumerate(logs)
+        }
+        n = rounds.stopping(known, {"rounds": rule}, most)["looks"][-1]["rounds"]
+        row: dict = {"rounds": n}
+        for prefix, caution in (("plain_", 1), ("", compare.CAUTION)):
+            ratio = compare.paired(logs[0, :n, 1:2] - logs[0, :n, :1], level=compare.joint(caution))
+            row[f"{prefix}holds"] = bool(ratio["low"][0] <= 1 + lead <= ratio["high"][0])
+            ends = judged(logs[:, :n], caution)
+            named = ends[ends["verdict"] == "fastest"]
+            row[f"{prefix}false"] = bool(len(named) if not lead else (named["best"] != "c0").any())
+        found.append(row)
+    return pd.DataFrame(found)
 
 
 def shares(found: list[pd.DataFrame], lead: float) -> dict[str, float]:
@@ -124,6 +157,15 @@ def main(studies: int) -> None:
     print("\nPower: operations in which the one with a lead is named the fastest, in percent:\n")
     head = ["lead, %", "CV, %", "rounds", "1 operation, 2 contenders", "1, 7", f"{OPERATIONS}, 2", f"{OPERATIONS}, 7"]
     print(table(head, rows))
+    rule, rows = {"min": 3, "max": 20, "until": "5 %"}, []
+    for case in ((2, 1, 0.02, 0.0), (2, 1, 0.05, 0.0), (2, 1, 0.05, 0.3), (7, 1, 0.05, 0.0), (2, 4, 0.05, 0.0)):
+        got, (contenders, workloads, cv, lead) = stopped(*case, rule, 2 * studies).mean(), case
+        what = [f"{contenders}", f"{workloads}", f"{100 * cv:g}", f"{100 * lead:g}", f"{got['rounds']:.1f}"]
+        rows.append([*what, *(percent(got[name]) for name in ("plain_holds", "holds", "plain_false", "false"))])
+    print(f"\n{rule['min']} to {rule['max']} rounds, until ratios are known within {rule['until']}, in percent:\n")
+    head = ["contenders", "workloads", "CV, %", "lead, %", "rounds (mean)"]
+    head += ["intervals that hold, uncorrected", "corrected"]
+    print(table([*head, "studies with a false fastest, uncorrected", "corrected"], rows))
 
 
 if __name__ == "__main__":
