@@ -165,9 +165,11 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
     edits = [
-        (["cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"], {"report"}),
         (
-            ["report/topics/quality.py"],
+            [
+                *("cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"),
+                "report/topics/quality.py",
+            ],
             {"notebook_answer", "notebook_quality", "notebook_threats", "report"},
         ),
         (["importers/__init__.py"], {"dataset", *NOTEBOOKS, "report"}),
