@@ -72,18 +72,21 @@ def judged(study: np.ndarray, caution: float = 1) -> pd.DataFrame:
     return compare.winners(cells, pairs, caution=caution)
 
 
-def stopped(contenders: int, workloads: int, cv: float, lead: float, rule: dict, times: int) -> pd.DataFrame:
+def stopped(
+    contenders: int, workloads: int, cv: float, lead: float, rule: dict, times: int, shape: str = "lognormal"
+) -> pd.DataFrame:
     """Simulated studies whose rounds adapt; contender c0 is faster than all others by `lead`.
 
     Columns: rounds (when each stopped); with and without the correction for that: whether the interval of c1 to c0 in
-    the first workload holds the true ratio (holds, plain_holds), and whether a fastest one is named that is not (false,
-    plain_false).
+    the first workload holds the true ratio (holds, plain_holds), whether a fastest one is named that is not (false,
+    plain_false), and whether contenders of a workload are said to be equivalent (equal, plain_equal).
     """
     rng = np.random.default_rng(SEED)
     labels, most = [f"c{i}" for i in range(contenders)], rule["max"]
     found = []
     for _ in range(times):
-        logs = rng.normal(0, 0.05, (workloads, most, 1)) + rng.normal(0, cv, (workloads, most, contenders))
+        logs = cv * SHAPES[shape](rng, (workloads, contenders, most)).swapaxes(1, 2)
+        logs += rng.normal(0, 0.05, (workloads, most, 1))
         logs[..., 1:] += np.log1p(lead)
         known = {
             tuple(f"{number}" for _ in rounds.KEYS): pd.DataFrame(own, index=range(1, most + 1), columns=labels)
@@ -97,6 +100,7 @@ def stopped(contenders: int, workloads: int, cv: float, lead: float, rule: dict,
             ends = judged(logs[:, :n], caution)
             named = ends[ends["verdict"] == "fastest"]
             row[f"{prefix}false"] = bool(len(named) if not lead else (named["best"] != "c0").any())
+            row[f"{prefix}equal"] = bool((ends["verdict"] == "equivalent").any())
         found.append(row)
     return pd.DataFrame(found)
 
@@ -172,12 +176,13 @@ def main(studies: int) -> None:
     head = ["lead, %", "CV, %", "rounds", "1 operation, 2 contenders", "1, 7", f"{OPERATIONS}, 2", f"{OPERATIONS}, 7"]
     print(table(head, rows))
     rule, rows = {"min": 3, "max": 20, "until": "5 %"}, []
-    for case in ((2, 1, 0.02, 0.0), (2, 1, 0.05, 0.0), (2, 1, 0.05, 0.3), (7, 1, 0.05, 0.0), (2, 4, 0.05, 0.0)):
-        got, (contenders, workloads, cv, lead) = stopped(*case, rule, 2 * studies).mean(), case
-        what = [f"{contenders}", f"{workloads}", f"{100 * cv:g}", f"{100 * lead:g}", f"{got['rounds']:.1f}"]
+    cases = [(2, 1, 0.02, 0.0), (2, 1, 0.05, 0.0), (2, 1, 0.05, 0.3), (7, 1, 0.05, 0.0), (2, 4, 0.05, 0.0)]
+    for case, shape in [*((case, "lognormal") for case in cases), *((cases[1], shape) for shape in list(SHAPES)[1:])]:
+        got, (contenders, workloads, cv, lead) = stopped(*case, rule, 2 * studies, shape).mean(), case
+        what = [shape, f"{contenders}", f"{workloads}", f"{100 * cv:g}", f"{100 * lead:g}", f"{got['rounds']:.1f}"]
         rows.append([*what, *(percent(got[name]) for name in ("plain_holds", "holds", "plain_false", "false"))])
     print(f"\n{rule['min']} to {rule['max']} rounds, until ratios are known within {rule['until']}, in percent:\n")
-    head = ["contenders", "workloads", "CV, %", "lead, %", "rounds (mean)"]
+    head = ["logarithms are", "contenders", "workloads", "CV, %", "lead, %", "rounds (mean)"]
     head += ["intervals that hold, uncorrected", "corrected"]
     print(table([*head, "studies with a false fastest, uncorrected", "corrected"], rows))
 

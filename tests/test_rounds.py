@@ -146,13 +146,29 @@ def test_a_look_is_a_function_of_the_records_of_its_rounds(adapting, tmp_path, r
     assert looked(2) == first and (tmp_path / "2.json").read_bytes() == before
 
 
+def test_mistakes_are_one_sentence(adapting, tmp_path, reprofs, says):
+    def looked(rounds: int):
+        options = ("--raw", tmp_path / "raw", "--output", tmp_path / "look.json")
+        return reprofs("look", adapting, "--rounds", rounds, *options)
+
+    says(looked(1), "has no look after --rounds 1: choose from 2, 3")
+    options = ("--raw", tmp_path / "raw", "--output", tmp_path / "tables")
+    says(reprofs("dataset", adapting, *options), "the study adds rounds: take the plan of its last look")
+    (tmp_path / "raw").rename(tmp_path / "old")
+    assert looked(2).returncode == 0  # without a record all trials are missing
+    assert json.loads((tmp_path / "look.json").read_text())["stopping"]["why"] == "alone"
+    plan = json.loads(adapting.read_text())
+    plan["study"]["rounds"] = 3
+    adapting.write_text(json.dumps(plan))
+    says(looked(3), "the study has a fixed number of rounds, 3: make its tables")
+
+
 def test_tables_and_report_tell_why_a_study_ended(adapting, tmp_path):
     plan = json.loads(adapting.read_text())
     plan["study"]["rounds"]["until"] = "0.0001 %"  # so that all rounds are needed
     plan["study"]["margins"] = {"win": 0.99, "equal": 0.99}  # and nobody is shown to be slower
     adapting.write_text(json.dumps(plan))
-    rounds.look(adapting, tmp_path / "raw", 3, tmp_path / "3.json")
-    adapting.write_bytes((tmp_path / "3.json").read_bytes())
+    rounds.look(adapting, tmp_path / "raw", 3, adapting)
     found = run.build(tmp_path)
     assert found.plan["study"]["rounds"] == 3 and found.plan["stopping"]["why"] == "most"
     told = methods.stopping(found)
@@ -179,6 +195,7 @@ def test_tables_and_report_tell_why_a_study_ended(adapting, tmp_path):
     ],
 )
 def test_words_for_each_reason(adapting, tmp_path, why, widest, words):
+    rounds.look(adapting, tmp_path / "raw", 3, adapting)
     found = run.build(tmp_path)
     place = dict(zip(rounds.KEYS, ["exact", "single", "ssd", "metadata", "smoke", "all operations", ""], strict=True))
     one = place | {"best": "a", "other": "b", "half_width": 0.034} if widest else None

@@ -64,6 +64,7 @@ progress.start(
 
 wildcard_constraints:
     study=re.escape(STUDY),
+    rounds=r"\d+",
     trial="|".join(map(re.escape, TRIALS)),
 
 

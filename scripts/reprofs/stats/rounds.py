@@ -14,6 +14,7 @@ import pandas as pd
 from reprofs.data import study as data
 from reprofs.data import tables
 from reprofs.data.keys import OPERATION, SETTING
+from reprofs.errors import UserError
 from reprofs.files import read_json, write_text
 from reprofs.plan.study import looks
 from reprofs.project import place
@@ -90,9 +91,15 @@ def stopping(found: Times, study: dict, done: int) -> dict:
 def look(plan: str | Path, raw: str | Path, done: int, output: str | Path) -> None:
     """Write the plan of the rounds that a study has so far, with the key `stopping` (see there) and its rule.
 
-    plan: that of all rounds it may have; raw: the folder of the records. Raises UserError as `tables.build` does.
+    plan: that of all rounds it may have; raw: the folder of the records. Raises UserError as `tables.build` does, and
+    when no look is planned after so many rounds.
     """
     content = read_json(place(plan))
+    planned = looks(content["study"])
+    if not isinstance(content["study"]["rounds"], dict):
+        raise UserError(f"{plan}: the study has a fixed number of rounds, {planned[0]}: make its tables.")
+    if done not in planned:
+        raise UserError(f"{plan} has no look after --rounds {done}: choose from {', '.join(map(str, planned))}.")
     with tempfile.TemporaryDirectory(prefix="reprofs-") as folder:
         first = Path(folder) / "plan.json"
         write_text(first, json.dumps(first_rounds(content, done)))
