@@ -178,7 +178,7 @@ def main(studies: int) -> None:
     rule, rows = {"min": 3, "max": 20, "until": "5 %"}, []
     cases = [(2, 1, 0.02, 0.0), (2, 1, 0.05, 0.0), (2, 1, 0.05, 0.3), (7, 1, 0.05, 0.0), (2, 4, 0.05, 0.0)]
     for case, shape in [*((case, "lognormal") for case in cases), *((cases[1], shape) for shape in list(SHAPES)[1:])]:
-        got, (contenders, workloads, cv, lead) = stopped(*case, rule, 2 * studies, shape).mean(), case
+        got, (contenders, workloads, cv, lead) = stopped(*case, rule, studies, shape).mean(), case
         what = [shape, f"{contenders}", f"{workloads}", f"{100 * cv:g}", f"{100 * lead:g}", f"{got['rounds']:.1f}"]
         rows.append([*what, *(percent(got[name]) for name in ("plain_holds", "holds", "plain_false", "false"))])
     print(f"\n{rule['min']} to {rule['max']} rounds, until ratios are known within {rule['until']}, in percent:\n")
