@@ -130,7 +130,7 @@ HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
 
 
 def _panel_height(rows: int) -> float:
-    return 0.62 + 0.155 * max(rows, 1)
+    return 0.48 + 0.118 * max(rows, 1)
 
 
 def _columns(count: int, rows: int) -> int:
@@ -169,11 +169,12 @@ def grid(lines: int, columns: int, count: int, height: float, **options):
     return figure, panels[:count]
 
 
-def title(axes, operation: tuple, words: Callable[[str, str, str], str]) -> None:
-    """The words for an operation above its panel, in lines that end before the next panel."""
+def title(axes, operation: tuple, words: Callable[[str, str, str], str], unit: str = "") -> None:
+    """The words for an operation, and the unit of its axis, above its panel, in lines that end before the next one."""
     workload, _, phase, cache = operation
     width = 84 // axes.get_gridspec().ncols
-    axes.set_title(textwrap.fill(words(workload, phase, cache), width), loc="left", linespacing=1.0)
+    text = words(workload, phase, cache) + (f", {unit}" if unit else "")
+    axes.set_title(textwrap.fill(text, width), loc="left", linespacing=1.0)
 
 
 def column(cells: dict, height: float):
@@ -200,7 +201,7 @@ def rows(axes, labels: list[str]) -> None:
     axes.set_axisbelow(True)
 
 
-def value_axis(axes, unit: str) -> None:
+def value_axis(axes, unit: str = "") -> None:
     """Log axis with plain numbers if the values span a factor of eight or more, otherwise linear from its data."""
     axes.autoscale_view()
     data = axes.dataLim
@@ -216,7 +217,8 @@ def value_axis(axes, unit: str) -> None:
         axes.set_xscale("linear")
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel(unit, labelpad=1)
+    if unit:
+        axes.set_xlabel(unit, labelpad=1)
 
 
 def rate_axis(axes) -> None:

@@ -32,6 +32,11 @@ def applies(plan: dict) -> bool:
     return any(len(found) > 1 for found in sizes.values())
 
 
+def asked(plan: dict) -> bool:
+    """Where labs are not compared, for which sizes are only repetitions."""
+    return len({trial["lab"] for trial in plan["trials"]}) == 1
+
+
 def places(study: Study) -> list[tuple[Setting, str]]:
     """Where (setting, workload without its size) operations completed at several sizes."""
     return [
