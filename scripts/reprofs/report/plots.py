@@ -29,7 +29,7 @@ from matplotlib.figure import Figure as Plot
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from reprofs.data.keys import OPERATION
+from reprofs.data.keys import OPERATION, natural
 from reprofs.report.display import DASH, inline
 from reprofs.report.display import size as bytes_text
 
@@ -122,7 +122,8 @@ def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:
 def operations(table: pd.DataFrame) -> list[tuple]:
     """The operations of a frame in the order of their phases."""
     keyed = table.assign(position=table.get("position", 0))
-    keyed = keyed.sort_values(["workload", "scale", "position"], kind="stable").drop_duplicates(OPERATION)
+    keyed = keyed.sort_values("position", kind="stable").drop_duplicates(OPERATION)
+    keyed = keyed.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
     return [tuple(row) for row in keyed[OPERATION].itertuples(index=False)]
 
 

@@ -47,8 +47,8 @@ def costs(study: Study, setting: Setting) -> list[dict]:
     """
     found = []
     planned = select(study.trials, setting, role="contender")
-    for row in select(study.results.cheapest, setting).itertuples():
-        load = Load(row.workload, row.scale)
+    for load in distinct(select(study.results.cheapest, setting), Load):
+        (row,) = select(study.results.cheapest, setting, load).itertuples()
         own = select(study.results.totals, setting, load).query("role != 'ceiling'").sort_values("geometric_mean_ns")
         last = own.iloc[-1]
         found.append(
@@ -231,7 +231,7 @@ def orders(study: Study) -> list[dict]:
     groups: dict[str, list[dict]] = {}
     cheapest = study.results.cheapest
     for setting in [*study.settings, *(s for s in distinct(cheapest, Setting) if s not in study.settings)]:
-        for load in sorted(distinct(select(cheapest, setting), Load), key=lambda load: _size(study, load)):
+        for load in distinct(select(cheapest, setting), Load):
             (row,) = select(cheapest, setting, load).itertuples()
             if row.verdict == "alone":
                 continue
@@ -254,12 +254,6 @@ def orders(study: Study) -> list[dict]:
             {"workload": workload, "places": places, "best": {name: won.count(name) for name in sorted(set(won))}}
         )
     return found
-
-
-def _size(study: Study, load: Load) -> tuple:
-    entry = study.plan["workloads"][load.workload]
-    number = entry.get("scale", {}).get(entry.get("size") or "files")
-    return (number if isinstance(number, int) else 0, load)
 
 
 def _shown(pairs: pd.DataFrame) -> dict[tuple[str, str], bool]:
@@ -304,13 +298,13 @@ def sensitivity(study: Study, found: dict) -> Table:
 def constant(study: Study) -> list[str]:
     """Words for what the study has only one of, so that it cannot tell what another would change."""
     one = {
-        "lab": "lab or processor",
-        "stack": "stack of devices",
-        "profile": "device profile",
-        "scale": "scale",
+        "lab": "one lab and processor",
+        "stack": "one stack",
+        "profile": "one device profile",
+        "scale": "one scale",
     }
     found = [words for key, words in one.items() if study.trials[key].nunique() == 1]
     sizes: dict[str, set[str]] = {}
     for workload in set(study.trials["workload"]):
         sizes.setdefault(without_size(workload), set()).add(workload)
-    return found + (["size of each workload"] if all(len(own) == 1 for own in sizes.values()) else [])
+    return found + (["one size of each workload"] if all(len(own) == 1 for own in sizes.values()) else [])

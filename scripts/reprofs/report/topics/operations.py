@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm
 
-from reprofs.data.keys import OPERATION, Load, Operation, Setting, select
+from reprofs.data.keys import OPERATION, Load, Operation, Setting, distinct, natural, select
 from reprofs.report import plots
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, time, unit_of, verb
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
@@ -73,8 +73,11 @@ def spread_note(study: Study, *labs: str) -> str:
 
 def winners(study: Study, setting: Setting) -> Table:
     """Verdict, time with interval and lead of the best contender, one row per operation."""
-    results, rows = study.results, []
-    chosen = select(results.winners, setting).sort_values(["workload", "scale", "position"])
+    results = study.results
+    rows: list[dict] = []
+    chosen = select(results.winners, setting).sort_values("position", kind="stable")
+    chosen = chosen.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
+    before = ""
     several, open_ = chosen["workload"].nunique() > 1, (chosen["verdict"] == "undecided").any()
     for row in chosen.itertuples():
         operation = Operation(row.workload, row.scale, row.phase, row.cache)
@@ -87,7 +90,7 @@ def winners(study: Study, setting: Setting) -> Table:
         pairs = pairs[pairs["other"].isin(level)] if level else pairs
         near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
         rows.append(
-            ({"Workload": row.workload} if several else {})
+            ({"Workload": "" if rows and row.workload == before else row.workload} if several else {})
             | {
                 "Operation": study.title(row.workload, row.phase, row.cache),
                 "Verdict": verdict(row),
@@ -101,6 +104,7 @@ def winners(study: Study, setting: Setting) -> Table:
                 **({"Upper bound": time(bound.min(), 3) if len(bound) else DASH} if study.bounds(setting) else {}),
             }
         )
+        before = row.workload
     caption = (
         f"The best contender of each operation ({setting}). {verdict_note(study)} {interval_note(results.statistics)}"
         " Next: the nearest contender, beside an open verdict of those it is about; the interval of its ratio is not"
@@ -159,14 +163,14 @@ def heatmaps(study: Study, setting: Setting) -> list[Figure]:
 
 def _groups(cost: pd.DataFrame, apart: bool) -> list[list[Load]]:
     """Workloads that fit on one page together."""
-    sizes = cost.drop_duplicates(OPERATION).groupby(list(Load._fields)).size()
     groups: list[list[Load]] = []
     room = 0
-    for key, size in sizes.items():
+    for load in distinct(cost, Load):
+        size = len(select(cost, load).drop_duplicates(OPERATION))
         if apart or not groups or size > room:
             groups.append([])
             room = ROWS
-        groups[-1].append(Load(*key))
+        groups[-1].append(load)
         room -= size
     return groups
 
