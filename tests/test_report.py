@@ -246,7 +246,7 @@ NO_RESULT = {
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"rounds": 1, "systems": ["ext4", "xfs"], "failures": {}}, "One common round shows no difference"),
+        ({"rounds": 1, "systems": ["ext4", "xfs"], "failures": {}}, "One round shows no difference in any operation"),
         ({"systems": ["ext4"], "failures": {}}, "ext4 needs "),
         (
             {"systems": ["ext4", "xfs"], "failures": {key: end for key, end in NO_RESULT.items() if key[0] == "xfs"}}
@@ -327,7 +327,7 @@ RULES = {
         "not measurement noise",
     ],
     "6, normality is not taken for granted": [r"Whether logarithms are normal was (tested in \d+ cells|not tested)"],
-    "7, sound comparisons": ["paired t tests", "by Holm's method", r"family of (its|their) own"],
+    "7, sound comparisons": ["paired t tests", r"by Holm\S+s method", r"family of (its|their) own"],
     "8, medians and percentiles where they matter": ["99th percentile", r"\bMedian\b"],
     "9, all factors and their levels": [
         "File systems: how each was made",
@@ -434,7 +434,7 @@ def test_healthy_and_degraded_stacks_are_compared_without_a_single_device(tmp_pa
     options = {"systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": {}, "stacks": FAULTS}
     text = prose(*executed(tmp_path, "01-answer", "04-stacks", "05-rebuilds", **options))
     assert re.search(r"md-raid5-degraded relative to md-raid5: ext4 1\.\d+ \([^)]+\) and xfs 1\.\d+", text)
-    assert "Rebuild, lab exact." in text.replace("*", "") and "relative to single" not in text
+    assert "Rebuild. While the workload ran" in text.replace("*", "") and "relative to single" not in text
 
 
 LABS = {"labs": ["exact", "host"], "workloads": ["metadata"], "failures": {}}
@@ -444,10 +444,10 @@ def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures
     names = ["01-answer", "14-labs", "19-threats"]
     answer, agreement, threats = executed(tmp_path, *names, systems=["ext4", "xfs", "btrfs", "tmpfs"], **LABS)
     assert "tbl-clocks-exact-host-single-ssd-0" in tables_of(agreement)
-    text = prose(answer).replace("*", "")
+    text = prose(answer, agreement).replace("*", "")
     assert re.search(r"Agreement of exact and host\. Over 9 operations, of \d+ pairs of file systems that differ", text)
     assert "τ-b between the orders is 0." in text and "on average (95 % interval" in text
-    text += prose(agreement, threats)
+    text += prose(threats)
     for part in (
         "Over 15 trials of the lab host, the load of the host was 0.10 to 2.90",
         "Five trials of the lab host began before the host was quiet (for example: the load of the host stayed above",
@@ -477,7 +477,7 @@ def test_no_table_and_no_figure_holds_the_times_of_two_clocks(tmp_path, stacks):
         lab: {name for name, content in seen[lab].items() if content != seen["plain"][name]}
         for lab in ("exact", "host")
     }
-    assert len(moved["exact"]) > 10 and len(moved["host"]) > 10  # the clocks do show
+    assert len(moved["exact"]) > 6 and len(moved["host"]) > 6  # the clocks do show
     both = {name for name in moved["exact"] & moved["host"] if "tbl-digests" not in name}
     # Ratios of two clocks are their own table, in the notebook that is there for it.
     assert {name.rsplit("-", 1)[0] for name in both} == {

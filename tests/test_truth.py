@@ -152,6 +152,11 @@ def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):
     assert best.to_dict() == {"exact": {"ext4"}, "host": {"jfs"}}
     text = said(study, "01-answer")
     assert "**ext4 is the cheapest**" in text and "**jfs is the cheapest**" in text
+    (found,) = answer.orders(study)
+    assert [(place["turned"], place["told"]) for place in found["places"]] == [(0, 6), (6, 6)]
+    assert found["best"] == {"ext4": 1, "jfs": 1}
+    assert answer.sensitivity(study, found).rows[1]["Opposite order"] == "6 of 6"
+    assert "shown to be the cheapest is ext4 in 1 and jfs in 1" in text
     text = said(study, "14-labs")
     assert (
         "of 54 pairs of file systems that differ significantly in both labs, **0 (0.00 %) have the same order" in text
