@@ -16,20 +16,11 @@ def applies(plan: dict) -> bool:
 
 
 def facts(study: Study, setting: Setting) -> dict:
-    """Who leads in a setting: contenders, blocks (operations that all completed), left_out (other operations), leader,
-    mean_rank.
-    """
+    """Of a setting: blocks (operations that all contenders completed), left_out (other operations)."""
     ranks = select(study.results.ranks, setting)
     if ranks.empty:
-        return {"contenders": 0, "blocks": 0}
-    first = ranks.iloc[0]
-    return {
-        "contenders": len(ranks),
-        "blocks": int(first["blocks"]),
-        "left_out": int(first["left_out"]),
-        "leader": first["label"],
-        "mean_rank": first["mean_rank"],
-    }
+        return {"blocks": 0, "left_out": 0}
+    return {"blocks": int(ranks["blocks"].iloc[0]), "left_out": int(ranks["left_out"].iloc[0])}
 
 
 def table(study: Study, setting: Setting) -> Table:
