@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < t.files; i++) {
         tree_file(&t, i, path);
         names[i] = strdup(path);
-        contents[i] = tree_content(&t, i);
+        contents[i] = tree_content(&t, i, tree_size(&t, i));
         order[i] = permute(t.seed, t.files, i);
     }
     uint64_t start = now_ns();

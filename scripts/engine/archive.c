@@ -41,7 +41,7 @@ static bool is_regular(uint64_t j) { return regular_until(j + 1) > regular_until
 static uint64_t regular_entry(uint64_t r) { return r * 100 / (100 - hard_links); }
 static uint64_t file_id(const struct backup *b, uint64_t j) { return b->number << 40 | j; }
 
-enum stream { DIRECTORY = 400, ENTRY, TARGET };
+enum stream { DIRECTORY = 400, ENTRY, TARGET, BACKUP };
 static size_t put_name(enum stream kind, uint64_t id, uint64_t number, char *out) {
     uint64_t h = hash3(t.seed, kind, id);
     size_t n = 0, k = 0, length = 3 + (h & 7);
@@ -165,7 +165,15 @@ static void put_content(const struct content *c) {
     pad(BLOCK);
 }
 
+/* The regular files of a backup as a tree of their own, for their sizes; file r of it is the r-th of them. */
+static struct tree regular_files(const struct backup *b) {
+    struct tree own = t;
+    own.seed = hash3(t.seed, BACKUP, b->number);
+    own.files = regular_until(b->entries);
+    return own;
+}
 static void put_backup(const struct backup *b) {
+    const struct tree own = regular_files(b);
     char path[PATH_BYTES], link[PATH_BYTES];
     uint64_t j = 0;
     for (uint64_t d = 0; d < b->directories && !trouble; d++) {
@@ -174,7 +182,7 @@ static void put_backup(const struct backup *b) {
         for (; j < b->entries && directory_of(b, j) == d && !trouble; j++) {
             size_t m = n + entry_name(b, j, path + n);
             if (is_regular(j)) {
-                struct content c = tree_content(&t, file_id(b, j));
+                struct content c = tree_content(&t, file_id(b, j), tree_size(&own, regular_until(j)));
                 member('0', path, m, "", 0, 0644, c.size);
                 put_content(&c);
             } else {
@@ -252,8 +260,8 @@ static int archive(int argc, char **argv) {
         for (uint64_t b = first; b < end; b++) {
             struct backup x = backup_of(b);
             count += x.directories + x.entries;
-            for (uint64_t r = 0; r < regular_until(x.entries); r++)
-                bytes += tree_size(&t, file_id(&x, regular_entry(r)));
+            const struct tree own = regular_files(&x);
+            for (uint64_t r = 0; r < own.files; r++) bytes += tree_size(&own, r);
         }
         printf("{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)bytes, (unsigned long long)count);
         return 0;

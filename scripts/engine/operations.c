@@ -125,7 +125,7 @@ void operation_run(const struct operation *op, struct tree *t, bool random, stru
             at += (op->on_directories ? tree_directory(t, i, at) : tree_file(t, i, at)) + 1;
             targets[k] = new_at;
             if (rename) new_at += tree_file(&renamed, i, new_at) + 1;
-            if (create) contents[k] = tree_content(t, i);
+            if (create) contents[k] = tree_content(t, i, tree_size(t, i));
         }
         clock[0] = now_ns();
         for (unsigned j = 0; j < k; j++) {
@@ -225,7 +225,7 @@ void tree_verify(const struct tree *t, const char *where, struct outcome *o) {
     if (root < 0 && errno != ENOENT) return fail(o, errno, where); /* without the folder all of its files are missing */
     for (uint64_t i = 0; i < t->files; i++) {
         size_t n = tree_file(t, i, path);
-        struct content c = tree_content(t, i);
+        struct content c = tree_content(t, i, tree_size(t, i));
         o->digest = digest_add(o->digest, (const uint8_t *)path, n);
         int fd = root < 0 ? -1 : openat(root, path, O_RDONLY | O_NOFOLLOW);
         bool missing = root < 0 || (fd < 0 && errno == ENOENT);

@@ -55,12 +55,33 @@ size_t tree_file(const struct tree *t, uint64_t file, char *out) {
     return n + put_name(hash3(t->seed, NAMES + t->generation, file), file, out + n);
 }
 
+/* The standard normal deviate below which a share p lies, to seven digits (M. J. Wichura, Algorithm AS 241, PPND7,
+ * Applied Statistics 37, 1988). */
+static double normal_quantile(double p) {
+    double q = p - 0.5;
+    if (fabs(q) <= 0.425) {
+        double r = 0.180625 - q * q;
+        return q * (((59.10937472 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
+            (((67.1875636 * r + 78.757757664) * r + 17.895169469) * r + 1);
+    }
+    double r = sqrt(-log(q < 0 ? p : 1 - p)), z;
+    if (r <= 5) {
+        r -= 1.6;
+        z = (((0.17023821103 * r + 1.3067284816) * r + 2.75681539) * r + 1.4234372777) /
+            ((0.12021132975 * r + 0.7370016425) * r + 1);
+    } else {
+        r -= 5;
+        z = (((0.017337203997 * r + 0.42868294337) * r + 3.081226386) * r + 6.657905115) /
+            ((0.012258202635 * r + 0.24197894225) * r + 1);
+    }
+    return q < 0 ? -z : z;
+}
+
 uint64_t tree_size(const struct tree *t, uint64_t file) {
-    /* Lognormal; the normal deviate is the sum of twelve uniforms minus six, exact in any arithmetic. */
-    uint64_t sum = 0, h = hash3(t->seed, SIZES, file);
-    for (int i = 0; i < 4; i++, h = mix(h)) sum += (h & 0xfffff) + ((h >> 20) & 0xfffff) + ((h >> 40) & 0xfffff);
-    double z = (double)sum / 0x100000 - 6.0;
-    double size = t->size_median * exp(t->size_sigma * z);
+    /* Lognormal. The sizes are the middles of as many equally likely parts as there are files, dealt to the files by
+     * the seed: a round differs from another in who is large, not in how many bytes there are. */
+    uint64_t rank = permute(hash3(t->seed, SIZES, 0), t->files, file);
+    double size = t->size_median * exp(t->size_sigma * normal_quantile(((double)rank + 0.5) / (double)t->files));
     return size >= (double)t->size_max ? t->size_max : (uint64_t)size;
 }
 
@@ -77,9 +98,9 @@ void tree_pool(uint64_t seed) {
     }
 }
 
-struct content tree_content(const struct tree *t, uint64_t file) {
+struct content tree_content(const struct tree *t, uint64_t file, uint64_t size) {
     uint64_t h = hash3(t->seed, HEADERS, file);
-    return (struct content){{h, mix(h)}, tree_size(t, file), hash3(t->seed, OFFSETS, file) % (POOL_BYTES - POOL_STEP)};
+    return (struct content){{h, mix(h)}, size, hash3(t->seed, OFFSETS, file) % (POOL_BYTES - POOL_STEP)};
 }
 
 uint64_t permute(uint64_t seed, uint64_t n, uint64_t i) {

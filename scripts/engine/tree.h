@@ -19,8 +19,8 @@ struct content { /* what a file holds: a header of its own, then a slice of the 
 enum { POOL_BYTES = 1 << 21, POOL_STEP = 1 << 20 };
 void tree_pool(uint64_t seed); /* fills the pool */
 const uint8_t *pool_at(uint64_t offset);
-uint64_t tree_size(const struct tree *t, uint64_t file); /* bytes of a file */
-struct content tree_content(const struct tree *t, uint64_t file);
+uint64_t tree_size(const struct tree *t, uint64_t file); /* bytes of a file; their sum is the same for every seed */
+struct content tree_content(const struct tree *t, uint64_t file, uint64_t size);
 size_t tree_directory(const struct tree *t, uint64_t dir, char *out); /* path below root, without trailing slash */
 size_t tree_file(const struct tree *t, uint64_t file, char *out); /* path below root */
 uint64_t hash3(uint64_t seed, uint64_t stream, uint64_t i); /* 64 random bits, a pure function */

@@ -50,21 +50,26 @@ def margins(tables: Tables) -> dict[str, float]:
     return {"win": compare.WIN, "equal": compare.EQUAL} | tables.plan["study"].get("margins", {})
 
 
+def caution(tables: Tables) -> float:
+    """By how much more p must be below 5 %: more than 1 where rounds were added until intervals were narrow."""
+    return compare.CAUTION if "stopping" in tables.plan else 1
+
+
 def compute(tables: Tables) -> Results:
     """All statistics of a study."""
-    phases, entries, about = tables.phases, tables.stacks(), margins(tables)
-    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"])
+    phases, entries, about, care = tables.phases, tables.stacks(), margins(tables), caution(tables)
+    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
     whole = compare.totals(phases)
-    totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"])
+    totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
     orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
     return Results(
         statistics=found,
         pairwise=pairs,
-        winners=compare.winners(found, pairs, **about),
+        winners=compare.winners(found, pairs, **about, caution=care),
         ranks=compare.ranks(found),
         totals=totals,
         rivals=rivals,
-        cheapest=compare.winners(totals, rivals, **about),
+        cheapest=compare.winners(totals, rivals, **about, caution=care),
         components=spread.components(phases),
         stability=spread.stability(phases),
         stacks=stacks.stack_ratios(phases, entries),
@@ -85,7 +90,7 @@ def save(results: Results, folder: str | Path, tables: Tables) -> None:
 
 
 def _of(tables: Tables) -> dict:
-    return {"analysis": ANALYSIS, "margins": margins(tables), "tables": tables.digests}
+    return {"analysis": ANALYSIS, "margins": margins(tables), "caution": caution(tables), "tables": tables.digests}
 
 
 def load(folder: str | Path, tables: Tables) -> Results | None:

@@ -2,7 +2,7 @@
 
 from reprofs.plan import CELL as CELL
 
-PROTOCOL = 2  # increase when a change of the rules makes new numbers incomparable with old ones
+PROTOCOL = 3  # increase when a change of the rules makes new numbers incomparable with old ones
 MOUNTPOINT = "/run/reprofs/mnt"
 BASE = "/run/reprofs/base"  # for file systems on top of another: overlayfs, a network server
 WORK = f"{MOUNTPOINT}/trial"
