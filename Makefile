@@ -39,10 +39,11 @@ lint:
 guest-%:
 	@$(RUN) reprofs guest --output data/guest/$*.json
 
-bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit); the statistics
+bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit); the statistics; large studies
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
 	@$(RUN) python tests/bench_inference.py
+	@$(RUN) python tests/bench_scale.py
 
 readme: setup  ## write README's tables of studies and workloads from their files
 	@$(RUN) python scripts/readme.py

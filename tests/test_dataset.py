@@ -11,6 +11,7 @@ from pathlib import Path
 
 import make
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from reprofs.data import study as data
@@ -61,6 +62,37 @@ def test_identical_input_gives_identical_bytes(source, tables, tmp_path):
     assert names == sorted(path.name for path in (tmp_path / "again").iterdir())
     for name in names:
         assert (tables / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_several_processes_that_read_batches_give_the_same_tables(source, tables, tmp_path):
+    dataset.build(source / "plan.json", source / "raw", tmp_path / "tables", batch=4)
+    for path in tables.iterdir():
+        other = tmp_path / "tables" / path.name
+        # Rows are grouped by batches in the file of latencies.
+        same = pq.read_table(path).equals(pq.read_table(other)) if path.stem == "latency" else None
+        assert same or path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_a_bad_record_is_named_by_several_processes_too(source, tmp_path):
+    shutil.copytree(source, tmp_path / "study")
+    path = sorted((tmp_path / "study/raw").glob("*.json"))[-1]
+    path.write_text(path.read_text()[:-9])
+    with pytest.raises(UserError, match="is not valid JSON") as caught:
+        dataset.build(tmp_path / "study/plan.json", path.parent, tmp_path / "tables", batch=4)
+    assert str(path) in str(caught.value) and not list(tmp_path.glob("tables*"))
+
+
+def test_a_record_that_is_written_in_another_way_is_whole(source, tmp_path):
+    """Text outside ASCII, numbers with an exponent: what the quick check of the digests writes otherwise."""
+
+    def change(record):
+        record["measurement"]["phases"][0]["output"] = "caf\u00e9 \x7f \U0001f600"
+        record["environment"]["host_seconds"] = 1e-07
+
+    path = copy_with(source, tmp_path, change)
+    assert not seals.whole(json.loads(path.read_text())) and not seals.broken(json.loads(path.read_text()))
+    dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    assert list(data.load(tmp_path / "tables").trials["status"]) == ["ok"]
 
 
 def test_a_rebuild_replaces_the_folder(source, tables, tmp_path):
@@ -151,6 +183,10 @@ def test_environment_counts_distinct_values(tables):
         (
             lambda record: record["measurement"]["phases"].append(record["measurement"]["phases"][0]),
             "repeats make-tree",
+        ),
+        (
+            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[3711, 1]]),
+            "phases.1.latency.buckets has an index that is not one of 0 to 3710",
         ),
     ],
 )

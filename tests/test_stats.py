@@ -148,11 +148,11 @@ def test_the_chance_of_a_decision_by_simulation(ratio, n, tests):
 
 
 def test_rounds_needed_are_the_fewest():
-    for ratio in (1.0, 1.01, 1.1, 1.3):
-        found = compare.rounds_needed(ratio, 0.04, 10)
+    ratios = (1.0, 1.01, 1.1, 1.3)
+    for ratio, found in zip(ratios, compare.rounds_needed(ratios, [0.04] * 4, 10).astype(int), strict=True):
         assert compare.decides(ratio, 0.04, found, 10) >= 0.8 > compare.decides(ratio, 0.04, found - 1, 10)
-    assert compare.rounds_needed(1.3, 0.0) == 2
-    assert math.isnan(compare.rounds_needed(1.0, 5.0)) and math.isnan(compare.rounds_needed(1.1, math.nan))
+    few, *many = compare.rounds_needed([1.3, 1.0, 1.1], [0.0, 5.0, math.nan])
+    assert few == 2 and np.isnan(many).all()
 
 
 def test_versus_turns_pairs_around():
@@ -491,3 +491,20 @@ def test_agreement_is_pooled_over_operations():
     assert (found["tau"], found["operations"], found["told"], found["same"]) == (pytest.approx(0.8), 4, 32, 24)
     assert 0.6 <= found["low"] < 0.8 < found["high"] <= 1
     assert math.isnan(labs.agreement(table.iloc[:1], clocks).iloc[0]["low"])
+
+
+def test_cubes_are_pivots_of_all_groups(monkeypatch):
+    monkeypatch.setattr(cells, "LARGE", 40)  # so that groups of one shape are in several cubes
+    rng = np.random.default_rng(3)
+    picked = {"k": rng.integers(0, 30, 400), "r": rng.integers(1, 5, 400), "c": rng.choice(list("abcd"), 400)}
+    rows = pd.DataFrame(picked)
+    rows = rows.drop_duplicates(ignore_index=True).assign(v=lambda rows: np.arange(len(rows)) + 0.5)
+    places, number = cells.groups(rows, ["k"])
+    seen = []
+    for cube in cells.cubes(rows, number, "r", "c", rows["v"].to_numpy()):
+        for place, names, values in zip(cube.group, cube.names, cube.values[0], strict=True):
+            wide = rows[rows["k"] == places["k"][place]].pivot(index="r", columns="c", values="v")
+            assert list(names) == list(wide.columns)
+            np.testing.assert_array_equal(values, wide.to_numpy())
+            seen.append(place)
+    assert sorted(seen) == list(range(len(places)))

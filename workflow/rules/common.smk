@@ -42,6 +42,11 @@ def records(rounds):
 
 def guest_of(name):
     """The manifest of the guest that a trial runs in; None in a lab without one."""
+    if name not in TRIALS:
+        cli.fail(
+            f"the study {STUDY} has no trial {name}: `reprofs plan {STUDY}` lists its trials"
+        )
+        sys.exit(2)
     trial = TRIALS[name]
     if not LABS[trial["lab"]].in_guest:
         return None
@@ -65,7 +70,8 @@ progress.start(
 wildcard_constraints:
     study=re.escape(STUDY),
     rounds=r"\d+",
-    trial="|".join(map(re.escape, TRIALS)),
+    # Not the names of all trials: Snakemake searches the constraint for each file of each job.
+    trial=r"r\d+-[^/]+",
 
 
 onstart:

@@ -1,5 +1,7 @@
 """The data dictionary: every table with its columns, their types, units and meanings; the tables' schema follows."""
 
+import functools
+
 import pyarrow as pa
 
 from reprofs import files
@@ -21,6 +23,7 @@ round        | int64  |    | Repetition of all cells; every round has its own se
 seed         | int64  |    | Seed of names, sizes, order and hash functions
 order        | int64  |    | Place in the randomised order of the study
 """
+IDENTITY = [line.partition("|")[0].strip() for line in _IDENTITY.strip().splitlines()]
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning.
 TABLES = {
     "trials": _IDENTITY
@@ -146,13 +149,6 @@ upper_ns     | int64  | ns | Upper bound of the bucket, not included
 count        | int64  |    | Operations whose latency is in the bucket
 """,
 }
-SORT = {
-    "trials": ["trial"],
-    "phases": ["trial", "position"],
-    "samples": ["trial"],  # in the order in which they were taken
-    "clients": ["trial"],
-    "latency": ["trial", "phase", "cache", "lower_ns"],
-}
 
 
 def dictionary() -> list[dict]:
@@ -160,6 +156,7 @@ def dictionary() -> list[dict]:
     return files.dictionary(TABLES)
 
 
+@functools.cache
 def schema(table: str) -> pa.Schema:
     """Names and types of the columns of a table."""
     return pa.schema([(row["column"], pa.type_for_alias(row["type"])) for row in dictionary() if row["table"] == table])

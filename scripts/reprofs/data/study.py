@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +9,13 @@ import pandas as pd
 
 from reprofs.data.columns import TABLES
 from reprofs.errors import UserError
-from reprofs.files import read_json
+from reprofs.files import read_json, sha256
 from reprofs.project import place
 from reprofs.trial.protocol import RECOVERY
+
+
+def _read(file: Path) -> pd.DataFrame:
+    return pd.read_parquet(file, dtype_backend="numpy_nullable")
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,34 @@ class Tables:
         return f"{title}, {cache}" if needed else title
 
 
+class _Late:
+    """A frame of `Tables`, or the parquet file from which it is read when it is first asked for."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __get__(self, tables: Tables, owner: type) -> pd.DataFrame:
+        values = vars(tables)
+        if isinstance(values[self._name], Path):
+            values[self._name] = _read(values[self._name])
+        return values[self._name]
+
+    def __set__(self, tables: Tables, value: pd.DataFrame | Path) -> None:
+        vars(tables)[self._name] = value
+
+
+# Large, and few ask for them.
+for _name in ("samples", "clients", "latency"):
+    setattr(Tables, _name, _Late(_name))
+
+
 def load(folder: str | Path) -> Tables:
     """Read a folder written by `reprofs.data.tables.build`. Raises UserError when it is not there."""
     folder = place(folder)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
-    frames = {name: pd.read_parquet(folder / f"{name}.parquet", dtype_backend="numpy_nullable") for name in TABLES}
-    digests = {name: hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest() for name in TABLES}
+    paths = {name: folder / f"{name}.parquet" for name in TABLES}
+    frames = paths | {name: _read(paths[name]) for name in ("trials", "phases")}
+    digests = {name: sha256(path) for name, path in paths.items()}
     plan, environment = read_json(folder / "study.json"), read_json(folder / "environment.json")
     return Tables(**frames, plan=plan, environment=environment, digests=digests)

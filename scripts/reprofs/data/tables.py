@@ -6,22 +6,32 @@ hosts and the lab, and records.sha256 lists the records (as sha256sum does): bot
 `reprofs.data.study` reads the folder back.
 """
 
+from __future__ import annotations
+
+import contextlib
 import csv
-import hashlib
+import gc
 import io
 import itertools
 import json
+import multiprocessing
+import os
 import re
 import shlex
 import shutil
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reprofs.data.columns import SORT, TABLES, dictionary, schema
-from reprofs.data.records import phases_of, read_records
+from reprofs.data.columns import IDENTITY, TABLES, dictionary, schema
+from reprofs.data.records import Guests, Reader, phases_of
 from reprofs.errors import UserError
 from reprofs.files import read_json
 from reprofs.importers import Malformed, fio
@@ -29,6 +39,9 @@ from reprofs.trial.protocol import CELL, RECOVERY
 from reprofs.trial.record import SET_ASIDE
 
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
+BATCH = 256  # trials whose rows are in memory together
+SEVERAL = 4  # from this many batches on, processes of their own are worth their start
+GROUP = 2**17  # rows of a table that are written together
 # Condition of a real clock -> the columns of trials that its range is taken over.
 _RANGES = {
     "load_1min": ["load_before", "load_after"],
@@ -39,59 +52,46 @@ _RANGES = {
 }
 
 
-def build(plan: Path, raw: Path, output: Path) -> None:
+def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
     """Write the tables of a study into the folder `output`, replacing it as a whole.
 
     `plan` is the plan's JSON; `raw` the folder with one `<trial id>.json` for each of its trials. A trial without a
     record becomes a row with status missing; a record of no trial of this plan is not part of the study and not read.
-    A record whose programs' output cannot be parsed becomes a row with status failed.
+    A record whose programs' output cannot be parsed becomes a row with status failed. `batch` trials are in memory
+    together.
 
     Raises UserError, naming file and key, for a plan or record that is not valid, and for a record that is not what
     its trial wrote or comes from another job, protocol, lab or guest than the plan or the other records.
     """
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = read_json(plan)
-    records = read_records(plan, content, raw)
     if isinstance(content["study"].get("rounds"), dict):
         raise UserError(
             f"{plan}: the study adds rounds: take the plan of its last look, data/rounds/STUDY/ROUNDS.json."
         )
-    digests = {f"{name}.json": hashlib.sha256((raw / f"{name}.json").read_bytes()).hexdigest() for name in records}
-    tables: dict[str, list[dict]] = {name: [] for name in TABLES}
-    for trial in content["trials"]:
-        declared = {(p["name"], p["cache"]): p for p in content["workloads"][trial["workload"]]["phases"]}
-        record = _with_outputs_read(records.get(trial["id"]), declared)
-        identity = _identity(trial, content, record)
-        tables["trials"].append(_trial_row(identity, record, content["stacks"].get(trial["stack"], {})))
-        position = 0
-        runs: dict[tuple, list[dict]] = {}
-        for phase in phases_of(record):
-            runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
-        for key, phases in runs.items():
-            for number, phase in enumerate(phases):
-                own = _samples(phase, number if len(phases) > 1 else None)
-                place = identity | {"phase": phase["name"], "cache": phase["cache"]}
-                tables["samples"] += [place | sample for sample in own]
-                tables["clients"] += [place | row for row in _clients(phase, own)]
-                if len(phases) == 1:
-                    tables["latency"] += _latency_rows(identity, phase)
-            parts = declared.get(key, {}).get("samples", {})
-            for part in _parts(own, parts) if parts else [_mean(phases)]:
-                crash = _crash(record, phases)
-                tables["phases"].append(_phase_row(identity, position, {**phases[0], **part}) | crash)
-                position += 1
+    source = _Source(plan, content, raw, batch)
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
-        for name, rows in tables.items():
-            pq.write_table(_table(name, rows), partial / f"{name}.parquet")
+        notes = _Notes()
+        with contextlib.ExitStack() as stack:
+            paths = {name: partial / f"{name}.parquet" for name in TABLES}
+            # Arrow would note of texts in this table that they came in as numbers of a dictionary.
+            latency = pq.ParquetWriter(paths.pop("latency"), _packed(schema("latency")), store_schema=False)
+            stack.enter_context(latency)
+            files = {name: stack.enter_context(_File(name, path)) for name, path in paths.items()}
+            for part in source.batches():
+                for name, table in part.tables.items():
+                    files[name].add(table)
+                latency.write_table(part.latency.table())  # a dictionary holds for one group of rows
+                notes.merge(part.notes)
+        notes.guests.check(raw)
         study = {key: value for key, value in content.items() if key != "trials"}
         _write_json(partial / "study.json", study)
-        environment = summarise_environments(records)
-        environment["set_aside"] = len(list((raw / SET_ASIDE).glob("*.json")))
+        environment = notes.environment() | {"set_aside": len(list((raw / SET_ASIDE).glob("*.json")))}
         _write_json(partial / "environment.json", environment)
-        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(notes.digests.items()))
         (partial / "records.sha256").write_text(sums)
         (partial / "dictionary.csv").write_text(_csv(dictionary()))
         shutil.rmtree(output, ignore_errors=True)
@@ -100,56 +100,272 @@ def build(plan: Path, raw: Path, output: Path) -> None:
         raise UserError(
             f"Cannot write the tables to {output}: {error.strerror}; free space or choose another folder."
         ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
-def bucket_bounds(index: int) -> tuple[int, int]:
-    """Bounds [lower, upper) in ns of a bucket of the log-linear histogram with 64 sub-buckets an octave."""
-    if index < 128:
-        return index, index + 1
-    exponent = (index >> 6) - 1
-    lower = ((index & 63) | 64) << exponent
+class _Source:
+    """The records of a plan, read in batches of trials sorted by name, so that no more than a few are in memory."""
+
+    def __init__(self, path: Path, plan: dict, raw: Path, size: int):
+        self._path, self._plan, self._raw, self._size = path, plan, raw, size
+        self._reader = Reader(path, plan, raw)
+        trials = sorted(plan["trials"], key=lambda trial: trial["id"])
+        self._batches = [trials[start : start + size] for start in range(0, len(trials), size)]
+
+    def batches(self) -> Iterator[_Batch]:
+        """Each batch in order; read by several processes where there are many."""
+        processors = min(len(os.sched_getaffinity(0)), len(self._batches))
+        if len(self._batches) < SEVERAL or processors < 2:
+            yield from map(self.read, range(len(self._batches)))
+            return
+        # Threads may run in this process, so that a copy of it (fork) could wait for their locks for ever.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processors, context, _start, (self._path, self._raw, self._size)) as pool:
+            ahead: deque[Future[_Batch]] = deque()
+            try:
+                for number in range(len(self._batches)):
+                    ahead.append(pool.submit(_read, number))
+                    if len(ahead) > 2 * processors:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            except BrokenProcessPool:
+                raise UserError(
+                    f"a process that read the records in {self._raw} was killed: see whether the host ran out of "
+                    "memory (journalctl -k, dmesg), then run this again."
+                ) from None
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def read(self, number: int) -> _Batch:
+        """The rows of one batch of trials, and what else is told of their records."""
+        notes, rows = _Notes(), _Rows()
+        for trial in self._batches[number]:
+            found = self._reader.read(trial)
+            if found:
+                notes.add(trial["id"], *found, self._plan)
+            rows.add(trial, found[0] if found else None, self._plan)
+        return rows.batch(notes)
+
+
+_source: _Source
+
+
+def _start(plan: Path, raw: Path, size: int) -> None:
+    """What a process that reads records has: its own copy of the plan."""
+    global _source
+    gc.disable()  # records have no circles, and looking for some takes a third of the time
+    _source = _Source(plan, read_json(plan), raw, size)
+
+
+def _read(number: int) -> _Batch:
+    return _source.read(number)
+
+
+@dataclass
+class _Batch:
+    """The rows of some trials; those of latencies packed."""
+
+    tables: dict[str, pa.Table]
+    latency: _Latency
+    notes: _Notes
+
+
+class _File:
+    """A parquet file to which rows are added."""
+
+    def __init__(self, name: str, path: Path):
+        self._rows, self._waiting = 0, [schema(name).empty_table()]
+        self._file = pq.ParquetWriter(path, schema(name))
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *ending) -> None:
+        self._write()
+        self._file.close()
+
+    def add(self, table: pa.Table) -> None:
+        """Add rows; they are written in large groups."""
+        self._waiting.append(table)
+        self._rows += len(table)
+        if self._rows >= GROUP:
+            self._write()
+            self._rows, self._waiting = 0, []
+
+    def _write(self) -> None:
+        if self._waiting:
+            whole = pa.concat_tables(self._waiting).combine_chunks()
+            self._file.write_table(whole, row_group_size=max(len(whole), 1))
+
+
+def _packed(plain: pa.Schema) -> pa.Schema:
+    """A schema with texts as numbers of a dictionary, which is how parquet writes them anyway."""
+    coded = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([(field.name, coded if field.type == pa.string() else field.type) for field in plain])
+
+
+@dataclass
+class _Latency:
+    """The buckets of the latency histograms of some trials, as arrays."""
+
+    identity: pa.Table  # of the trials
+    histograms: list[tuple[int, str, str, int]]  # place of its trial, phase, cache, number of buckets
+    index: np.ndarray
+    count: np.ndarray
+
+    def table(self) -> pa.Table:
+        """One row per bucket; its texts are numbers of a dictionary."""
+        trial, phase, cache, sizes = zip(*self.histograms, strict=True) if self.histograms else ((), (), (), ())
+        keys = self.identity.take(pa.array(trial, pa.int64()))
+        keys = keys.append_column("phase", pa.array(phase, pa.string()))
+        keys = keys.append_column("cache", pa.array(cache, pa.string()))
+        rows = np.repeat(np.arange(len(sizes)), np.array(sizes, int))
+        columns = {}
+        for name, column in zip(keys.column_names, keys.columns, strict=True):
+            if column.type == pa.string():
+                coded = column.combine_chunks().dictionary_encode()
+                columns[name] = pa.DictionaryArray.from_arrays(coded.indices.to_numpy()[rows], coded.dictionary)
+            else:
+                columns[name] = pa.array(column.to_numpy()[rows])
+        lower, upper = bucket_bounds(self.index.astype(np.int64))
+        columns |= {"lower_ns": pa.array(lower), "upper_ns": pa.array(upper)}
+        columns["count"] = pa.array(self.count)
+        return pa.table(columns)
+
+
+class _Rows:
+    """Rows of the tables, from records added in the order of their trials' names."""
+
+    def __init__(self) -> None:
+        self._identities: list[dict] = []
+        # The columns that follow those of the identity; and how many rows each trial has.
+        self._own: dict[str, list[dict]] = {name: [] for name in TABLES}
+        self._sizes: dict[str, list[int]] = {name: [] for name in TABLES}
+        self._histograms: list[tuple[int, str, str, int]] = []
+        self._buckets: list[list[list[int]]] = []
+
+    def add(self, trial: dict, record: dict | None, plan: dict) -> None:
+        """Add the rows of a trial; without a record it is missing."""
+        declared = {(p["name"], p["cache"]): p for p in plan["workloads"][trial["workload"]]["phases"]}
+        record = _with_outputs_read(record, declared)
+        before = {name: len(rows) for name, rows in self._own.items()}
+        self._identities.append(_identity(trial, plan, record))
+        self._own["trials"].append(_trial_row(record, plan["stacks"].get(trial["stack"], {})))
+        position = 0
+        runs: dict[tuple, list[dict]] = {}
+        for phase in phases_of(record):
+            runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
+        for key, phases in runs.items():
+            for number, phase in enumerate(phases):
+                own = _samples(phase, number if len(phases) > 1 else None)
+                place = {"phase": phase["name"], "cache": phase["cache"]}
+                self._own["samples"] += [place | sample for sample in own]
+                self._own["clients"] += [place | row for row in _clients(phase, own)]
+            parts = declared.get(key, {}).get("samples", {})
+            for part in _parts(own, parts) if parts else [_mean(phases)]:
+                crash = _crash(record, phases)
+                self._own["phases"].append(_phase_row(position, {**phases[0], **part}) | crash)
+                position += 1
+        for key in sorted(key for key, phases in runs.items() if len(phases) == 1 and phases[0]["latency"]):
+            buckets = sorted(runs[key][0]["latency"]["buckets"])
+            self._histograms.append((len(self._identities) - 1, *key, len(buckets)))
+            self._buckets.append(buckets)
+        for name, rows in self._own.items():
+            self._sizes[name].append(len(rows) - before[name])
+
+    def batch(self, notes: _Notes) -> _Batch:
+        """All that was added."""
+        identity = pa.Table.from_pylist(self._identities, schema=pa.schema(list(schema("trials"))[: len(IDENTITY)]))
+        tables = {}
+        for name in self._own.keys() - {"latency"}:
+            own = pa.Table.from_pylist(self._own[name], schema=pa.schema(list(schema(name))[len(IDENTITY) :]))
+            table = identity.take(np.repeat(np.arange(len(identity)), self._sizes[name]))
+            tables[name] = pa.table([*table.columns, *own.columns], schema=schema(name))
+        numbers = np.fromiter(itertools.chain.from_iterable(itertools.chain.from_iterable(self._buckets)), np.int64)
+        index, count = numbers.reshape(-1, 2).T
+        return _Batch(tables, _Latency(identity, self._histograms, index.astype(np.int16), count.copy()), notes)
+
+
+def bucket_bounds(index):
+    """Bounds [lower, upper) in ns of buckets of the log-linear histogram with 64 sub-buckets an octave.
+
+    index: a number or an array.
+    """
+    exponent = np.maximum((index >> 6) - 1, 0)
+    lower = np.where(index < 128, index, ((index & 63) | 64) << exponent)
     return lower, lower + (1 << exponent)
 
 
-def summarise_environments(records: dict[str, dict]) -> dict:
-    """Environments of all records in one: for each key its distinct values, each with the number of records.
+class _Notes:
+    """What is told of all records together: their digests, and their environments in one.
 
-    What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum. Of the
-    conditions of real clocks there is the range over the trials, lab by lab, and how many trials began unsettled.
+    Of the environments for each key its distinct values, each with the number of records. What differs by nature (job
+    text, start, seconds on the host) is left out or reduced to first, last and sum. Of the conditions of real clocks
+    there is the range over the trials, lab by lab, and how many trials began unsettled.
     """
-    environments = [record["environment"] for _, record in sorted(records.items())]
-    started = sorted(e["started"] for e in environments if e.get("started"))
-    seconds = [e["host_seconds"] for e in environments if e.get("host_seconds") is not None]
-    values: dict[str, Counter] = {}
-    for environment in environments:
-        for key, value in _flatten(environment):
-            values.setdefault(key, Counter())[value] += 1
-    return {
-        "records": len(environments),
-        "first_started": started[0] if started else None,
-        "last_started": started[-1] if started else None,
-        "host_seconds_sum": round(sum(seconds), 3),
-        "ran_twice": sum(e.get("attempts", 1) > 1 for e in environments),
-        "conditions": _ranges([record for _, record in sorted(records.items())]),
-        "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
-    }
 
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        self.guests = Guests()
+        self._started: list[str] = []
+        self._seconds: list[float] = []
+        self._ran_twice = 0
+        self._same: Counter[str] = Counter()  # environments without what differs in every trial, as JSON
+        self._ranges: dict[str, dict] = {}
 
-def _ranges(records: list[dict]) -> dict:
-    """Lab -> trials, unsettled (those that did not settle), and [lowest, highest] of each recorded condition."""
-    found: dict[str, dict] = {}
-    for record in records:
+    def add(self, name: str, record: dict, digest: str, plan: dict) -> None:
+        """Note the record of a trial."""
+        environment = record["environment"]
+        self.digests[f"{name}.json"] = digest
+        self.guests.add(name, record, plan)
+        if environment.get("started"):
+            self._started.append(environment["started"])
+        if environment.get("host_seconds") is not None:
+            self._seconds.append(environment["host_seconds"])
+        self._ran_twice += environment.get("attempts", 1) > 1
+        self._same[json.dumps(_shared(environment))] += 1
         row = _conditions(record)
-        if row["settled"] is None:
-            continue
-        lab = found.setdefault(record["trial"]["lab"], {"trials": 0, "unsettled": 0})
-        lab["trials"] += 1
-        lab["unsettled"] += not row["settled"]
-        for name, keys in _RANGES.items():
-            values = [row[key] for key in keys if row[key] is not None]
-            if values:
-                lab[name] = [min([*values, *lab.get(name, [])]), max([*values, *lab.get(name, [])])]
-    return found
+        if row["settled"] is not None:
+            ranges = {key: [row[name] for name in keys if row[name] is not None] for key, keys in _RANGES.items()}
+            self._add_ranges(record["trial"]["lab"], {"trials": 1, "unsettled": int(not row["settled"]), **ranges})
+
+    def merge(self, other: _Notes) -> None:
+        """Add what was noted of later trials."""
+        self.digests |= other.digests
+        self.guests.merge(other.guests)
+        self._started += other._started
+        self._seconds += other._seconds
+        self._ran_twice += other._ran_twice
+        self._same.update(other._same)
+        for lab, ranges in other._ranges.items():
+            self._add_ranges(lab, ranges)
+
+    def _add_ranges(self, lab: str, found: dict) -> None:
+        own = self._ranges.setdefault(lab, {"trials": 0, "unsettled": 0})
+        for key, value in found.items():
+            if key not in _RANGES:
+                own[key] += value
+            elif value:
+                both = [*value, *own.get(key, [])]
+                own[key] = [min(both), max(both)]
+
+    def environment(self) -> dict:
+        """All environments in one."""
+        values: dict[str, Counter] = {}
+        for text, records in self._same.items():
+            for key, value in _flatten(json.loads(text)):
+                values.setdefault(key, Counter())[value] += records
+        return {
+            "records": len(self.digests),
+            "first_started": min(self._started, default=None),
+            "last_started": max(self._started, default=None),
+            "host_seconds_sum": round(sum(self._seconds), 3),
+            "ran_twice": self._ran_twice,
+            "conditions": self._ranges,
+            "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
+        }
 
 
 def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
@@ -270,7 +486,7 @@ def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
     }
 
 
-def _trial_row(identity: dict, record: dict | None, planned: dict) -> dict:
+def _trial_row(record: dict | None, planned: dict) -> dict:
     measurement = record["measurement"] if record else {}
     mounted = measurement.get("mounted", {})
     commands = measurement.get("commands", [])
@@ -279,7 +495,7 @@ def _trial_row(identity: dict, record: dict | None, planned: dict) -> dict:
     argv = {command["stage"]: shlex.join(command["argv"]) for command in reversed(commands)}
     stack, prepared = measurement.get("stack", {}), measurement.get("preparation", [])
     faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
-    return identity | {
+    return {
         "reason": record["reason"] if record else "There is no record: the trial has not run.",
         "clock_name": clock.get("name"),
         "clock_read_ns": clock.get("read_ns"),
@@ -382,11 +598,11 @@ def _devices(devices: list[dict]) -> str:
     )
 
 
-def _phase_row(identity: dict, position: int, phase: dict) -> dict:
+def _phase_row(position: int, phase: dict) -> dict:
     device, cold, latency = phase["device"] or {}, phase["cold"] or {}, phase["latency"] or {}
     timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
     counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns", "model_ns")
-    return identity | {
+    return {
         "rebuilding": phase.get("rebuilding"),
         "position": position,
         "phase": phase["name"],
@@ -401,29 +617,21 @@ def _phase_row(identity: dict, position: int, phase: dict) -> dict:
     }
 
 
-def _latency_rows(identity: dict, phase: dict) -> list[dict]:
-    rows = []
-    for index, count in (phase["latency"] or {"buckets": []})["buckets"]:
-        lower, upper = bucket_bounds(index)
-        own = {"phase": phase["name"], "cache": phase["cache"], "lower_ns": lower, "upper_ns": upper, "count": count}
-        rows.append(identity | own)
-    return rows
-
-
-def _table(name: str, rows: list[dict]) -> pa.Table:
-    rows = sorted(rows, key=lambda row: tuple(row[key] for key in SORT[name]))
-    return pa.Table.from_pylist(rows, schema=schema(name))
-
-
 # What differs in every trial, or has a key of its own in environment.json.
-_OWN = ("job", "job_sha256", "started", "host_seconds", "host.load_1min", "settling", "conditions", "attempts")
+_OWN = ("job", "job_sha256", "started", "host_seconds", "settling", "conditions", "attempts")
+
+
+def _shared(environment: dict) -> dict:
+    """An environment without what differs in every trial."""
+    found = {key: value for key, value in environment.items() if key not in _OWN}
+    if isinstance(found.get("host"), dict):
+        found["host"] = {key: value for key, value in found["host"].items() if key != "load_1min"}
+    return found
 
 
 def _flatten(value, prefix: str = ""):
-    """Dotted key and text of every leaf of an environment, without what differs in every trial."""
+    """Dotted key and text of every leaf of an environment."""
     for key, item in value.items():
-        if prefix + key in _OWN:
-            continue
         if isinstance(item, dict):
             yield from _flatten(item, f"{prefix}{key}.")
         else:

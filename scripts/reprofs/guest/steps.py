@@ -10,10 +10,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+_ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
+
 
 def job_text(value: object) -> str:
     """A value as written in a job: tab, line feed and backslash escaped by a backslash."""
-    return str(value).translate({ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"})
+    return str(value).translate(_ESCAPED)
 
 
 def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
@@ -37,7 +39,7 @@ class Step:
 
     def values(self) -> dict[str, Any]:
         """Its fields by name."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ hands devices to the layer above, or to the file system.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import shlex
@@ -43,10 +44,16 @@ def argv(command: str, values: dict[str, str], where: str) -> list[str]:
 
 def _split(text: str, where: str) -> list[str]:
     try:
-        return shlex.split(text)
+        return list(_words(text))
     except ValueError as error:
         reason = str(error)[0].lower() + str(error)[1:]
         raise FileError(f"{where}: {short(text)} cannot be split into words: {reason}: complete it.") from None
+
+
+@functools.lru_cache(1024)
+def _words(text: str) -> tuple[str, ...]:
+    """The same few commands are in every trial of a study."""
+    return tuple(shlex.split(text))
 
 
 def fill(text: str, values: dict[str, str], where: str) -> str:

@@ -1,6 +1,9 @@
 """Cells: mean, spread and interval of each file system in each operation, and its single operations."""
 
+import functools
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,12 +14,81 @@ from reprofs.data.keys import OPERATION, SETTING
 LEVEL = 0.95
 # From this many rounds on an order-statistic interval of the median reaches 95 %: 1 - 2 * 0.5**6 = 0.969.
 ENOUGH = 6
+LARGE = 2**22  # numbers worked on together
 
 
 def measured(phases: pd.DataFrame) -> pd.DataFrame:
     """The phases of completed trials, which enter statistics; without the end of a rebuild, which few stacks have."""
     operation = phases["operation"] if "operation" in phases else pd.Series("", index=phases.index)
     return phases[(phases["status"] == "ok") & (operation != "rebuild")]
+
+
+def groups(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, np.ndarray]:
+    """The distinct keys of a frame, sorted, one row per group; and the number of each row's group.
+
+    What pandas' groupby does, for functions that then work on all groups at once.
+    """
+    if not len(frame):
+        return pd.DataFrame([], columns=keys), np.empty(0, int)
+    coded = [pd.factorize(frame[key], sort=True) for key in keys]
+    sizes = [len(values) for _, values in coded]
+    found, number = np.unique(np.ravel_multi_index([codes for codes, _ in coded], sizes), return_inverse=True)
+    places = zip(keys, coded, np.unravel_index(found, sizes), strict=True)
+    return pd.DataFrame({key: np.asarray(values)[place] for key, (_, values), place in places}), number
+
+
+def alike(number: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each size of a group the groups of that size, shape (g,), and their rows, shape (g, size), in their order.
+
+    number: of each row's group.
+    """
+    order, sizes = np.argsort(number, kind="stable"), np.bincount(number)
+    starts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == size)
+        yield chosen, order[starts[chosen, None] + np.arange(size)]
+
+
+@dataclass
+class Cube:
+    """Values of groups that have as many rows and columns each, such as rounds and labels; NaN where there is none."""
+
+    group: np.ndarray  # shape (g,): numbers of the groups
+    names: np.ndarray  # shape (g, columns): names of each group's columns, sorted
+    values: list[np.ndarray]  # each of shape (g, rows, columns)
+
+
+def cubes(frame: pd.DataFrame, number: np.ndarray, index: str, columns: str, *values: np.ndarray) -> Iterator[Cube]:
+    """What a pivot of each group would give, for all groups of one shape at once; at most LARGE numbers a cube.
+
+    number: of each row's group; index, columns: whose values become the rows and columns, sorted; values: one a row.
+    """
+    if not len(frame):
+        return
+    total = int(number.max()) + 1
+    (row, rows, _), (column, width, names) = (_ranked(frame[key], number, total) for key in (index, columns))
+    shapes, shape = np.unique(np.stack([rows, width]), axis=1, return_inverse=True)
+    for kind, (high, wide) in enumerate(shapes.T):
+        every = np.flatnonzero(shape == kind)
+        for start in range(0, len(every), step := max(1, LARGE // (high * wide))):
+            chosen = every[start : start + step]
+            local = np.full(total, -1)
+            local[chosen] = np.arange(len(chosen))
+            here = local[number] >= 0
+            place = local[number[here]], row[here], column[here]
+            filled = [np.full((len(chosen), high, wide), math.nan) for _ in values]
+            for cube, value in zip(filled, values, strict=True):
+                cube[place] = value[here]
+            starts = np.cumsum(width) - width
+            yield Cube(chosen, names[starts[chosen, None] + np.arange(wide)], filled)
+
+
+def _ranked(key: pd.Series, number: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each row the place of its key among those of its group; of each group how many; all of them, by group."""
+    codes, values = pd.factorize(key, sort=True)
+    found, place = np.unique(number * len(values) + codes, return_inverse=True)
+    sizes = np.bincount(found // len(values), minlength=total)
+    return place - (np.cumsum(sizes) - sizes)[number], sizes, np.asarray(values)[found % len(values)]
 
 
 def interval(values) -> tuple[float, float]:
@@ -36,11 +108,20 @@ def median_interval(values) -> tuple[float, float]:
 
     NaN below six values, for which no such pair has 95 %.
     """
-    x = np.asarray(values, dtype=float)
+    x = np.sort(np.asarray(values, dtype=float))
     if len(x) < ENOUGH:
         return math.nan, math.nan
-    found = scipy.stats.quantile_test(x, p=0.5).confidence_interval(LEVEL)
-    return float(found.low), float(found.high)
+    low, high = _places(len(x))
+    return float(x[low]), float(x[high])
+
+
+@functools.cache
+def _places(n: int) -> tuple[int, int]:
+    """Which two of n sorted values the interval of their median ends at."""
+    if n < ENOUGH:
+        return 0, 0
+    found = scipy.stats.quantile_test(np.arange(n), p=0.5).confidence_interval(LEVEL)
+    return int(found.low), int(found.high)
 
 
 def harmonic_rate(items, wall_ns) -> float:
@@ -57,7 +138,7 @@ def outliers(values) -> np.ndarray:
     Source: J. W. Tukey, Exploratory Data Analysis, 1977.
     """
     x = np.asarray(values, dtype=float)
-    first, third = np.quantile(x, [0.25, 0.75])
+    first, third = np.quantile(x, [0.25, 0.75], axis=-1, keepdims=True)
     reach = 1.5 * (third - first)
     return (x < first - reach) | (x > third + reach)
 
@@ -95,23 +176,42 @@ def statistics(phases: pd.DataFrame) -> pd.DataFrame:
     six rounds on); min_ns, max_ns, items_per_second (harmonic mean), outliers (their number, NaN below four rounds,
     where Tukey's rule can mark none).
     """
-    rows = []
+    own = measured(phases)
     keys = [*SETTING, *OPERATION, "label", "role"]
-    for key, cell in measured(phases).groupby(keys, sort=True):
-        x = cell["wall_ns"].to_numpy(dtype=float)
-        mean, sd = x.mean(), (x.std(ddof=1) if len(x) > 1 else math.nan)
-        low, high = interval(x) if (x > 0).all() else (math.nan, math.nan)
-        median_low, median_high = median_interval(x)
-        rows.append(
-            dict(zip(keys, key, strict=True))
-            | {"position": int(cell["position"].min()), "n": len(x)}
-            | {"geometric_mean_ns": float(scipy.stats.gmean(x)) if (x > 0).all() else math.nan}
-            | {"low_ns": low, "high_ns": high}
-            | {"mean_ns": mean, "sd_ns": sd, "variance_ns2": sd**2, "cv": sd / mean if mean else math.nan}
-            | {"median_ns": float(np.median(x)), "median_low_ns": median_low, "median_high_ns": median_high}
-            | {"min_ns": x.min(), "max_ns": x.max(), "items_per_second": harmonic_rate(cell["items"], x)}
-            | {"outliers": float(outliers(x).sum()) if len(x) > 3 else math.nan}
-        )
+    places, number = groups(own, keys)
+    wall, items = own["wall_ns"].to_numpy(float), own["items"].to_numpy(float)
+    position = own["position"].to_numpy(int)
+    frames = []
+    for cell, rows in alike(number):
+        x, n = wall[rows], rows.shape[1]
+        positive = (x > 0).all(axis=1)
+        rated = positive & (items[rows] > 0).all(axis=1)
+        logs = np.log(np.where(positive[:, None], x, 1))
+        mean, unknown = x.mean(axis=1), np.full(len(x), math.nan)
+        sd = x.std(axis=1, ddof=1) if n > 1 else unknown
+        low, high = student(logs, LEVEL) if n > 1 else (unknown, unknown)
+        # The places of the two order statistics depend on the number of rounds alone.
+        middle = [np.sort(x)[:, int(place)] if n >= ENOUGH else unknown for place in _places(n)]
+        rates = np.where(rated[:, None], items[rows], 1) / np.where(rated[:, None], x, 1) * 1e9
+        found = {
+            "position": position[rows].min(axis=1),
+            "n": n,
+            "geometric_mean_ns": np.where(positive, np.exp(logs.mean(axis=1)), math.nan),
+            "low_ns": np.where(positive, np.exp(low), math.nan),
+            "high_ns": np.where(positive, np.exp(high), math.nan),
+            "mean_ns": mean,
+            "sd_ns": sd,
+            "variance_ns2": sd**2,
+            "cv": np.divide(sd, mean, out=np.full(len(x), math.nan), where=mean != 0),
+            "median_ns": np.median(x, axis=1),
+            "median_low_ns": middle[0],
+            "median_high_ns": middle[1],
+            "min_ns": x.min(axis=1),
+            "max_ns": x.max(axis=1),
+            "items_per_second": np.where(rated, scipy.stats.hmean(rates, axis=1), math.nan),
+            "outliers": outliers(x).sum(axis=1).astype(float) if n > 3 else unknown,
+        }
+        frames.append(pd.DataFrame(found, index=cell))
     columns = [
         *keys,
         "position",
@@ -125,7 +225,7 @@ def statistics(phases: pd.DataFrame) -> pd.DataFrame:
         "cv",
     ]
     columns += ["median_ns", "median_low_ns", "median_high_ns", "min_ns", "max_ns", "items_per_second", "outliers"]
-    return pd.DataFrame(rows, columns=columns)
+    return places.join(pd.concat(frames))[columns] if frames else pd.DataFrame([], columns=columns)
 
 
 def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) -> pd.DataFrame:
@@ -145,10 +245,12 @@ def latency_quantiles(latency: pd.DataFrame, quantiles=(0.5, 0.9, 0.99, 1.0)) ->
     return pd.DataFrame(rows, columns=[*keys, "count", *(f"q{q:g}" for q in quantiles)])
 
 
-def student(values: np.ndarray, level: float) -> tuple[float, float]:
-    """Student's t interval (low, high) of the mean of values of shape (n,), n > 1; without spread the mean itself."""
-    mean, error = values.mean(), values.std(ddof=1) / math.sqrt(len(values))
-    if error < 1e-12 * max(1.0, abs(mean)):
-        return mean, mean
-    low, high = scipy.stats.t.interval(level, len(values) - 1, loc=mean, scale=error)
-    return float(low), float(high)
+def student(values: np.ndarray, level: float):
+    """Student's t interval (low, high) of the mean over the last axis, of two values or more.
+
+    Without spread it is the mean itself.
+    """
+    n = values.shape[-1]
+    mean, error = values.mean(axis=-1), values.std(axis=-1, ddof=1) / math.sqrt(n)
+    half = np.where(error < 1e-12 * np.maximum(1, np.abs(mean)), 0, scipy.stats.t.ppf((1 + level) / 2, n - 1) * error)
+    return mean - half, mean + half

@@ -4,7 +4,6 @@ One estimand everywhere: the ratio of geometric means, paired by round, because 
 same input. On logarithms that is a mean of differences, with Student's t (exact for lognormal times).
 """
 
-import bisect
 import functools
 import math
 
@@ -13,10 +12,11 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
-from reprofs.stats.cells import ENOUGH, LEVEL, measured
+from reprofs.stats.cells import ENOUGH, LARGE, LEVEL, cubes, groups, measured
 
 POWER = 0.8
 LONGEST = 1000  # rounds: nobody asks for more
+SPREADS = 512  # values that stand for the distribution of a standard deviation
 WIN, EQUAL = 0.02, 0.05  # of a study that names no margins
 # Of a study that adds rounds until intervals are narrow: it stops sooner where a spread is too small by chance, so 95 %
 # intervals would hold in about 90 % of the worst cases. By simulation these do in 95 % (tests/bench_inference.py).
@@ -75,6 +75,15 @@ def ratio(a, b, level: float = LEVEL) -> dict:
     return {key: float(found[key][0]) for key in ("ratio", "low", "high")}
 
 
+def by_round(number: np.ndarray, rounds: pd.Series, logs: pd.Series) -> dict[str, np.ndarray]:
+    """n, ratio, low, high (see `paired`) of each group of log ratios; number, rounds, logs: one a row."""
+    codes, values = pd.factorize(rounds)
+    wide = np.full((len(values), number.max() + 1), math.nan)
+    wide[codes, number] = logs
+    found = paired(wide)
+    return {key: found[key] for key in ("n", "ratio", "low", "high")}
+
+
 def holm(p) -> np.ndarray:
     """Holm's correction of a family of p values, shape (n,) (S. Holm, Scandinavian Journal of Statistics 6, 1979).
 
@@ -99,26 +108,25 @@ def power(distance: float, n: int, tests: float = 1) -> float:
     return float(scipy.special.ndtr(distance * math.sqrt(n) - t * _spreads(n)).mean())
 
 
-def decides(ratio: float, sd: float, n: int, tests: float = 1, win: float = WIN, equal: float = EQUAL) -> float:
+def decides(ratio, sd, n: int, tests: float = 1, win: float = WIN, equal: float = EQUAL):
     """The chance that n rounds show a contender to be slower than the best, or equivalent to it; see `winners`.
 
-    ratio, sd: of the two, and of the log ratio of one round.
+    ratio, sd: of the two, and of the log ratio of one round; numbers or arrays of one shape, which the result has.
     """
-    error = max(sd, 1e-12) / math.sqrt(n)
+    distance, error = np.log(ratio)[..., None], (np.maximum(sd, 1e-12) / math.sqrt(n))[..., None]
     slower, level = scipy.special.stdtrit(n - 1, ((1 + joint(tests)) / 2, LEVEL))
     low = np.maximum(slower * _spreads(n) * error, math.log1p(win))  # above this it is slower
     high = math.log1p(equal) - level * _spreads(n) * error  # up to this it is equivalent
     above, below, apart = (
-        scipy.special.ndtr(sign * (math.log(ratio) - bound) / error)
-        for sign, bound in ((1, low), (-1, high), (-1, -high))
+        scipy.special.ndtr(sign * (distance - bound) / error) for sign, bound in ((1, low), (-1, high), (-1, -high))
     )
-    return float(np.where(low <= high, 1 - apart, above + np.maximum(below - apart, 0)).mean())
+    return np.where(low <= high, 1 - apart, above + np.maximum(below - apart, 0)).mean(axis=-1)
 
 
 @functools.cache
 def _spreads(n: int) -> np.ndarray:
     """Equally likely values of a standard deviation of n normal values over the true one."""
-    return np.sqrt(scipy.stats.chi2.ppf((np.arange(512) + 0.5) / 512, n - 1) / (n - 1))
+    return np.sqrt(scipy.stats.chi2.ppf((np.arange(SPREADS) + 0.5) / SPREADS, n - 1) / (n - 1))
 
 
 @functools.cache
@@ -132,16 +140,23 @@ def effect(n: int, tests: float = 1) -> float:
     return float(scipy.optimize.brentq(lambda distance: power(distance, n, tests) - POWER, 0, 1e6))
 
 
-def rounds_needed(ratio: float, sd: float, tests: float = 1, win: float = WIN, equal: float = EQUAL) -> float:
-    """About the fewest rounds that decide with a power of 80 % (see `decides`); NaN if more than a thousand."""
-    if not (math.isfinite(ratio) and math.isfinite(sd)):
-        return math.nan
+def rounds_needed(ratio, sd, tests: float = 1, win: float = WIN, equal: float = EQUAL) -> np.ndarray:
+    """About the fewest rounds that decide with a power of 80 % (see `decides`); NaN if more than a thousand.
 
-    def enough(n: int) -> float:
-        return decides(ratio, sd, n, tests, win, equal)
-
-    found = bisect.bisect_left(range(LONGEST + 1), POWER, lo=2, key=enough)
-    return found if found <= LONGEST else math.nan
+    ratio, sd: of the same shape (n,), which the result has.
+    """
+    ratio, sd = np.asarray(ratio, float), np.asarray(sd, float)
+    known = np.isfinite(ratio) & np.isfinite(sd)
+    low = np.where(known, 2, LONGEST + 1)
+    high = np.full(len(low), LONGEST + 1)
+    while (low < high).any():  # a bisection of all at once
+        middle = (low + high) // 2
+        for n in np.unique(middle[low < high]):
+            here = np.flatnonzero((low < high) & (middle == n))
+            for part in np.array_split(here, 1 + len(here) * SPREADS // LARGE):
+                enough = decides(ratio[part], sd[part], int(n), tests, win, equal) >= POWER
+                low[part], high[part] = np.where(enough, low[part], n + 1), np.where(enough, n, high[part])
+    return np.where(low <= LONGEST, low, math.nan)
 
 
 def pairwise(phases: pd.DataFrame, equal: float = EQUAL, caution: float = 1) -> pd.DataFrame:
@@ -150,28 +165,38 @@ def pairwise(phases: pd.DataFrame, equal: float = EQUAL, caution: float = 1) -> 
     Upper bounds (role ceiling) are compared too but are no contenders. caution: every p is multiplied by it, and the
     share of cases that an interval may miss is divided by it.
     """
-    frames = []
     keys = [*SETTING, *OPERATION]
-    for key, cells in measured(phases).groupby(keys, sort=True):
-        wide = cells.pivot(index="round", columns="label", values="wall_ns").astype(float)
-        ceilings = wide.columns.isin(cells.loc[cells["role"] == "ceiling", "label"])
-        first, second = np.triu_indices(len(wide.columns), 1)
-        logs = np.log(wide.where(wide > 0).to_numpy())
-        found = {
-            "a": wide.columns[first],
-            "b": wide.columns[second],
-            "contenders": ~(ceilings[first] | ceilings[second]),
-        }
-        tested = cautious(paired(logs[:, first] - logs[:, second], equal, joint(caution)), caution)
-        frames.append(pd.DataFrame(dict(zip(keys, key, strict=True)) | found | tested))
+    own = measured(phases)
+    places, number = groups(own, keys)
+    wall, ceiling = own["wall_ns"].to_numpy(float), (own["role"] == "ceiling").to_numpy(float)
+    frames = []
+    for cube in cubes(own, number, "round", "label", np.where(wall > 0, wall, math.nan), ceiling):
+        first, second = np.triu_indices(cube.names.shape[1], 1)
+        logs, bounds = np.log(cube.values[0]), np.nanmax(cube.values[1], axis=1) > 0
+        for part in np.array_split(np.arange(len(logs)), 1 + len(first) * logs[:, :, 0].size // LARGE):
+            ratios = (logs[part][..., first] - logs[part][..., second]).swapaxes(0, 1).reshape(logs.shape[1], -1)
+            found = {
+                "group": np.repeat(cube.group[part], len(first)),
+                "a": cube.names[part][:, first].ravel(),
+                "b": cube.names[part][:, second].ravel(),
+                "contenders": ~(bounds[part][:, first] | bounds[part][:, second]).ravel(),
+            }
+            tested = cautious(paired(ratios, equal, joint(caution)), caution)
+            frames.append(pd.DataFrame(found | tested))
     columns = [*keys, "a", "b", "contenders", "n", "ratio", "low", "high", "sd", "p", "p_equal", "p_sign"]
-    found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
-    return found.astype({"contenders": bool})
+    if not frames:
+        return pd.DataFrame(columns=columns).astype({"contenders": bool})
+    found = pd.concat(frames).sort_values("group", kind="stable", ignore_index=True)
+    return pd.concat([places.take(found["group"]).reset_index(drop=True), found], axis=1)[columns]
 
 
 def versus(pairs: pd.DataFrame, label: str) -> pd.DataFrame:
     """The rows of `pairwise` with `label`, turned so that every ratio is other / label; column `other`."""
-    own = pairs[(pairs["a"] == label) | (pairs["b"] == label)]
+    return _turned(pairs[(pairs["a"] == label) | (pairs["b"] == label)], label)
+
+
+def _turned(own: pd.DataFrame, label: str | pd.Series) -> pd.DataFrame:
+    """Rows of `pairwise` with `label`, one for all or one for each, as `versus` has them."""
     turned, ends = (own["a"] == label).to_numpy(), own[["ratio", "low", "high"]].to_numpy(float, copy=True)
     ends[turned] = 1 / ends[turned][:, [0, 2, 1]]
     others = np.where(turned, own["b"], own["a"])
@@ -199,54 +224,56 @@ def winners(
     (median of the contenders). caution: that of `pairs`.
     """
     keys = [*SETTING, *OPERATION]
-    rows, rivals = [], []
-    known = dict(list(pairs[pairs["contenders"]].groupby(keys)))
-    for key, group in table[table["role"] != "ceiling"].groupby(keys, sort=True):
-        best = group.sort_values(["geometric_mean_ns", "label"]).iloc[0]
-        others = versus(known.get(key, pairs.iloc[:0]), best["label"]).sort_values(["ratio", "other"])
-        nearest = others.iloc[0] if len(others) else {}
-        # With one-sided tests (p / 2) two equal contenders would have a false winner in one of ten studies. Nothing can
-        # be shown of a contender with one round, so its p is 1 where others have more.
-        p = others["p"].fillna(1.0).max() if others["p"].notna().any() else math.nan
-        rows.append(
-            dict(zip(keys, key, strict=True))
-            | {"position": int(group["position"].min()), "best": best["label"], "n": int(best["n"])}
-            | {name: best[name] for name in ("geometric_mean_ns", "low_ns", "high_ns")}
-            | {"contenders": len(group), "runner_up": nearest.get("other")}
-            | {name: nearest.get(name, math.nan) for name in ("ratio", "low", "high")}
-            | {"p": p}
-        )
-        rivals.append(others)
-    columns = [*keys, "position", "best", "n", "geometric_mean_ns", "low_ns", "high_ns", "contenders", "runner_up"]
-    found = pd.DataFrame(rows, columns=[*columns, "ratio", "low", "high", "p"])
+    own = table[table["role"] != "ceiling"]
+    found, number = groups(own, keys)
+    own = own.assign(group=number).sort_values(["group", "geometric_mean_ns", "label"])
+    best = own.groupby("group").first(skipna=False)
+    found = found.assign(position=own.groupby("group")["position"].min().astype(int), best=best["label"], n=best["n"])
+    found = found.join(best[["geometric_mean_ns", "low_ns", "high_ns"]]).assign(contenders=own.groupby("group").size())
+    asked = found[[*keys, "best"]].rename_axis("group").reset_index()
+    rivals = pairs[pairs["contenders"]].merge(asked, on=keys)
+    rivals = rivals[(rivals["a"] == rivals["best"]) | (rivals["b"] == rivals["best"])]
+    rivals = _turned(rivals, rivals["best"]).sort_values(["group", "ratio", "other"], ignore_index=True)
+    nearest = rivals.groupby("group").first(skipna=False)
+    found = found.join(nearest[["other", "ratio", "low", "high"]].rename(columns={"other": "runner_up"}))
+    # With one-sided tests (p / 2) two equal contenders would have a false winner in one of ten studies. Nothing can
+    # be shown of a contender with one round, so its p is 1 where others have more.
+    tested = rivals["p"].notna().groupby(rivals["group"]).any()
+    found["p"] = rivals["p"].fillna(1.0).groupby(rivals["group"]).max().where(tested)
     found["p_holm"] = holm(found["p"])
-    tests = int(found["p"].notna().sum())
-    judged = [
-        _verdict(row, others, tests, win, equal, caution)
-        for row, others in zip(found.itertuples(), rivals, strict=True)
-    ]
-    return found.join(pd.DataFrame(judged, columns=["verdict", "level", "rounds", "detectable"], index=found.index))
+    return found.join(_verdicts(found, rivals, int(found["p"].notna().sum()), win, equal, caution))
 
 
-def _verdict(row, others: pd.DataFrame, tests: int, win: float, equal: float, caution: float) -> dict:
-    """verdict, level, rounds and detectable of one operation; `others`: the contenders against the best."""
-    found = {"verdict": "alone", "level": "", "rounds": math.nan, "detectable": math.nan}
-    if others.empty:
-        return found
-    alpha = 1 - LEVEL
-    smallest = np.exp(others["n"].map(lambda n: effect(n, tests * caution)) * others["sd"]).dropna()
-    found |= {"verdict": "fastest", "detectable": float(smallest.median()) if len(smallest) else math.nan}
-    if row.p_holm < alpha and row.ratio >= 1 + win:
-        return found
+def _verdicts(
+    found: pd.DataFrame, rivals: pd.DataFrame, tests: int, win: float, equal: float, caution: float
+) -> pd.DataFrame:
+    """verdict, level, rounds and detectable of each row of `found`.
+
+    rivals: the contenders against the best, with the number of the row in `found` as `group`.
+    """
+    alpha, group = 1 - LEVEL, rivals["group"]
+    smallest = np.exp(rivals["n"].map({n: effect(n, tests * caution) for n in rivals["n"].unique()}) * rivals["sd"])
+    fastest = (found["p_holm"] < alpha) & (found["ratio"] >= 1 + win)
     # That somebody is slower while others are not is a claim for each contender, so it is corrected for them, too.
-    slower = (others["p"] * tests * len(others) < alpha) & (others["ratio"] >= 1 + win)
-    level = others[~slower]
-    found["level"] = " ".join(level["other"])
-    if (level["p_equal"] < alpha).all():
-        return found | {"verdict": "equivalent"}
-    found["verdict"] = "undecided"
-    needed = [rounds_needed(other.ratio, other.sd, tests * caution, win, equal) for other in level.itertuples()]
-    return found | {"rounds": math.nan if np.isnan(needed).any() else float(max(needed))}
+    slower = (rivals["p"] * tests * group.map(group.value_counts()) < alpha) & (rivals["ratio"] >= 1 + win)
+    level = rivals[~slower & ~group.map(fastest).astype(bool)]
+    apart = ~(level["p_equal"] < alpha).groupby(level["group"]).all().reindex(found.index, fill_value=True)
+    alone = ~found.index.isin(group)
+    verdict = np.select([alone, fastest, ~apart], ["alone", "fastest", "equivalent"], "undecided")
+    open_ = level[level["group"].map(apart).astype(bool)]
+    needed = pd.Series(
+        rounds_needed(open_["ratio"], open_["sd"], tests * caution, win, equal), open_["group"].to_numpy()
+    )
+    known = needed.notna().groupby(level=0).all()
+    return pd.DataFrame(
+        {
+            "verdict": verdict,
+            "level": level.groupby("group")["other"].agg(" ".join).reindex(found.index, fill_value=""),
+            "rounds": needed.groupby(level=0).max().where(known).reindex(found.index).astype(float),
+            "detectable": smallest.groupby(group).median().reindex(found.index).astype(float),
+        },
+        index=found.index,
+    )
 
 
 TOTAL = "all operations"

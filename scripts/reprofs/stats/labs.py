@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
-from reprofs.stats.cells import LEVEL, measured
-from reprofs.stats.compare import ratio
+from reprofs.stats.cells import LEVEL, cubes, groups, measured
+from reprofs.stats.compare import paired
 
 BOOTSTRAP_SEED = 20260101
 CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
@@ -26,21 +26,34 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     phase, cache, position, label, n, ratio, low, high, and processor: the same ratio of the processor's times
     (user and system; geometric mean of the rounds, empty where either lab saw none).
     """
-    rows = []
     keys = [*CLOCK_KEYS, "phase", "cache", "label"]
-    for key, cells in measured(phases).groupby(keys, sort=True):
-        wide = cells.pivot(index="round", columns="lab", values="wall_ns").astype(float)
-        worked = cells.assign(ns=cells["user_ns"] + cells["system_ns"])
-        worked = np.log(worked[worked["ns"] > 0].pivot(index="round", columns="lab", values="ns").astype(float))
-        for a, b in _lab_pairs(wide.columns):
-            both = wide[[a, b]].dropna()
-            both = both[(both > 0).all(axis=1)]
-            if len(both):
-                row = dict(zip(keys, key, strict=True)) | {"a": a, "b": b, "position": int(cells["position"].min())}
-                known = {a, b} <= set(worked.columns)
-                row["processor"] = float(np.exp((worked[b] - worked[a]).mean())) if known else math.nan
-                rows.append(row | {"n": len(both)} | ratio(both[b], both[a]))
-    return pd.DataFrame(rows, columns=["a", "b", *keys, "position", "n", "ratio", "low", "high", "processor"])
+    columns = ["a", "b", *keys, "position", "n", "ratio", "low", "high", "processor"]
+    own = measured(phases)
+    places, number = groups(own, keys)
+    times = (own["wall_ns"], own["user_ns"] + own["system_ns"]) if own["lab"].nunique() > 1 else ()
+    frames = []
+    for cube in cubes(own, number, "round", "lab", *(time.to_numpy(float, na_value=math.nan) for time in times)):
+        for a, b in _lab_pairs(cube.names.ravel()):
+            # The places of both labs in each group, which need not have both.
+            here = np.flatnonzero((cube.names == a).any(axis=1) & (cube.names == b).any(axis=1))
+            if not len(here):
+                continue
+            sides = [(cube.names[here] == name).argmax(axis=1) for name in (a, b)]
+            first, second = ([np.where(v > 0, v, math.nan)[here, :, side] for v in cube.values] for side in sides)
+            found = paired(np.log(second[0] / first[0]).T)
+            worked = np.log(second[1]) - np.log(first[1])
+            known = np.isfinite(worked).sum(axis=1)
+            sums = np.where(known > 0, np.nansum(worked, axis=1), math.nan)
+            row = {"a": a, "b": b} | {key: found[key] for key in ("n", "ratio", "low", "high")}
+            frames.append(pd.DataFrame(row | {"processor": np.exp(sums / np.maximum(known, 1))}, cube.group[here]))
+    frames = [frame[frame["n"] > 0] for frame in frames]
+    if not frames:
+        return pd.DataFrame([], columns=columns)
+    position = own["position"].groupby(number).min().astype(int).rename("position")
+    order = {pair: place for place, pair in enumerate(_lab_pairs(own["lab"]))}
+    found = places.join(position).join(pd.concat(frames), how="inner").rename_axis("group").reset_index()
+    found["pair"] = [order[pair] for pair in zip(found["a"], found["b"], strict=True)]
+    return found.sort_values(["group", "pair"], ignore_index=True)[columns]
 
 
 def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -55,9 +68,11 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache"]
-    for key, cells in table.groupby(keys, sort=True):
+    several = table["lab"].nunique() > 1
+    compared = dict(list(pairs.groupby(keys))) if several else {}
+    for key, cells in table.groupby(keys, sort=True) if several else ():
         wide = cells.pivot(index="label", columns="lab", values="geometric_mean_ns")
-        known = pairs[(pairs[keys] == list(key)).all(axis=1)]
+        known = compared.get(key, pairs.iloc[:0])
         told = known.assign(sign=np.where(known["low"] > 1, 1, np.where(known["high"] < 1, -1, 0)))
         told = told.pivot(index=["a", "b"], columns="lab", values="sign")
         for a, b in _lab_pairs(wide.columns):

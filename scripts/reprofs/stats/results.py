@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables
 from reprofs.errors import UserError
 from reprofs.files import write_bytes, write_text
@@ -57,7 +58,8 @@ def caution(tables: Tables) -> float:
 
 def compute(tables: Tables) -> Results:
     """All statistics of a study."""
-    phases, entries, about, care = tables.phases, tables.stacks(), margins(tables), caution(tables)
+    phases, entries = _narrow(tables.phases), tables.stacks()
+    about, care = margins(tables), caution(tables)
     found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
     whole = compare.totals(phases)
     totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
@@ -79,6 +81,14 @@ def compute(tables: Tables) -> Results:
         orders=orders,
         agreement=labs.agreement(orders, clocks),
     )
+
+
+def _narrow(phases: pd.DataFrame) -> pd.DataFrame:
+    """The columns that statistics need; texts as categories, which take an eighth of the memory and sort faster."""
+    texts = [*SETTING, *OPERATION, "label", "role", "status", "operation"]
+    numbers = ["round", "order", "position", "items", "rebuilding"]
+    numbers += ["wall_ns", "user_ns", "system_ns", "sync_ns"]
+    return phases[[*texts, *numbers]].astype(dict.fromkeys(texts, "category"))
 
 
 def save(results: Results, folder: str | Path, tables: Tables) -> None:

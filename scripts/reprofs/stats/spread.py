@@ -5,12 +5,14 @@ import math
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
-from reprofs.stats.cells import ENOUGH, measured
+from reprofs.stats.cells import ENOUGH, cubes, groups, measured
 from reprofs.stats.compare import holm
 
 SEED, DRAWN = 20260101, 1999
+SOME = 4096  # cells that are enough to look for a step, the one test whose cost grows with them
 TESTS = ("order", "drift", "autocorrelation", "change")
 
 
@@ -22,27 +24,33 @@ def components(phases: pd.DataFrame) -> pd.DataFrame:
     each differs in its own way from round to round. The last is what ratios paired by round still have; one measurement
     in each cell cannot tell it from noise. By analysis of variance of the rounds that all have; none is below 0.
     """
-    rows = []
     keys = [*SETTING, *OPERATION]
     own = measured(phases)
-    for key, cells in own[own["role"] != "ceiling"].groupby(keys, sort=True):
-        wide = cells.pivot(index="round", columns="label", values="wall_ns").astype(float).dropna()
-        n, k = wide.shape
-        if n < 2 or k < 2 or not (wide > 0).all(axis=None):
-            continue
-        logs = np.log(wide.to_numpy())
-        label, number = logs.mean(axis=0), logs.mean(axis=1)
-        rest = logs - label - number[:, None] + logs.mean()
-        within = (rest**2).sum() / ((n - 1) * (k - 1))
-        between = {"filesystem": label.var(ddof=1) - within / n, "round": number.var(ddof=1) - within / k}
-        rows.append(
-            dict(zip(keys, key, strict=True))
-            | {"position": int(cells["position"].min()), "contenders": k, "rounds": n}
-            | {name: math.sqrt(max(0.0, value)) for name, value in between.items()}
-            | {"interaction": math.sqrt(within)}
-        )
+    own = own[own["role"] != "ceiling"]
+    places, number = groups(own, keys)
+    frames = []
+    for cube in cubes(own, number, "round", "label", own["wall_ns"].to_numpy(float)):
+        (values,) = cube.values
+        patterns, pattern = np.unique(np.isfinite(values).all(axis=2), axis=0, return_inverse=True)
+        for kind, complete in enumerate(patterns):
+            here = np.flatnonzero(pattern.ravel() == kind)
+            here = here[(values[here][:, complete] > 0).all(axis=(1, 2))]
+            logs = np.log(values[here][:, complete]).swapaxes(1, 2).copy()
+            count, k, n = logs.shape
+            if n < 2 or k < 2 or not count:
+                continue
+            label, each = logs.mean(axis=2), logs.mean(axis=1)
+            rest = logs - label[..., None] - each[:, None] + logs.reshape(count, -1).mean(axis=1)[:, None, None]
+            within = (rest**2).reshape(count, -1).sum(axis=1) / ((n - 1) * (k - 1))
+            found = {"contenders": k, "rounds": n}
+            found |= {"filesystem": np.sqrt(np.maximum(0, label.var(axis=1, ddof=1) - within / n))}
+            found |= {"round": np.sqrt(np.maximum(0, each.var(axis=1, ddof=1) - within / k))}
+            frames.append(pd.DataFrame(found | {"interaction": np.sqrt(within)}, index=cube.group[here]))
     columns = [*keys, "position", "contenders", "rounds", "filesystem", "round", "interaction"]
-    return pd.DataFrame(rows, columns=columns)
+    if not frames:
+        return pd.DataFrame([], columns=columns)
+    position = own["position"].groupby(number).min().astype(int).rename("position")
+    return places.join(position).join(pd.concat(frames), how="inner")[columns].reset_index(drop=True)
 
 
 def stability(phases: pd.DataFrame) -> pd.DataFrame:
@@ -52,24 +60,29 @@ def stability(phases: pd.DataFrame) -> pd.DataFrame:
     - `order`: the place of a trial within its round, by correlation with its times relative to the others of the round.
       The permutations are those by which the order was drawn.
     - `drift`, `autocorrelation`, `change`: a trend over rounds (mean square of the cells' correlations), likeness of
-      neighbouring rounds (mean correlation at lag 1), a step (mean of the largest standardised sum of deviations). All
-      cells are permuted alike, since their rounds have the same input. From six rounds on.
+      neighbouring rounds (mean correlation at lag 1), a step (mean of the largest standardised sum of deviations; of
+      every second, third … cell where there are more than SOME). All cells are permuted alike, since their rounds have
+      the same input. From six rounds on.
 
     Columns: lab, test, rounds, cells, statistic, p, p_holm (over all rows); NaN where it cannot be tested.
     """
     rows = []
     done = measured(phases)
+    keys = [*SETTING, *OPERATION, "label"]
     for lab, own in done[done["wall_ns"] > 0].groupby("lab", sort=True):
-        keys = [*SETTING, *OPERATION, "label"]
-        wide = np.log(own.pivot(index=keys, columns="round", values="wall_ns").astype(float)).dropna()
-        centred = wide.sub(wide.mean(axis=1), axis=0)
+        cells, number = groups(own, keys)
+        codes, numbers = pd.factorize(own["round"], sort=True)
+        logs = np.full((len(cells), len(numbers)), math.nan)
+        logs[number, codes] = np.log(own["wall_ns"].to_numpy(float))
+        complete = np.isfinite(logs).all(axis=1)
+        cells, centred = cells[complete], logs[complete] - logs[complete].mean(axis=1)[:, None]
         norm = np.sqrt((centred**2).sum(axis=1))
         known = norm > 1e-9
-        scaled = centred[known].div(norm[known], axis=0)
-        found = _over_rounds(scaled.to_numpy()) | {"order": _order(own, centred[known])}
+        scaled = centred[known] / norm[known, None]
+        found = _over_rounds(scaled) | {"order": _order(own, cells[known], centred[known], numbers)}
         for test in TESTS:
             statistic, p = found.get(test, (math.nan, math.nan))
-            row = {"lab": lab, "test": test, "rounds": wide.shape[1], "cells": len(scaled)}
+            row = {"lab": lab, "test": test, "rounds": len(numbers), "cells": len(scaled)}
             rows.append(row | {"statistic": statistic, "p": p})
     frame = pd.DataFrame(rows, columns=["lab", "test", "rounds", "cells", "statistic", "p"])
     return frame.assign(p_holm=holm(frame["p"]))
@@ -86,36 +99,42 @@ def _over_rounds(scaled: np.ndarray) -> dict[str, tuple[float, float]]:
     else:
         orders = np.vstack([np.arange(n), rng.permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)])
     time = np.arange(n) - (n - 1) / 2
-    time /= np.sqrt((time**2).sum())
+    placed = np.empty(orders.shape)
+    np.put_along_axis(placed, orders, time / np.sqrt((time**2).sum()), axis=1)
+    products = scaled.T @ scaled / cells
+    drift = (placed @ products * placed).sum(axis=1)
+    likeness = products[orders[:, 1:], orders[:, :-1]].sum(axis=1)
     parts = np.arange(1, n)
     weight = np.sqrt(n / (parts * (n - parts)))
-    found = np.empty((len(orders), 3))
-    for number, order in enumerate(orders):
-        x = scaled[:, order]
-        found[number] = (
-            ((x @ time) ** 2).mean(),
-            (x[:, 1:] * x[:, :-1]).sum(axis=1).mean(),
-            np.abs(np.cumsum(x, axis=1)[:, :-1] * weight).max(axis=1).mean(),
-        )
+    some = scaled[:: math.ceil(cells / SOME)]
+    step = [np.abs(np.cumsum(some[:, order], axis=1)[:, :-1] * weight).max(axis=1).mean() for order in orders]
+    found = np.column_stack([drift, likeness, step])
     # The first permutation is the order as it was.
     p = (found >= found[0] - 1e-12).mean(axis=0)
     return {test: (float(found[0, i]), float(p[i])) for i, test in enumerate(("drift", "autocorrelation", "change"))}
 
 
-def _order(phases: pd.DataFrame, centred: pd.DataFrame) -> tuple[float, float]:
-    """Correlation of a trial's times, relative to the others of its round, with its place in the round; and its p."""
-    if "order" not in phases or centred.shape[1] < 2:
+def _order(phases: pd.DataFrame, cells: pd.DataFrame, centred: np.ndarray, rounds: pd.Index) -> tuple[float, float]:
+    """Correlation of a trial's times, relative to the others of its round, with its place in the round; and its p.
+
+    centred: logarithms of times, cells by rounds, mean 0; rounds: their numbers.
+    """
+    if "order" not in phases or len(rounds) < 2 or not len(cells):
         return math.nan, math.nan
     # What is common to the file systems of a round is its input.
-    own = centred - centred.groupby([*SETTING, *OPERATION]).transform("mean")
+    _, operation = groups(cells, [*SETTING, *OPERATION])
     trial = [*SETTING, "workload", "scale", "label"]
-    scores = own.groupby(trial).mean().melt(ignore_index=False, var_name="round", value_name="score").reset_index()
-    places = phases.drop_duplicates([*trial, "round"])[[*trial, "round", "order"]].dropna()
-    both = scores.merge(places, on=[*trial, "round"])
+    trials, number = groups(cells, trial)
+    scores = _means(centred - _means(centred, operation)[operation], number)
+    known = phases.drop_duplicates([*trial, "round"])[[*trial, "round", "order"]].dropna()
+    known = known.merge(trials.rename_axis("trial").reset_index(), on=trial)
+    places = np.full(scores.shape, math.nan)
+    places[known["trial"], rounds.get_indexer(known["round"])] = known["order"].to_numpy(float)
     rng, total, drawn, squares = np.random.default_rng(SEED), 0.0, np.zeros(DRAWN), [0.0, 0.0]
-    for _, group in both.groupby("round"):
-        x = group["order"].astype(float).rank().to_numpy()
-        x, score = x - x.mean(), (group["score"] - group["score"].mean()).to_numpy(float)
+    for place, score in zip(places.T, scores.T, strict=True):
+        there = np.isfinite(place)
+        x = scipy.stats.rankdata(place[there])
+        x, score = x - x.mean(), score[there] - score[there].mean()
         total += x @ score
         drawn += rng.permuted(np.tile(x, (DRAWN, 1)), axis=1) @ score
         squares = [squares[0] + x @ x, squares[1] + score @ score]
@@ -123,3 +142,10 @@ def _order(phases: pd.DataFrame, centred: pd.DataFrame) -> tuple[float, float]:
         return math.nan, math.nan
     p = (1 + (np.abs(drawn) >= abs(total) - 1e-12).sum()) / (1 + DRAWN)
     return float(total / math.sqrt(squares[0] * squares[1])), float(p)
+
+
+def _means(values: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """The means of groups of rows."""
+    sums = np.zeros((number.max() + 1, values.shape[1]))
+    np.add.at(sums, number, values)
+    return sums / np.bincount(number)[:, None]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import SETTING
-from reprofs.stats.cells import interval, measured
-from reprofs.stats.compare import ratio
+from reprofs.stats.cells import groups, interval, measured
+from reprofs.stats.compare import by_round
 
 
 def counterpart(stack: str, stacks: dict[str, dict], available: list[str]) -> str | None:
@@ -60,20 +60,15 @@ def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
     Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
     `references`), phase, cache, position, n, ratio, low, high.
     """
-    rows = []
-    for key, group, pairs in _comparable(phases, stacks):
-        for (phase, cache), cells in group.groupby(["phase", "cache"], sort=True):
-            wide = cells.pivot(index="round", columns="stack", values="wall_ns").astype(float)
-            for stack, reference, relation in pairs:
-                both = wide.reindex(columns=[stack, reference]).dropna()
-                both = both[(both > 0).all(axis=1)]
-                if len(both):
-                    row = dict(zip(STACK_KEYS, key, strict=True)) | {"role": cells["role"].iloc[0]}
-                    row |= {"stack": stack, "reference": reference, "relation": relation, "phase": phase}
-                    row |= {"cache": cache, "position": int(group.loc[cells.index, "position"].max()), "n": len(both)}
-                    rows.append(row | ratio(both[stack], both[reference]))
     names = ["role", "stack", "reference", "relation", "phase", "cache", "position", "n", "ratio", "low", "high"]
-    return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
+    rows = _beside(phases, stacks)
+    if rows.empty:
+        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
+    keys = ["group", "phase", "cache", "pair"]
+    found, number = groups(rows, keys)
+    first = rows.groupby(number).first().drop(columns=keys)
+    found = found.join(first).join(pd.DataFrame(by_round(number, rows["round"], rows["log"])))
+    return found[[*STACK_KEYS, *names]]
 
 
 def stack_typical(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
@@ -81,29 +76,47 @@ def stack_typical(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame
 
     Column `operations` counts those that both stacks completed in every round that both have.
     """
-    rows = []
-    for key, group, pairs in _comparable(phases, stacks):
-        wide = group.pivot(index="round", columns=["stack", "phase", "cache"], values="wall_ns").astype(float)
-        logs = np.log(wide.where(wide > 0))
-        for stack, reference, relation in pairs:
-            own, other = logs[stack].dropna(how="all"), logs[reference].dropna(how="all")
-            difference = (own - other).dropna(how="all").dropna(axis=1)
-            if difference.size:
-                row = dict(zip(STACK_KEYS, key, strict=True)) | {"role": group["role"].iloc[0]}
-                row |= {"stack": stack, "reference": reference, "relation": relation}
-                row |= {"operations": difference.shape[1], "n": len(difference)}
-                mean = np.exp(difference.mean(axis=1))
-                rows.append(row | ratio(mean, np.ones(len(mean))))
     names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
-    return pd.DataFrame(rows, columns=[*STACK_KEYS, *names])
+    rows = _beside(phases, stacks)
+    if rows.empty:
+        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
+    both = ["group", "pair"]
+    operation = rows.groupby([*both, "phase", "cache"])["round"]
+    rounds = rows.groupby(both)["round"].transform("nunique")
+    rows = rows[operation.transform("size") == rounds]
+    means = rows.groupby([*both, "round"])["log"].agg(["mean", "size"]).reset_index()
+    found, number = groups(means, both)
+    first = rows.groupby(both).first().reset_index(drop=True).drop(columns=["phase", "cache"])
+    found = found.join(first).assign(operations=means["size"].groupby(number).first())
+    return found.join(pd.DataFrame(by_round(number, means["round"], means["mean"])))[[*STACK_KEYS, *names]]
 
 
-def _comparable(phases: pd.DataFrame, stacks: dict[str, dict]):
-    """Key, completed phases and references of every file system that has results on two stacks or more."""
-    for key, group in measured(phases).groupby(STACK_KEYS, sort=True):
-        pairs = references(stacks, list(set(group["stack"])))
-        if pairs:
-            yield key, group, pairs
+def _beside(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
+    """What was measured on a stack and, in the same round, on its reference; one row for each file system's operation.
+
+    Columns: group (number of STACK_KEYS, sorted), those keys, role, pair (number of stack, reference, relation in their
+    order), these, phase, cache, position, round, log (logarithm of the ratio).
+    """
+    own = measured(phases)
+    own = own[own["wall_ns"] > 0]
+    keys, number = groups(own, STACK_KEYS)
+    columns = ["group", "phase", "cache", "round"]
+    own = own[["phase", "cache", "round", "position", "role", "stack", "wall_ns"]].assign(group=number)
+    own["position"] = own.groupby(columns[:3])["position"].transform("max").astype(int)
+    available = own.groupby("group")["stack"].unique().map(lambda names: tuple(sorted(names)))
+    frames = []
+    for known in dict.fromkeys(available):
+        here = own[own["group"].isin(available.index[available == known])]
+        for pair, (stack, reference, relation) in enumerate(references(stacks, list(known))):
+            other = here.loc[here["stack"] == reference, [*columns, "wall_ns"]].rename(columns={"wall_ns": "other_ns"})
+            both = here[here["stack"] == stack].merge(other, on=columns)
+            frames.append(both.assign(pair=pair, reference=reference, relation=relation))
+    if not frames:
+        return pd.DataFrame()
+    rows = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(("stack", "role", "phase", "cache"), "str"))
+    rows["log"] = np.log(rows["wall_ns"].to_numpy(float) / rows["other_ns"].to_numpy(float))
+    rows = rows.sort_values(["group", "pair", "round"], kind="stable", ignore_index=True)
+    return rows.merge(keys, left_on="group", right_index=True).drop(columns=["wall_ns", "other_ns"])
 
 
 def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:
@@ -117,17 +130,17 @@ def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:
         done = done.assign(operation="", rebuilding=None)
     rows = []
     keys = [*SETTING, "workload", "scale", "label"]
+    done = done.merge(done.loc[done["operation"] == "rebuild", keys].drop_duplicates(), on=keys)
     for key, group in done.groupby(keys, sort=True):
         times = group.loc[group["operation"] == "rebuild", "wall_ns"].to_numpy(dtype=float)
-        if len(times):
-            low, high = interval(times)
-            others = group[group["operation"] != "rebuild"].groupby(["phase", "cache"])["rebuilding"]
-            during = others.agg(lambda column: bool((column == True).any()))  # noqa: E712 (nullable)
-            rows.append(
-                dict(zip(keys, key, strict=True))
-                | {"n": len(times), "geometric_mean_ns": float(np.exp(np.log(times).mean()))}
-                | {"low_ns": low, "high_ns": high, "min_ns": times.min(), "max_ns": times.max()}
-                | {"during": int(during.sum()), "phases": len(during)}
-            )
+        low, high = interval(times)
+        others = group[group["operation"] != "rebuild"].groupby(["phase", "cache"])["rebuilding"]
+        during = others.agg(lambda column: bool((column == True).any()))  # noqa: E712 (nullable)
+        rows.append(
+            dict(zip(keys, key, strict=True))
+            | {"n": len(times), "geometric_mean_ns": float(np.exp(np.log(times).mean()))}
+            | {"low_ns": low, "high_ns": high, "min_ns": times.min(), "max_ns": times.max()}
+            | {"during": int(during.sum()), "phases": len(during)}
+        )
     columns = ["n", "geometric_mean_ns", "low_ns", "high_ns", "min_ns", "max_ns", "during", "phases"]
     return pd.DataFrame(rows, columns=[*keys, *columns])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
 from pathlib import Path
+
+import orjson
 
 from reprofs.plan import PROCESSOR
 
@@ -29,11 +32,16 @@ def in_workflow() -> bool:
 
 def _done(record: Path, job: str, guest: str | None) -> bool:
     try:
-        environment = json.loads(record.read_text())["environment"]
-        initrd = json.loads(Path(guest).read_text())["initrd"]["sha256"] if guest else None
+        environment = orjson.loads(record.read_bytes())["environment"]
+        initrd = _initrd(guest) if guest else None
     except (OSError, ValueError, KeyError):
         return False
     return environment["job_sha256"] == job and environment["lab"].get("initrd_sha256") == initrd
+
+
+@functools.cache
+def _initrd(guest: str) -> str:
+    return json.loads(Path(guest).read_text())["initrd"]["sha256"]
 
 
 def clock(seconds: float) -> str:
