@@ -47,8 +47,8 @@ def test_a_changed_statistic_makes_a_golden_fail(project, tmp_path):
     shutil.copytree(ROOT / "scripts/reprofs", package, ignore=shutil.ignore_patterns("__pycache__"))
     cells = package / "stats/cells.py"
     source = cells.read_text()
-    assert source.count("x.std(ddof=1)") == 1
-    cells.write_text(source.replace("x.std(ddof=1)", "x.std(ddof=0)"))
+    assert source.count("x.std(axis=1, ddof=1)") == 1
+    cells.write_text(source.replace("x.std(axis=1, ddof=1)", "x.std(axis=1, ddof=0)"))
     shutil.rmtree(project / "data/results", ignore_errors=True)  # else those that were saved are shown
     done = nbval(project, "21-statistics", path=package.parent)
     assert done.returncode == 1 and "Cell outputs differ" in done.stdout, done.stdout[-4000:]

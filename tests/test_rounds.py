@@ -33,7 +33,8 @@ def study(rule) -> dict:
     """The plan of a study of two workloads with these rounds."""
     catalog = Catalog()
     data = {key: value for key, value in catalog.get("study", "quick").items() if key != "stop"}
-    catalog.add("study", "quick", data | {"filesystems": ["ext4", "xfs"], "rounds": rule})
+    data |= {"filesystems": ["ext4", "xfs"], "workloads": ["metadata", "repository"], "rounds": rule}
+    catalog.add("study", "quick", data)
     return make_plan("quick", catalog)
 
 

@@ -65,11 +65,11 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
     """
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = read_json(plan)
+    source = _Source(plan, content, raw, batch)
     if isinstance(content["study"].get("rounds"), dict):
         raise UserError(
             f"{plan}: the study adds rounds: take the plan of its last look, data/rounds/STUDY/ROUNDS.json."
         )
-    source = _Source(plan, content, raw, batch)
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
