@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reprofs.errors import FileError, UserError
-from reprofs.guest import steps
+from reprofs.guest import hosts, steps
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import models, workloads
@@ -58,6 +59,7 @@ class _Writer:
     def write(self) -> Job:
         """The whole job."""
         self.devices()
+        self.network()
         self.make()
         self.mount()
         self.readback(self.stack.readback)
@@ -81,6 +83,7 @@ class _Writer:
             "mount": self.cell.variant.mount,
             "layout": self.stack.layout,
         }
+        own |= {name: hosts.address(name) for name in self.filesystem.host_names()}
         if not self.stack.devices:
             return own
         return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
@@ -96,9 +99,30 @@ class _Writer:
         """The commands that mount the file system after a power cut, preceded by those that repair it."""
         return [*self.lines("recover", self.filesystem.recover), *self.lines("mount", self.filesystem.mount)]
 
-    def lines(self, key: str, templates: list[str]) -> list[list[str]]:
+    def lines(self, key: str, templates: Sequence[str | models.HostLine]) -> list[list[str]]:
         """The commands under a key of the file system; a variant may have its own key check."""
-        return [argv(line, self.values, f"{self.cell.filesystem_file}: {key}") for line in templates]
+        where = f"{self.cell.filesystem_file}: {key}"
+        found = []
+        for line in templates:
+            if isinstance(line, models.HostLine):
+                found += self.on_hosts(line, where)
+            else:
+                found.append(argv(line, self.values, where))
+        return found
+
+    def on_hosts(self, line: models.HostLine, where: str) -> list[list[str]]:
+        """A line of the file system for each host that it is meant for; every server has a disk of its own."""
+        names = self.filesystem.host_names()
+        chosen = [name for name in names if line.host in (name, "servers" if name[0] == "s" else "clients")]
+        found = []
+        for name in chosen:
+            own = {"host": name, "number": name[1:]}
+            place = int(name[1:]) - 1
+            if name[0] == "s" and place < len(self.stack.devices):
+                own["disk"] = self.stack.devices[place]
+            words = hosts.inside(name, argv(line.run or line.wait or "", self.values | own, where))
+            found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
+        return found
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
         """Adds commands that run outside the measured phases, in order."""
@@ -128,6 +152,19 @@ class _Writer:
         """Checks that the processor is the one asked for."""
         if self.cell.processor:
             self.steps += self.cell.lab.processor_steps(self.cell.processor)
+
+    def network(self) -> None:
+        """Makes the hosts and the network between them."""
+        network, asked = self.cell.network, self.filesystem.hosts
+        if not network or not asked:
+            return
+        names = self.filesystem.host_names()
+        self.modules(hosts.MODULES)
+        self.steps.append(hosts.Bridge(mtu=network.mtu, names=names))
+        self.steps += [
+            hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
+            for number, name in enumerate(names, 1)
+        ]
 
     def make(self) -> None:
         """Makes the file system."""
@@ -189,7 +226,7 @@ class _Writer:
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
-        tools = cell.workload.tools + [words[0] for words in around]
+        tools = cell.workload.tools + [program for words in around for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
@@ -330,4 +367,6 @@ class _Writer:
         for words in self.lines("unmount", self.filesystem.unmount):
             mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
+        if self.filesystem.hosts:
+            self.steps += hosts.ends(self.filesystem.host_names(), self.filesystem.hosts.logs)
         self.commands("teardown", self.stack.teardown)
