@@ -231,8 +231,10 @@ def test_a_network_in_the_guest_does_what_its_file_says(net_guest, recorded):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if test_contract.guest_name(n) == "net"])
-def test_file_system_with_hosts_in_the_guest(net_guest, name):
+@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if "hosts" in CATALOG.get("filesystem", n)])
+def test_file_system_with_hosts_in_the_guest(engine, root, name):
+    guest = CATALOG.get("filesystem", name)["guest"]
+    guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     test_contract.run(test_contract.in_all_variants(name))
 
 

@@ -16,7 +16,7 @@ from reprofs.stats.study import Study
 BAND = 0.03  # a measured time that is farther from the closed form than this share does not agree with it
 # Of a frame's time on the wire. Above it the one processor of all hosts may decide how fast a stream is. The time of
 # the software is that for frames of 1500 bytes; larger ones take longer.
-PROCESSOR_SHARE = 0.5
+PROCESSOR_SHARE = 0.8
 
 
 def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:

@@ -84,6 +84,8 @@ class _Writer:
             "layout": self.stack.layout,
         }
         own |= {name: hosts.address(name) for name in self.filesystem.host_names()}
+        if self.filesystem.hosts:
+            own |= {f"s{number}_disk": device for number, device in enumerate(self.stack.devices, 1)}
         if not self.stack.devices:
             return own
         return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
@@ -111,15 +113,14 @@ class _Writer:
         return found
 
     def on_hosts(self, line: models.HostLine, where: str) -> list[list[str]]:
-        """A line of the file system for each host that it is meant for; every server has a disk of its own."""
+        """A line of the file system for each host that it is meant for."""
         names = self.filesystem.host_names()
         chosen = [name for name in names if line.host in (name, "servers" if name[0] == "s" else "clients")]
         found = []
         for name in chosen:
             own = {"host": name, "number": name[1:]}
-            place = int(name[1:]) - 1
-            if name[0] == "s" and place < len(self.stack.devices):
-                own["disk"] = self.stack.devices[place]
+            if f"{name}_disk" in self.values:
+                own["disk"] = self.values[f"{name}_disk"]
             words = hosts.inside(name, argv(line.run or line.wait or "", self.values | own, where))
             found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
         return found

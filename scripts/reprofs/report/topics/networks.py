@@ -71,7 +71,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     caption = (
         f"{load}, lab {setting.lab}: measured and expected. Network's time: what delay, rate and window give for a"
         " message. Software: what the hosts need for it on their one processor, from the networks without a rate; it is"
-        " added where messages come one at a time. A dash: a frame takes the processor more than half of its time on"
+        " added where messages come one at a time. A dash: a frame takes the processor 80 % or more of its time on"
         " the wire, so that the processor may be the limit of a stream."
     )
     return Table(f"tbl-{slug('networks', setting, load)}", caption, rows, ["Network", "Job"])
