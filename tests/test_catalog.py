@@ -38,8 +38,7 @@ def test_every_cell_renders(filesystem, variant, workload):
     descriptor = CATALOG.get("filesystem", filesystem)
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    if descriptor.get("hosts", {}).get("servers", 1) > 1:
-        place["stack"] = f"servers@{descriptor['hosts']['servers']}"
+    place["stack"] = models.Filesystem.model_validate(descriptor).simplest_stack()
     asked = CATALOG.get("workload", workload)
     if asked["raw"] != descriptor["raw"] or asked["network"] != (descriptor["raw"] and "hosts" in descriptor):
         with pytest.raises(UserError, match=r"measures the (device|network) itself|is the bare .* and keeps no files"):

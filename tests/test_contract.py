@@ -14,6 +14,7 @@ import pytest
 from helpers import CATALOG, cell, events, told
 from reprofs import labs
 from reprofs.guest.steps import Exec, Job, Step
+from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
@@ -112,8 +113,7 @@ def hold(trial: dict, found: list[dict]) -> None:
 def in_all_variants(filesystem: str) -> list[dict]:
     """All phases of metadata in the first variant, then every other one; or the only one again."""
     descriptor = CATALOG.get("filesystem", filesystem)
-    servers = descriptor.get("hosts", {}).get("servers", 1)
-    stack = f"servers@{servers}" if servers > 1 else "single"
+    stack = models.Filesystem.model_validate(descriptor).simplest_stack()
     first, *others = (
         cell(filesystem, variant=name, stack=stack, workload="contract") for name in descriptor["variants"]
     )

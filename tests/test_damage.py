@@ -20,7 +20,7 @@ from reprofs.guest import check
 from reprofs.guest import image as guest
 from reprofs.labs import _guard as guard
 from reprofs.plan import catalog as catalogs
-from reprofs.plan import trees
+from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog
 from reprofs.plan.study import read_config
 from reprofs.trial.cell import resolve
@@ -218,8 +218,7 @@ def use(kind: str, name: str, known: dict) -> None:
         study["labs"] = ["mount" if "path" in whole else "exact"]
         bare = "network" if "hosts" in whole else "device"
         study["workloads"] = [bare if whole["raw"] else "populated"]
-        hosted = whole.get("hosts", {}).get("servers", 1)
-        study["stacks"] = [f"servers@{hosted}" if hosted > 1 else "single"]
+        study["stacks"] = [models.Filesystem.model_validate(data).simplest_stack()]
     elif kind == "stack":
         study["filesystems"] = [whole["filesystem"] or "ext4"]
         study["stacks"] = [name]

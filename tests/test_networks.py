@@ -126,6 +126,20 @@ def test_lines_run_on_their_hosts():
         rendered({**trial, "stack": "single"}, catalog)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rate_mbit": 0.01}, "must have a rate_mbit of at least 0.1, or 0, which is unlimited"),
+        ({"rate_mbit": 1e6, "delay_us": 1e6}, "has more than 1,000,000 frames under way"),
+        ({"mtu": 100}, "mtu is 100, but must be at least 576"),
+        ({"sources": []}, "sources has 0 entries, but must have at least 1"),
+    ],
+)
+def test_figures_that_no_network_has_are_one_sentence(changes, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        Catalog().add("network", "own", OWN | changes)
+
+
 # ---- closed forms
 
 

@@ -166,6 +166,7 @@ class Part(BaseModel):
 # ---- file systems
 
 HOSTS_MAX = 32
+FRAMES_MAX = 1_000_000  # at one end of a cable
 
 
 class HostLine(Part):
@@ -277,6 +278,11 @@ class Filesystem(Part):
                 if isinstance(line, HostLine) and line.host not in known:
                     raise _wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
         return self
+
+    def simplest_stack(self) -> str:
+        """A stack that it can be on: one disk, or one for each server."""
+        servers = self.hosts.servers if self.hosts else 1
+        return f"servers@{servers}" if servers > 1 else "single"
 
     def host_names(self) -> list[str]:
         """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
@@ -477,13 +483,21 @@ class Network(Part):
         description="Of both ends of every cable: a way between hosts has two, a round trip four",
     )
     loss_percent: Annotated[float, Within(0, 100)] = Field(0, description="Of the frames that leave an end of a cable")
-    queue_frames: Annotated[int, Field(ge=1, le=1000000)] = Field(
+    queue_frames: Annotated[int, Field(ge=1, le=FRAMES_MAX)] = Field(
         1000, description="Frames that wait at an end of a cable at most; further ones are dropped"
     )
     mtu: Annotated[int, Field(ge=576, le=65535)] = Field(1500, description="Bytes of the largest packet")
     sources: Annotated[list[Filled], Field(min_length=1)] = Field(
         description="Where each figure comes from; what is an assumption"
     )
+
+    @model_validator(mode="after")
+    def _can_be_shaped(self) -> Network:
+        if 0 < self.rate_mbit < 0.1:
+            raise _wrong("must have a rate_mbit of at least 0.1, or 0, which is unlimited")
+        if self.rate_mbit * self.delay_us / 8 / self.mtu > FRAMES_MAX:
+            raise _wrong(f"has more than {FRAMES_MAX:,} frames under way: lower rate_mbit or delay_us")
+        return self
 
 
 class RealDisk(Part):
