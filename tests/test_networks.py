@@ -12,6 +12,7 @@ from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
+from reprofs.guest.steps import Exec, Phase
 from reprofs.plan import networks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.networks import Job, Network
@@ -91,7 +92,7 @@ def test_a_network_for_a_file_system_without_hosts_is_refused(reprofs, says, tmp
     ("line", "told"),
     [
         ({"host": "s2", "run": "true"}, "has a line for the host s2 under make, which the key hosts does not make"),
-        ({"host": "x1", "run": "true"}, "servers, clients, or one host, like s1 or c1"),
+        ({"host": "x1", "run": "true"}, "servers, clients, or one host: c1, s1, s2"),
         ({"host": "s1"}, "must have one of the keys run and wait"),
         ({"host": "s1", "wait": "true"}, "must have the keys wait and expect together"),
         ({"host": "s1", "start": "true"}, "unknown key 'start' at make.0"),
@@ -138,6 +139,22 @@ def test_lines_run_on_their_hosts():
 def test_figures_that_no_network_has_are_one_sentence(changes, told):
     with pytest.raises(UserError, match=re.escape(told)):
         Catalog().add("network", "own", OWN | changes)
+
+
+def test_every_client_of_a_workload_is_a_host():
+    """The second works in its folder through its own mount, also after caches were made cold."""
+    steps = rendered(cell("nfs-ext4", workload="metadata@60+clients2")).steps
+    assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
+    words = [step.arg for step in steps if isinstance(step, Exec)]
+    bind = ["mount", "--bind", "/run/reprofs/c2/trial/c1", "/run/reprofs/mnt/trial/c1"]
+    mount = hosts.inside("c2", ["mount", "-t", "nfs", "-o", "vers=3,nolock", "s1:/run/reprofs/base", "/run/reprofs/c2"])
+    assert words.count(bind) == words.count(mount) > 2
+    # Not at the first mount, when there is no folder yet; afterwards at each.
+    assert words.index(bind) > words.index(mount) and words[words.index(bind) + 1][0] != "mount"
+    phase = next(step for step in steps if isinstance(step, Phase) and step.name == "create")
+    assert phase.sync == ["/run/reprofs/mnt", "/run/reprofs/c2", "/run/reprofs/base"]
+    with pytest.raises(UserError, match=r"has a host for each client, at most 32: lower \+clients40"):
+        rendered(cell("nfs-ext4", workload="metadata@60+clients40"))
 
 
 # ---- closed forms

@@ -173,8 +173,8 @@ class HostLine(Part):
     """A command on a host, or one that is repeated until it says what is expected."""
 
     host: Annotated[
-        str, text(r"^(servers|clients|[sc][1-9][0-9]?)$", "servers, clients, or one host, like s1 or c1")
-    ] = Field(description="s1, c1, ...; servers, clients: on each of them, one after the other")
+        str, text(r"^(servers|clients|s[1-9][0-9]?|c1)$", "servers, clients, or one host: c1, s1, s2, ...")
+    ] = Field(description="c1, s1, s2, ...; servers, clients: on each of them, one after the other")
     run: Command | None = None
     wait: Command | None = Field(None, description="In place of run: repeated until its output matches expect")
     expect: Filled | None = Field(None, description="Extended regular expression for wait")
@@ -196,10 +196,12 @@ Line = Annotated[
 
 
 class Hosts(Part):
-    """The machines of a distributed file system: network namespaces of the guest, on the trial's network."""
+    """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
+
+    Besides the servers there is a client for each client of the workload (+clientsN), c1 without.
+    """
 
     servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
-    clients: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = 1
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
@@ -284,10 +286,9 @@ class Filesystem(Part):
         servers = self.hosts.servers if self.hosts else 1
         return f"servers@{servers}" if servers > 1 else "single"
 
-    def host_names(self) -> list[str]:
+    def host_names(self, clients: int = 1) -> list[str]:
         """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
-        hosts = self.hosts
-        many = (("s", hosts.servers), ("c", hosts.clients)) if hosts else ()
+        many = (("s", self.hosts.servers), ("c", clients)) if self.hosts else ()
         return [f"{letter}{number}" for letter, count in many for number in range(1, count + 1)]
 
 
