@@ -118,7 +118,7 @@ def test_lines_run_on_their_hosts():
     steps = rendered(trial, catalog).steps
     made = [step.arg for step in steps if getattr(step, "stage", "") == "make"]
     assert made[0] == ["echo", "10.88.0.3", "10.88.0.101"]
-    inside = [f"--{kind}=/run/hosts/s2.{end}" for kind, end in (("net", "net"), ("mount", "mnt"), ("uts", "uts"))]
+    inside = [f"--{kind}=/run/hosts/s2.{end}" for kind, end in (("net", "net"), ("uts", "uts"), ("mount", "mnt"))]
     assert made[2] == ["nsenter", *inside, "--", "serve", "2", "/dev/nullb1", "s2"]
     assert len(made) == 5 and made[4][4:6] == ["yes", "5"] and made[4][6:] == hosts.inside("c1", ["ask"])
     assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "s2", "s3", "c1"]

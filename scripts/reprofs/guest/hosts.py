@@ -1,7 +1,8 @@
 """Hosts in a guest: network namespaces on a shaped bridge, as steps of a job.
 
 A server has its own network, name and mounts (what it mounts, nobody else sees; what the guest mounts, it sees too). A
-client has only its own network, so that the load engine, which runs on the guest itself, sees what it mounts.
+client has only its own network and name (by which an NFS server knows it), so that the load engine, which runs on the
+guest itself, sees what it mounts.
 Sources: ip-netns(8), tc-netem(8), unshare(1), mount_namespaces(7).
 """
 
@@ -39,12 +40,12 @@ printf '%s %s\\n' "$@" >> /etc/hosts
 # $1: name, $2: address, $3: number, $4: MTU, $5: tc's words or nothing, $6: folders of a server's own, - for a client.
 HOST = f"""
 name=$1 address=$2 mac=$(printf '02:00:00:00:%02x' "$3") mtu=$4 qdisc=$5 own=$6
-touch {PLACE}/$name.net
+touch {PLACE}/$name.net {PLACE}/$name.uts
 if [ "$own" = - ]; then
-    unshare --net={PLACE}/$name.net true
+    unshare --net={PLACE}/$name.net --uts={PLACE}/$name.uts sh -c 'echo "$1" > /proc/sys/kernel/hostname' sh "$name"
 else
     [ -z "$own" ] || mkdir -p $own
-    touch {PLACE}/$name.mnt {PLACE}/$name.uts
+    touch {PLACE}/$name.mnt
     unshare --net={PLACE}/$name.net --mount={PLACE}/$name.mnt --uts={PLACE}/$name.uts --propagation slave sh -ec '
         echo "$1" > /proc/sys/kernel/hostname; shift
         for folder; do mount -t tmpfs own "$folder"; done' sh "$name" $own
@@ -95,10 +96,10 @@ done
 REMOVE = f"""
 for name; do
     ip netns pids "$name" | while read -r process; do kill -9 "$process"; done
-    if [ -e {PLACE}/$name.mnt ]; then umount {PLACE}/$name.mnt {PLACE}/$name.uts; fi
+    if [ -e {PLACE}/$name.mnt ]; then umount {PLACE}/$name.mnt; fi
     ip link del "v$name"
     rm /run/netns/$name
-    umount {PLACE}/$name.net
+    umount {PLACE}/$name.net {PLACE}/$name.uts
 done
 ip link del br0
 umount {PLACE}
@@ -153,9 +154,9 @@ class Host(Step):
 
 def inside(name: str, words: list[str]) -> list[str]:
     """The command, run on a host."""
-    enter = [f"--net={PLACE}/{name}.net"]
+    enter = [f"--net={PLACE}/{name}.net", f"--uts={PLACE}/{name}.uts"]
     if name[0] == "s":
-        enter += [f"--mount={PLACE}/{name}.mnt", f"--uts={PLACE}/{name}.uts"]
+        enter.append(f"--mount={PLACE}/{name}.mnt")
     return ["nsenter", *enter, "--", *words]
 
 
