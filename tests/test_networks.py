@@ -275,3 +275,34 @@ def test_a_whole_trial_twice_has_the_same_bytes(net_guest, tmp_path):
     made = [run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2)]
     assert [record["status"] for record in made] == ["ok", "ok"]
     assert made[0]["digests"]["measurement"] == made[1]["digests"]["measurement"]
+
+
+def test_every_client_reads_and_writes_over_its_own_cable(net_guest, recorded):
+    """A kernel NFS server and two clients, through all phases, with cold caches and content that comes back."""
+    record = recorded(cell("nfs-ext4", variant="v4.2-sync@lan-1g", workload="metadata@30+clients2"))
+    assert record["status"] == "ok", record["reason"]
+    measurement = record["measurement"]
+    assert [(check["files"], check["mismatches"]) for check in measurement["verification"]] == [(60, 0)] * 2
+    (cold,) = [phase["cold"] for phase in measurement["phases"] if phase["operation"] == "read" and phase["cold"]]
+    assert cold["proved"]
+    counted = next(c for c in measurement["commands"] if "its end:" in c["output"])
+    sent = [int(number) for number in re.findall(r"Sent (\d+) bytes", counted["output"])]
+    # Clients of one name would be one to the server, which then makes each wait for seconds.
+    assert max(phase["wall_ns"] for phase in measurement["phases"]) < 0.5e9
+    written = min(check["bytes"] for check in measurement["verification"]) / 2
+    assert len(sent) == 6 and sent[2] > 0.5 * written and sent[4] > 0.5 * written
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("echo ready", 0, "ready\n"),
+        ("echo still; false", 1, "still\nit did not say '^ready$' within 0 s"),
+        ("if rm mark 2> /dev/null; then echo not yet; else echo ready; fi", 0, "ready\n"),
+    ],
+)
+def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command, code, told):
+    (tmp_path / "mark").touch()
+    words = hosts.waiting(["sh", "-c", command], "^ready$", 0)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code and done.stdout.startswith(told), done
