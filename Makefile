@@ -51,6 +51,6 @@ lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab --LabApp.default_url=/lab/tree/notebooks $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
-	rm -rf data/plan data/raw data/guest data/tables data/results report/*/ logs .snakemake
+	rm -rf data/plan data/raw data/guest data/tables data/results data/rounds report/*/ logs .snakemake
 
 .PHONY: help setup report test soak lint bench lab clean

@@ -195,6 +195,9 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
     says(reprofs("plan", "quick", cwd=checkout), "workflow/filesystems/ext4.yaml line", "not valid YAML")
 
 
+STUDY, RULE = ("study", "quick"), {"min": 3, "max": 20, "until": "5 %"}
+
+
 def test_what_several_models_or_names_have_in_common():
     """Where a value decides which keys there are, and where the keys are names, a sentence still names the key."""
     for kind, name, change, told in (
@@ -242,6 +245,18 @@ def test_what_several_models_or_names_have_in_common():
         ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
         ("study", "quick", lambda d: d.update(margins={"win": 0.1}), "margins must not have a win above equal"),
         ("study", "quick", lambda d: d.update(margins={"equal": 0}), "margins.equal is 0, but must be"),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"min": 1}), r"rounds\.min is 1, but must be at least 2"),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"max": 2}), "rounds must have a max of at least its min, 3"),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"until": 5}), r"rounds\.until is 5, but must be a percentage"),
+        (
+            *STUDY,
+            lambda d: d.update(rounds=RULE | {"until": "0 %"}),
+            r"until is '0 %', but must be a percentage above 0",
+        ),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"until": "101 %"}), "until is '101 %', .* up to 100 %, such as 5 %"),
+        (*STUDY, lambda d: d.update(rounds={"min": 3, "max": 9}), "key 'until' is missing at rounds"),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"step": 2}), "unknown key 'step' at rounds: known keys: min, max"),
+        (*STUDY, lambda d: d.update(rounds=RULE, stop="Enough."), "must not have both stop and rounds with until"),
         ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):
         with pytest.raises(UserError, match=told):

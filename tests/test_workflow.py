@@ -116,7 +116,7 @@ def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
             other.write_text(json.dumps(mine))
 
 
-def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int) -> list[str]:
+def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | dict) -> list[str]:
     """A study with a new file system and a broken one in a folder of one's own. Returns the words that choose it."""
     own = folder / "own"
     own.mkdir()
@@ -213,6 +213,57 @@ def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edi
     )  # what was measured is not measured again
     assert not list((tmp_path / "tmp").glob("reprofs-*"))
     compare_with_the_other(shared, digests(tmp_path))
+
+
+RULE = {"min": 2, "max": 3, "until": "0.1 %"}
+
+
+def stopping(checkout: Path) -> dict:
+    """Why the small study ended, and after how many rounds, as its tables say."""
+    found = tables.load(checkout / "data/tables/small")
+    assert found.plan["study"]["rounds"] == found.trials["round"].max() and set(found.trials["status"]) == {"ok"}
+    return found.plan.get("stopping", {}) | {"rounds": found.plan["study"]["rounds"]}
+
+
+def test_rounds_are_added_until_ratios_are_known(guest, tmp_path, edit_yaml):
+    env, target = prepare(tmp_path), "data/tables/small"
+    config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)
+    log = run(tmp_path, env, target, *config)
+    assert log.count(": ok in") == 6 and "trial 1 of at most 6" in log
+    found = stopping(tmp_path / "checkout")
+    assert [look["rounds"] for look in found["looks"]] == [2, 3] and found["rounds"] == 3
+    assert found["looks"][0]["widest"]["half_width"] > 0.001 and found["why"] in ("most", "narrow")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data").rglob("*") if path.is_file()}
+    run(tmp_path, env, target, *config)
+    assert before == {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data").rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.soak
+def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(guest, tmp_path, edit_yaml):
+    env, checkout = prepare(tmp_path), tmp_path / "checkout"
+    config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)
+
+    def ended(rounds) -> dict:
+        edit_yaml(checkout / "config/studies/small.yaml", lambda study: study.update(rounds=rounds))
+        run(tmp_path, env, "data/tables/small", *config)
+        return stopping(checkout)
+
+    assert to_do(tmp_path, env, *config) >= {"trial", "dataset", "report"}
+    kill_in_the_middle(tmp_path, env, config, after=4 + 1)  # the fifth is of the round that was added
+    kept = {path: path.stat().st_mtime_ns for path in (checkout / "data/raw/small").glob("*.json")}
+    found = ended(RULE)
+    assert found["rounds"] == 3
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
+    assert to_do(tmp_path, env, "data/tables/small", *config) == set()
+    # Where what was measured is enough, nothing more is.
+    wide = ended(RULE | {"until": "90 %"})
+    assert (wide["rounds"], wide["why"], wide["looks"]) == (2, "narrow", [found["looks"][0] | {"open": 0}])
+    assert ended(3) == {"rounds": 3}  # a fixed number has the same trials
+    assert (tmp_path / "log").read_text().count(": ok in") == 6
+    (checkout / "data/raw/small" / f"r3-exact@v2-0.5ns-single-ssd-ext4+default-{WORKLOAD}-smoke.json").unlink()
+    assert ended(RULE) == found and (tmp_path / "log").read_text().count(": ok in") == 7
 
 
 def test_study_of_arrays_series_clients_and_sizes(recorded, tmp_path, edit_yaml):

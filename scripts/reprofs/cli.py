@@ -123,6 +123,16 @@ def parser() -> argparse.ArgumentParser:
         "Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan/models.py).",
     )
 
+    sub = command(
+        "look",
+        _look,
+        "Look at a study that adds rounds until ratios are known: write its plan so far, and whether that is enough.",
+    )
+    sub.add_argument("plan", type=Path, help="of all the rounds that it may have")
+    sub.add_argument("--rounds", type=int, required=True, help="how many have been run")
+    sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
+    sub.add_argument("--output", type=Path, required=True, metavar="FILE")
+
     sub = command("dataset", _dataset, "Turn the raw records of a plan into tables.")
     sub.add_argument("plan", type=Path)
     sub.add_argument("--raw", type=Path, required=True, metavar="FOLDER")
@@ -261,6 +271,12 @@ def _schemas(arguments) -> None:
     from reprofs.project import place
 
     models.write_schemas(place("workflow/schemas"))
+
+
+def _look(arguments) -> None:
+    from reprofs.stats import rounds
+
+    rounds.look(arguments.plan, arguments.raw, arguments.rounds, arguments.output)
 
 
 def _dataset(arguments) -> None:

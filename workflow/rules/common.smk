@@ -8,7 +8,7 @@ from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
 from reprofs.errors import UserError
 from reprofs.report import topics
-from reprofs.plan.study import read_config
+from reprofs.plan.study import looks, read_config
 from reprofs.trial import progress, record
 from reprofs.trial.plan import write_plan
 
@@ -27,7 +27,17 @@ except UserError as error:
     cli.fail(error)
     sys.exit(2)
 
-RECORDS = [f"data/raw/{STUDY}/{name}.json" for name in TRIALS]
+# The numbers of rounds after which the study may end: one, or several looks where rounds adapt.
+LOOKS = looks(PLAN["study"])
+
+
+def records(rounds):
+    """The records of the first rounds."""
+    return [
+        f"data/raw/{STUDY}/{name}.json"
+        for name, trial in TRIALS.items()
+        if trial["round"] <= rounds
+    ]
 
 
 def guest_of(name):
@@ -47,12 +57,14 @@ progress.start(
     {
         Path(f"data/raw/{STUDY}/{name}.json"): (trial["job_sha256"], guest_of(name))
         for name, trial in TRIALS.items()
-    }
+    },
+    at_most=len(LOOKS) > 1,
 )
 
 
 wildcard_constraints:
     study=re.escape(STUDY),
+    rounds=r"\d+",
     trial="|".join(map(re.escape, TRIALS)),
 
 

@@ -1,12 +1,12 @@
 # Raw records → tidy tables with a data dictionary.
 rule dataset:
     input:
-        RECORDS,
+        last_records,
         # Their number stands in the tables; so a record that was set aside asks for tables, and they for a new one.
         files(f"data/raw/{STUDY}/{record.SET_ASIDE}/*.json"),
         "workflow/schemas/record.schema.yaml",
         code("reprofs.data.tables"),
-        plan=f"data/plan/{STUDY}.json",
+        plan=last_plan,
     output:
         directory("data/tables/{study}"),
     log:

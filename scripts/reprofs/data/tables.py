@@ -52,6 +52,10 @@ def build(plan: Path, raw: Path, output: Path) -> None:
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = read_json(plan)
     records = read_records(plan, content, raw)
+    if isinstance(content["study"].get("rounds"), dict):
+        raise UserError(
+            f"{plan}: the study adds rounds: take the plan of its last look, data/rounds/STUDY/ROUNDS.json."
+        )
     digests = {f"{name}.json": hashlib.sha256((raw / f"{name}.json").read_bytes()).hexdigest() for name in records}
     tables: dict[str, list[dict]] = {name: [] for name in TABLES}
     for trial in content["trials"]:

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
+from reprofs.errors import short
 from reprofs.files import write_text
 from reprofs.plan import NETWORK, PROCESSOR
 
@@ -690,6 +691,35 @@ class Margins(Part):
         return self
 
 
+def _percentage(value: Any) -> str:
+    found = re.fullmatch(r"(\d{1,3}(\.\d{1,6})?) ?%", value) if isinstance(value, str) else None
+    if not found or not 0 < float(found[1]) <= 100:
+        raise _wrong(f"is {short(value)}, but must be a percentage above 0 % and up to 100 %, such as 5 %")
+    return f"{found[1]} %"
+
+
+class Rounds(Part):
+    min: Annotated[int, Field(ge=2, le=1000)] = Field(description="So many at least; after them is the first look")
+    max: Annotated[int, Field(ge=2, le=1000)] = Field(description="No more than these")
+    until: Annotated[
+        str,
+        PlainValidator(_percentage),
+        WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,6})? ?%$"}),
+    ] = Field(
+        description="Half-width of the interval of a ratio at which no more rounds are needed, such as 5 %: of the best"
+        " contender of each workload to every other one that may be the fastest"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Rounds:
+        if self.max < self.min:
+            raise _wrong(f"must have a max of at least its min, {self.min}")
+        return self
+
+
+FIXED = "the number of rounds was fixed before the first trial"
+
+
 class Study(Cross):
     model_config = ConfigDict(title="A study (a question and the cells that answer it)")
 
@@ -699,10 +729,11 @@ class Study(Cross):
         None, description="Several crosses instead of one: what an entry does not name it takes from the keys above"
     )
     scale: Literal["smoke", "laptop", "paper"]
-    rounds: Annotated[int, Field(ge=1, le=1000)]
-    stop: str = Field(
-        "the number of rounds was fixed before the first trial", description="Why there are no more rounds"
-    )
+    rounds: Annotated[
+        Annotated[int, Field(ge=1, le=1000), Tag("number")] | Annotated[Rounds, Tag("Rounds")],
+        Discriminator(lambda value: "Rounds" if isinstance(value, dict | Rounds) else "number"),
+    ] = Field(description="A number, or a rule that adds rounds")
+    stop: str | None = Field(FIXED, description="Why there are no more rounds; not beside a rule, which is the reason")
     seed: Annotated[int, Field(ge=0, le=10**12)]
     margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
     published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
@@ -710,6 +741,14 @@ class Study(Cross):
         None, description="Further files of notebooks/, which come after the topics of the report"
     )
     time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
+
+    @model_validator(mode="after")
+    def _has_one_reason(self) -> Study:
+        if isinstance(self.rounds, Rounds):
+            if "stop" in self.model_fields_set:
+                raise _wrong("must not have both stop and rounds with until, which is the reason: leave stop out")
+            self.stop = None
+        return self
 
     @model_validator(mode="after")
     def _has_one_base(self) -> Study:

@@ -100,6 +100,27 @@ def _on_networks(spec: tuple[str, str], networks: list[str], catalog: Catalog) -
     return [(name, f"{variant}@{network}") for network in networks]
 
 
+def most_rounds(study: dict) -> int:
+    """The number of rounds of a study, or the largest one where they adapt."""
+    rounds = study["rounds"]
+    return rounds["max"] if isinstance(rounds, dict) else rounds
+
+
+def looks(study: dict) -> list[int]:
+    """The numbers of rounds after which a study may end: one where it is fixed.
+
+    Where rounds adapt: min, then half as many again, up to max. Few looks mean few chances to stop by luck, and rounds
+    that many processors can share.
+    """
+    rounds = study["rounds"]
+    if not isinstance(rounds, dict):
+        return [rounds]
+    found = [rounds["min"]]
+    while found[-1] < rounds["max"]:
+        found.append(min(rounds["max"], found[-1] + (found[-1] + 1) // 2))
+    return found
+
+
 def order(study: dict, count: int) -> list[tuple[int, int]]:
     """(round, number of the cell) of every trial of a study of `count` cells, in order.
 
@@ -107,7 +128,7 @@ def order(study: dict, count: int) -> list[tuple[int, int]]:
     the study's seed and the round, so that the order can be reproduced.
     """
     found = []
-    for number in range(1, study["rounds"] + 1):
+    for number in range(1, most_rounds(study) + 1):
         block = list(range(count))
         random.Random(f"{study['seed']}/{number}").shuffle(block)
         found += [(number, cell) for cell in block]

@@ -48,20 +48,25 @@ def margins(tables: Tables) -> dict[str, float]:
     return {"win": compare.WIN, "equal": compare.EQUAL} | tables.plan["study"].get("margins", {})
 
 
+def caution(tables: Tables) -> float:
+    """By how much more p must be below 5 %: more than 1 where rounds were added until intervals were narrow."""
+    return compare.CAUTION if "stopping" in tables.plan else 1
+
+
 def compute(tables: Tables) -> Results:
     """All statistics of a study."""
-    phases, entries, about = tables.phases, tables.stacks(), margins(tables)
-    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"])
+    phases, entries, about, care = tables.phases, tables.stacks(), margins(tables), caution(tables)
+    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
     whole = compare.totals(phases)
     totals = cells.statistics(whole)
     orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
     return Results(
         statistics=found,
         pairwise=pairs,
-        winners=compare.winners(found, pairs, **about),
+        winners=compare.winners(found, pairs, **about, caution=care),
         ranks=compare.ranks(found),
         totals=totals,
-        cheapest=compare.winners(totals, compare.pairwise(whole, about["equal"]), **about),
+        cheapest=compare.winners(totals, compare.pairwise(whole, about["equal"], care), **about, caution=care),
         components=spread.components(phases),
         stability=spread.stability(phases),
         stacks=stacks.stack_ratios(phases, entries),
@@ -82,7 +87,7 @@ def save(results: Results, folder: str | Path, tables: Tables) -> None:
 
 
 def _of(tables: Tables) -> dict:
-    return {"analysis": ANALYSIS, "margins": margins(tables), "tables": tables.digests}
+    return {"analysis": ANALYSIS, "margins": margins(tables), "caution": caution(tables), "tables": tables.digests}
 
 
 def load(folder: str | Path, tables: Tables) -> Results | None:

@@ -14,7 +14,7 @@ from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
 from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import cells, factors, order, study_of
+from reprofs.plan.study import cells, factors, looks, order, study_of
 from reprofs.project import project_root
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
@@ -138,6 +138,12 @@ def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
     return plan
 
 
+def first_rounds(plan: dict, rounds: int) -> dict:
+    """The plan of a study that has only the first rounds of this one."""
+    trials = [trial for trial in plan["trials"] if trial["round"] <= rounds]
+    return {**plan, "study": {**plan["study"], "rounds": rounds}, "trials": trials}
+
+
 def table(plan: dict) -> str:
     """The plan as text, one line per trial."""
     study = plan["study"]
@@ -148,10 +154,19 @@ def table(plan: dict) -> str:
     widths = {key: max(len(str(row[key])) for row in rows) for key in numbers + words}
     lines = [
         f"{study['name']}: {study['question']}",
-        f"{len(plan['trials'])} trials in {study['rounds']} rounds, shuffled with seed {study['seed']}",
+        f"{_extent(study, len(plan['trials']))}, shuffled with seed {study['seed']}",
         "",
     ]
     for row in rows:
         cells = [f"{row[key]:>{widths[key]}}" for key in numbers] + [f"{row[key]:{widths[key]}}" for key in words]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def _extent(study: dict, trials: int) -> str:
+    rounds = study["rounds"]
+    if not isinstance(rounds, dict):
+        return f"{trials} trials in {rounds} rounds"
+    *first, last = map(str, looks(study))
+    after = f"{', '.join(first)} or {last}" if first else last
+    return f"at most {trials} trials: {after} rounds, until ratios are known within ±{rounds['until']}"

@@ -12,14 +12,14 @@ from reprofs.plan import PROCESSOR
 USUAL_LAB = f"exact@{PROCESSOR}"
 
 
-def start(jobs: dict[Path, tuple[str, str | None]]) -> None:
+def start(jobs: dict[Path, tuple[str, str | None]], at_most: bool = False) -> None:
     """Called once by the workflow before any trial; its children inherit what is kept in the environment.
 
     jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record that
-    matches both counts as done.
+    matches both counts as done. at_most: whether not all may be needed.
     """
     todo = sum(not _done(record, job, guest) for record, (job, guest) in jobs.items())
-    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo}")
+    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo} {'at most' if at_most else ''}")
 
 
 def in_workflow() -> bool:
@@ -52,10 +52,12 @@ def line(record: dict, output: Path, seconds: float) -> str:
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
     if not in_workflow():
         return f"trial {what}: {ending}"
-    began, total = (int(word) for word in os.environ["REPROFS_PROGRESS"].split())
+    start, todo, *most = os.environ["REPROFS_PROGRESS"].split(maxsplit=2)
+    began, total = int(start), int(todo)
     done = sum(path.stat().st_mtime >= began for path in output.parent.glob("*.json"))
     elapsed = time.time() - began
     if done > total:  # another guest was built meanwhile, so finished records are made again
         return f"trial {done}: {what}: {ending}; elapsed {clock(elapsed)}"
     left = elapsed / max(done, 1) * max(total - done, 0)
-    return f"trial {done} of {total}: {what}: {ending}; elapsed {clock(elapsed)}, about {clock(left)} left"
+    of, about = (f"{most[0]} {total}", most[0]) if most else (f"{total}", "about")
+    return f"trial {done} of {of}: {what}: {ending}; elapsed {clock(elapsed)}, {about} {clock(left)} left"

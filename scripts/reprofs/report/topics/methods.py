@@ -9,11 +9,13 @@ from typing import Any
 import pandas as pd
 
 from reprofs.data.keys import SETTING, Setting, distinct, select
-from reprofs.report.display import DASH, Table, code, listing, percent, reach
+from reprofs.plan.study import looks
+from reprofs.report.display import DASH, Table, code, listing, percent, reach, verb
 from reprofs.report.display import size as bytes_text
 from reprofs.report.topics.operations import share
 from reprofs.stats.cells import ENOUGH, measured
-from reprofs.stats.results import ANALYSIS
+from reprofs.stats.compare import joint
+from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
 
 
@@ -28,9 +30,10 @@ def applies(plan: dict) -> bool:
 def design(study: Study) -> dict:
     """What was run.
 
-    Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), stop (why
-    so many rounds, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device),
-    faulty (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
+    Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), rule
+    (by which rounds were added, or None), stop (why there are no more, or empty), devices (as found), cold_methods,
+    stacked (whether a stack is more than one device), faulty (whether a stack had a fault), clocks (lab, clock, least
+    and most ns of a reading).
     """
     trials, about = study.trials, study.plan["study"]
     methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
@@ -46,13 +49,43 @@ def design(study: Study) -> dict:
         "numbers": {key: trials[key].nunique() for key in SETTING},
         "seeds": sorted(trials["seed"].unique()),
         "order": about.get("seed"),
-        "stop": about.get("stop", "").rstrip("."),
+        **stopping(study),
         "devices": sorted(set(trials["devices"].dropna()) - {""}),
         "cold_methods": sorted(methods),
         "stacked": set(trials["stack"]) != {"single"},
         "faulty": bool((trials["stack_state"].dropna() != "healthy").any()),
         "clocks": clocks,
     }
+
+
+def stopping(study: Study) -> dict:
+    """rule (until, max, looks: words; None where the number of rounds was fixed), stop (why there are no more)."""
+    found = study.plan.get("stopping")
+    if not found:
+        return {"rule": None, "stop": study.plan["study"].get("stop", "").rstrip(".")}
+    rule, last = found["rule"], found["looks"][-1]
+    within = f"known within ±{rule['until']}"
+    stop = {
+        "narrow": f"after {last['rounds']} all these ratios were {within}",
+        "most": f"there were {last['rounds']}, the most that were allowed, though {last['open']} of these ratios"
+        f" {verb(last['open'], 'was', 'were')} not {within}",
+        "alone": f"after {last['rounds']} there were no two contenders to compare",
+    }[found["why"]]
+    if found["why"] == "narrow" and not last["widest"]:
+        stop = f"after {last['rounds']} every contender but the best of each workload was shown to be slower"
+    if last["widest"]:
+        stop += f"; {_widest(study, last['widest'])}"
+    words = {"until": rule["until"], "max": rule["max"], "looks": listing(map(str, looks({"rounds": rule})), "or")}
+    return {"rule": words, "stop": stop}
+
+
+def _widest(study: Study, one: dict) -> str:
+    """Words on the ratio that is known worst."""
+    at = study.differing(**{key: one[key] for key in SETTING})
+    part = f", {one['phase']} ({one['cache']})" if one["cache"] else ""
+    where = f"{one['workload']} ({one['scale']}{f', {at}' if at else ''}){part}"
+    known = "without an interval" if one["half_width"] is None else f"within ±{percent(one['half_width'])}"
+    return f"the one known worst, of {one['other']} to {one['best']} in {where}, {known}"
 
 
 def described(study: Study) -> list[dict]:
@@ -96,7 +129,8 @@ def tests(study: Study) -> dict:
     Keys: rounds (fewest and most of a cell with a result), pairs (whether file systems were compared), operations (so
     many tests are corrected for), detectable (median and largest ratio to the best that these rounds would have shown,
     over operations; None where not known), win, equal (margins as words), enough (rounds for what needs six), stacks
-    and labs (whether compared), analysis (the number of the analysis).
+    and labs (whether compared), analysis (the number of the analysis), caution (see stats.results), level (of the
+    intervals of ratios, as words).
     """
     found, n = study.results, study.results.statistics["n"]
     detectable = found.winners["detectable"].dropna()
@@ -110,6 +144,8 @@ def tests(study: Study) -> dict:
         "stacks": len(found.stacks) > 0,
         "labs": len(found.agreement) > 0,
         "analysis": ANALYSIS,
+        "caution": caution(study),
+        "level": share(joint(caution(study))),
     }
 
 

@@ -1,0 +1,211 @@
+"""Rounds that adapt: the rule, the decision at each look against known truths, and what is told of it."""
+
+import json
+import math
+import os
+import re
+
+import bench_inference as bench
+import make
+import numpy as np
+import pandas as pd
+import pytest
+import run
+from reprofs.data.columns import TABLES
+from reprofs.data.study import load
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.study import looks
+from reprofs.report.topics import methods
+from reprofs.stats import compare, results, rounds
+from reprofs.trial.plan import make_plan, table
+from scipy import stats as reference
+from test_stats import frame
+
+RULE = {"min": 2, "max": 8, "until": "5 %"}
+
+
+def examined(times: dict, tests: int = 1, until: float = 0.05, **options) -> dict:
+    phases = frame(times, phase="p", **options)
+    return rounds.examine(rounds.times(phases, int(phases["round"].max())), tests, until)
+
+
+def study(rule) -> dict:
+    """The plan of a study of two workloads with these rounds."""
+    catalog = Catalog()
+    data = {key: value for key, value in catalog.get("study", "quick").items() if key != "stop"}
+    catalog.add("study", "quick", data | {"filesystems": ["ext4", "xfs"], "rounds": rule})
+    return make_plan("quick", catalog)
+
+
+def test_looks_are_planned_and_each_has_half_as_many_rounds_again():
+    assert looks({"rounds": {"min": 3, "max": 20, "until": "5 %"}}) == [3, 5, 8, 12, 18, 20]
+    assert looks({"rounds": RULE}) == [2, 3, 5, 8] and looks({"rounds": {"min": 4, "max": 4}}) == [4]
+    assert looks({"rounds": 7}) == [7]
+
+
+def test_the_trials_of_a_round_are_the_same_whether_their_number_is_fixed_or_not():
+    fixed, adapts = study(3), study({"min": 3, "max": 4, "until": "5 %"})
+    assert adapts["trials"][:12] == fixed["trials"] and len(adapts["trials"]) == 16
+    assert fixed["study"]["stop"] == "the number of rounds was fixed before the first trial"
+    assert "stop" not in adapts["study"]  # which would not be true
+    assert "at most 16 trials: 3 or 4 rounds, until ratios are known within ±5 %, shuffled" in table(adapts)
+    assert "12 trials in 3 rounds, shuffled" in table(fixed)
+
+
+def test_the_half_width_is_that_of_the_reported_interval():
+    got = examined({"a": [100, 110, 120], "b": [103, 112, 126]})
+    logs = np.log([103 / 100, 112 / 110, 126 / 120])
+    half = math.expm1(reference.t.ppf(0.99, 2) * logs.std(ddof=1) / math.sqrt(3))  # 98 %, see compare.CAUTION
+    assert got["widest"]["half_width"] == pytest.approx(half) and 0.05 < half < 0.1
+    assert (got["widest"]["best"], got["widest"]["other"]) == ("a", "b")
+    assert (got["compared"], got["open"]) == (1, 1)
+    pair = compare.pairwise(frame({"a": [100, 110, 120], "b": [103, 112, 126]}), caution=compare.CAUTION).iloc[0]
+    assert pair["high"] / pair["ratio"] - 1 == pytest.approx(half)
+
+
+def test_who_is_shown_to_be_slower_needs_not_be_known_better():
+    times = {"a": [100, 101, 102], "b": [101, 101.5, 103], "slow": [300, 360, 290]}
+    found = examined(times)
+    assert found["open"] == 0 and found["widest"]["other"] == "b"
+    assert examined(times, until=0.001)["open"] == 1
+    # Many looks mean many chances: what one look shows is not enough for a hundred.
+    assert examined(times, tests=100)["widest"]["other"] == "slow"
+    alone = examined({"a": [100, 101, 102], "slow": [300, 303, 309]})
+    assert alone == {"compared": 1, "open": 0, "widest": None}
+    # A lead that is certain but too small to be named settles nothing by itself.
+    assert examined({"a": [1000, 1100, 1200], "b": [1010, 1111, 1212.1]})["widest"]["other"] == "b"
+
+
+def test_only_what_is_compared_counts():
+    noisy = [100, 150, 230]
+    assert examined({"a": [100, 101, 102]}) == {"compared": 0, "open": 0, "widest": None}
+    bound = {"a": [100, 101, 102], "b": [100.5, 101, 102.5], "tmpfs": noisy}
+    assert examined(bound, roles={"tmpfs": "ceiling"})["open"] == 0 and examined(bound)["open"] == 1
+    # One common round gives no interval; a contender without any is no contender.
+    once = examined({"a": [100, 101, 102], "b": [101, None, None]})
+    assert once["open"] == 1 and once["widest"]["half_width"] is None
+    failed = frame({"a": [100, 101, 102], "b": noisy})
+    failed.loc[failed["label"] == "b", "status"] = "failed"
+    assert rounds.examine(rounds.times(failed, 3), 1, 0.05)["compared"] == 0
+
+
+def test_workloads_are_compared_as_a_whole_and_parts_that_have_no_sum_one_by_one():
+    rows = [frame({"a": [100, 100, 100], "b": [101, 101, 102]}, phase=f"p{number}") for number in range(3)]
+    whole = pd.concat(rows).assign(sync_ns=0)
+    assert [key[5] for key in rounds.times(whole, 3)] == [compare.TOTAL]
+    np.testing.assert_allclose(np.exp(next(iter(rounds.times(whole, 3).values()))["b"]), [303, 303, 306])
+    parts = whole.assign(workload="parts", sync_ns=math.nan)
+    assert [key[5] for key in rounds.times(parts, 3)] == ["p0", "p1", "p2"]
+    assert len(rounds.times(pd.concat([whole, parts]), 3)) == 4
+
+
+def test_a_study_ends_at_the_first_look_that_is_enough():
+    def ended(times: dict, done: int, **rule) -> tuple:
+        found = rounds.stopping(rounds.times(frame(times), done), {"rounds": RULE | rule}, done)
+        return [look["rounds"] for look in found["looks"]], found["enough"], found["why"]
+
+    rng = np.random.default_rng(1)
+    near = dict(zip("ab", 100 * np.exp(rng.normal(0, 0.01, (2, 8))), strict=True))
+    far = dict(zip("ab", 100 * np.exp(rng.normal(0, 0.3, (2, 8))), strict=True))
+    assert ended(near, 2) == ([2], False, None) and ended(near, 8) == ([2, 3], True, "narrow")
+    assert ended(far, 8) == ([2, 3, 5, 8], True, "most") and ended(far, 5) == ([2, 3, 5], False, None)
+    assert ended(far, 8, until="100 %")[2] == "narrow"
+    assert ended({"a": far["a"]}, 2) == ([2], True, "alone")
+    # Rounds after those that a look is about, and who came first, change nothing.
+    shuffled = frame(near).sample(frac=1, random_state=1)
+    later = rounds.stopping(rounds.times(shuffled, 8), {"rounds": RULE}, 3)
+    assert later == rounds.stopping(rounds.times(frame({k: v[:3] for k, v in near.items()}), 3), {"rounds": RULE}, 3)
+
+
+@pytest.fixture
+def adapting(tmp_path):
+    """Records of three rounds of a study that may have three, in a folder, and the path of its plan."""
+    path = make.make(tmp_path, rounds=3, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={})
+    plan = json.loads(path.read_text())
+    plan["study"]["rounds"] = {"min": 2, "max": 3, "until": "5 %"}
+    del plan["study"]["stop"]
+    path.write_text(json.dumps(plan))
+    return path
+
+
+def test_a_look_is_a_function_of_the_records_of_its_rounds(adapting, tmp_path, reprofs):
+    def looked(number: int) -> dict:
+        arguments = ("--rounds", number, "--raw", tmp_path / "raw", "--output", tmp_path / f"{number}.json")
+        done = reprofs("look", adapting, *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads((tmp_path / f"{number}.json").read_text())
+
+    first, last = looked(2), looked(3)
+    assert {trial["round"] for trial in first["trials"]} == {1, 2} and first["study"]["rounds"] == 2
+    assert last["stopping"]["looks"][0] == first["stopping"]["looks"][0]
+    for path in sorted(
+        (tmp_path / "raw").glob("*.json"), reverse=True
+    ):  # of another order and time, without a third round
+        path.unlink() if path.name.startswith("r3-") else os.utime(path)
+    before = (tmp_path / "2.json").read_bytes()
+    assert looked(2) == first and (tmp_path / "2.json").read_bytes() == before
+
+
+def test_mistakes_are_one_sentence(adapting, tmp_path, reprofs, says):
+    def looked(rounds: int):
+        options = ("--raw", tmp_path / "raw", "--output", tmp_path / "look.json")
+        return reprofs("look", adapting, "--rounds", rounds, *options)
+
+    says(looked(1), "has no look after --rounds 1: choose from 2, 3")
+    options = ("--raw", tmp_path / "raw", "--output", tmp_path / "tables")
+    says(reprofs("dataset", adapting, *options), "the study adds rounds: take the plan of its last look")
+    (tmp_path / "raw").rename(tmp_path / "old")
+    assert looked(2).returncode == 0  # without a record all trials are missing
+    assert json.loads((tmp_path / "look.json").read_text())["stopping"]["why"] == "alone"
+    plan = json.loads(adapting.read_text())
+    plan["study"]["rounds"] = 3
+    adapting.write_text(json.dumps(plan))
+    says(looked(3), "the study has a fixed number of rounds, 3: make its tables")
+
+
+def test_tables_and_report_tell_why_a_study_ended(adapting, tmp_path):
+    plan = json.loads(adapting.read_text())
+    plan["study"]["rounds"]["until"] = "0.0001 %"  # so that all rounds are needed
+    plan["study"]["margins"] = {"win": 0.99, "equal": 0.99}  # and nobody is shown to be slower
+    adapting.write_text(json.dumps(plan))
+    rounds.look(adapting, tmp_path / "raw", 3, adapting)
+    found = run.build(tmp_path)
+    assert found.plan["study"]["rounds"] == 3 and found.plan["stopping"]["why"] == "most"
+    told = methods.stopping(found)
+    assert told["rule"] == {"until": "0.0001 %", "max": 3, "looks": "2 or 3"}
+    assert told["stop"].startswith("there were 3, the most that were allowed, though 1 of these ratios was not known")
+    assert "of xfs to ext4 in metadata (smoke)" in told["stop"] or "of ext4 to xfs in metadata (smoke)" in told["stop"]
+    assert results.caution(found) == compare.CAUTION and methods.tests(found)["level"] == "98 %"
+    # The same times have wider intervals and larger p values than where the number was fixed.
+    fixed, own = compare.pairwise(found.phases), found.results.pairwise
+    assert (own["p"] >= fixed["p"]).all() and (own["high"] > fixed["high"]).all()
+    assert set(TABLES) <= set(vars(load(tmp_path / "tables")))
+
+
+@pytest.mark.parametrize(
+    ("why", "widest", "words"),
+    [
+        (
+            "narrow",
+            True,
+            r"^after 5 all these ratios were known within ±5 %; the one known worst, of b to a in metadata",
+        ),
+        ("narrow", False, "^after 5 every contender but the best of each workload was shown to be slower$"),
+        ("alone", False, "^after 5 there were no two contenders to compare$"),
+    ],
+)
+def test_words_for_each_reason(adapting, tmp_path, why, widest, words):
+    rounds.look(adapting, tmp_path / "raw", 3, adapting)
+    found = run.build(tmp_path)
+    place = dict(zip(rounds.KEYS, ["exact", "single", "ssd", "metadata", "smoke", "all operations", ""], strict=True))
+    one = place | {"best": "a", "other": "b", "half_width": 0.034} if widest else None
+    look = {"rounds": 5, "compared": 1, "open": 0, "widest": one}
+    found.plan["stopping"] = {"rule": RULE, "looks": [look], "enough": True, "why": why}
+    assert re.search(words, methods.stopping(found)["stop"])
+
+
+def test_intervals_hold_although_rounds_end_when_they_are_narrow():
+    found = bench.stopped(2, 1, 0.05, 0.0, {"min": 3, "max": 20, "until": "5 %"}, 150)
+    assert found["plain_holds"].mean() < 0.935 < found["holds"].mean()
+    assert found["false"].mean() <= 0.06 <= found["plain_false"].mean()
+    assert found["rounds"].min() >= 3 and 8 < found["rounds"].mean() < 18
