@@ -125,10 +125,25 @@ local function scrolling(content, label)
   return pandoc.Div(content, pandoc.Attr("", { "scroll" }, attributes))
 end
 
+-- On a narrow screen a row is a paragraph: each cell needs the title of its column.
+local function labelled(element)
+  local heads = {}
+  for i, one in ipairs(element.head.rows[1] and element.head.rows[1].cells or {}) do
+    heads[i] = pandoc.utils.stringify(one.contents)
+  end
+  for _, body in ipairs(element.bodies) do
+    for _, row in ipairs(body.body) do
+      for i, one in ipairs(row.cells) do one.attr.attributes["data-label"] = heads[i] end
+    end
+  end
+  return element
+end
+
 -- In HTML a table scrolls sideways inside a box of its own, with its caption outside.
 local function box(element)
   local caption = element.caption.long
   if not html or #caption == 0 then return nil end
+  element = labelled(element)
   local identifier = element.identifier
   element.caption, element.identifier = {}, ""
   local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Table"
@@ -151,7 +166,15 @@ end
 
 function Pandoc(doc)
   local body = pandoc.Blocks({})
-  for _, block in ipairs(doc.blocks) do body:extend(cell(block) or { block }) end
+  local dense = html
+  for _, block in ipairs(doc.blocks) do
+    -- What is printed from the first appendix on is small.
+    if not dense and block.attributes and block.attributes.appendix then
+      body:insert(pandoc.RawBlock("typst", "#show: appendices"))
+      dense = true
+    end
+    body:extend(cell(block) or { block })
+  end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
   body = body:walk({ Link = refer, Inlines = bind, Image = describe })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })

@@ -11,7 +11,7 @@ import run
 from matplotlib.text import Text
 from reprofs.data.keys import OPERATION, Load, Pair, Place, Setting
 from reprofs.report import display, plots
-from reprofs.report.topics import labs, operations, ranks, stacks
+from reprofs.report.topics import answer, labs, operations, stacks
 from reprofs.stats.study import Study
 
 pytestmark = pytest.mark.xdist_group("figures")  # one worker: the study is made once
@@ -22,7 +22,7 @@ SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
 def of_one_setting(study: Study, setting=SETTING) -> Iterator[plots.Figure]:
     """Every figure that compares the file systems of a setting."""
     yield from operations.heatmaps(study, setting)
-    yield ranks.figure(study, setting)
+    yield from answer.figures(study, setting)
     for load in study.loads(setting):
         yield from operations.intervals(study, setting, load)
         yield from operations.latencies(study, setting, load)
@@ -53,7 +53,7 @@ def texts(figure: plots.Figure) -> list[str]:
 def test_a_setting_has_every_kind(figures):
     kinds = [figure.name.partition("-")[0] for figure in figures]
     # Phases that execute commands have no latencies of single operations.
-    assert kinds == ["heatmap", "ranks", "intervals", "latencies", "intervals"]
+    assert kinds == ["heatmap", "totals", "intervals", "latencies", "intervals"]
     assert len({figure.name for figure in figures}) == len(figures)
 
 
@@ -76,12 +76,12 @@ def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
 
 def test_a_figure_can_be_changed_before_it_is_shown(study):
     """What a notebook shows is the live matplotlib figure, in the same style whatever the notebook's own is."""
-    figure = ranks.figure(study, SETTING)
+    figure = answer.figures(study, SETTING)[0]
     before = figure._repr_html_()
     assert before == figure._repr_html_() and f'<figure id="fig-{figure.name}">' in before
-    assert f'data-figure="{figure.name}"' in before and 'alt="Mean ranks: ' in before
+    assert f'data-figure="{figure.name}"' in before and 'alt="2 panels of stacked bars' in before
     with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "none", "svg.hashsalt": "another"}):
-        assert figure._repr_html_() == before and ranks.figure(study, SETTING)._repr_html_() == before
+        assert figure._repr_html_() == before and answer.figures(study, SETTING)[0]._repr_html_() == before
     figure.plot.axes[0].set_title("A title of my own")
     changed = figure._repr_html_()
     assert changed != before and changed == figure._repr_html_()
@@ -96,7 +96,7 @@ def test_drawing_leaves_nothing_behind(study):
 
 
 def test_a_figure_escapes_its_words(study):
-    figure = plots.Figure("f", "**a** < b & `c`", 'a "b" <c>', ranks.figure(study, SETTING).plot)
+    figure = plots.Figure("f", "**a** < b & `c`", 'a "b" <c>', answer.figures(study, SETTING)[0].plot)
     html = figure._repr_html_()
     assert "<figcaption><strong>a</strong> &lt; b &amp; <code>c</code></figcaption>" in html
     assert 'alt="a &quot;b&quot; &lt;c&gt;"' in html
@@ -180,7 +180,7 @@ def test_the_lines_of_disks_have_shapes_and_the_single_device_a_line_across(stac
 
 
 def test_many_file_systems_are_rows_and_their_panels_fit_on_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(make, "SYSTEMS", {f"fs{i:02}": (1 + i / 10, 1.0, 1.0, 0.01) for i in range(16)})
+    monkeypatch.setattr(make, "SYSTEMS", {f"fs{i:02}": (1 + i / 10, 1.0, 1.0, 0.01) for i in range(24)})
     make.make(tmp_path, rounds=2, systems=list(make.SYSTEMS), workloads=["metadata"], failures={})
     study = run.build(tmp_path)
     figures = list(of_one_setting(study))
@@ -189,7 +189,7 @@ def test_many_file_systems_are_rows_and_their_panels_fit_on_pages(tmp_path, monk
     for figure in figures:
         assert figure.plot.get_size_inches()[1] < 9.5, figure.name
     rows = [text for text in texts(named(figures, "heatmap")) if text.startswith("fs")]
-    assert rows == study.contenders(SETTING) and len(rows) == 16
+    assert rows == study.contenders(SETTING) and len(rows) == 24
 
 
 def test_two_labs_meet_in_one_figure_without_units(tmp_path, monkeypatch):
@@ -199,7 +199,8 @@ def test_two_labs_meet_in_one_figure_without_units(tmp_path, monkeypatch):
     assert study.pairs == [pair]
     drawn, draw = [], labs.scatter
     monkeypatch.setattr(labs, "scatter", lambda table, *more: drawn.append(table) or draw(table, *more))
-    plot = labs.figure(study, pair).plot
+    (figure,) = labs.figures(study, pair)
+    plot = figure.plot
     (table,) = drawn
     assert set(table["label"]) == {"ext4", "xfs", "tmpfs"}
     logs = table.assign(x=np.log(table["x"]), y=np.log(table["y"])).groupby(OPERATION)[["x", "y"]].sum()

@@ -53,6 +53,11 @@ def sized(*sizes: int, size: str | None = "files", role="contender") -> dict:
     return changed(change)
 
 
+def changed_labs(found: dict) -> dict:
+    """The same plan in another lab as well."""
+    return found | {"trials": found["trials"] + [dict(trial, lab="host") for trial in found["trials"]]}
+
+
 def modelled(*profiles: str, samples=None) -> dict:
     """A plan of a modelled disk's jobs on these profiles."""
 
@@ -133,6 +138,36 @@ def test_a_topic_applies_where_the_plan_has_it(name):
     having, lacking = PLANS[name]
     assert [topics.applies(name, found) for found in having] == [True] * len(having)
     assert [topics.applies(name, found) for found in lacking] == [False] * len(lacking)
+
+
+# Topic -> plans that ask for it above all, plans that only have it.
+ASKED = {
+    "stacks": (
+        [plan(stacks=["md-raid5", "md-raid5-degraded"]), plan(stacks=["single", "md-raid5", "md-raid6"])],
+        [plan(stacks=["single", "md-raid5"], systems=["ext4", "xfs", "jfs"])],
+    ),
+    "rebuilds": (
+        [plan(stacks=["md-raid5", "md-raid5-rebuilding"])],
+        [plan(stacks=["single", "md-raid5-rebuilding"], systems=["ext4", "xfs", "jfs"])],
+    ),
+    "scaling": ([sized(1000, 2000)], [changed_labs(sized(1000, 2000))]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_plan_asks_above_all_follows_from_what_it_has(name):
+    asking, having = ASKED[name]
+    assert all(topics.applies(name, found) for found in asking + having)
+    assert [topics.asked(name, found) for found in asking] == [True] * len(asking)
+    assert [topics.asked(name, found) for found in having] == [False] * len(having)
+
+
+def test_only_some_topics_are_ever_asked_above_all():
+    for name in [*ALWAYS, "ranks", "ageing", "clients", "sweep"]:
+        assert not topics.asked(name, plan())
+    for name in ("power_cuts", "disks", "labs", "published", "factors", "fill", "windows"):
+        assert all(topics.asked(name, found) for found in PLANS[name][0]), name
+    assert not topics.asked("nothing", plan())
 
 
 def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_path):

@@ -3,6 +3,7 @@
 The statistics behind them have their own tests, test_series.py.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -186,8 +187,8 @@ NOTEBOOKS = {
     "11-ageing": ("No trial of it completed.", "filled to 50 %", "Smith and Seltzer"),
     "12-power-cuts": (
         "In no trial was the power cut.",
-        "was whole afterwards on xfs (9 files).",
-        "these were lost or damaged: 2 of 9 on ext4.",
+        "every file was whole afterwards on xfs: 9 files in 1 cut.",
+        "these were lost or damaged: 2 of 9 files on ext4 (1 of 1 cut).",
     ),
     "13-disks": ("No modelled disk can be compared with its model",),
 }
@@ -324,12 +325,21 @@ def test_promises_count_in_failed_trials_too(tmp_path):
             data["status"], data["reason"] = "failed", "check remove: engine exited with 1: …"
 
     study = made(tmp_path, change)
-    found = power_cuts.facts(study.phases)
-    assert found["broken"] == [{"label": "ext4", "promised": 9, "broken": 2}]
-    assert (found["promised"], found["kept"], found["kept_files"]) == (18, ["xfs"], 9)
+    found = power_cuts.facts(study)
+    assert found["broken"] == [{"label": "ext4", "promised": 9, "broken": 2, "cuts": 1, "bad_cuts": 1}]
+    assert (found["kept"], found["kept_files"], found["kept_cuts"], found["untested"]) == (["xfs"], 9, 1, [])
+    assert [row["ns"] for row in found["recovery"]] == [7_000_000, 7_000_000] and found["left"] == []
     assert [row["File system"] for row in power_cuts.table(study, *PLACE).rows] == ["ext4", "xfs"]
-    assert power_cuts.facts(study.phases.assign(crash_broken=0))["broken"] == []
-    assert power_cuts.facts(study.phases.assign(crash_promised=0))["promised"] == 0
+
+
+def test_files_that_were_never_flushed_count_apart(study):
+    def with_(**columns) -> dict:
+        return power_cuts.facts(dataclasses.replace(study, phases=study.phases.assign(**columns)))
+
+    assert with_(crash_broken=0)["broken"] == [] and with_(crash_broken=0)["kept"] == ["ext4", "xfs"]
+    found = with_(crash_promised=0)
+    assert (found["kept"], found["broken"], found["untested"]) == ([], [], ["ext4", "xfs"])
+    assert {row["label"]: row["share"] for row in found["left"]} == {"ext4": 7 / 9, "xfs": 1.0}
 
 
 # ---- scaling ---------------------------------------------------------------------------------------------------------
@@ -375,7 +385,7 @@ def test_scaling_has_exponents_for_what_has_several_sizes(grown):
     assert [len(figure.plot.axes) for figure in figures] == [6, 3]
     assert "to 100 times the largest size." in figures[0].caption  # two sizes leave no interval
     text = shown(grown, "10-scaling")
-    assert "The sizes are 1,000 and 2,000 files." in text and "The exponent is smallest for" in text
+    assert "With 1,000 and 2,000 files the time grows with an exponent (1: in proportion) between that of" in text
     assert "cannot be tested: that needs three sizes and two rounds" in text
 
 
@@ -431,7 +441,7 @@ def test_the_notebook_compares_every_disk_with_its_model(folder, monkeypatch):
     told = disk_study({"random-read-1": 117.24, "random-read-32": 30, "sync-random": 535, "write-cached": 28})
     monkeypatch.setattr(reprofs, "open", lambda study: told)
     text = shown(folder, "13-disks")
-    assert "**2 of 4 comparisons of a modelled disk with its model are within 3 %.**" in text
+    assert "**No: only 2 of 4 comparisons of a modelled disk with its model are within 3 %.**" in text
     assert "Of 4 jobs that the disk decides, 2 are within 3 % of the model; not so: job random-read-32 and job" in text
     assert "## a (mine)" in text and "A disk. Where its figures come from:\n\n- b" in text
 

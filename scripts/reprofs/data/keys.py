@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -69,6 +70,12 @@ def select(frame: pd.DataFrame, *keys: NamedTuple, **more: object) -> pd.DataFra
     return frame[(frame[list(wanted)] == list(wanted.values())).all(axis=1)]
 
 
+def natural(text: str) -> tuple:
+    """A key to sort names by, numbers in them by their value: metadata@2000 before metadata@10000."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text))
+
+
 def distinct(frame: pd.DataFrame, kind: type[Kind]) -> list[Kind]:
     """The distinct keys of this kind in a frame, sorted."""
-    return sorted(kind(*row) for row in set(frame[list(kind._fields)].itertuples(index=False, name=None)))
+    found = [kind(*row) for row in set(frame[list(kind._fields)].itertuples(index=False, name=None))]
+    return sorted(found, key=lambda key: tuple(map(natural, key)))

@@ -71,6 +71,15 @@ def digits(value: float, significant: int = 4) -> str:
     return f"{value:,.{places}f}".replace("-", MINUS)
 
 
+def scientific(value: float, significant: int = 3) -> str:
+    """`digits`, but with a power of ten below one thousandth and from ten million on."""
+    if not known(value) or value == 0 or 1e-3 <= abs(value) < 1e7:
+        return digits(value, significant)
+    mantissa, _, exponent = f"{value:.{significant - 1}e}".partition("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{mantissa} \N{MULTIPLICATION SIGN} 10{raised}".replace("-", MINUS)
+
+
 def small(p: float) -> str:
     """A p value with two digits; none below one in ten thousand."""
     return "< 0.0001" if p < 0.0001 else digits(p, 2)

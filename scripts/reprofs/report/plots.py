@@ -29,7 +29,7 @@ from matplotlib.figure import Figure as Plot
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from reprofs.data.keys import OPERATION
+from reprofs.data.keys import OPERATION, natural
 from reprofs.report.display import DASH, inline
 from reprofs.report.display import size as bytes_text
 
@@ -122,7 +122,8 @@ def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:
 def operations(table: pd.DataFrame) -> list[tuple]:
     """The operations of a frame in the order of their phases."""
     keyed = table.assign(position=table.get("position", 0))
-    keyed = keyed.sort_values(["workload", "scale", "position"], kind="stable").drop_duplicates(OPERATION)
+    keyed = keyed.sort_values("position", kind="stable").drop_duplicates(OPERATION)
+    keyed = keyed.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
     return [tuple(row) for row in keyed[OPERATION].itertuples(index=False)]
 
 
@@ -130,7 +131,7 @@ HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
 
 
 def _panel_height(rows: int) -> float:
-    return 0.62 + 0.155 * max(rows, 1)
+    return 0.48 + 0.118 * max(rows, 1)
 
 
 def _columns(count: int, rows: int) -> int:
@@ -169,11 +170,12 @@ def grid(lines: int, columns: int, count: int, height: float, **options):
     return figure, panels[:count]
 
 
-def title(axes, operation: tuple, words: Callable[[str, str, str], str]) -> None:
-    """The words for an operation above its panel, in lines that end before the next panel."""
+def title(axes, operation: tuple, words: Callable[[str, str, str], str], unit: str = "") -> None:
+    """The words for an operation, and the unit of its axis, above its panel, in lines that end before the next one."""
     workload, _, phase, cache = operation
     width = 84 // axes.get_gridspec().ncols
-    axes.set_title(textwrap.fill(words(workload, phase, cache), width), loc="left", linespacing=1.0)
+    text = words(workload, phase, cache) + (f", {unit}" if unit else "")
+    axes.set_title(textwrap.fill(text, width), loc="left", linespacing=1.0)
 
 
 def column(cells: dict, height: float):
@@ -200,7 +202,7 @@ def rows(axes, labels: list[str]) -> None:
     axes.set_axisbelow(True)
 
 
-def value_axis(axes, unit: str) -> None:
+def value_axis(axes, unit: str = "") -> None:
     """Log axis with plain numbers if the values span a factor of eight or more, otherwise linear from its data."""
     axes.autoscale_view()
     data = axes.dataLim
@@ -216,7 +218,8 @@ def value_axis(axes, unit: str) -> None:
         axes.set_xscale("linear")
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel(unit, labelpad=1)
+    if unit:
+        axes.set_xlabel(unit, labelpad=1)
 
 
 def rate_axis(axes) -> None:

@@ -7,7 +7,7 @@ import re
 import string
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import nbformat
@@ -17,6 +17,7 @@ import typst
 from reprofs.data.study import Tables, load
 from reprofs.errors import UserError
 from reprofs.files import write_bytes
+from reprofs.report import topics
 from reprofs.report.display import count, listing
 
 PARTS = Path(__file__).parents[3] / "report"
@@ -40,12 +41,14 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
     `tables` is the folder of the tables that the notebooks read. Every file is written under a temporary name and then
     renamed. Raises UserError when a notebook, the tables or a program is missing.
     """
-    output, about = Path(output), metadata(load(tables))
+    output, study = Path(output), load(tables)
+    about, plan = metadata(study), study.plan | {"trials": study.trials.to_dict("records")}
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "notebooks"
         (work.parent / "figures").mkdir()
         work.mkdir()
-        merged = merge([Path(path) for path in executed])
+        paths = [Path(path) for path in executed]
+        merged = merge(paths, {path for path in paths if topics.asked(topics.name_of(path), plan)})
         figures = _figures(merged)
         for name, svg in figures.items():
             (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
@@ -65,22 +68,29 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
         write_bytes(output / "report.pdf", pdf)
 
 
-def merge(executed: list[Path]) -> nbformat.NotebookNode:
+def merge(executed: list[Path], asked: Container[Path] = ()) -> nbformat.NotebookNode:
     """The notebooks as one: first the body, then the appendices, whose cells carry a letter.
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
-    an appendix under the notebook's title. Cells tagged `notebook` are for work in the notebook and left out.
+    an appendix under the notebook's title. Cells tagged `answer` are moved to where the first notebook has such a cell,
+    those of `asked` notebooks before the others. Cells tagged `notebook` are for work in the notebook and left out.
     Raises UserError for a notebook that does not exist.
     """
     body: list[nbformat.NotebookNode] = []
     appendices: list[list[nbformat.NotebookNode]] = []
+    answers: list[tuple[bool, list[nbformat.NotebookNode]]] = []
+    place = None
     for path in executed:
         if not path.is_file():
             raise UserError(f"There is no executed notebook {path}: run `make report`.")
         cells = [cell for cell in nbformat.read(path, as_version=4).cells if "notebook" not in _tags(cell)]
         whole = "appendix" in _tags(cells[0])
         own = [cell for cell in cells if whole or "appendix" in _tags(cell)]
-        body += [cell for cell in cells if not (whole or "appendix" in _tags(cell))]
+        answer = [cell for cell in cells if "answer" in _tags(cell)]
+        if answer:
+            place = len(body) + cells.index(answer[0]) if place is None else place
+            answers.append((path not in asked, answer))
+        body += [cell for cell in cells if not (whole or {"appendix", "answer"} & set(_tags(cell)))]
         if own and not whole:
             title = cells[0].source.splitlines()[0].removeprefix("#").strip()
             own.insert(0, nbformat.v4.new_markdown_cell(f"# {title}: details"))
@@ -89,6 +99,8 @@ def merge(executed: list[Path]) -> nbformat.NotebookNode:
             for cell in own:
                 cell.metadata["appendix"] = letter
             appendices.append(own)
+    if place is not None:
+        body[place:place] = [cell for _, own in sorted(answers, key=lambda pair: pair[0]) for cell in own]
     cells = [*body, *(cell for own in appendices for cell in own)]
     for number, cell in enumerate(cells):
         # Times of execution and names of cells would make the bytes of the report differ from run to run.

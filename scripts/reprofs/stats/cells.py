@@ -62,6 +62,19 @@ def outliers(values) -> np.ndarray:
     return (x < first - reach) | (x > third + reach)
 
 
+def abnormal(phases: pd.DataFrame) -> pd.DataFrame:
+    """Shapiro and Wilk's p of each cell: whether its logarithms may be normal, as Student's t takes them to be.
+
+    One row per cell with the rounds for it (ENOUGH) and different times. Few rounds show gross deviations only.
+    """
+    keys, rows = [*SETTING, *OPERATION, "label"], []
+    for key, own in measured(phases).groupby(keys, sort=True):
+        logs = np.log(own["wall_ns"].to_numpy(float))
+        if len(logs) >= ENOUGH and np.ptp(logs) > 1e-12 * np.abs(logs).max():
+            rows.append(dict(zip(keys, key, strict=True)) | {"p": float(scipy.stats.shapiro(logs).pvalue)})
+    return pd.DataFrame(rows, columns=[*keys, "p"])
+
+
 def driver_bound(phases: pd.DataFrame) -> pd.Series:
     """Upper bound of the driver's own share of each phase's time, 0 to 1, indexed like `phases`.
 

@@ -22,9 +22,10 @@ OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 class Results:
     """Every statistic; for the columns see the functions that compute them.
 
-    statistics: cells. pairwise, winners, ranks: file systems against each other. totals, cheapest: the same as
-    statistics and winners, of workloads as a whole. components, stability: the spread over rounds. stacks, typical,
-    rebuilds: stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each other.
+    statistics: cells. pairwise, winners, ranks: file systems against each other. totals, rivals, cheapest: the same as
+    statistics, pairwise and winners, of workloads as a whole. components, stability: the spread over rounds. stacks,
+    typical, rebuilds: stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each
+    other.
     """
 
     statistics: pd.DataFrame
@@ -32,6 +33,7 @@ class Results:
     winners: pd.DataFrame
     ranks: pd.DataFrame
     totals: pd.DataFrame
+    rivals: pd.DataFrame
     cheapest: pd.DataFrame
     components: pd.DataFrame
     stability: pd.DataFrame
@@ -58,7 +60,7 @@ def compute(tables: Tables) -> Results:
     phases, entries, about, care = tables.phases, tables.stacks(), margins(tables), caution(tables)
     found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
     whole = compare.totals(phases)
-    totals = cells.statistics(whole)
+    totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
     orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
     return Results(
         statistics=found,
@@ -66,7 +68,8 @@ def compute(tables: Tables) -> Results:
         winners=compare.winners(found, pairs, **about, caution=care),
         ranks=compare.ranks(found),
         totals=totals,
-        cheapest=compare.winners(totals, compare.pairwise(whole, about["equal"], care), **about, caution=care),
+        rivals=rivals,
+        cheapest=compare.winners(totals, rivals, **about, caution=care),
         components=spread.components(phases),
         stability=spread.stability(phases),
         stacks=stacks.stack_ratios(phases, entries),

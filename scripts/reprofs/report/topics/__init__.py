@@ -1,8 +1,9 @@
 """The topics of the report, one module each; the notebook of a topic has its name, with a number before it.
 
 A module has `applies(plan)`, whether a study with this plan has the topic, and pure functions of a study: facts, tables
-and figures. `applies` is run without the rest of its module, so it imports what it needs itself. The notebook has the
-prose and decides what is shown. To add a topic, add these two files.
+and figures. It may have `asked(plan)`, whether such a study asks for this topic above all: then the cells of its
+notebook that are tagged `answer` begin the report. Both are run without the rest of their module, so they import what
+they need themselves. The notebook has the prose and decides what is shown. To add a topic, add these two files.
 """
 
 from __future__ import annotations
@@ -31,19 +32,29 @@ def notebooks(plan: dict, folder: Path) -> list[Path]:
 
 
 def applies(topic: str, plan: dict) -> bool:
-    """Whether there is a topic of this name which a study with this plan has.
+    """Whether there is a topic of this name which a study with this plan has."""
+    return _ask(topic, "applies", plan)
 
-    Only the function `applies` of the topic's module is run: importing the module would import what its figures are
-    drawn with, seconds at each start of the workflow.
+
+def asked(topic: str, plan: dict) -> bool:
+    """Whether a study with this plan asks for this topic above all, so that its answer stands first."""
+    return _ask(topic, "asked", plan)
+
+
+def _ask(topic: str, function: str, plan: dict) -> bool:
+    """What a function of a topic's module says of a plan; false without a topic or a function of that name.
+
+    Only that function is run: importing the module would import what its figures are drawn with, seconds at each start
+    of the workflow.
     """
     found = importlib.util.find_spec(f"{__name__}.{topic}")
     if not found or not found.origin:
         return False
     code = ast.parse(Path(found.origin).read_text())
-    code.body = [part for part in code.body if isinstance(part, ast.FunctionDef) and part.name == "applies"]
+    code.body = [part for part in code.body if isinstance(part, ast.FunctionDef) and part.name == function]
     names: dict = {}
     exec(compile(code, found.origin, "exec"), names)
-    return bool(names["applies"](plan))
+    return bool(names[function](plan)) if function in names else False
 
 
 def contenders(plan: dict) -> dict[Setting, set[str]]:
@@ -59,3 +70,9 @@ def contenders(plan: dict) -> dict[Setting, set[str]]:
 def compared(plan: dict) -> bool:
     """Whether in some setting two file systems are compared."""
     return any(len(labels) > 1 for labels in contenders(plan).values())
+
+
+def on_stacks(plan: dict) -> bool:
+    """Whether a study is on stacks of devices: it has more of them than it compares file systems on any one."""
+    stacks = {trial["stack"] for trial in plan["trials"]}
+    return len(stacks) > max(map(len, contenders(plan).values()), default=0)

@@ -1,10 +1,23 @@
-"""The answer first: the question of the study, and each topic's answer to it in a sentence or two."""
+"""The answer first: the question of the study, what each workload costs as a whole, and what would change that."""
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.patches import Patch
+
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.report.display import count, known, listing, size
+from reprofs.plan.workloads import without_size
+from reprofs.report import plots
+from reprofs.report.display import DASH, Table, count, digits, known, listing, size, slug, span, time, unit_of
+from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.stats.cells import measured
+from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
+
+# Operations with colours of their own in a bar of a total; the rest is together. Dark and light take turns, for grey.
+PARTS = [BLUE, "#f0c419", "#009e73", "#e8b4d0", ORANGE, "#9bd3f5"]
 
 
 def applies(plan: dict) -> bool:
@@ -34,8 +47,8 @@ def costs(study: Study, setting: Setting) -> list[dict]:
     """
     found = []
     planned = select(study.trials, setting, role="contender")
-    for row in select(study.results.cheapest, setting).itertuples():
-        load = Load(row.workload, row.scale)
+    for load in distinct(select(study.results.cheapest, setting), Load):
+        (row,) = select(study.results.cheapest, setting, load).itertuples()
         own = select(study.results.totals, setting, load).query("role != 'ceiling'").sort_values("geometric_mean_ns")
         last = own.iloc[-1]
         found.append(
@@ -96,3 +109,202 @@ def wins(study: Study, setting: Setting) -> dict:
 def meanings(study: Study) -> list[str]:
     """What the clocks behind the answer mean, in the labs' own words."""
     return [study.lab(lab)["meaning"] for lab in sorted({setting.lab for setting in settings(study)})]
+
+
+# ---- totals --------------------------------------------------------------------------------------------------------
+
+
+def figures(study: Study, setting: Setting) -> list[Figure]:
+    """What each workload costs as a whole, a bar a contender, and which operations that goes to."""
+    totals = select(study.results.totals, setting)
+    found: list[Figure] = []
+    pages: list[list[Load]] = []
+    room = 0.0
+    for load in (load for load in study.loads(setting) if (select(totals, load)["role"] == "contender").any()):
+        height = _height(len(select(totals, load)))
+        if not pages or height > room:
+            pages.append([])
+            room = plots.HIGHEST
+        pages[-1].append(load)
+        room -= height
+    for number, loads in enumerate(pages):
+        here = pd.concat([select(totals, load) for load in loads])
+        contenders = here[here["role"] == "contender"]
+        caption = (
+            f"What all operations of a workload cost together ({setting}). A bar is as long as the geometric mean of"
+            " the rounds, its parts are the shares of the operations, the line at its end is the 95 % interval. The"
+            " number is the ratio to the cheapest, paired by round, with its 95 % interval. Bold: those that may be the"
+            " cheapest."
+        )
+        caption += " Below a gap: an upper bound, no contender." if len(contenders) < len(here) else ""
+        worst = contenders.sort_values("geometric_mean_ns").iloc[-1]
+        alt = (
+            f"{count(len(loads), 'panel')} of stacked bars. The longest is {worst['label']} in {worst['workload']},"
+            f" {time(worst['geometric_mean_ns'], 3)}."
+        )
+        name, text = plots.part(slug("totals", setting), caption, number, len(pages))
+        found.append(Figure(name, text, alt, _bars(study, setting, loads)))
+    return found
+
+
+def _height(bars: int) -> float:
+    """Inches of a panel with so many bars, its legend included."""
+    return 0.95 + 0.19 * bars
+
+
+@styled
+def _bars(study: Study, setting: Setting, loads: list[Load]) -> Plot:
+    heights = [_height(len(select(study.results.totals, setting, load))) for load in loads]
+    figure, grid = plt.subplots(
+        len(loads), 1, figsize=(WIDTH, sum(heights)), squeeze=False, height_ratios=heights, layout="constrained"
+    )
+    for axes, load in zip(grid.flat, loads, strict=True):
+        _panel(axes, study, setting, load)
+    return figure
+
+
+def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
+    totals = select(study.results.totals, setting, load)
+    totals = totals.assign(bound=totals["role"] == "ceiling").sort_values(["bound", "geometric_mean_ns", "label"])
+    (best,) = select(study.results.cheapest, setting, load).itertuples()
+    ratios = versus(select(study.results.rivals, setting, load, contenders=True), best.best).set_index("other")
+    parts = shares(study, setting, load)
+    unit, scale = unit_of(best.geometric_mean_ns)
+    coloured = list(parts.mean().sort_values(ascending=False, kind="stable").index[: len(PARTS)])
+    colours = {key: PARTS[number] for number, key in enumerate(key for key in parts if key in coloured)}
+    y, reach = np.arange(len(totals)) + 0.5 * totals["bound"].to_numpy(), totals["geometric_mean_ns"].max() / scale
+    for at, row in zip(y, totals.itertuples(), strict=True):
+        end, start = row.geometric_mean_ns / scale, 0.0
+        own = parts.loc[row.label]
+        for key in [*colours, None]:
+            width = end * (own[key] if key else own[[one for one in parts if one not in colours]].sum())
+            axes.barh(at, width, 0.72, start, color=colours.get(key, GREY), lw=0)
+            start += width
+        if known(row.low_ns):
+            # The interval of two rounds can be many times as wide as they are apart.
+            ends = [max(row.low_ns / scale, 0), min(row.high_ns / scale, 1.15 * reach)]
+            axes.plot(ends, [at, at], color=INK, lw=1.1, solid_capstyle="butt")
+            end = max(end, ends[1])
+        told = "1" if row.label == best.best else DASH
+        if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
+            pair = ratios.loc[row.label]
+            told = digits(pair["ratio"], 3) + (
+                f" ({span(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
+            )
+        if not row.bound:
+            axes.text(end + 0.01 * reach, at, told, va="center")
+    axes.set_yticks(y, totals["label"])
+    for text, label in zip(axes.get_yticklabels(), totals["label"], strict=True):
+        text.set_fontweight("bold" if label in (best.best, *best.level.split()) else "normal")
+    axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, 1.3 * reach), xlabel=unit)
+    axes.tick_params(axis="y", length=0)
+    plots.grid_lines(axes, "x")
+    handles = [Patch(color=colour, label=study.title(load.workload, *key)) for key, colour in colours.items()]
+    if len(parts.columns) > len(colours):
+        rest = len(parts.columns) - len(colours)
+        handles.append(Patch(color=GREY, label=count(rest, "other operation")))
+    style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "handlelength": 1, "fontsize": 8}
+    legend = axes.legend(handles=handles, title=str(load), ncols=3, alignment="left", borderaxespad=0.2, **style)
+    legend.get_title().set_fontweight("bold")
+
+
+def shares(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    """Share of each operation (columns: phase and cache, in their order) in the total of each file system (rows)."""
+    phases = select(measured(study.phases), setting, load)
+    order = phases.sort_values("position").drop_duplicates(["phase", "cache"])[["phase", "cache"]]
+    sums = phases.astype({"wall_ns": float}).groupby(["label", "phase", "cache"])["wall_ns"].sum()
+    wide = sums.unstack(["phase", "cache"]).reindex(columns=pd.MultiIndex.from_frame(order)).fillna(0.0)
+    return wide.div(wide.sum(axis=1), axis=0)
+
+
+# ---- what would change the answer ----------------------------------------------------------------------------------
+
+
+def orders(study: Study) -> list[dict]:
+    """The order of totals wherever a workload was repeated at another size, lab, processor, stack or device.
+
+    Of each workload with two such places or more a dictionary: workload, places (dictionaries: setting, load, best,
+    verdict, level, order: labels, told and turned: pairs of file systems that differ significantly here and in the
+    first place, and those of them that have the opposite order), best (label -> number of places where it is shown to
+    be the cheapest).
+    """
+    groups: dict[str, list[dict]] = {}
+    cheapest = study.results.cheapest
+    for setting in [*study.settings, *(s for s in distinct(cheapest, Setting) if s not in study.settings)]:
+        for load in distinct(select(cheapest, setting), Load):
+            (row,) = select(cheapest, setting, load).itertuples()
+            if row.verdict == "alone":
+                continue
+            own = select(study.results.totals, setting, load, role="contender").sort_values("geometric_mean_ns")
+            groups.setdefault(without_size(load.workload), []).append(
+                {"setting": setting, "load": load, "best": row.best, "verdict": row.verdict}
+                | {"level": row.level.split(), "order": list(own["label"])}
+                | {"pairs": _shown(select(study.results.rivals, setting, load, contenders=True))}
+            )
+    found = []
+    for workload, places in groups.items():
+        if len(places) < 2:
+            continue
+        for place in places:
+            common = [pair for pair in place["pairs"] if pair in places[0]["pairs"]]
+            place["told"] = len(common)
+            place["turned"] = sum(place["pairs"][pair] != places[0]["pairs"][pair] for pair in common)
+        won = [place["best"] for place in places if place["verdict"] == "fastest"]
+        found.append(
+            {"workload": workload, "places": places, "best": {name: won.count(name) for name in sorted(set(won))}}
+        )
+    return found
+
+
+def _shown(pairs: pd.DataFrame) -> dict[tuple[str, str], bool]:
+    """(a, b) -> whether a is the slower one, of the pairs whose interval excludes 1."""
+    return {(row.a, row.b): row.low > 1 for row in pairs.itertuples() if row.low > 1 or row.high < 1}
+
+
+def sensitivity(study: Study, found: dict) -> Table:
+    """One of `orders` as a table, one row per place."""
+    labs, names = len({place["setting"].lab for place in found["places"]}) > 1, {"profile": "Device profile"}
+    rows = []
+    for place in found["places"]:
+        setting, load = place["setting"], place["load"]
+        where = {
+            names.get(key, key.capitalize()): value
+            for key, value in setting._asdict().items()
+            if len({one["setting"]._asdict()[key] for one in found["places"]}) > 1
+        }
+        if len({one["load"] for one in found["places"]}) > 1:
+            where = {"Workload": str(load)} | where
+        rows.append(
+            where
+            | {
+                "Cheapest": f"**{place['best']}**"
+                if place["verdict"] == "fastest"
+                else listing([place["best"], *place["level"]], "or", most=3),
+                "Order of totals": ", ".join(place["order"][:4])
+                + (f", {count(len(place['order']) - 4, 'other')}" if len(place["order"]) > 4 else ""),
+                "Opposite order": DASH if place is found["places"][0] else f"{place['turned']} of {place['told']}",
+            }
+        )
+    caption = (
+        f"{found['workload']}: the order of the totals{' (compared over labs, never their times)' if labs else ''},"
+        " wherever the workload was run. Cheapest: in bold where it is shown, otherwise those that may be it. Opposite"
+        " order: of the pairs of file systems that differ here and in the first row (95 % intervals that exclude 1, not"
+        " corrected), those whose order is the opposite one."
+    )
+    left = ["Workload", "Lab", "Stack", "Device profile", "Cheapest", "Order of totals"]
+    return Table(f"tbl-{slug('sensitivity', found['workload'])}", caption, rows, left=left)
+
+
+def constant(study: Study) -> list[str]:
+    """Words for what the study has only one of, so that it cannot tell what another would change."""
+    one = {
+        "lab": "one lab and processor",
+        "stack": "one stack",
+        "profile": "one device profile",
+        "scale": "one scale",
+    }
+    found = [words for key, words in one.items() if study.trials[key].nunique() == 1]
+    sizes: dict[str, set[str]] = {}
+    for workload in set(study.trials["workload"]):
+        sizes.setdefault(without_size(workload), set()).add(workload)
+    return found + (["one size of each workload"] if all(len(own) == 1 for own in sizes.values()) else [])

@@ -33,6 +33,11 @@ def applies(plan: dict) -> bool:
     return any(found & modelled and found & {REFERENCE, UNTIMED} for found in ran.values())
 
 
+def asked(plan: dict) -> bool:
+    """Always: modelled disks that ran their own jobs are to be compared with their models."""
+    return True
+
+
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where a modelled disk can be compared with its model."""
     every = [

@@ -17,11 +17,17 @@ from reprofs.stats.study import Study
 
 MOST = 6  # operations in a table or figure: what fits on a page
 TIMES = "\N{MULTIPLICATION SIGN}"
+MUCH = 1.1  # a factor that changes how far the ratios are off by less than this changes it hardly
 
 
 def applies(plan: dict) -> bool:
     """Where cells of a study are factors of a base."""
     return "factors" in plan
+
+
+def asked(plan: dict) -> bool:
+    """Always: factors are there to explain."""
+    return True
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
@@ -32,7 +38,8 @@ def facts(study: Study) -> dict[str, Any]:
 
     Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
-    others, with title of the operation of the largest change, nearest to the published ratios first), missing (factors
+    others, with title of the operation of the largest change, nearest to the published ratios first), nearer, same
+    and further (those of them by which the base is off more, about as much, or less: see MUCH), missing (factors
     without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
     nearer than OFF, or none).
     """
@@ -42,6 +49,9 @@ def facts(study: Study) -> dict[str, Any]:
     deviating = [row | {"title": _title(study, row)} for row in numbers.deviating(effects).to_dict("records")]
     names = [cell["filesystem"] for cell in entries[0]["cells"]]
     known = {row["factor"] for row in found}
+    changed.sort(key=lambda row: row["off"] / row["base_off"])
+    nearer = [row for row in changed if row["off"] * MUCH <= row["base_off"]]
+    further = [row for row in changed if row["off"] >= row["base_off"] * MUCH]
     base = next((row for row in found if row["factor"] == BASE), None)
     return {
         "reference": names[-1],
@@ -50,7 +60,10 @@ def facts(study: Study) -> dict[str, Any]:
         "rounds": study.plan["study"]["rounds"],
         "ratios": base["ratios"] if base else 0,
         "base": base,
-        "factors": sorted(changed, key=lambda row: row["off"] / row["base_off"]),
+        "factors": changed,
+        "nearer": nearer,
+        "further": further,
+        "same": [row for row in changed if row not in nearer and row not in further],
         "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
         "near": [row for row in deviating if row["left"] < OFF],
         "far": [row for row in deviating if row["left"] >= OFF],

@@ -41,6 +41,11 @@ def applies(plan: dict) -> bool:
     return any({"write", "full"} <= set(phase.get("samples") or {}) for phase in phases)
 
 
+def asked(plan: dict) -> bool:
+    """Always: a device is filled to see how steady that is."""
+    return True
+
+
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
     """Where (setting, load, phase) a device was filled."""
     return series.having(study.samples, study.settings, {"write", "capacity"})

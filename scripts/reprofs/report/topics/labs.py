@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator, NullLocator
 
-from reprofs.data.keys import OPERATION, Operation, Pair, select
+from reprofs.data.keys import OPERATION, Load, Operation, Pair, distinct, select
 from reprofs.report import plots
 from reprofs.report.display import DASH, MINUS, Table, count, digits, slug
 from reprofs.report.plots import GREY, PLAIN, WIDTH, Figure, Plot, styled
@@ -17,6 +17,11 @@ from reprofs.stats.study import Study
 def applies(plan: dict) -> bool:
     """Where trials run in more than one lab."""
     return len({trial["lab"] for trial in plan["trials"]}) > 1
+
+
+def asked(plan: dict) -> bool:
+    """Always: trials are repeated in another lab to see whether they agree."""
+    return True
 
 
 KEYS = ("a", "b", "operations", "told", "same", "tau", "low", "high", "error", "pace", "spread", "slowest", "fastest")
@@ -120,8 +125,8 @@ def _on(study: Study, pair: Pair) -> str:
     return f" ({words})" if words else ""
 
 
-def figure(study: Study, pair: Pair) -> Figure:
-    """Relative cost in two labs, a mark per file system: on the line both labs agree."""
+def figures(study: Study, pair: Pair) -> list[Figure]:
+    """Relative cost in two labs, a mark per file system: on the line both labs agree. One figure a workload."""
     cells = select(study.results.statistics, stack=pair.stack, profile=pair.profile)
     wide = cells.pivot(index=[*OPERATION, "label"], columns="lab", values="geometric_mean_ns")[
         [pair.a, pair.b]
@@ -131,10 +136,15 @@ def figure(study: Study, pair: Pair) -> Figure:
     relative = np.exp(logs - logs.groupby(OPERATION).transform("mean")).round(9)
     table = relative.rename(columns={pair.a: "x", pair.b: "y"}).reset_index()
     table = table.merge(cells[[*OPERATION, "position"]].drop_duplicates(OPERATION), on=OPERATION)
+    loads = distinct(table, Load)
+    return [_figure(study, pair, select(table, load), load if len(loads) > 1 else None) for load in loads]
+
+
+def _figure(study: Study, pair: Pair, table: pd.DataFrame, load: Load | None) -> Figure:
     caption = (
-        f"Relative cost in the labs {pair.a} and {pair.b}: time over the geometric mean of all file systems of the"
-        " operation in the same lab, so that neither axis has a unit of time. On the broken line both labs agree. Upper"
-        " bounds take part."
+        f"{f'{load}: relative' if load else 'Relative'} cost in the labs {pair.a} and {pair.b}{_on(study, pair)}: time"
+        " over the geometric mean of all file systems of the operation in the same lab, so that neither axis has a unit"
+        " of time. On the broken line both labs agree. Upper bounds take part."
     )
     worst = table.assign(apart=np.abs(np.log(table["y"] / table["x"]))).sort_values("apart").iloc[-1]
     alt = (
@@ -142,7 +152,8 @@ def figure(study: Study, pair: Pair) -> Figure:
         f" {worst['label']} in {study.title(worst['workload'], worst['phase'], worst['cache'])}:"
         f" {digits(worst['x'], 3)} in {pair.a}, {digits(worst['y'], 3)} in {pair.b}."
     )
-    return Figure(slug("agreement", pair), caption, alt, scatter(table, (pair.a, pair.b), study.title))
+    name = slug("agreement", pair, load or ())
+    return Figure(name, caption, alt, scatter(table, (pair.a, pair.b), study.title))
 
 
 @styled

@@ -13,8 +13,8 @@ from reprofs.plan.study import looks
 from reprofs.report.display import DASH, Table, code, listing, percent, reach, verb
 from reprofs.report.display import size as bytes_text
 from reprofs.report.topics.operations import share
-from reprofs.stats.cells import ENOUGH, measured
-from reprofs.stats.compare import joint
+from reprofs.stats.cells import ENOUGH, abnormal, measured
+from reprofs.stats.compare import holm, joint
 from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
 
@@ -127,17 +127,23 @@ def tests(study: Study) -> dict:
     """Which statistics these rounds allow.
 
     Keys: rounds (fewest and most of a cell with a result), pairs (whether file systems were compared), operations (so
-    many tests are corrected for), detectable (median and largest ratio to the best that these rounds would have shown,
+    many tests are corrected for), totals (so many for those of workloads), clients (whether several work at once),
+    bounds (whether an upper bound ran), normal (cells whose logarithms were tested for normality, and those refuted by
+    Holm's method over them), detectable (median and largest ratio to the best that these rounds would have shown,
     over operations; None where not known), win, equal (margins as words), enough (rounds for what needs six), stacks
     and labs (whether compared), analysis (the number of the analysis), caution (see stats.results), level (of the
     intervals of ratios, as words).
     """
-    found, n = study.results, study.results.statistics["n"]
+    found, n, shapes = study.results, study.results.statistics["n"], abnormal(study.phases)
     detectable = found.winners["detectable"].dropna()
     return {
         "rounds": (int(n.min()), int(n.max())) if len(n) else (0, 0),
         "pairs": bool(found.pairwise["contenders"].any()),
         "operations": int(found.winners["p"].notna().sum()),
+        "totals": int(found.cheapest["p"].notna().sum()),
+        "clients": any(entry.get("clients", 1) > 1 for entry in study.plan["workloads"].values()),
+        "bounds": study.labels("ceiling"),
+        "normal": (len(shapes), int((holm(shapes["p"]) < 0.05).sum())),
         "detectable": (detectable.median() - 1, detectable.max() - 1) if len(detectable) else None,
         **{name: share(study.margins[name]) for name in ("win", "equal")},
         "enough": ENOUGH,
@@ -253,9 +259,10 @@ def parameters(study: Study) -> Table:
     rows = []
     for name in sorted(study.plan["workloads"]):
         scales = listing(sorted(study.trials.loc[study.trials["workload"] == name, "scale"].unique()))
-        for key, value in _leaves(study.plan["workloads"][name].get("scale", {})):
-            rows.append({"Workload": f"{name} ({scales})", "Parameter": key.replace("_", " "), "Value": value})
-    return Table("tbl-parameters", "Parameters of the workloads.", rows, left=["Workload", "Parameter"])
+        leaves = _leaves(study.plan["workloads"][name].get("scale", {}))
+        told = "; ".join(f"{key.replace('_', ' ')} {value}" for key, value in leaves)
+        rows.append({"Workload": f"{name} ({scales})", "Parameters": told or DASH})
+    return Table("tbl-parameters", "Parameters of the workloads.", rows, left=["Workload", "Parameters"])
 
 
 def phases(study: Study) -> Table | None:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm
 
-from reprofs.data.keys import OPERATION, Load, Operation, Setting, select
+from reprofs.data.keys import OPERATION, Load, Operation, Setting, distinct, natural, select
 from reprofs.report import plots
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, time, unit_of, verb
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
@@ -30,39 +30,9 @@ def applies(plan: dict) -> bool:
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
 
-def centre(cell: pd.Series) -> dict:
-    """Of a cell in ns: value (geometric mean), low, high (its 95 % interval, NaN with one round), and n."""
-    return {"value": cell["geometric_mean_ns"], "low": cell["low_ns"], "high": cell["high_ns"], "n": int(cell["n"])}
-
-
-def findings(study: Study, setting: Setting, load: Load) -> list[dict]:
-    """The result of each operation of a workload, in its order.
-
-    Keys: title, best, verdict (see stats.compare.winners), only (whether just one contender has results in the
-    setting), best_time (see `centre`), next (label), ratio, low, high (of the next), slowest (label, ratio, or None),
-    level (label, ratio, low, high, n, of: those not shown to be slower, by ratio), rounds and detectable.
-    """
-    results, found = study.results, []
-    only = len(select(results.ranks, setting)) == 1
-    for row in select(results.winners, setting, load).sort_values("position").itertuples():
-        operation = Operation(row.workload, row.scale, row.phase, row.cache)
-        cell = select(results.statistics, setting, operation, label=row.best).iloc[0]
-        one = {"title": study.title(row.workload, row.phase, row.cache), "best": row.best, "verdict": row.verdict}
-        one |= {"only": only, "best_time": centre(cell), "slowest": None, "level": []}
-        one |= {"rounds": row.rounds, "detectable": row.detectable}
-        if row.verdict != "alone":
-            pairs = select(results.pairwise, setting, operation, contenders=True)
-            others = versus(pairs, row.best).sort_values(["ratio", "other"])
-            last, level = others.iloc[-1], row.level.split()
-            one |= {"next": row.runner_up, "ratio": row.ratio, "low": row.low, "high": row.high}
-            one["slowest"] = {"label": last["other"], "ratio": last["ratio"]} if len(others) > 1 else None
-            one["level"] = [
-                {"label": o.other, "ratio": o.ratio, "low": o.low, "high": o.high, "n": o.n, "of": row.n}
-                for o in others.itertuples()
-                if o.other in level
-            ]
-        found.append(one)
-    return found
+def completed(study: Study, setting: Setting, load: Load) -> bool:
+    """Whether a contender completed a workload in a setting."""
+    return len(select(study.results.winners, setting, load)) > 0
 
 
 def interval_note(table: pd.DataFrame) -> str:
@@ -78,8 +48,8 @@ def verdict_note(study: Study) -> str:
         f"*Fastest*: a lead of {win} or more over every other contender, and more than chance (paired t tests,"
         " corrected"
         f" over all operations of the study, 5 %). *Equivalent*: those that may be the fastest are all within"
-        f" {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is shown; in brackets about how many"
-        " rounds it would take."
+        f" {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is shown; beside it about how many"
+        " rounds would decide."
     )
 
 
@@ -103,8 +73,13 @@ def spread_note(study: Study, *labs: str) -> str:
 
 def winners(study: Study, setting: Setting) -> Table:
     """Verdict, time with interval and lead of the best contender, one row per operation."""
-    results, rows = study.results, []
-    for row in select(results.winners, setting).sort_values(["workload", "scale", "position"]).itertuples():
+    results = study.results
+    rows: list[dict] = []
+    chosen = select(results.winners, setting).sort_values("position", kind="stable")
+    chosen = chosen.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
+    before = ""
+    several, open_ = chosen["workload"].nunique() > 1, (chosen["verdict"] == "undecided").any()
+    for row in chosen.itertuples():
         operation = Operation(row.workload, row.scale, row.phase, row.cache)
         cells = select(results.statistics, setting, operation)
         unit, scale = unit_of(row.geometric_mean_ns)
@@ -115,36 +90,35 @@ def winners(study: Study, setting: Setting) -> Table:
         pairs = pairs[pairs["other"].isin(level)] if level else pairs
         near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
         rows.append(
-            {
-                "Workload": row.workload,
+            ({"Workload": "" if rows and row.workload == before else row.workload} if several else {})
+            | {
                 "Operation": study.title(row.workload, row.phase, row.cache),
                 "Verdict": verdict(row),
-                "Time": f"{digits(row.geometric_mean_ns / scale)} {unit}",
-                "Interval": span(row.low_ns, row.high_ns, scale),
+                "Time (95 % interval)": f"{digits(row.geometric_mean_ns / scale)} {unit}"
+                + (f" ({span(row.low_ns, row.high_ns, scale)})" if known(row.low_ns) else ""),
                 "Next": DASH if near is None else near["other"],
-                "Ratio of next": DASH
+                "Its ratio (95 % interval)": DASH
                 if near is None
                 else f"{digits(near['ratio'], 3)} ({span(near['low'], near['high'], significant=3)})",
-                "Upper bound": time(bound.min(), 3) if len(bound) else DASH,
+                **({"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}),
+                **({"Upper bound": time(bound.min(), 3) if len(bound) else DASH} if study.bounds(setting) else {}),
             }
         )
+        before = row.workload
     caption = (
         f"The best contender of each operation ({setting}). {verdict_note(study)} {interval_note(results.statistics)}"
         " Next: the nearest contender, beside an open verdict of those it is about; the interval of its ratio is not"
-        f" corrected. {spread_note(study, setting.lab)}"
+        " corrected."
     )
     return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Verdict", "Next"])
 
 
 def verdict(row) -> str:
     """The verdict of a row of `winners` in words."""
-    names = listing([row.best, *row.level.split()], last="and", most=4)
+    names = listing([row.best, *row.level.split()], last="and", most=3)
     if row.verdict in ("fastest", "alone"):
         return f"**{row.best}** fastest" if row.verdict == "fastest" else f"{row.best} (alone)"
-    if row.verdict == "equivalent":
-        return f"equivalent: {names}"
-    rounds = f" ({count(int(row.rounds), 'round')})" if known(row.rounds) else ""
-    return f"undecided: {names}{rounds}"
+    return f"{row.verdict}: {names}"
 
 
 # ---- heat maps -----------------------------------------------------------------------------------------------------
@@ -189,14 +163,14 @@ def heatmaps(study: Study, setting: Setting) -> list[Figure]:
 
 def _groups(cost: pd.DataFrame, apart: bool) -> list[list[Load]]:
     """Workloads that fit on one page together."""
-    sizes = cost.drop_duplicates(OPERATION).groupby(list(Load._fields)).size()
     groups: list[list[Load]] = []
     room = 0
-    for key, size in sizes.items():
+    for load in distinct(cost, Load):
+        size = len(select(cost, load).drop_duplicates(OPERATION))
         if apart or not groups or size > room:
             groups.append([])
             room = ROWS
-        groups[-1].append(Load(*key))
+        groups[-1].append(load)
         room -= size
     return groups
 
@@ -214,7 +188,7 @@ def heatmap(table: pd.DataFrame, order: list[str], words) -> Plot:
     columns = contenders + [label for label in order if label not in contenders]
     top = max(2.0, float(np.nanmax(cost[contenders].to_numpy(float), initial=2.0)))
     norm, colours = LogNorm(1, top), matplotlib.colormaps["cividis_r"]
-    height = 0.9 + 0.215 * (len(rows) + 0.9 * len({row[:2] for row in rows}))
+    height = 0.9 + 0.185 * (len(rows) + 0.9 * len({row[:2] for row in rows}))
     figure, axes = plt.subplots(figsize=(WIDTH, height))
     places = _heat_rows(axes, rows, words)
     for x, label in enumerate(columns):
@@ -287,12 +261,12 @@ def interval_panels(table: pd.DataFrame, phases: pd.DataFrame, labels: list[str]
     for axes, operation in zip(panels, plots.operations(table), strict=False):
         here = select(table, Operation(*operation))
         rounds = select(phases, Operation(*operation))
-        _interval_panel(axes, here, rounds, labels)
-        plots.title(axes, operation, words)
+        unit = _interval_panel(axes, here, rounds, labels)
+        plots.title(axes, operation, words, unit)
     return figure
 
 
-def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: list[str]) -> None:
+def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: list[str]) -> str:
     name, scale = unit_of(table["median_ns"].median())
     # The interval of two rounds can be many times as wide as they are apart.
     every = rounds["wall_ns"].astype(float) / scale
@@ -302,11 +276,12 @@ def _interval_panel(axes, table: pd.DataFrame, rounds: pd.DataFrame, labels: lis
         for _, cell in table[table["label"] == label].iterrows():
             ends = [max(cell["low_ns"] / scale, every.min() / 2), min(cell["high_ns"] / scale, every.max() * 2)]
             axes.plot(ends, [y, y], color=BLUE, lw=2.2, solid_capstyle="butt")
-            axes.plot([centre(cell)["value"] / scale] * 2, [y - 0.32, y + 0.32], color=BLUE, lw=1.6)
+            axes.plot([cell["geometric_mean_ns"] / scale] * 2, [y - 0.32, y + 0.32], color=BLUE, lw=1.6)
     for cell in table[table["role"] == "ceiling"].itertuples():
         axes.axvline(cell.geometric_mean_ns / scale, color=GREY, lw=1, ls=(0, (3, 2)), zorder=1)
     plots.rows(axes, labels)
-    plots.value_axis(axes, name)
+    plots.value_axis(axes)
+    return name
 
 
 def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
@@ -350,12 +325,12 @@ def latency_panels(latency: pd.DataFrame, order: list[str], words) -> Plot:
     for axes, operation in zip(panels, plots.operations(latency), strict=False):
         here = select(latency, Operation(*operation))
         marks = select(quantiles, Operation(*operation)).set_index("label")
-        _latency_panel(axes, here, marks, labels)
-        plots.title(axes, operation, words)
+        unit = _latency_panel(axes, here, marks, labels)
+        plots.title(axes, operation, words, unit)
     return figure
 
 
-def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: list[str]) -> None:
+def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: list[str]) -> str:
     name, scale = unit_of(marks["q0.5"].median())
     lowest = math.floor(math.log10(latency["lower_ns"].clip(lower=1).min()) * 12) / 12
     highest = math.log10(latency["upper_ns"].max())
@@ -374,4 +349,5 @@ def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: lis
             axes.plot([marks.loc[label, column] / scale] * 2, [y + 0.42, y + 0.42 - 2 * reach], color=colour, lw=1.6)
     plots.rows(axes, labels)
     axes.set_xscale("log")
-    plots.value_axis(axes, name)
+    plots.value_axis(axes)
+    return name

@@ -24,6 +24,11 @@ def applies(plan: dict) -> bool:
     return any("crash" in phase for entry in plan["workloads"].values() for phase in entry["phases"])
 
 
+def asked(plan: dict) -> bool:
+    """Always: what a cut leaves is asked where the power is cut."""
+    return True
+
+
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where the power was cut, in trials that failed too: a broken promise makes a trial fail."""
     return [
@@ -34,23 +39,34 @@ def places(study: Study) -> list[tuple[Setting, Load]]:
     ]
 
 
-def facts(phases: pd.DataFrame) -> dict:
-    """Who kept what fsync had promised when the power was cut, in failed trials too.
+def facts(study: Study) -> dict:
+    """What power cuts showed, in failed trials too.
 
-    `phases` is the table of that name. Keys: promised (files), kept (labels that kept everything), kept_files, broken
-    (label, promised and broken files of each that did not, as dictionaries).
+    Keys: kept (labels that kept everything that fsync had promised), kept_files, kept_cuts; broken (label, promised and
+    broken files, cuts and those that broke any, of each that did not); untested (contenders of whose promises no cut
+    tells); recovery (label, where, ns: mean of the mounts after the cuts, the shortest first); left (label, share of
+    the files without fsync that were whole, most first).
     """
-    told = phases[phases["crash_promised"].fillna(0) > 0]
-    sums = told.groupby("label")[["crash_promised", "crash_broken"]].sum().astype(int)
-    kept, broken = sums[sums["crash_broken"] == 0], sums[sums["crash_broken"] > 0]
+    cuts = study.phases.dropna(subset="crash_cut_ns")
+    told = cuts[cuts["crash_promised"].fillna(0) > 0]
+    told = told.assign(cuts=1, bad_cuts=(told["crash_broken"] > 0).astype(int))
+    columns = {"crash_promised": "promised", "crash_broken": "broken", "cuts": "cuts", "bad_cuts": "bad_cuts"}
+    sums = told.groupby("label")[list(columns)].sum().astype(int).rename(columns=columns)
+    kept, broken = sums[sums["broken"] == 0], sums[sums["broken"] > 0]
+    places = cuts.groupby(["label", "lab", "stack", "profile"])["crash_recovery_ns"].mean().dropna().sort_values()
+    free = cuts[cuts["crash_promised"].fillna(0) == 0].groupby("label")[["crash_kept", "crash_written"]].sum()
+    shares = (free["crash_kept"] / free["crash_written"]).dropna().sort_values(ascending=False)
     return {
-        "promised": int(sums["crash_promised"].sum()),
         "kept": list(kept.index),
-        "kept_files": int(kept["crash_promised"].sum()),
-        "broken": [
-            {"label": row.Index, "promised": row.crash_promised, "broken": row.crash_broken}
-            for row in broken.itertuples()
+        "kept_files": int(kept["promised"].sum()),
+        "kept_cuts": int(kept["cuts"].sum()),
+        "broken": [{"label": label} | row for label, row in broken.to_dict("index").items()],
+        "untested": sorted(set(study.labels()) - set(sums.index)),
+        "recovery": [
+            {"label": label, "where": study.differing(lab=lab, stack=stack, profile=profile), "ns": ns}
+            for (label, lab, stack, profile), ns in places.items()
         ],
+        "left": [{"label": label, "share": share} for label, share in shares.items()],
     }
 
 

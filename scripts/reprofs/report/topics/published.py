@@ -46,6 +46,11 @@ def applies(plan: dict) -> bool:
     return "published" in plan and "factors" not in plan
 
 
+def asked(plan: dict) -> bool:
+    """Always: published numbers are named to be compared with."""
+    return True
+
+
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
@@ -364,7 +369,9 @@ def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> 
     axes.plot(line, line * factor, color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
     axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1], box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1,) if reach > 12 else (1, 3) if reach > 4 else (1, 2, 5), numticks=7))
+        axis.set_major_locator(
+            LogLocator(subs=(1,) if reach > 6 else (1, 3) if reach > 2 else (1, 2, 3, 5, 7), numticks=7)
+        )
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(PLAIN)
 

@@ -13,6 +13,13 @@ def applies(plan: dict) -> bool:
     return any(stack["state"] == "rebuilding" for stack in plan["stacks"].values())
 
 
+def asked(plan: dict) -> bool:
+    """Where a study is on stacks more than on file systems."""
+    from reprofs.report.topics import on_stacks
+
+    return on_stacks(plan)
+
+
 def facts(study: Study) -> list[dict]:
     """The shortest and the longest rebuild of each lab: lab, first, last (label, stack, geometric_mean_ns), several."""
     found = []

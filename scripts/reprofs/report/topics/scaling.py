@@ -32,6 +32,11 @@ def applies(plan: dict) -> bool:
     return any(len(found) > 1 for found in sizes.values())
 
 
+def asked(plan: dict) -> bool:
+    """Where labs are not compared, for which sizes are only repetitions."""
+    return len({trial["lab"] for trial in plan["trials"]}) == 1
+
+
 def places(study: Study) -> list[tuple[Setting, str]]:
     """Where (setting, workload without its size) operations completed at several sizes."""
     return [
@@ -129,7 +134,7 @@ def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyo
         axes.set_title(phase, loc="left")
         axes.set_ylabel(f"time, {name}", labelpad=1)
         for axis, values in ((axes.xaxis, own[size]), (axes.yaxis, own[time])):
-            few = math.log10(values.max() / values.min() * beyond) < 2.5
+            few = math.log10(values.max() / values.min() * beyond) < 1.5
             axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(FuncFormatter(power))

@@ -25,6 +25,13 @@ def applies(plan: dict) -> bool:
     return any(len(names) > 1 for names in stacks.values())
 
 
+def asked(plan: dict) -> bool:
+    """Where a study is on stacks more than on file systems."""
+    from reprofs.report.topics import on_stacks
+
+    return on_stacks(plan)
+
+
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
 

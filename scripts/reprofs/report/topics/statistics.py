@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
-from reprofs.report.display import DASH, SIGMA, Table, digits, percent, slug, small, span, unit_of
+from reprofs.report.display import DASH, SIGMA, Table, digits, percent, scientific, slug, small, span, unit_of
 from reprofs.report.topics.operations import interval_note, share
 from reprofs.stats.cells import measured
 from reprofs.stats.compare import versus
@@ -36,40 +36,45 @@ def left_out(study: Study) -> list[Setting]:
     return [s for s in distinct(study.results.statistics, Setting) if s not in study.shown_settings]
 
 
-def cells(study: Study, setting: Setting, load: Load) -> list[Table]:
-    """All statistics of each operation of a workload, one row per file system."""
+def cells(study: Study, setting: Setting, load: Load) -> Table:
+    """All statistics of a workload, one row per operation and file system."""
     chosen = select(study.results.statistics, setting, load).sort_values("position")
-    keys = dict.fromkeys(Operation(*row) for row in chosen[list(Operation._fields)].itertuples(index=False))
-    return [_cells(study, setting, operation) for operation in keys]
-
-
-def _cells(study: Study, setting: Setting, operation: Operation) -> Table:
-    here = select(study.results.statistics, setting, operation).sort_values("geometric_mean_ns")
-    here = here.sort_values("role", key=lambda role: role == "ceiling", kind="stable")
-    unit, scale = unit_of(here["median_ns"].median())
-    enough = here["median_low_ns"].notna().any()
-    rows = [
-        {
-            "File system": row.label + (" (upper bound)" if row.role == "ceiling" else ""),
-            "n": row.n,
-            f"Geometric mean ({unit})": digits(row.geometric_mean_ns / scale),
-            f"Interval ({unit})": span(row.low_ns, row.high_ns, scale),
-            f"Mean ({unit})": digits(row.mean_ns / scale),
-            f"{SIGMA} ({unit})": digits(row.sd_ns / scale, 3),
-            f"{SIGMA}² ({unit}²)": digits(row.variance_ns2 / scale**2, 3),
-            "CV": percent(row.cv),
-            f"Median ({unit})": digits(row.median_ns / scale),
-            **({f"Its interval ({unit})": span(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
-            f"Min {DASH} max ({unit})": span(row.min_ns, row.max_ns, scale),
-            "Items/s": digits(row.items_per_second, 3),
-        }
-        for row in here.itertuples()
-    ]
-    title = study.title(operation.workload, operation.phase, operation.cache)
-    caption = f"{title} ({operation.workload}, {operation.scale}; {setting}). {interval_note(here)}"
+    enough, rounds = chosen["median_low_ns"].notna().any(), sorted(chosen["n"].unique())
+    same = len(rounds) == 1
+    rows = []
+    for key in dict.fromkeys(Operation(*row) for row in chosen[list(Operation._fields)].itertuples(index=False)):
+        here = select(chosen, key).sort_values("geometric_mean_ns")
+        here = here.sort_values("role", key=lambda role: role == "ceiling", kind="stable")
+        unit, scale = unit_of(here["median_ns"].median())
+        title = f"{study.title(load.workload, key.phase, key.cache)}, {unit}"
+        for row in here.itertuples():
+            rows.append(
+                {
+                    "Operation": title,
+                    "File system": row.label + ("*" if row.role == "ceiling" else ""),
+                    **({} if same else {"n": row.n}),
+                    "Geom. mean": digits(row.geometric_mean_ns / scale),
+                    "Interval": span(row.low_ns, row.high_ns, scale),
+                    "Mean": digits(row.mean_ns / scale),
+                    SIGMA: digits(row.sd_ns / scale, 3),
+                    f"{SIGMA}²": scientific(row.variance_ns2 / scale**2, 3),
+                    "CV": percent(row.cv),
+                    "Median": digits(row.median_ns / scale),
+                    **({"Its interval": span(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
+                    f"Min {DASH} max": span(row.min_ns, row.max_ns, scale),
+                    "Items/s": digits(row.items_per_second, 3),
+                }
+            )
+            title = ""
+    caption = (
+        f"All cells of {load}, {setting}{f'; n = {rounds[0]}' if same else ''}. The unit stands beside the"
+        f" operation; {SIGMA}² is in its square. {interval_note(chosen)}"
+    )
     if enough:
         caption += " The interval of the median is by order statistics, which assume no distribution (95 % or more)."
-    return Table(f"tbl-{slug('cell', setting, operation)}", caption, rows, left=["File system"])
+    if (chosen["role"] == "ceiling").any():
+        caption += " \\*: an upper bound, no contender."
+    return Table(f"tbl-{slug('cells', setting, load)}", caption, rows, left=["Operation", "File system"])
 
 
 def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
@@ -80,11 +85,11 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
         operation = Operation(winner.workload, winner.scale, winner.phase, winner.cache)
         pairs, level = select(study.results.pairwise, setting, operation, contenders=True), winner.level.split()
         signs |= pairs["p_sign"].notna().any()
+        title = {"Operation": study.title(load.workload, winner.phase, winner.cache), "Best": winner.best}
         for row in versus(pairs, winner.best).sort_values(["ratio", "other"]).itertuples():
             rows.append(
-                {
-                    "Phase": study.title(load.workload, winner.phase, winner.cache),
-                    "Best": winner.best,
+                title
+                | {
                     "Other": row.other,
                     "n": row.n,
                     "Ratio": digits(row.ratio, 3),
@@ -95,6 +100,7 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
                     "Verdict": "slower" if row.other not in level else _among(row, winner.verdict),
                 }
             )
+            title = dict.fromkeys(title, "")
     if not signs:
         rows = [{key: value for key, value in row.items() if key != "p, signs"} for row in rows]
     win, equal = share(study.margins["win"]), share(study.margins["equal"])
@@ -108,7 +114,7 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
         f" equivalent, within {equal} by 5 %, or open."
     )
     name = f"tbl-{slug('against', setting, load)}"
-    return Table(name, caption, rows, left=["Phase", "Best", "Other", "Verdict"]) if rows else None
+    return Table(name, caption, rows, left=["Operation", "Best", "Other", "Verdict"]) if rows else None
 
 
 def _among(row, verdict: str) -> str:

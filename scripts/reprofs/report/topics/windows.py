@@ -19,6 +19,11 @@ def applies(plan: dict) -> bool:
     return any({"write", "read", "alone"} <= set(phase.get("samples") or {}) for phase in phases)
 
 
+def asked(plan: dict) -> bool:
+    """Always: a reader is there to disturb."""
+    return True
+
+
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
     """Where (setting, load, phase) a writer was measured with a reader."""
     return series.having(study.samples, study.settings, {"write", "read", "alone"})
