@@ -20,7 +20,7 @@ from reprofs.trial.cell import resolve as resolve_cell
 from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan
 
-KINDS = ("filesystem", "stack", "device", "workload", "study")
+KINDS = ("filesystem", "stack", "device", "network", "workload", "study")
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
 
 
@@ -38,17 +38,19 @@ def test_every_cell_renders(filesystem, variant, workload):
     descriptor = CATALOG.get("filesystem", filesystem)
     lab = "mount" if "path" in descriptor else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    if CATALOG.get("workload", workload)["raw"] != descriptor["raw"]:
-        with pytest.raises(UserError, match=r"measures the device itself|is the bare device and keeps no files"):
+    place["stack"] = models.Filesystem.model_validate(descriptor).simplest_stack()
+    asked = CATALOG.get("workload", workload)
+    if asked["raw"] != descriptor["raw"] or asked["network"] != (descriptor["raw"] and "hosts" in descriptor):
+        with pytest.raises(UserError, match=r"measures the (device|network) itself|is the bare .* and keeps no files"):
             resolve_cell(cell(**place), CATALOG)
         return
     if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
-        if lab == "mount" or not descriptor["device"]:
+        if lab == "mount" or not descriptor["device"] or "hosts" in descriptor:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
     parts = resolve_cell(cell(**place), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", render(parts).text())
-    assert len(devices(parts)) == int(descriptor["device"] and lab == "exact")
+    assert len(devices(parts)) == (parts.stack.disks if descriptor["device"] and lab == "exact" else 0)
 
 
 @pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])

@@ -14,6 +14,7 @@ import pytest
 from helpers import CATALOG, cell, events, told
 from reprofs import labs
 from reprofs.guest.steps import Exec, Job, Step
+from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import resolve
 from reprofs.plan.workloads import resolve as resolve_workload
@@ -112,7 +113,10 @@ def hold(trial: dict, found: list[dict]) -> None:
 def in_all_variants(filesystem: str) -> list[dict]:
     """All phases of metadata in the first variant, then every other one; or the only one again."""
     descriptor = CATALOG.get("filesystem", filesystem)
-    first, *others = (cell(filesystem, variant=name, workload="contract") for name in descriptor["variants"])
+    stack = models.Filesystem.model_validate(descriptor).simplest_stack()
+    first, *others = (
+        cell(filesystem, variant=name, stack=stack, workload="contract") for name in descriptor["variants"]
+    )
     cells = [{**first, "workload": f"metadata@{TREE['files']}"}, *(others or [first])]
     for trial in cells:
         assert obstacle(resolve_cell(trial, OWN), open_lab(trial)) == descriptor.get("unavailable", "")
@@ -159,7 +163,7 @@ STACKS = {
 }
 
 
-# Those of the guest with OpenZFS: tests/test_zfs.py.
+# Those of other guests: tests/test_zfs.py and tests/test_networks.py.
 @pytest.mark.parametrize("filesystem", [name for name in NAMES if guest_name(name) == "base"])
 def test_file_system_in_the_guest(guest, filesystem):
     if cells := in_all_variants(filesystem):

@@ -20,7 +20,7 @@ from reprofs.guest import check
 from reprofs.guest import image as guest
 from reprofs.labs import _guard as guard
 from reprofs.plan import catalog as catalogs
-from reprofs.plan import trees
+from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog
 from reprofs.plan.study import read_config
 from reprofs.trial.cell import resolve
@@ -216,18 +216,23 @@ def use(kind: str, name: str, known: dict) -> None:
     if kind == "filesystem":
         study["filesystems"] = [name, *(f"{name}+{variant}" for variant in list(data["variants"])[1:3])]
         study["labs"] = ["mount" if "path" in whole else "exact"]
-        study["workloads"] = ["device" if whole["raw"] else "populated"]
+        bare = "network" if "hosts" in whole else "device"
+        study["workloads"] = [bare if whole["raw"] else "populated"]
+        study["stacks"] = [models.Filesystem.model_validate(data).simplest_stack()]
     elif kind == "stack":
         study["filesystems"] = [whole["filesystem"] or "ext4"]
         study["stacks"] = [name]
     elif kind == "device":
         study["profiles"], other = [name], {"labs": ["vm", "host"]}
+    elif kind == "network":
+        study |= {"filesystems": ["nfs-ext4"], "networks": [name]}
     elif kind == "processor":
         study["processors"], other = [name], {"labs": [f"exact@{name}"]}
     else:
         sized = [f"{name}@500", f"{name}@x2"] if "size" in whole else []
         study["workloads"], other = [name, *sized], {"workloads": [f"{name}+clients2+fill10"]}
-        study["filesystems"] = ["raw" if whole["raw"] else "ext4"]
+        bare = "wire" if whole["network"] else "raw"
+        study["filesystems"] = [bare if whole["raw"] else "ext4"]
         for scale in ("laptop", "paper"):
             catalog.add("study", "own", {**study, "workloads": [name], "scale": scale})
             plan_and_render("own", catalog)

@@ -9,7 +9,7 @@ from pathlib import Path
 import make
 import pytest
 from conftest import ROOT
-from reprofs.plan import disks
+from reprofs.plan import disks, networks
 from reprofs.report import topics
 from reprofs.stats import series
 
@@ -71,6 +71,18 @@ def modelled(*profiles: str, samples=None) -> dict:
     return changed(change)
 
 
+def wired(*names: str, samples=None) -> dict:
+    """A plan of the networks' jobs on these networks; an empty name is a file system without hosts."""
+
+    def change(found):
+        trial = found["trials"][0]
+        jobs = {name: "A job" for name in networks.JOBS} if samples is None else samples
+        found["workloads"]["metadata"]["phases"][0]["samples"] = jobs
+        found["trials"] = [dict(trial, variant=f"default@{name}" if name else "default") for name in names]
+
+    return changed(change)
+
+
 SAMPLES = {
     "fill": {"write": "Write", "full": "Full", "capacity": "Capacity"},
     "sweep": {f"sweep-{name}": name for name in series.TESTS},
@@ -95,6 +107,10 @@ PLANS = {
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
+    "networks": (
+        [wired("lan-1g", "reference"), wired("lan-1g", "loopback")],
+        [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
+    ),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reprofs import workplace
 from reprofs.errors import UserError
-from reprofs.plan import PROCESSOR
+from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.trial import progress
 
 SEED_MAX = 10**13  # above that of any study and its rounds
@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(f"--{name}", required=True)
     sub.add_argument("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})")
     sub.add_argument("--variant", help="variant of the file system (default: the first in its file)")
+    sub.add_argument("--network", help=f"network of a file system with hosts (default: {NETWORK})")
     sub.add_argument("--round", type=int, required=True, help="number of the round, from 1")
     sub.add_argument("--seed", type=int, required=True, help="of names, sizes, contents and order")
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
@@ -217,6 +218,8 @@ def _trial(arguments) -> None:
     catalog = _catalog(arguments)
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
+    if arguments.network:
+        cell["variant"] += f"@{arguments.network}"
     parts = resolve(cell, catalog)  # a mistake is said before a guest is built
     if parts.lab.in_guest:
         image.ensure(parts.filesystem.guest, _say)

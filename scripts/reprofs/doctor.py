@@ -103,7 +103,7 @@ def _filesystem(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
     filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
     if bool(filesystem.path) == lab.kind.provisions or (filesystem.labs and lab.name not in filesystem.labs):
         return APART
-    return found.answer(_reason(name, "single", lab, catalog))
+    return found.answer(_reason(name, filesystem.simplest_stack(), lab, catalog))
 
 
 def _stack(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
@@ -126,8 +126,12 @@ def _takes_any_stack(name: str, lab: Lab, catalog: Catalog) -> bool:
 
 
 def _suits(workload: models.Workload, filesystem: models.Filesystem) -> bool:
-    """A stack with a fault can have it too, and it asks for nothing else; of the device itself if that is meant."""
-    return workload.raw == filesystem.raw and (workload.raw or (bool(workload.populate) and not workload.packages))
+    """A stack with a fault can have it too, and it asks for nothing else; of the device or network itself if that is
+    meant.
+    """
+    if workload.raw != filesystem.raw or workload.network != (filesystem.raw and bool(filesystem.hosts)):
+        return False
+    return workload.raw or (bool(workload.populate) and not workload.packages)
 
 
 def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:

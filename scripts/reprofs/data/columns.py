@@ -16,7 +16,7 @@ lab          | string |    | Where the trial ran and whose clock it read
 stack        | string |    | Block devices under the file system
 profile      | string |    | What each block device behaves like
 filesystem   | string |    | Name of the file system's descriptor
-variant      | string |    | Name of the set of make and mount options
+variant      | string |    | Name of the set of make and mount options; of a file system with hosts its network after @
 workload     | string |    | Name of the workload's descriptor
 scale        | string |    | Name of the workload's set of parameters
 round        | int64  |    | Repetition of all cells; every round has its own seed

@@ -476,10 +476,10 @@ def _mean(phases: list[dict]) -> dict:
 
 
 def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
-    variant = trial["variant"]
+    variant, at, network = trial["variant"].partition("@")
     return {
         "trial": trial["id"],
-        "label": trial["filesystem"] if variant == "default" else f"{trial['filesystem']}+{variant}",
+        "label": trial["filesystem"] + (f"+{variant}" if variant != "default" else "") + at + network,
         "role": plan["filesystems"].get(trial["filesystem"], {}).get("role", "contender"),
         "status": record["status"] if record else "missing",
         **{key: trial[key] for key in (*CELL, "round", "seed", "order")},

@@ -70,7 +70,7 @@ class Exec(Step):
     """Runs a command outside the measured phases, `arg`, which must exit with 0 within `limit_s` seconds.
 
     env: environment variables, NAME=value; match: extended regular expressions that its output must match; if_mounted:
-    it is run only if something is mounted there.
+    it is run only if something is mounted there; tail: bytes of its output that are kept.
     """
 
     stage: str
@@ -79,6 +79,7 @@ class Exec(Step):
     cwd: str | None = None
     env: list[str] = field(default_factory=list)
     if_mounted: str | None = None
+    tail: int | None = None
     arg: list[str]
 
 

@@ -2,3 +2,4 @@
 
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")  # what names a cell of a study
 PROCESSOR = "v2-0.5ns"  # the default in labs that model their processor
+NETWORK = "lan-1g"  # the default of file systems with hosts

@@ -26,6 +26,7 @@ FOLDERS = {
     "filesystem": "workflow/filesystems",
     "stack": "workflow/stacks",
     "device": "workflow/devices",
+    "network": "workflow/networks",
     "processor": "workflow/processors",
     "workload": "workflow/workloads",
     "study": "config/studies",

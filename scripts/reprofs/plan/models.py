@@ -30,7 +30,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from reprofs.errors import short
 from reprofs.files import write_text
-from reprofs.plan import PROCESSOR
+from reprofs.plan import NETWORK, PROCESSOR
 
 GENERATED = "# Made by `reprofs schemas` from scripts/reprofs/plan/models.py.\n"
 
@@ -166,6 +166,48 @@ class Part(BaseModel):
 
 # ---- file systems
 
+HOSTS_MAX = 32
+FRAMES_MAX = 1_000_000  # at one end of a cable
+
+
+class HostLine(Part):
+    """A command on a host, or one that is repeated until it says what is expected."""
+
+    host: Annotated[
+        str, text(r"^(servers|clients|s[1-9][0-9]?|c1)$", "servers, clients, or one host: c1, s1, s2, ...")
+    ] = Field(description="c1, s1, s2, ...; servers, clients: on each of them, one after the other")
+    run: Command | None = None
+    wait: Command | None = Field(None, description="In place of run: repeated until its output matches expect")
+    expect: Filled | None = Field(None, description="Extended regular expression for wait")
+    limit_s: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Of wait, in seconds of the lab's clock")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> HostLine:
+        if (self.run is None) == (self.wait is None):
+            raise _wrong("must have one of the keys run and wait")
+        if (self.wait is None) != (self.expect is None):
+            raise _wrong("must have the keys wait and expect together")
+        return self
+
+
+Line = Annotated[
+    Annotated[Command, Tag("command")] | Annotated[HostLine, Tag("HostLine")],
+    Discriminator(lambda value: "HostLine" if isinstance(value, dict | HostLine) else "command"),
+]
+
+
+class Hosts(Part):
+    """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
+
+    Besides the servers there is a client for each client of the workload (+clientsN), c1 without.
+    """
+
+    servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
+    private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
+        [], description="Folders that every server has for itself, empty; all other files are those of the guest"
+    )
+    logs: list[Filled] = Field([], description="Logs of the servers' daemons, patterns: their ends go into the record")
+
 
 class Variant(Part):
     title: Filled
@@ -195,7 +237,7 @@ class Filesystem(Part):
     type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
     module: str | None = Field(None, description="Kernel module; absent when built in")
     packages: list[str] = []
-    guest: Literal["base", "zfs"] = Field("base", description="Which guest image has what it needs")
+    guest: Literal["base", "zfs", "net", "gluster"] = Field("base", description="Which guest image has what it needs")
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
     unavailable: Filled | None = Field(
         None, description="Why it cannot be had, one sentence; its trials are skipped with it"
@@ -211,10 +253,11 @@ class Filesystem(Part):
     taken: list[Command] = Field(
         [], description="Commands that succeed, in the lab host, when a name that it will use is taken"
     )
-    make: list[Command] = []
-    mount: list[Command] = []
-    inspect: list[Command] = []
-    unmount: list[Command] = []
+    hosts: Hosts | None = Field(None, description="Machines that it needs, which the driver makes, with their network")
+    make: list[Line] = []
+    mount: list[Line] = []
+    inspect: list[Line] = []
+    unmount: list[Line] = []
     sync: list[Command] = Field(
         [], description="What must be on the device at the end of a phase besides the mount point"
     )
@@ -229,6 +272,25 @@ class Filesystem(Part):
         if missing and self.path is None and self.unavailable is None:
             raise _wrong(f"lacks the key {missing[0]}: give {', '.join(needed)}, or path, or unavailable")
         return self
+
+    @model_validator(mode="after")
+    def _has_its_hosts(self) -> Filesystem:
+        known = {"servers", "clients", *self.host_names()} if self.hosts else set()
+        for key in ("make", "mount", "inspect", "unmount"):
+            for line in getattr(self, key):
+                if isinstance(line, HostLine) and line.host not in known:
+                    raise _wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
+        return self
+
+    def simplest_stack(self) -> str:
+        """A stack that it can be on: one disk, or one for each server."""
+        servers = self.hosts.servers if self.hosts else 1
+        return f"servers@{servers}" if servers > 1 else "single"
+
+    def host_names(self, clients: int = 1) -> list[str]:
+        """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
+        many = (("s", self.hosts.servers), ("c", clients)) if self.hosts else ()
+        return [f"{letter}{number}" for letter, count in many for number in range(1, count + 1)]
 
 
 # ---- stacks
@@ -406,6 +468,40 @@ class Processor(Part):
     sources: Annotated[list[Filled], Field(min_length=1)] = Field(description="Where the figures come from")
 
 
+# ---- networks
+
+
+class Network(Part):
+    model_config = ConfigDict(
+        title="A network between hosts (one file = one network): cables from every host to one switch"
+    )
+
+    title: Filled
+    rate_mbit: Annotated[float, Within(0, 1000000)] = Field(
+        0, description="Of both ends of every cable, 10^6 bits a second on the wire; 0 = unlimited"
+    )
+    delay_us: Microseconds = Field(
+        0,
+        description="Of both ends of every cable: a way between hosts has two, a round trip four",
+    )
+    loss_percent: Annotated[float, Within(0, 100)] = Field(0, description="Of the frames that leave an end of a cable")
+    queue_frames: Annotated[int, Field(ge=1, le=FRAMES_MAX)] = Field(
+        1000, description="Frames that wait at an end of a cable at most; further ones are dropped"
+    )
+    mtu: Annotated[int, Field(ge=576, le=65535)] = Field(1500, description="Bytes of the largest packet")
+    sources: Annotated[list[Filled], Field(min_length=1)] = Field(
+        description="Where each figure comes from; what is an assumption"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_shaped(self) -> Network:
+        if 0 < self.rate_mbit < 0.1:
+            raise _wrong("must have a rate_mbit of at least 0.1, or 0, which is unlimited")
+        if self.rate_mbit * self.delay_us / 8 / self.mtu > FRAMES_MAX:
+            raise _wrong(f"has more than {FRAMES_MAX:,} frames under way: lower rate_mbit or delay_us")
+        return self
+
+
 class RealDisk(Part):
     path: Annotated[str, text(r"^/dev/[^/\n]+$", "the device itself in /dev, not a link to it")]
     serial: Filled
@@ -527,6 +623,9 @@ class Workload(Part):
     size: str | None = Field(None, description="The parameter of the scale that NAME@N sets")
     aged: bool = Field(False, description="NAME+agedN may repeat the phases N times in one file system")
     raw: bool = Field(False, description="It measures the device itself, in a file system with the key raw")
+    network: bool = Field(
+        False, description="With raw: it measures the network itself, in a file system with the keys raw and hosts"
+    )
     alone: bool = Field(False, description="NAME+clientsN makes no sense")
     tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
     packages: list[str] = []
@@ -562,6 +661,11 @@ class Cross(Part):
     profiles: Names | None = None
     filesystems: Names | None = Field(
         None, description="name for the first variant of its file, name+variant for another"
+    )
+    networks: Names | None = Field(
+        None,
+        description="Of the file systems with hosts: names of workflow/networks, which follow the variant after @, as"
+        f" nfs-xfs+v3-sync@lan-1g. Without this key {NETWORK}",
     )
     workloads: Names | None = None
 
@@ -764,6 +868,7 @@ MODELS: dict[str, Any] = {
     "device": AnyDevice,
     "devices": RealDisks,
     "filesystem": Filesystem,
+    "network": Network,
     "processor": Processor,
     "published": Published,
     "stack": Layer,

@@ -7,7 +7,7 @@ import random
 from collections.abc import Container
 
 from reprofs.errors import UserError
-from reprofs.plan import CELL, PROCESSOR, models
+from reprofs.plan import CELL, NETWORK, PROCESSOR, models
 from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
 from reprofs.plan.stacks import resolve
 from reprofs.project import project_root
@@ -81,13 +81,23 @@ def _crosses(study: dict, catalog: Catalog, modelled: Container[str]) -> list[li
         values[0] = [
             full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
         ]
+        networks = cross.get("networks", study.get("networks", [NETWORK]))
+        values[3] = [full for spec in values[3] for full in _on_networks(catalog.variant(spec), networks, catalog)]
         own: dict[tuple, dict] = {}
         for lab, stack, profile, spec, workload in itertools.product(*values):
-            words = (lab, resolve(stack, catalog).name, profile, *catalog.variant(spec), workload, study["scale"])
+            words = (lab, resolve(stack, catalog).name, profile, *spec, workload, study["scale"])
             catalog.get("device", profile)
             own[words] = dict(zip(CELL, words, strict=True))
         found.append(list(own.values()))
     return found
+
+
+def _on_networks(spec: tuple[str, str], networks: list[str], catalog: Catalog) -> list[tuple[str, str]]:
+    """A file system and its variant, once for each network; once only if it has no hosts."""
+    name, variant = spec
+    if "hosts" not in catalog.get("filesystem", name):
+        return [spec]
+    return [(name, f"{variant}@{network}") for network in networks]
 
 
 def most_rounds(study: dict) -> int:

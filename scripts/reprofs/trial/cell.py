@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
-from reprofs.plan import PROCESSOR, models, processors, workloads
+from reprofs.plan import NETWORK, PROCESSOR, models, networks, processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
+from reprofs.plan.networks import Network
 from reprofs.plan.processors import Processor
 from reprofs.plan.stacks import Commands, Stack, commands
 from reprofs.plan.stacks import resolve as resolve_stack
@@ -25,7 +26,8 @@ class Cell:
     """The parts of a trial.
 
     names: lab, filesystem, variant, stack, profile, workload, scale and more, as the plan has them, the lab with its
-    processor after @ where it models one; processor: that one; scale: of the workload; disk_mib: size of each disk;
+    processor after @ where it models one; processor: that one; the variant has its network after @ if the file system
+    has hosts; network: that one; scale: of the workload; disk_mib: size of each disk;
     paths: of the disks; commands: of the stack, None when the file system needs no device or the lab makes none;
     filesystem_file, profile_file: as sentences begin.
     """
@@ -33,6 +35,7 @@ class Cell:
     names: dict
     lab: type[labs.Lab]
     processor: Processor | None
+    network: Network | None
     filesystem: models.Filesystem
     variant: models.Variant
     workload: Workload
@@ -55,6 +58,12 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
     if processor:
         trial = trial | {"lab": f"{lab.name}@{processor.name}"}
     profile = catalog.get("device", trial["profile"])
+    variant, _, name = trial["variant"].partition("@")
+    network = networks.get(name or NETWORK, catalog) if filesystem.hosts else None
+    if network:
+        trial = trial | {"variant": f"{variant}@{network.name}"}
+    elif name:
+        raise UserError(f"file system {trial['filesystem']} has no hosts and needs no network: leave out {name}.")
     _check(trial, filesystem, workload, stack, lab, profile)
     scale = workload.scale(trial["scale"])
     paths, made = [], None
@@ -65,8 +74,9 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         names=trial,
         lab=lab,
         processor=processor,
+        network=network,
         filesystem=filesystem,
-        variant=filesystem.variants[trial["variant"]],
+        variant=filesystem.variants[variant],
         workload=workload,
         scale=scale,
         profile=profile,
@@ -100,8 +110,9 @@ def _check(
 ) -> None:
     """Raises UserError when the parts of a cell exist but cannot be put together."""
     name = f"file system {trial['filesystem']}"
-    if trial["variant"] not in filesystem.variants:
-        raise unknown(f"variant of {trial['filesystem']}", trial["variant"], filesystem.variants)
+    variant = trial["variant"].partition("@")[0]
+    if variant not in filesystem.variants:
+        raise unknown(f"variant of {trial['filesystem']}", variant, filesystem.variants)
     if trial["scale"] not in SCALES:
         raise unknown("scale", trial["scale"], SCALES)
     check_arguments(trial["workload"], workload, trial["scale"])
@@ -110,12 +121,25 @@ def _check(
     if workload.labs is not None and lab.name not in workload.labs:
         able = " and ".join(workload.labs)
         raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {lab.name}.")
-    if workload.raw and not filesystem.raw:
-        raise UserError(f"workload {trial['workload']} measures the device itself: choose the file system raw.")
+    if workload.raw and not (filesystem.raw and workload.network == bool(filesystem.hosts)):
+        what, bare = ("network", "wire") if workload.network else ("device", "raw")
+        raise UserError(f"workload {trial['workload']} measures the {what} itself: choose the file system {bare}.")
     if filesystem.raw and not workload.raw:
+        what = "network" if filesystem.hosts else "device"
         raise UserError(
-            f"{name} is the bare device and keeps no files: choose a workload that measures the device itself, such as "
-            "device."
+            f"{name} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
+        )
+    if filesystem.hosts and not lab.in_guest:
+        raise UserError(f"{name} needs hosts, which only a guest can be: choose the lab exact, not {trial['lab']}.")
+    if filesystem.hosts and workload.clients > models.HOSTS_MAX:
+        raise UserError(
+            f"workload {trial['workload']}: {name} has a host for each client, at most {models.HOSTS_MAX}: lower "
+            f"+clients{workload.clients}."
+        )
+    if filesystem.hosts and filesystem.hosts.servers > 1 and stack.disks != filesystem.hosts.servers:
+        raise UserError(
+            f"{name} has {filesystem.hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "
+            f"the stack servers@{filesystem.hosts.servers}, which has one for each."
         )
     if stack.filesystem and stack.filesystem != trial["filesystem"]:
         raise UserError(f"stack {stack.name} is built by {stack.filesystem} itself: {name} cannot use it.")
@@ -160,6 +184,8 @@ def _check_crash(
             f"{what}, but profile {trial['profile']} has no power to cut: choose a profile with backing: "
             "model, such as hdd-7200."
         )
+    if filesystem.hosts:
+        raise UserError(f"{what}, but file system {trial['filesystem']} has hosts, whose power cannot be cut yet.")
     if not filesystem.device:
         raise UserError(f"{what}, but file system {trial['filesystem']} has no device whose power could be cut.")
     for layer in stack.layers:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reprofs.errors import FileError, UserError
-from reprofs.guest import steps
+from reprofs.guest import hosts, steps
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import models, workloads
@@ -17,6 +18,7 @@ from reprofs.trial.cell import Cell
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
     BASE,
+    BESIDE,
     CHANGES,
     MOUNTPOINT,
     PARSED_BYTES,
@@ -53,11 +55,17 @@ class _Writer:
         self.several = self.clients if self.clients > 1 else None
         self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
         self.supply = [f"/sys/block/{Path(path).name}/supply" for path in cell.paths]
+        self.hosts = self.filesystem.host_names(self.clients)
+        # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
+        # the workload through its own mount.
+        self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
+        self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 
     def write(self) -> Job:
         """The whole job."""
         self.devices()
+        self.network()
         self.make()
         self.mount()
         self.readback(self.stack.readback)
@@ -81,6 +89,9 @@ class _Writer:
             "mount": self.cell.variant.mount,
             "layout": self.stack.layout,
         }
+        own |= {name: hosts.address(name) for name in self.hosts}
+        if self.filesystem.hosts:
+            own |= {f"s{number}_disk": device for number, device in enumerate(self.stack.devices, 1)}
         if not self.stack.devices:
             return own
         return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
@@ -89,16 +100,37 @@ class _Writer:
     def syncs(self) -> list[str]:
         """The file systems that are synced at the end of every phase."""
         where = f"{self.cell.filesystem_file}: sync"
-        return [MOUNTPOINT, *(fill(path, self.values, where) for path in self.filesystem.sync)]
+        return [*self.mounts, *(fill(path, self.values, where) for path in self.filesystem.sync)]
 
     @functools.cached_property
     def recovery(self) -> list[list[str]]:
         """The commands that mount the file system after a power cut, preceded by those that repair it."""
         return [*self.lines("recover", self.filesystem.recover), *self.lines("mount", self.filesystem.mount)]
 
-    def lines(self, key: str, templates: list[str]) -> list[list[str]]:
+    def lines(self, key: str, templates: Sequence[str | models.HostLine]) -> list[list[str]]:
         """The commands under a key of the file system; a variant may have its own key check."""
-        return [argv(line, self.values, f"{self.cell.filesystem_file}: {key}") for line in templates]
+        where = f"{self.cell.filesystem_file}: {key}"
+        found = []
+        for line in templates:
+            if isinstance(line, models.HostLine):
+                found += self.on_hosts(line, where)
+            else:
+                found.append(argv(line, self.values, where))
+        return found
+
+    def on_hosts(self, line: models.HostLine, where: str) -> list[list[str]]:
+        """A line of the file system for each host that it is meant for."""
+        chosen = [name for name in self.hosts if line.host in (name, "servers" if name[0] == "s" else "clients")]
+        found = []
+        for name in chosen:
+            own = {"host": name, "number": name[1:]}
+            if name[0] == "c":
+                own["mountpoint"] = self.mounts[int(name[1:]) - 1]
+            if f"{name}_disk" in self.values:
+                own["disk"] = self.values[f"{name}_disk"]
+            words = hosts.inside(name, argv(line.run or line.wait or "", self.values | own, where))
+            found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
+        return found
 
     def commands(self, stage: str, commands: list[list[str]]) -> None:
         """Adds commands that run outside the measured phases, in order."""
@@ -129,11 +161,24 @@ class _Writer:
         if self.cell.processor:
             self.steps += self.cell.lab.processor_steps(self.cell.processor)
 
+    def network(self) -> None:
+        """Makes the hosts and the network between them."""
+        network, asked = self.cell.network, self.filesystem.hosts
+        if not network or not asked:
+            return
+        names = self.hosts
+        self.modules(hosts.MODULES)
+        self.steps.append(hosts.Bridge(mtu=network.mtu, names=names))
+        self.steps += [
+            hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
+            for number, name in enumerate(names, 1)
+        ]
+
     def make(self) -> None:
         """Makes the file system."""
         module = self.filesystem.module
         self.modules([module] if module else [])
-        folders = ("/run/reprofs", BASE, MOUNTPOINT) if self.cell.lab.provisions else ()
+        folders = (BESIDE, BASE, *self.mounts) if self.cell.lab.provisions else ()
         self.steps += [Mkdir(path=folder) for folder in folders]
         self.commands("make", self.lines("make", self.filesystem.make))
 
@@ -141,6 +186,15 @@ class _Writer:
         """Mounts the file system and checks the mount."""
         self.commands("mount", self.lines("mount", self.filesystem.mount))
         self.mounted()
+        if self.together:
+            self.bind()
+
+    def bind(self) -> None:
+        """Puts the folders of the further clients, each seen through its own host's mount, in the place of theirs."""
+        self.together = True
+        for number, place in enumerate(self.mounts[1:], 1):
+            folder = Path(self.folders[number]).relative_to(MOUNTPOINT)
+            self.commands("mount", [["mount", "--bind", f"{place}/{folder}", self.folders[number]]])
 
     def mounted(self) -> None:
         """Checks that type and options of the mount are those asked for."""
@@ -151,6 +205,7 @@ class _Writer:
 
     def unmount(self) -> None:
         """Unmounts the file system."""
+        self.commands("unmount", [["umount", folder] for folder in self.folders[1 : len(self.mounts)]])
         self.commands("unmount", self.lines("unmount", self.filesystem.unmount))
 
     def cold(self) -> None:
@@ -181,6 +236,7 @@ class _Writer:
         cell = self.cell
         self.commands("inspect", self.lines("inspect", self.filesystem.inspect))
         self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
+        self.bind()
         values = cell.scale.parameters()
         tree = {key: values[key] for key in workloads.TREE if key in values}
         if len(tree) == len(workloads.TREE):
@@ -189,7 +245,7 @@ class _Writer:
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
-        tools = cell.workload.tools + [words[0] for words in around]
+        tools = cell.workload.tools + [program for words in around for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
@@ -327,7 +383,11 @@ class _Writer:
     def teardown(self) -> None:
         """Unmounts and takes the stack down, even after a failure."""
         self.steps.append(steps.Teardown())
+        for folder in self.folders[1 : len(self.mounts)]:
+            self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=folder, arg=["umount", folder]))
         for words in self.lines("unmount", self.filesystem.unmount):
-            mounted = words[-1] if words[0] == "umount" else MOUNTPOINT
+            mounted = words[-1] if "umount" in hosts.programs(words) else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
+        if self.filesystem.hosts:
+            self.steps += hosts.ends(self.hosts, self.filesystem.hosts.logs)
         self.commands("teardown", self.stack.teardown)

@@ -62,6 +62,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
         job = hashlib.sha256(render(replace(cell, names=trial)).text().encode()).hexdigest()
         trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
     _check_ids([trial["id"] for trial in trials], file)
+    wires = {cell.network.name: catalog.get("network", cell.network.name) for cell in chosen if cell.network}
     return {
         "schema": 1,
         "protocol": PROTOCOL,
@@ -81,6 +82,7 @@ def make_plan(name: str, catalog: Catalog) -> dict:
             for cell in chosen
         },
         "devices": {cell.names["profile"]: cell.profile for cell in chosen},
+        **({"networks": wires} if wires else {}),
         "stacks": {
             cell.stack.name: {
                 "title": cell.stack.title,

@@ -3,8 +3,9 @@
 from reprofs.plan import CELL as CELL
 
 PROTOCOL = 3  # increase when a change of the rules makes new numbers incomparable with old ones
-MOUNTPOINT = "/run/reprofs/mnt"
-BASE = "/run/reprofs/base"  # for file systems on top of another: overlayfs, a network server
+BESIDE = "/run/reprofs"
+MOUNTPOINT = f"{BESIDE}/mnt"
+BASE = f"{BESIDE}/base"  # for file systems on top of another: overlayfs, a network server
 WORK = f"{MOUNTPOINT}/trial"
 SETUP_LIMIT_S = 600
 AGE_LIMIT_S = 86400

@@ -15,6 +15,7 @@ from pathlib import Path
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.files import write_text
+from reprofs.guest import hosts
 from reprofs.guest.check import needs
 from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
@@ -35,6 +36,7 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
         return filesystem.unavailable
     packages = filesystem.packages + workload.packages + (stack.packages if stack else [])
     modules = ([] if filesystem.module is None else [filesystem.module]) + (stack.modules if stack else [])
+    modules += hosts.MODULES if cell.network else []
     reason = lab.obstacle(list(dict.fromkeys(packages)), tools(cell), modules, cell.profile)
     if reason or lab.data_bytes is None:
         return reason
@@ -52,10 +54,12 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
 def tools(cell: Cell) -> list[str]:
     """The programs a trial runs: the first word of each of its commands."""
     filesystem = cell.filesystem
-    templates = [*filesystem.make, *filesystem.mount, *filesystem.inspect]
-    templates += [*filesystem.unmount, *filesystem.recover, *filesystem.check]
+    lines = [*filesystem.make, *filesystem.mount, *filesystem.inspect, *filesystem.unmount]
+    templates = [line if isinstance(line, str) else line.run or line.wait or "" for line in lines]
+    templates += [*filesystem.recover, *filesystem.check]
     templates += [text for _, text in workloads.commands(cell.workload)]
     found = [template.split()[0] for template in templates] + cell.workload.tools
+    found += hosts.TOOLS if cell.network else []
     if stack := cell.commands:
         found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
         found += [words[0] for words, _ in (*stack.readback, *stack.faulted)]

@@ -235,7 +235,7 @@ def filesystems(study: Study) -> Table:
     for label, group in study.trials.groupby("label", sort=True):
         first = group.iloc[0]
         entry = study.plan["filesystems"].get(first["filesystem"], {})
-        variant = entry.get("variants", {}).get(first["variant"], {}).get("title")
+        variant = entry.get("variants", {}).get(first["variant"].partition("@")[0], {}).get("title")
         title = entry.get("title", first["filesystem"])
         title = f"[{title}]({entry['home']})" if entry.get("home") else title
         sizes = [bytes_text(size) for size in sorted(group["mounted_total_bytes"].dropna().unique())]

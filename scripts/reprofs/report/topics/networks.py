@@ -1,0 +1,130 @@
+"""Networks: what was measured between two hosts in the guest, compared with what follows from the networks' files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from reprofs.data.keys import Load, Setting, distinct, select
+from reprofs.plan.networks import Job
+from reprofs.report.display import DASH, Table, count, digits, slug, time
+from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.stats.networks import BAND, comparison
+from reprofs.stats.study import Study
+
+
+def applies(plan: dict) -> bool:
+    """Where the networks' jobs run on a network, and on one of those that give the time of the software."""
+    from reprofs.plan.networks import JOBS, REFERENCE, UNTIMED
+
+    ran: dict[tuple, set[str]] = {}
+    for trial in plan["trials"]:
+        phases = plan["workloads"][trial["workload"]]["phases"]
+        if set(JOBS) & {name for phase in phases for name in phase.get("samples") or {}}:
+            place = (trial["lab"], trial["workload"], trial["scale"])
+            ran.setdefault(place, set()).add(trial["variant"].partition("@")[2])
+    others = {REFERENCE, UNTIMED}
+    return any(found & others and found - others - {""} for found in ran.values())
+
+
+def places(study: Study) -> list[tuple[Setting, Load]]:
+    """Where networks can be compared with their files."""
+    every = [
+        (setting, load)
+        for setting in distinct(study.trials, Setting)
+        for load in distinct(select(study.trials, setting), Load)
+    ]
+    return [place for place in every if len(comparison(study, *place))]
+
+
+def facts(table: pd.DataFrame) -> dict:
+    """Of a comparison (or several): jobs, compared (those that the network decides), inside (within the band), outside.
+
+    `outside` are the titles of the jobs whose ratio is farther from 1 than the band, with their networks.
+    """
+    compared = table[table["compared"]]
+    off = compared[(compared["ratio"] - 1).abs() > BAND]
+    return {
+        "jobs": len(table),
+        "compared": len(compared),
+        "inside": len(compared) - len(off),
+        "outside": [f"{row.title} ({row.network})" for row in off.itertuples()],
+    }
+
+
+def table(study: Study, setting: Setting, load: Load) -> Table:
+    """Measured and expected rate of each job on each network, and what the expected one is made of."""
+    rows = [
+        {
+            "Network": row.network,
+            "Job": row.title,
+            "Measured": _rate(row.measured, row.job),
+            "Expected": _rate(row.expected, row.job),
+            "Ratio": f"{row.ratio:.3f}" if row.compared else DASH,
+            "Network's time": time(row.way, 4),
+            "Software": time(row.software, 3),
+        }
+        for row in comparison(study, setting, load).itertuples()
+    ]
+    caption = (
+        f"{load}, lab {setting.lab}: measured and expected. Network's time: what delay, rate and window give for a"
+        " message. Software: what the hosts need for it on their one processor, from the networks without a rate; it is"
+        " added where messages come one at a time. A dash: a frame takes the processor 80 % or more of its time on"
+        " the wire, so that the processor may be the limit of a stream."
+    )
+    return Table(f"tbl-{slug('networks', setting, load)}", caption, rows, ["Network", "Job"])
+
+
+def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
+    """Measured and expected times of a message."""
+    compared = comparison(study, setting, load)
+    found = facts(compared)
+    caption = (
+        f"{load}, lab {setting.lab}: time of a message, expected (ring) and measured (dot, mean over rounds), and their"
+        f" ratio. The band is {100 * BAND:g} % wide on both sides; a line spans the rounds. Grey: limited by the"
+        " guest's processor."
+    )
+    alt = f"{count(found['jobs'], 'job')}; of {found['compared']} compared, {found['inside']} are within the band."
+    return [Figure(slug("networks", setting, load), caption, alt, beside(compared))]
+
+
+def _rate(ns: float, job: Job) -> str:
+    if job.window > 1:
+        return f"{digits(job.bytes * 8000 / ns, 4)} Mbit/s"
+    return f"{digits(1e9 / ns, 4)}/s"
+
+
+@styled
+def beside(table: pd.DataFrame) -> Plot:
+    """Expected and measured time of each job of a `comparison`, and the ratio of both with its band."""
+    at = np.arange(len(table))[::-1]
+    plot, (times, ratios) = plt.subplots(
+        1, 2, sharey=True, figsize=(WIDTH, 0.5 + 0.27 * len(table)), width_ratios=(1.3, 1), layout="constrained"
+    )
+    ratios.axvspan(1 - BAND, 1 + BAND, color=GREY, alpha=0.18, lw=0)
+    ratios.axvline(1, color=GREY, lw=0.8)
+    for y, row in zip(at, table.itertuples(), strict=True):
+        colour = BLUE if row.compared else GREY
+        times.plot(row.expected / 1e3, y, "o", ms=8, mfc="none", mec=ORANGE if row.compared else GREY, mew=1.2)
+        times.plot(row.measured / 1e3, y, "o", ms=3.5, color=colour)
+        if row.compared:
+            ratios.plot([row.low / row.expected, row.high / row.expected], [y, y], color=colour, lw=1.2)
+            ratios.plot(row.ratio, y, "o", ms=3.5, color=colour)
+        else:
+            ratios.text(1, y, "not compared", ha="center", va="center", color=GREY)
+    times.set_xscale("log")
+    times.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    times.xaxis.set_minor_formatter(NullFormatter())
+    times.set_yticks(at, [f"{row.network}: {row.title}" for row in table.itertuples()])
+    times.set_ylim(-0.6, len(table) - 0.4)
+    times.set_xlabel("time of a message, µs")
+    ratios.set(xlabel="measured / expected")
+    low, high = ratios.get_xlim()
+    reach = max(2 * BAND, 1 - low, high - 1)
+    ratios.set_xlim(1 - reach, 1 + reach)
+    for axes in (times, ratios):
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color=GREY, alpha=0.25, lw=0.5)
+    return plot

@@ -1,0 +1,308 @@
+"""Networks and hosts: descriptors, closed forms by hand, the engine's program, and what it measures in the guest."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import test_contract
+from helpers import CATALOG, cell, rendered
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import hosts
+from reprofs.guest import image as guest_builder
+from reprofs.guest.steps import Exec, Phase
+from reprofs.plan import networks
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.networks import Job, Network
+from reprofs.stats.networks import BAND
+from reprofs.trial.plan import make_plan
+from reprofs.trial.run import run_trial
+
+NAMES = sorted(CATALOG.paths("network"))
+OWN = {"title": "t", "rate_mbit": 800, "delay_us": 100, "queue_frames": 50, "mtu": 1500, "sources": ["s"]}
+STUDY = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}
+STUDY |= {"stacks": ["single"], "profiles": ["ssd"], "filesystems": ["nfs-ext4", "ext4"], "workloads": ["metadata"]}
+
+
+@pytest.fixture(scope="module")
+def net_guest(engine, root) -> dict:
+    """The guest with the tools of networks."""
+    return guest_builder.build(files.cache_folder(), root / "data/guest/net.json", engine, print, name="net")
+
+
+def network(**changes) -> Network:
+    return Network("own", **{"loss_percent": 0, **OWN, **changes})
+
+
+def planned(**changes) -> dict:
+    catalog = Catalog()
+    catalog.add("study", "own", STUDY | changes)
+    return make_plan("own", catalog)
+
+
+# ---- descriptors
+
+
+def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
+    plan = planned(networks=["lan-1g", "wan-20ms"])
+    jobs = {trial["id"]: trial["job_sha256"] for trial in plan["trials"]}
+    middle = "exact@v2-0.5ns-single-ssd"
+    assert sorted(jobs) == [
+        f"r1-{middle}-ext4+default-metadata-smoke",
+        f"r1-{middle}-nfs-ext4+v3-sync@lan-1g-metadata-smoke",
+        f"r1-{middle}-nfs-ext4+v3-sync@wan-20ms-metadata-smoke",
+    ]
+    assert len(set(jobs.values())) == 3  # so that an edit of a network repeats its trials
+    assert plan["networks"].keys() == {"lan-1g", "wan-20ms"}
+    assert planned()["trials"][0]["variant"] in ("default", "v3-sync@lan-1g")
+    assert "networks" not in planned(filesystems=["ext4"], networks=["lan-1g"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"networks": ["lan-1"]}, "network 'lan-1' does not exist: did you mean lan-1g?"),
+        (
+            {"filesystems": ["wire"]},
+            "wire is the bare network and keeps no files",
+        ),
+        (
+            {"filesystems": ["raw"], "workloads": ["network"]},
+            "measures the network itself: choose the file system wire",
+        ),
+        ({"filesystems": ["wire"], "workloads": ["device"]}, "measures the device itself: choose the file system raw"),
+        ({"workloads": ["power-cut"], "profiles": ["hdd-7200"]}, "nfs-ext4 has hosts, whose power cannot be cut yet"),
+        ({"labs": ["host"]}, "nfs-ext4 needs hosts, which only a guest can be"),
+    ],
+)
+def test_parts_that_do_not_fit_are_one_sentence(changes, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        planned(**changes)
+
+
+def test_a_network_for_a_file_system_without_hosts_is_refused(reprofs, says, tmp_path):
+    asked = cell(network="lan-1g", output=tmp_path / "r.json")
+    made = reprofs("trial", *(word for key, value in asked.items() if value for word in (f"--{key}", value)))
+    says(made, "ext4 has no hosts and needs no network: leave out lan-1g")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"host": "s2", "run": "true"}, "has a line for the host s2 under make, which the key hosts does not make"),
+        ({"host": "x1", "run": "true"}, "servers, clients, or one host: c1, s1, s2"),
+        ({"host": "s1"}, "must have one of the keys run and wait"),
+        ({"host": "s1", "wait": "true"}, "must have the keys wait and expect together"),
+        ({"host": "s1", "start": "true"}, "unknown key 'start' at make.0"),
+    ],
+)
+def test_wrong_lines_for_hosts_are_one_sentence(line, told):
+    data = Catalog().get("filesystem", "nfs-ext4")
+    with pytest.raises(UserError, match=re.escape(told)):
+        Catalog().add("filesystem", "own", data | {"make": [line]})
+
+
+def test_lines_run_on_their_hosts():
+    catalog = Catalog()
+    data = catalog.get("filesystem", "nfs-ext4")
+    lines = [
+        "echo {s3} {c1}",
+        {"host": "servers", "run": "serve {number} {disk} {host}"},
+        {"host": "c1", "wait": "ask", "expect": "yes", "limit_s": 5},
+    ]
+    hosted = {"servers": 3, "private": ["/var/lib/x"], "logs": ["/var/log/x*.log"]}
+    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines})
+    trial = cell("nfs-ext4", stack="servers") | {"filesystem": "own"}
+    steps = rendered(trial, catalog).steps
+    made = [step.arg for step in steps if getattr(step, "stage", "") == "make"]
+    assert made[0] == ["echo", "10.88.0.3", "10.88.0.101"]
+    inside = [f"--{kind}=/run/hosts/s2.{end}" for kind, end in (("net", "net"), ("uts", "uts"), ("mount", "mnt"))]
+    assert made[2] == ["nsenter", *inside, "--", "serve", "2", "/dev/nullb1", "s2"]
+    assert len(made) == 5 and made[4][4:6] == ["yes", "5"] and made[4][6:] == hosts.inside("c1", ["ask"])
+    assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "s2", "s3", "c1"]
+    assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 3
+    with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
+        rendered({**trial, "stack": "single"}, catalog)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rate_mbit": 0.01}, "must have a rate_mbit of at least 0.1, or 0, which is unlimited"),
+        ({"rate_mbit": 1e6, "delay_us": 1e6}, "has more than 1,000,000 frames under way"),
+        ({"mtu": 100}, "mtu is 100, but must be at least 576"),
+        ({"sources": []}, "sources has 0 entries, but must have at least 1"),
+    ],
+)
+def test_figures_that_no_network_has_are_one_sentence(changes, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        Catalog().add("network", "own", OWN | changes)
+
+
+def test_every_client_of_a_workload_is_a_host():
+    """The second works in its folder through its own mount, also after caches were made cold."""
+    steps = rendered(cell("nfs-ext4", workload="metadata@60+clients2")).steps
+    assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
+    words = [step.arg for step in steps if isinstance(step, Exec)]
+    bind = ["mount", "--bind", "/run/reprofs/c2/trial/c1", "/run/reprofs/mnt/trial/c1"]
+    mount = hosts.inside("c2", ["mount", "-t", "nfs", "-o", "vers=3,nolock", "s1:/run/reprofs/base", "/run/reprofs/c2"])
+    assert words.count(bind) == words.count(mount) > 2
+    # Not at the first mount, when there is no folder yet; afterwards at each.
+    assert words.index(bind) > words.index(mount) and words[words.index(bind) + 1][0] != "mount"
+    phase = next(step for step in steps if isinstance(step, Phase) and step.name == "create")
+    assert phase.sync == ["/run/reprofs/mnt", "/run/reprofs/c2", "/run/reprofs/base"]
+    with pytest.raises(UserError, match=r"has a host for each client, at most 32: lower \+clients40"):
+        rendered(cell("nfs-ext4", workload="metadata@60+clients40"))
+
+
+# ---- closed forms
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_network_becomes_words_for_tc(name):
+    words = networks.get(name, CATALOG).qdisc()
+    assert words[:2] == ["netem", "limit"] if name != networks.UNTIMED else words == []
+
+
+def test_the_queue_has_room_for_what_is_under_way():
+    # A frame of 1538 bytes takes 15.38 µs at 800 Mbit/s; 7 of them leave in 100 µs.
+    assert network().qdisc() == ["netem", "limit", "57", "delay", "100us", "rate", "800000kbit", "24"]
+    assert network(loss_percent=0.1, rate_mbit=0).qdisc() == ["netem", "limit", "50", "delay", "100us", "loss", "0.1%"]
+
+
+def test_a_message_by_hand():
+    # 100 bytes a µs; 62 + 38 bytes, sent by the host and by the switch, two delays: 2 µs + 200 µs.
+    assert networks.way(network(), 34, 28) == 202_000
+    # Two full frames and one of 62 + 38: the switch has the last one when it has sent the two: 15.38 * 3 + 1 µs.
+    assert networks.way(network(delay_us=0), 2 * 1472 + 34, 28) == pytest.approx(3 * 15_380 + 1000)
+    assert networks.expected(network(), Job(34, 34, 28), 5000) == 2 * 202_000 + 5000
+
+
+def test_a_stream_takes_the_longer_of_wire_and_window():
+    job = Job(14_480, 1, 52, window=4)  # ten frames
+    assert networks.expected(network(delay_us=0), job) == pytest.approx(10 * 15_380)
+    # Eleven frames and an answer of 53 + 38 bytes, four delays, for four messages.
+    far = network(delay_us=1000)
+    assert networks.expected(far, job) == pytest.approx((11 * 15_380 + 2 * 910 + 4e6) / 4)
+
+
+# ---- the program
+
+
+def ask(engine, *words, samples=None, code=0) -> subprocess.CompletedProcess:
+    environment = {**os.environ, **({"REPROFS_SAMPLES": str(samples)} if samples else {})}
+    done = subprocess.run(
+        [engine, "network", *map(str, words)], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("words", "items", "size"), [(("round-trips", 20, 64), 20, 64), (("requests", 20, "1K"), 20, 1024)]
+)
+def test_messages_are_answered_one_by_one(engine, tmp_path, words, items, size):
+    ask(engine, *words, samples=tmp_path / "s")
+    (sample,) = map(json.loads, (tmp_path / "s").read_text().splitlines())
+    assert (sample["name"], sample["items"], sample["bytes"]) == (words[0], items, items * size)
+    assert sample["wall_ns"] > 0
+
+
+def test_the_second_half_of_a_stream_is_timed(engine, tmp_path):
+    ask(engine, "--window", 2, "stream", 9, "64K", samples=tmp_path / "s")
+    (sample,) = map(json.loads, (tmp_path / "s").read_text().splitlines())
+    assert (sample["items"], sample["bytes"]) == (5, 5 << 16)
+    assert 0 < sample["wall_ns"] < 60e9
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("walk", 9, 9), "walk is no test; known are round-trips, requests, stream"),
+        (("stream", 1, 9), "the count must be from 2 to 1G, not 1"),
+        (("round-trips", 9, 1401), "the bytes of round-trips must be from 1 to 1400, not 1401"),
+        (("--window", 0, "stream", 9, 9), "--window must be from 1 to 1M, not 0"),
+        (("--port", 1, "stream", 9, 9), "unknown option --port"),
+        (("stream", 9, 9, 9), "9 is one argument too many"),
+        (("stream", 9), "usage: network"),
+        (("--to",), "--to needs a value"),
+        (("--address", "x", "stream", 9, 9), "x is no IPv4 address"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(engine, words, told):
+    said = ask(engine, *words, code=2).stderr
+    assert told in said and said.count("\n") == 1
+
+
+def test_a_missing_network_is_one_sentence(engine):
+    assert "cannot make a socket in /nowhere" in ask(engine, "--to", "/nowhere", "stream", 9, 9, code=1).stderr
+
+
+# ---- in the guest
+
+
+def test_a_network_in_the_guest_does_what_its_file_says(net_guest, recorded):
+    """All jobs of lan-1g; the time of the software, which the study takes from other networks, is below 20 µs."""
+    record = recorded(cell("wire", variant="default@lan-1g", profile="ram", workload="network"))
+    assert record["status"] == "ok", record["reason"]
+    lan = networks.get("lan-1g", CATALOG)
+    samples = [sample for phase in record["measurement"]["phases"] for sample in phase["samples"]]
+    assert [sample["name"] for sample in samples] == list(networks.JOBS)
+    for sample in samples:
+        time, expected = sample["wall_ns"] / sample["items"], networks.expected(lan, networks.JOBS[sample["name"]])
+        if sample["name"] == "stream":
+            assert time == pytest.approx(expected, rel=BAND)
+        else:
+            assert 10_000 < time - expected < 20_000
+    counted = next(c for c in record["measurement"]["commands"] if "its end:" in c["output"])
+    sent = [int(number) for number in re.findall(r"Sent (\d+) bytes", counted["output"])]
+    assert len(sent) == 4 and sent[1] == sent[2] > 256 << 16  # what the client sends, the switch sends to the server
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if "hosts" in CATALOG.get("filesystem", n)])
+def test_file_system_with_hosts_in_the_guest(engine, root, name):
+    guest = CATALOG.get("filesystem", name)["guest"]
+    guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
+    test_contract.run(test_contract.in_all_variants(name))
+
+
+@pytest.mark.soak
+def test_a_whole_trial_twice_has_the_same_bytes(net_guest, tmp_path):
+    trial = cell("nfs-xfs", variant="v4.2-sync@wan-20ms", workload="metadata@60")
+    made = [run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2)]
+    assert [record["status"] for record in made] == ["ok", "ok"]
+    assert made[0]["digests"]["measurement"] == made[1]["digests"]["measurement"]
+
+
+def test_every_client_reads_and_writes_over_its_own_cable(net_guest, recorded):
+    """A kernel NFS server and two clients, through all phases, with cold caches and content that comes back."""
+    record = recorded(cell("nfs-ext4", variant="v4.2-sync@lan-1g", workload="metadata@30+clients2"))
+    assert record["status"] == "ok", record["reason"]
+    measurement = record["measurement"]
+    assert [(check["files"], check["mismatches"]) for check in measurement["verification"]] == [(60, 0)] * 2
+    (cold,) = [phase["cold"] for phase in measurement["phases"] if phase["operation"] == "read" and phase["cold"]]
+    assert cold["proved"]
+    counted = next(c for c in measurement["commands"] if "its end:" in c["output"])
+    sent = [int(number) for number in re.findall(r"Sent (\d+) bytes", counted["output"])]
+    # Clients of one name would be one to the server, which then makes each wait for seconds.
+    assert max(phase["wall_ns"] for phase in measurement["phases"]) < 0.5e9
+    written = min(check["bytes"] for check in measurement["verification"]) / 2
+    assert len(sent) == 6 and sent[2] > 0.5 * written and sent[4] > 0.5 * written
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("echo ready", 0, "ready\n"),
+        ("echo still; false", 1, "still\nit did not say '^ready$' within 0 s"),
+        ("if rm mark 2> /dev/null; then echo not yet; else echo ready; fi", 0, "ready\n"),
+    ],
+)
+def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command, code, told):
+    (tmp_path / "mark").touch()
+    words = hosts.waiting(["sh", "-c", command], "^ready$", 0)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code and done.stdout.startswith(told), done
