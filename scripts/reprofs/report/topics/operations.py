@@ -61,7 +61,10 @@ def share(value: float) -> str:
 def spread_note(study: Study, *labs: str) -> str:
     """What a spread over rounds means in these labs."""
     repeatable = {study.lab(name)["exact"] for name in labs}
-    exact = "Spread over rounds is dependence on the input (names, which file has which size, order, hash seeds), not measurement noise."
+    exact = (
+        "Spread over rounds is dependence on the input (names, which file has which size, order, hash seeds), not"
+        " measurement noise."
+    )
     if repeatable == {True}:
         return exact
     noisy = "Spread over rounds is dependence on the input and noise together."
