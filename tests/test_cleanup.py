@@ -43,6 +43,10 @@ else:
 """
 
 
+# One worker: a clean-up takes what another test has just left behind, too.
+pytestmark = pytest.mark.xdist_group("cleanup")
+
+
 @pytest.fixture
 def somewhere(tmp_path, monkeypatch) -> dict:
     """The environment of a run whose temporary folder and cache are of this test; what was built before is shared."""
