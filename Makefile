@@ -23,7 +23,7 @@ test: setup  ## every check and every test but those of soak
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
 soak: setup  ## the tests that take too long for every change; before a release
-	@$(RUN) pytest -n $(WORKERS) --dist loadgroup -m soak tests
+	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m soak tests
 
 lint:
 	@$(RUN) ruff check --quiet
