@@ -15,7 +15,9 @@ rule trial:
     resources:
         bench_slot=lambda wildcards: int(is_alone(wildcards.trial)),
         # Of profiles/slurm: no other job on its node.
-        slurm_extra=lambda wildcards: "'--exclusive'" if is_alone(wildcards.trial) else "",
+        slurm_extra=lambda wildcards: (
+            "'--exclusive'" if is_alone(wildcards.trial) else ""
+        ),
     params:
         job=lambda wildcards: TRIALS[wildcards.trial]["job_sha256"],
         protocol=PLAN["protocol"],
