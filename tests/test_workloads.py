@@ -142,7 +142,11 @@ ONCE = ["compile-makej", "compile-round2", "git-annex", "git-annex-small", "rand
 ONCE += ["look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    # Of git-annex-small, nearly all commands are in git-annex, too.
+    "name",
+    [pytest.param(name, marks=pytest.mark.soak if name == "git-annex-small" else ()) for name in NAMES],
+)
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""
     came_back(recorded({**cell(name), "workload": quarter(name)}))
