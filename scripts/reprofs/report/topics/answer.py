@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -9,7 +11,7 @@ from matplotlib.patches import Patch
 
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.workloads import without_size
-from reprofs.report import plots
+from reprofs.report import plots, topics
 from reprofs.report.display import DASH, Table, count, digits, known, listing, size, slug, span, time, unit_of
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import measured
@@ -35,6 +37,13 @@ def settings(study: Study) -> list[Setting]:
     """The settings whose file systems are compared, if they have a result."""
     ranked = distinct(study.results.ranks, Setting)
     return [setting for setting in study.settings if setting in ranked]
+
+
+def told_elsewhere(study: Study) -> bool:
+    """Whether another topic answers what the study asks."""
+    plan = study.plan | {"trials": study.trials.to_dict("records")}
+    names = (path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+    return any(topics.applies(name, plan) and topics.asked(name, plan) for name in names)
 
 
 def costs(study: Study, setting: Setting) -> list[dict]:

@@ -29,6 +29,11 @@ def applies(plan: dict) -> bool:
     return any(found & others and found - others - {""} for found in ran.values())
 
 
+def asked(plan: dict) -> bool:
+    """Always: networks that ran their own jobs are to be compared with their files."""
+    return True
+
+
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where networks can be compared with their files."""
     every = [
