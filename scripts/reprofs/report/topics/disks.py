@@ -117,7 +117,9 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
     alt = f"{count(found['jobs'], 'job')} of fio. "
     if found["worst"]:
         alt += f"The ratio farthest from 1 is {found['worst']['ratio']:.3f}, {found['worst']['title']}."
-    drawn = [Figure(slug("expected", setting, load), caption, alt, beside(compared))]
+    drawn = [
+        Figure(slug("expected", setting, load), caption, alt, beside(compared, list(compared["title"]), "request"))
+    ]
     disk = study.plan["devices"][setting.profile]["disk"]
     if disk["kind"] == "rotating":
         caption = (
@@ -136,8 +138,11 @@ def _rate(ns: float, job: disks.Job) -> str:
 
 
 @styled
-def beside(table: pd.DataFrame) -> Plot:
-    """Expected and measured time of each job of a `comparison`, and the ratio of both with its band."""
+def beside(table: pd.DataFrame, labels: list[str], what: str) -> Plot:
+    """Expected and measured time of each row of a `comparison`, and the ratio of both with its band.
+
+    labels: of the rows; what: whose time it is.
+    """
     at = np.arange(len(table))[::-1]
     plot, (times, ratios) = plt.subplots(
         1, 2, sharey=True, figsize=(WIDTH, 0.5 + 0.27 * len(table)), width_ratios=(1.3, 1), layout="constrained"
@@ -160,9 +165,9 @@ def beside(table: pd.DataFrame) -> Plot:
     times.set_xlim(low / 2, high * 2)
     times.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     times.xaxis.set_minor_formatter(NullFormatter())
-    times.set_yticks(at, table["title"])
+    times.set_yticks(at, labels)
     times.set_ylim(-0.6, len(table) - 0.4)
-    times.set_xlabel("time of a request, µs")
+    times.set_xlabel(f"time of a {what}, µs")
     ratios.set(xlim=(1 - reach, 1 + reach), xlabel="measured / expected")
     for axes in (times, ratios):
         axes.tick_params(axis="y", length=0)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.networks import Job
 from reprofs.report.display import DASH, Table, count, digits, slug, time
-from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.report.plots import Figure
+from reprofs.report.topics.disks import beside
 from reprofs.stats.networks import BAND, comparison
 from reprofs.stats.study import Study
 
@@ -92,44 +90,11 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
         " guest's processor."
     )
     alt = f"{count(found['jobs'], 'job')}; of {found['compared']} compared, {found['inside']} are within the band."
-    return [Figure(slug("networks", setting, load), caption, alt, beside(compared))]
+    labels = [f"{row.network}: {row.title}" for row in compared.itertuples()]
+    return [Figure(slug("networks", setting, load), caption, alt, beside(compared, labels, "message"))]
 
 
 def _rate(ns: float, job: Job) -> str:
     if job.window > 1:
         return f"{digits(job.bytes * 8000 / ns, 4)} Mbit/s"
     return f"{digits(1e9 / ns, 4)}/s"
-
-
-@styled
-def beside(table: pd.DataFrame) -> Plot:
-    """Expected and measured time of each job of a `comparison`, and the ratio of both with its band."""
-    at = np.arange(len(table))[::-1]
-    plot, (times, ratios) = plt.subplots(
-        1, 2, sharey=True, figsize=(WIDTH, 0.5 + 0.27 * len(table)), width_ratios=(1.3, 1), layout="constrained"
-    )
-    ratios.axvspan(1 - BAND, 1 + BAND, color=GREY, alpha=0.18, lw=0)
-    ratios.axvline(1, color=GREY, lw=0.8)
-    for y, row in zip(at, table.itertuples(), strict=True):
-        colour = BLUE if row.compared else GREY
-        times.plot(row.expected / 1e3, y, "o", ms=8, mfc="none", mec=ORANGE if row.compared else GREY, mew=1.2)
-        times.plot(row.measured / 1e3, y, "o", ms=3.5, color=colour)
-        if row.compared:
-            ratios.plot([row.low / row.expected, row.high / row.expected], [y, y], color=colour, lw=1.2)
-            ratios.plot(row.ratio, y, "o", ms=3.5, color=colour)
-        else:
-            ratios.text(1, y, "not compared", ha="center", va="center", color=GREY)
-    times.set_xscale("log")
-    times.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    times.xaxis.set_minor_formatter(NullFormatter())
-    times.set_yticks(at, [f"{row.network}: {row.title}" for row in table.itertuples()])
-    times.set_ylim(-0.6, len(table) - 0.4)
-    times.set_xlabel("time of a message, µs")
-    ratios.set(xlabel="measured / expected")
-    low, high = ratios.get_xlim()
-    reach = max(2 * BAND, 1 - low, high - 1)
-    ratios.set_xlim(1 - reach, 1 + reach)
-    for axes in (times, ratios):
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color=GREY, alpha=0.25, lw=0.5)
-    return plot
