@@ -19,7 +19,7 @@ report: setup  ## run a study and render report/STUDY/index.html and report.pdf 
 	@scripts/run-study --config study=$(STUDY)
 
 test: setup  ## every check and every test but those of soak
-	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-zfs guest-net
+	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
 soak: setup  ## the tests that take too long for every change; before a release

@@ -27,8 +27,11 @@ BIN = Path(sys.executable).parent
 
 
 def pytest_collection_modifyitems(items):
-    """Files with the longest tests first, those of many short ones last, so that the workers finish together."""
-    first = ["test_workflow", "test_guest", "test_report", "test_notebooks", "test_engine", "test_zfs", "test_trial"]
+    """Files with the longest tests first, those of many short ones last, so that the workers finish together.
+
+    OpenZFS is the very first: the first use of its guest compiles for minutes, while other workers test.
+    """
+    first = ["test_zfs", "test_workflow", "test_guest", "test_report", "test_notebooks", "test_engine", "test_trial"]
     last = ["test_damage", "test_importers", "test_catalog"]
     order = {name: place - 100 for place, name in enumerate(first)} | {
         name: place + 1 for place, name in enumerate(last)

@@ -145,7 +145,7 @@ def test_vm_throttles_its_disks(machine):
     [
         pytest.param("echo c > /proc/sysrq-trigger", "panic", 100, marks=pytest.mark.soak),
         pytest.param("echo o > /proc/sysrq-trigger; sleep 100", "lost", 100, marks=pytest.mark.soak),
-        ("sleep 100", "timeout", 12),
+        ("sleep 100", "timeout", 8),
     ],
 )
 def test_vm_endings(machine, script, ending, limit):
