@@ -387,7 +387,7 @@ def test_key_lines_of_what_a_stack_says_of_itself():
         "Personalities : [raid6] [raid5] [raid4] \nmd127 : active raid5 nullb0[0] nullb2[2] nullb1[1](F)\n"
         "      196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]\n      \nunused devices: <none>\n"
     )
-    assert dataset._key_lines(mdstat, md) == [
+    assert dataset._key_lines(mdstat, tuple(md)) == [
         "md127 : active raid5",
         "196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]",
     ]
@@ -396,7 +396,7 @@ def test_key_lines_of_what_a_stack_says_of_itself():
     usage = (
         "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
     )
-    assert dataset._key_lines(usage, btrfs) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
+    assert dataset._key_lines(usage, tuple(btrfs)) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
     assert dataset._key_lines(usage, []) == []
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import orjson
 import yaml
 from jsonschema import Draft202012Validator
@@ -30,17 +32,19 @@ class Reader:
         for key in ("study", "trials", "filesystems", "workloads", "stacks", "labs", "protocol"):
             if key not in plan:
                 raise UserError(f"{plan_path} has no key `{key}`; run `reprofs plan` again.")
-        self._plan, self._raw = plan, raw
+        self.path, self.raw, self._plan = plan_path, raw, plan
         self._schema = yaml.safe_load(RECORD_SCHEMA.read_text())
-        # Together they tell in a twentieth of the time whether jsonschema would find fault, but not in the same words.
-        self._valid, self._small = (Validator(schema).is_valid for schema in (self._schema, _SMALL))
+        # Tells in a twentieth of the time whether `_check` would find fault, but not in the same words.
+        self._valid = Validator(_with_small_numbers(self._schema)).is_valid
 
     def read(self, trial: dict) -> tuple[dict, str] | None:
         """The record of a trial and the SHA-256 of its file; None without one.
 
+        The buckets of its latencies have become arrays, one row a bucket: index, count.
+
         Raises UserError for a record that is not what its trial wrote.
         """
-        path = self._raw / f"{trial['id']}.json"
+        path = self.raw / f"{trial['id']}.json"
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -52,6 +56,7 @@ class Reader:
             record = read_json(path)
             _check(path, record, self._schema)
         _check_parts(path, record)
+        _pack(path, record, self._schema)
         _check_against_plan(path, record, trial, self._plan)
         return record, hashlib.sha256(data).hexdigest()
 
@@ -61,21 +66,20 @@ class Reader:
             record = orjson.loads(data)
         except orjson.JSONDecodeError:
             return None
-        return record if self._valid(record) and self._small(record) and seals.whole(record) else None
+        return record if self._valid(record) and seals.whole(record) else None
 
 
-# Every number of the measurement fits into 64 bits.
-_SMALL = {
-    "properties": {"measurement": {"$ref": "#/$defs/any"}},
-    "$defs": {
-        "any": {
-            "exclusiveMinimum": -(2**63),
-            "exclusiveMaximum": 2**63,
-            "items": {"$ref": "#/$defs/any"},
-            "additionalProperties": {"$ref": "#/$defs/any"},
-        }
-    },
-}
+def _with_small_numbers(schema: dict) -> dict:
+    """The schema, and that every number of the measurement fits into 64 bits, except in histograms: see `_pack`."""
+    same = {"$ref": "#/$defs/small"}
+    small = {"exclusiveMinimum": -(2**63), "exclusiveMaximum": 2**63, "items": same, "additionalProperties": same}
+    measurement = schema["properties"]["measurement"] | {"allOf": [same]}
+    return schema | {
+        "properties": schema["properties"] | {"measurement": measurement},
+        "$defs": schema["$defs"] | {"small": small | {"properties": {"buckets": True}}},
+    }
+
+
 _AGAIN = "delete the file and run the study again, which makes it again."
 
 
@@ -106,8 +110,39 @@ def _check_parts(path: Path, record: dict) -> None:
                 f"{path}: measurement.phases.{number} repeats {which[0]} ({which[1]}); name each phase differently."
             )
         seen.add(which)
-        if phase["latency"] and (fault := _fault(phase["latency"])):
-            raise UserError(f"{path}: measurement.phases.{number}.latency.{fault}; {_AGAIN}")
+
+
+def _pack(path: Path, record: dict, schema: dict) -> None:
+    """Make arrays of the buckets of a record's histograms. Raises UserError for a histogram that contradicts itself."""
+    found = {n: phase["latency"] for n, phase in enumerate(phases_of(record)) if phase["latency"]}
+    sizes = [len(latency["buckets"]) for latency in found.values()]
+    pairs = itertools.chain.from_iterable(latency["buckets"] for latency in found.values())
+    try:
+        numbers = np.fromiter(itertools.chain.from_iterable(pairs), np.int64, 2 * sum(sizes)).reshape(-1, 2)
+        sound = _fits(numbers, sizes, [latency["count"] for latency in found.values()])
+    except OverflowError:
+        sound = False
+    if not sound:
+        _check(path, record, schema)
+        for number, latency in found.items():
+            if fault := _fault(latency):
+                raise UserError(f"{path}: measurement.phases.{number}.latency.{fault}; {_AGAIN}")
+    start = 0
+    for latency, size in zip(found.values(), sizes, strict=True):
+        latency["buckets"] = numbers[start : start + size]
+        start += size
+
+
+def _fits(numbers: np.ndarray, sizes: list[int], counts: list[int]) -> bool:
+    """Whether all histograms of a record are sound, told quickly; False may also mean that this way cannot tell."""
+    index, count = numbers.T
+    if index.min(initial=0) < 0 or index.max(initial=0) >= BUCKETS:
+        return False
+    if count.min(initial=0) < 0 or count.max(initial=0) >= 2**32:  # so that no sum is too large
+        return False
+    sums = np.zeros(len(count) + 1, np.int64)
+    count.cumsum(out=sums[1:])
+    return np.diff(sums[list(itertools.accumulate(sizes, initial=0))]).tolist() == counts
 
 
 def _fault(latency: dict) -> str:
@@ -161,18 +196,16 @@ class Guests:
     """Whether numbers that are compared as exact come from one guest and one version of QEMU."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple, dict[str, list[str]]] = {}
+        # Lab and guest -> what fixes the numbers there, as JSON -> names of trials, in order.
+        self._found: dict[tuple[str, str], dict[str, list[str]]] = {}
 
     def add(self, name: str, record: dict, plan: dict) -> None:
         """Note what a trial's record says of its guest."""
         trial, lab = record["trial"], record["environment"]["lab"]
         if plan["labs"][trial["lab"]]["clock"] != "instructions" or record["status"] == "skipped":
             return
-        guest = plan["filesystems"][trial["filesystem"]]["guest"]
-        for key in _SAME:
-            # All guests must have run in one version of QEMU; the rest may differ from guest to guest.
-            place = (trial["lab"], "" if key == "qemu" else guest, key)
-            self._found.setdefault(place, {}).setdefault(json.dumps(lab.get(key)), []).append(name)
+        place = trial["lab"], plan["filesystems"][trial["filesystem"]]["guest"]
+        self._found.setdefault(place, {}).setdefault(text_of([lab.get(key) for key in _SAME]), []).append(name)
 
     def merge(self, other: Guests) -> None:
         """Add what another one has noted."""
@@ -182,16 +215,31 @@ class Guests:
 
     def check(self, raw: Path) -> None:
         """Raises UserError when there is more than one."""
-        for (lab, _, key), values in self._found.items():
+        found: dict[tuple, dict[str, list[str]]] = {}
+        for (lab, guest), texts in self._found.items():
+            for text, names in texts.items():
+                for key, value in zip(_SAME, json.loads(text), strict=True):
+                    # All guests must have run in one version of QEMU; the rest may differ from guest to guest.
+                    place = (lab, "" if key == "qemu" else guest, key)
+                    found.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
+        for (lab, _, key), values in found.items():
             if len(values) > 1:
                 fewest = min(values.values(), key=len)
                 raise UserError(
                     f"{raw}: the records of the lab {lab} do not come from one guest: environment.lab.{key} has "
                     f"{len(values)} values, the rarest in {len(fewest)} of {sum(map(len, values.values()))} records, "
-                    f"such as {fewest[0]}.json; delete those records, or all, and run the study again."
+                    f"such as {min(fewest)}.json; delete those records, or all, and run the study again."
                 )
 
 
 def phases_of(record: dict | None) -> list[dict]:
     """The phases measured in a record; none for no record, or one that failed before them."""
     return record["measurement"].get("phases", []) if record else []
+
+
+def text_of(value: object) -> str:
+    """A JSON value as JSON; the same text for the same value."""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # such as an integer of more than 64 bits
+        return json.dumps(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import gc
 import io
 import itertools
@@ -28,10 +29,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reprofs.data.columns import IDENTITY, TABLES, dictionary, schema
-from reprofs.data.records import Guests, Reader, phases_of
+from reprofs.data.records import Guests, Reader, phases_of, text_of
 from reprofs.errors import UserError
 from reprofs.files import read_json
 from reprofs.importers import Malformed, fio
@@ -42,6 +44,7 @@ PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine prom
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
 GROUP = 2**17  # rows of a table that are written together
+TOGETHER = 2**16  # rows of a column that are encoded together; by default 1,024, which takes half as long again
 # Condition of a real clock -> the columns of trials that its range is taken over.
 _RANGES = {
     "load_1min": ["load_before", "load_after"],
@@ -65,7 +68,7 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
     """
     plan, raw, output = Path(plan), Path(raw), Path(output)
     content = read_json(plan)
-    source = _Source(plan, content, raw, batch)
+    source = _Source(plan, content, raw)
     if isinstance(content["study"].get("rounds"), dict):
         raise UserError(
             f"{plan}: the study adds rounds: take the plan of its last look, data/rounds/STUDY/ROUNDS.json."
@@ -78,10 +81,12 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
         with contextlib.ExitStack() as stack:
             paths = {name: partial / f"{name}.parquet" for name in TABLES}
             # Arrow would note of texts in this table that they came in as numbers of a dictionary.
-            latency = pq.ParquetWriter(paths.pop("latency"), _packed(schema("latency")), store_schema=False)
+            latency = pq.ParquetWriter(
+                paths.pop("latency"), _packed(schema("latency")), store_schema=False, write_batch_size=TOGETHER
+            )
             stack.enter_context(latency)
             files = {name: stack.enter_context(_File(name, path)) for name, path in paths.items()}
-            for part in source.batches():
+            for part in source.batches(batch):
                 for name, table in part.tables.items():
                     files[name].add(table)
                 latency.write_table(part.latency.table())  # a dictionary holds for one group of rows
@@ -107,41 +112,41 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
 class _Source:
     """The records of a plan, read in batches of trials sorted by name, so that no more than a few are in memory."""
 
-    def __init__(self, path: Path, plan: dict, raw: Path, size: int):
-        self._path, self._plan, self._raw, self._size = path, plan, raw, size
-        self._reader = Reader(path, plan, raw)
-        trials = sorted(plan["trials"], key=lambda trial: trial["id"])
-        self._batches = [trials[start : start + size] for start in range(0, len(trials), size)]
+    def __init__(self, path: Path, plan: dict, raw: Path):
+        self._reader, self._plan = Reader(path, plan, raw), plan
 
-    def batches(self) -> Iterator[_Batch]:
+    def batches(self, size: int) -> Iterator[_Batch]:
         """Each batch in order; read by several processes where there are many."""
-        processors = min(len(os.sched_getaffinity(0)), len(self._batches))
-        if len(self._batches) < SEVERAL or processors < 2:
-            yield from map(self.read, range(len(self._batches)))
+        trials = sorted(self._plan["trials"], key=lambda trial: trial["id"])
+        batches = [trials[start : start + size] for start in range(0, len(trials), size)]
+        processors = min(len(os.sched_getaffinity(0)), len(batches))
+        if len(batches) < SEVERAL or processors < 2:
+            yield from map(self.read, batches)
             return
         # Threads may run in this process, so that a copy of it (fork) could wait for their locks for ever.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processors, context, _start, (self._path, self._raw, self._size)) as pool:
+        own = self._reader.path, self._plan | {"trials": []}, self._reader.raw
+        with ProcessPoolExecutor(processors, context, _start, own) as pool:
             ahead: deque[Future[_Batch]] = deque()
             try:
-                for number in range(len(self._batches)):
-                    ahead.append(pool.submit(_read, number))
+                for batch in batches:
+                    ahead.append(pool.submit(_read, batch))
                     if len(ahead) > 2 * processors:
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
             except BrokenProcessPool:
                 raise UserError(
-                    f"a process that read the records in {self._raw} was killed: see whether the host ran out of "
-                    "memory (journalctl -k, dmesg), then run this again."
+                    f"a process that read the records in {self._reader.raw} was killed: see whether the host ran out "
+                    "of memory (journalctl -k, dmesg), then run this again."
                 ) from None
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def read(self, number: int) -> _Batch:
+    def read(self, trials: list[dict]) -> _Batch:
         """The rows of one batch of trials, and what else is told of their records."""
         notes, rows = _Notes(), _Rows()
-        for trial in self._batches[number]:
+        for trial in trials:
             found = self._reader.read(trial)
             if found:
                 notes.add(trial["id"], *found, self._plan)
@@ -152,15 +157,15 @@ class _Source:
 _source: _Source
 
 
-def _start(plan: Path, raw: Path, size: int) -> None:
-    """What a process that reads records has: its own copy of the plan."""
+def _start(path: Path, plan: dict, raw: Path) -> None:
+    """What a process that reads records has: its own copy of the plan, without the trials."""
     global _source
     gc.disable()  # records have no circles, and looking for some takes a third of the time
-    _source = _Source(plan, read_json(plan), raw, size)
+    _source = _Source(path, plan, raw)
 
 
-def _read(number: int) -> _Batch:
-    return _source.read(number)
+def _read(trials: list[dict]) -> _Batch:
+    return _source.read(trials)
 
 
 @dataclass
@@ -177,7 +182,7 @@ class _File:
 
     def __init__(self, name: str, path: Path):
         self._rows, self._waiting = 0, [schema(name).empty_table()]
-        self._file = pq.ParquetWriter(path, schema(name))
+        self._file = pq.ParquetWriter(path, schema(name), write_batch_size=TOGETHER)
 
     def __enter__(self) -> _File:
         return self
@@ -221,14 +226,14 @@ class _Latency:
         keys = self.identity.take(pa.array(trial, pa.int64()))
         keys = keys.append_column("phase", pa.array(phase, pa.string()))
         keys = keys.append_column("cache", pa.array(cache, pa.string()))
-        rows = np.repeat(np.arange(len(sizes)), np.array(sizes, int))
         columns = {}
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             if column.type == pa.string():
                 coded = column.combine_chunks().dictionary_encode()
-                columns[name] = pa.DictionaryArray.from_arrays(coded.indices.to_numpy()[rows], coded.dictionary)
+                indices = np.repeat(coded.indices.to_numpy(), np.array(sizes, int))
+                columns[name] = pa.DictionaryArray.from_arrays(indices, coded.dictionary)
             else:
-                columns[name] = pa.array(column.to_numpy()[rows])
+                columns[name] = pa.array(np.repeat(column.to_numpy(), np.array(sizes, int)))
         lower, upper = bucket_bounds(self.index.astype(np.int64))
         columns |= {"lower_ns": pa.array(lower), "upper_ns": pa.array(upper)}
         columns["count"] = pa.array(self.count)
@@ -243,8 +248,9 @@ class _Rows:
         # The columns that follow those of the identity; and how many rows each trial has.
         self._own: dict[str, list[dict]] = {name: [] for name in TABLES}
         self._sizes: dict[str, list[int]] = {name: [] for name in TABLES}
+        self._measured: list[dict] = []  # phases as in the record, one for each row of the table
         self._histograms: list[tuple[int, str, str, int]] = []
-        self._buckets: list[list[list[int]]] = []
+        self._buckets: list[np.ndarray] = []
 
     def add(self, trial: dict, record: dict | None, plan: dict) -> None:
         """Add the rows of a trial; without a record it is missing."""
@@ -264,12 +270,15 @@ class _Rows:
                 self._own["samples"] += [place | sample for sample in own]
                 self._own["clients"] += [place | row for row in _clients(phase, own)]
             parts = declared.get(key, {}).get("samples", {})
-            for part in _parts(own, parts) if parts else [_mean(phases)]:
-                crash = _crash(record, phases)
-                self._own["phases"].append(_phase_row(position, {**phases[0], **part}) | crash)
+            crash = _crash(record, phases)
+            for measured in _parts(phases[0], own, parts) if parts else [_mean(phases)]:
+                self._measured.append(measured)
+                self._own["phases"].append(
+                    {"position": position, "command": _join(tuple(measured.get("argv", ()))), **crash}
+                )
                 position += 1
         for key in sorted(key for key, phases in runs.items() if len(phases) == 1 and phases[0]["latency"]):
-            buckets = sorted(runs[key][0]["latency"]["buckets"])
+            buckets = runs[key][0]["latency"]["buckets"]
             self._histograms.append((len(self._identities) - 1, *key, len(buckets)))
             self._buckets.append(buckets)
         for name, rows in self._own.items():
@@ -278,14 +287,28 @@ class _Rows:
     def batch(self, notes: _Notes) -> _Batch:
         """All that was added."""
         identity = pa.Table.from_pylist(self._identities, schema=pa.schema(list(schema("trials"))[: len(IDENTITY)]))
+        measured = _columns(self._measured)
         tables = {}
         for name in self._own.keys() - {"latency"}:
-            own = pa.Table.from_pylist(self._own[name], schema=pa.schema(list(schema(name))[len(IDENTITY) :]))
+            found = measured if name == "phases" else {}
+            types = [field for field in list(schema(name))[len(IDENTITY) :] if field.name not in found]
+            own = pa.Table.from_pylist(self._own[name], schema=pa.schema(types))
             table = identity.take(np.repeat(np.arange(len(identity)), self._sizes[name]))
-            tables[name] = pa.table([*table.columns, *own.columns], schema=schema(name))
-        numbers = np.fromiter(itertools.chain.from_iterable(itertools.chain.from_iterable(self._buckets)), np.int64)
-        index, count = numbers.reshape(-1, 2).T
-        return _Batch(tables, _Latency(identity, self._histograms, index.astype(np.int16), count.copy()), notes)
+            columns = dict(zip(IDENTITY, table.columns, strict=True)) | found
+            columns |= dict(zip(own.column_names, own.columns, strict=True))
+            tables[name] = pa.table([columns[column] for column in schema(name).names], schema=schema(name))
+        return _Batch(tables, _Latency(identity, self._histograms, *_sorted(self._buckets)), notes)
+
+
+def _sorted(buckets: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Index and count of the buckets of all histograms, each histogram sorted."""
+    numbers = np.concatenate([np.empty((0, 2), np.int64), *buckets])
+    index, count = numbers[:, 0].astype(np.int16), numbers[:, 1].copy()
+    histogram = np.repeat(np.arange(len(buckets)), [len(one) for one in buckets])
+    if ((index[1:] <= index[:-1]) & (histogram[1:] == histogram[:-1])).any():
+        order = np.lexsort((count, index, histogram))
+        index, count = index[order], count[order]
+    return index, count
 
 
 def bucket_bounds(index):
@@ -325,7 +348,7 @@ class _Notes:
         if environment.get("host_seconds") is not None:
             self._seconds.append(environment["host_seconds"])
         self._ran_twice += environment.get("attempts", 1) > 1
-        self._same[json.dumps(_shared(environment))] += 1
+        self._same[text_of(_shared(environment))] += 1
         row = _conditions(record)
         if row["settled"] is not None:
             ranges = {key: [row[name] for name in keys if row[name] is not None] for key, keys in _RANGES.items()}
@@ -445,8 +468,8 @@ def _clients(phase: dict, samples: list[dict]) -> list[dict]:
     return found or rows
 
 
-def _parts(samples: list[dict], titles: dict) -> list[dict]:
-    """What the rows of a phase are when it consists of parts: for each name the mean over iterations.
+def _parts(phase: dict, samples: list[dict], titles: dict) -> list[dict]:
+    """A phase as its parts: for each name the mean over iterations.
 
     An iteration of a part takes as long as its slowest client, and a client as long as the sum of its samples.
     """
@@ -462,17 +485,17 @@ def _parts(samples: list[dict], titles: dict) -> list[dict]:
         part = {"name": name, "wall_ns": round(sum(max(c.values()) for c in times.values()) / len(times))}
         part |= {key: round(sum(sample[key] for sample in here) / len(times)) for key in ("items", "bytes")}
         unknown = ("user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns")
-        parts.append(part | dict.fromkeys(unknown) | {"device": None, "latency": None})
+        parts.append(phase | part | dict.fromkeys(unknown) | {"device": None, "latency": None})
     return parts
 
 
 def _mean(phases: list[dict]) -> dict:
     """One phase, or the mean of several runs of it."""
     if len(phases) == 1:
-        return {}
+        return phases[0]
     numbers = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes")
     mean = {key: round(sum(phase[key] for phase in phases) / len(phases)) for key in numbers}
-    return {**mean, "device": None, "latency": None}
+    return {**phases[0], **mean, "device": None, "latency": None}
 
 
 def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
@@ -492,21 +515,20 @@ def _trial_row(record: dict | None, planned: dict) -> dict:
     commands = measurement.get("commands", [])
     checks = measurement.get("verification", [])
     clock = measurement.get("clock", {})
-    argv = {command["stage"]: shlex.join(command["argv"]) for command in reversed(commands)}
+    argv = {command["stage"]: command["argv"] for command in reversed(commands)}
     stack, prepared = measurement.get("stack", {}), measurement.get("preparation", [])
     faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
     return {
         "reason": record["reason"] if record else "There is no record: the trial has not run.",
         "clock_name": clock.get("name"),
         "clock_read_ns": clock.get("read_ns"),
-        "devices": _devices(measurement.get("devices", [])),
+        "devices": _devices(text_of(measurement.get("devices", []))),
         **{f"stack_{key}": stack.get(key) for key in ("disks", "state", "initial_sync")},
         "stack_fault": "; ".join(faults) or None,
         "stack_readback": _readback(commands, planned.get("summary", [])),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
         **_ageing(next((phase for phase in prepared if phase["name"] == "age"), None)),
-        "make_command": argv.get("make"),
-        "mount_command": argv.get("mount"),
+        **{f"{stage}_command": _join(tuple(argv[stage])) if stage in argv else None for stage in ("make", "mount")},
         "mounted_type": mounted.get("type"),
         "mounted_options": ",".join(mounted["options"]) if mounted else None,
         **{f"mounted_{key}": mounted.get(key) for key in ("block_bytes", "total_bytes", "free_bytes")},
@@ -518,6 +540,9 @@ def _trial_row(record: dict | None, planned: dict) -> dict:
         "verified_digest": " ".join(check.get("digest", "") for check in checks),
         **_conditions(record),
     }
+
+
+_join = functools.lru_cache(4096)(shlex.join)  # of tuples; many trials have the same commands
 
 
 def _ageing(phase: dict | None) -> dict:
@@ -543,11 +568,12 @@ def _readback(commands: list[dict], summary: list[str]) -> str | None:
     found: dict[tuple, str] = {}
     for command in itertools.takewhile(lambda command: command["stage"] == "readback", later):
         found.setdefault(tuple(command["argv"]), command["output"])
-    lines = [line for output in found.values() for line in _key_lines(output, summary)]
+    lines = [line for output in found.values() for line in _key_lines(output, tuple(summary))]
     return "\n".join(dict.fromkeys(lines)) or None
 
 
-def _key_lines(output: str, summary: list[str]) -> list[str]:
+@functools.lru_cache(1024)
+def _key_lines(output: str, summary: tuple[str, ...]) -> list[str]:
     # The members of an MD array are many, and their number and state are in the next line: [6/6] [UUUUUU].
     lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
     lines = [line for line in lines if line]
@@ -580,10 +606,14 @@ def _several(value) -> list:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _devices(devices: list[dict]) -> str:
-    """`nullb0: 1024 MiB, 80 µs a request, 500 MB/s`; devices that are alike are named by the first and the last."""
+@functools.lru_cache(1024)
+def _devices(text: str) -> str:
+    """`nullb0: 1024 MiB, 80 µs a request, 500 MB/s`; devices that are alike are named by the first and the last.
+
+    text: the devices as JSON.
+    """
     alike: dict[str, list[str]] = {}
-    for device in devices:
+    for device in json.loads(text):
         parts = [f"{device['size_bytes'] / 2**20:g} MiB"]
         if "model" in device:
             parts.append(f"modelled, {device['model']}")
@@ -598,23 +628,36 @@ def _devices(devices: list[dict]) -> str:
     )
 
 
-def _phase_row(position: int, phase: dict) -> dict:
-    device, cold, latency = phase["device"] or {}, phase["cold"] or {}, phase["latency"] or {}
-    timed = ("wall_ns", "user_ns", "system_ns", "sync_ns", "driver_ns", "settle_ns", "items", "bytes", "exit")
-    counters = ("reads", "read_bytes", "writes", "written_bytes", "flushes", "discards", "busy_ns", "model_ns")
-    return {
-        "rebuilding": phase.get("rebuilding"),
-        "position": position,
-        "phase": phase["name"],
-        "cache": phase["cache"],
-        "operation": phase["operation"],
-        "command": shlex.join(phase.get("argv", [])),
-        **{key: phase[key] for key in timed},
-        "wall_ns_per_item": phase["wall_ns"] / phase["items"] if phase["items"] else None,
-        **{f"device_{key}": device.get(key) for key in counters},
-        **{f"cold_{key}": cold.get(key) for key in ("proved", "method", "read_bytes", "why")},
-        **{f"latency_{key}": latency.get(key) for key in ("count", "sum_ns", "min_ns", "max_ns")},
-    }
+# Columns of phases that stand in a phase of a record; and the objects in it whose keys are columns with a prefix.
+_PLAIN = [
+    "cache",
+    "operation",
+    "wall_ns",
+    "user_ns",
+    "system_ns",
+    "sync_ns",
+    "driver_ns",
+    "settle_ns",
+    "items",
+    "bytes",
+]
+_PLAIN += ["exit", "rebuilding"]
+_INNER = ("device", "cold", "latency")
+
+
+def _columns(phases: list[dict]) -> dict[str, pa.Array]:
+    """The columns that follow from the phases of records alone."""
+    types = {field.name: field.type for field in schema("phases")}
+    inner = {name: [key for key in types if key.startswith(f"{name}_")] for name in _INNER}
+    fields = [("name", pa.string()), *((name, types[name]) for name in _PLAIN)]
+    for name, keys in inner.items():
+        fields.append((name, pa.struct([(key.removeprefix(f"{name}_"), types[key]) for key in keys])))
+    rows = pa.array(phases, pa.struct(fields))
+    found = {"phase": rows.field("name"), **{name: rows.field(name) for name in _PLAIN}}
+    for name, keys in inner.items():
+        found |= {key: pc.struct_field(rows, [name, key.removeprefix(f"{name}_")]) for key in keys}
+    rates = [phase["wall_ns"] / phase["items"] if phase["items"] else None for phase in phases]
+    return found | {"wall_ns_per_item": pa.array(rates, pa.float64())}
 
 
 # What differs in every trial, or has a key of its own in environment.json.
