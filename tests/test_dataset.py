@@ -391,13 +391,13 @@ def test_key_lines_of_what_a_stack_says_of_itself():
         "md127 : active raid5",
         "196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]",
     ]
-    assert dataset._key_lines("recover\n", md) == ["recover"]
-    assert dataset._key_lines(" linear 1 6 active\n", []) == ["linear 1 6 active"]
+    assert dataset._key_lines("recover\n", tuple(md)) == ["recover"]
+    assert dataset._key_lines(" linear 1 6 active\n", ()) == ["linear 1 6 active"]
     usage = (
         "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
     )
     assert dataset._key_lines(usage, tuple(btrfs)) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
-    assert dataset._key_lines(usage, []) == []
+    assert dataset._key_lines(usage, ()) == []
 
 
 def sample(name: str, wall: int, **more) -> dict:

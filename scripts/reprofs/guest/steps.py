@@ -15,7 +15,9 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 def job_text(value: object) -> str:
     """A value as written in a job: tab, line feed and backslash escaped by a backslash."""
-    return str(value).translate(_ESCAPED)
+    text = str(value)
+    # A plan has a million values, and few need this.
+    return text.translate(_ESCAPED) if "\\" in text or "\t" in text or "\n" in text else text
 
 
 def job_line(verb: str, *pairs: tuple[str, object], **values: object) -> str:
@@ -32,14 +34,15 @@ class Step:
 
     def line(self) -> str:
         """The step as the engine reads it, without a line feed."""
-        pairs: list[tuple[str, object]] = []
+        words = [type(self).__name__.lower()]
         for key, value in self.values().items():
-            pairs += [(key, item) for item in value] if isinstance(value, list) else [(key, value)]
-        return job_line(type(self).__name__.lower(), *((key, value) for key, value in pairs if value is not None))
+            several = value if isinstance(value, list) else (value,)
+            words += [f"{key}={job_text(item)}" for item in several if item is not None]
+        return "\t".join(words)
 
     def values(self) -> dict[str, Any]:
         """Its fields by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return vars(self)
 
 
 @dataclass(frozen=True, kw_only=True)

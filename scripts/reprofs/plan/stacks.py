@@ -58,6 +58,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 def fill(text: str, values: dict[str, str], where: str) -> str:
     """`text` with its {placeholders} filled in. Raises FileError, beginning with `where`, for an unknown one."""
+    if "{" not in text and "}" not in text:
+        return text
     try:
         fields = [field[1:] for field in string.Formatter().parse(text) if field[1] is not None]
         # Names only: other features of format strings, such as {name:>9999999999}, are not needed here.
