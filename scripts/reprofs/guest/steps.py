@@ -36,8 +36,10 @@ class Step:
         """The step as the engine reads it, without a line feed."""
         words = [type(self).__name__.lower()]
         for key, value in self.values().items():
-            several = value if isinstance(value, list) else (value,)
-            words += [f"{key}={job_text(item)}" for item in several if item is not None]
+            if isinstance(value, list):
+                words += [f"{key}={job_text(item)}" for item in value if item is not None]
+            elif value is not None:
+                words.append(f"{key}={job_text(value)}")
         return "\t".join(words)
 
     def values(self) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -60,27 +62,31 @@ def compute(tables: Tables) -> Results:
     """All statistics of a study."""
     phases, entries = _narrow(tables.phases), tables.stacks()
     about, care = margins(tables), caution(tables)
-    found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
-    whole = compare.totals(phases)
-    totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
-    orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
-    return Results(
-        statistics=found,
-        pairwise=pairs,
-        winners=compare.winners(found, pairs, **about, caution=care),
-        ranks=compare.ranks(found),
-        totals=totals,
-        rivals=rivals,
-        cheapest=compare.winners(totals, rivals, **about, caution=care),
-        components=spread.components(phases),
-        stability=spread.stability(phases),
-        stacks=stacks.stack_ratios(phases, entries),
-        typical=stacks.stack_typical(phases, entries),
-        rebuilds=stacks.rebuilds(phases),
-        clocks=clocks,
-        orders=orders,
-        agreement=labs.agreement(orders, clocks),
-    )
+    import_module("scipy.stats")  # slow, and two threads that import at once may wait for each other
+    with ThreadPoolExecutor(1) as beside:
+        # Half of the work of a large study, in NumPy, which lets the other threads go on.
+        stability = beside.submit(spread.stability, phases)
+        found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
+        whole = compare.totals(phases)
+        totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
+        orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
+        return Results(
+            statistics=found,
+            pairwise=pairs,
+            winners=compare.winners(found, pairs, **about, caution=care),
+            ranks=compare.ranks(found),
+            totals=totals,
+            rivals=rivals,
+            cheapest=compare.winners(totals, rivals, **about, caution=care),
+            components=spread.components(phases),
+            stacks=stacks.stack_ratios(phases, entries),
+            typical=stacks.stack_typical(phases, entries),
+            rebuilds=stacks.rebuilds(phases),
+            clocks=clocks,
+            orders=orders,
+            agreement=labs.agreement(orders, clocks),
+            stability=stability.result(),
+        )
 
 
 def _narrow(phases: pd.DataFrame) -> pd.DataFrame:
