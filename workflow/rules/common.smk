@@ -1,4 +1,5 @@
 # What all rules share: the plan of the chosen study. A mistake in any descriptor ends the run here, in one sentence.
+import gc
 import re
 import shlex
 import sys
@@ -11,6 +12,9 @@ from reprofs.report import topics
 from reprofs.plan.study import looks, read_config
 from reprofs.trial import progress, record
 from reprofs.trial.plan import write_plan
+
+# With thousands of jobs Python would spend a quarter of the time looking for circles of objects every 700 of them.
+gc.set_threshold(100_000)
 
 try:
     SETTINGS = read_config(config)
