@@ -95,6 +95,21 @@ def test_a_record_that_is_written_in_another_way_is_whole(source, tmp_path):
     assert list(data.load(tmp_path / "tables").trials["status"]) == ["ok"]
 
 
+def test_buckets_in_any_order_and_none_at_all(source, tmp_path):
+    def change(record):
+        latencies = [phase["latency"] for phase in record["measurement"]["phases"] if phase["latency"]]
+        latencies[0].update(count=9, buckets=[[700, 2], [5, 3], [640, 4]])
+        latencies[1].update(count=0, buckets=[])
+
+    path = copy_with(source, tmp_path, change)
+    dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+    first, second, *_ = (phase for phase in json.loads(path.read_text())["measurement"]["phases"] if phase["latency"])
+    latency = data.load(tmp_path / "tables").latency
+    own = select(latency, phase=first["name"], cache=first["cache"])
+    assert list(own["count"]) == [3, 4, 2] and own["lower_ns"].is_monotonic_increasing
+    assert select(latency, phase=second["name"], cache=second["cache"]).empty and len(latency) > 3
+
+
 def test_a_rebuild_replaces_the_folder(source, tables, tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/left.over").write_text("")
@@ -188,6 +203,20 @@ def test_environment_counts_distinct_values(tables):
             lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[3711, 1]]),
             "phases.1.latency.buckets has an index that is not one of 0 to 3710",
         ),
+        (
+            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[-1, 1]]),
+            "phases.1.latency.buckets has an index that is not one of 0 to 3710",
+        ),
+        (
+            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[5, 2**63]]),
+            "phases.1.latency.buckets.0.1 does not fit into 64 bits",
+        ),
+        (
+            lambda record: record["measurement"]["phases"][1]["latency"].update(count=0, buckets=[[5, 2**62]] * 4),
+            "phases.1.latency.count is not the sum",  # which would be 0 in 64 bits
+        ),
+        (lambda record: record["measurement"]["phases"][1].update(wall_ns=2**63), "phases.1.wall_ns does not fit"),
+        (lambda record: record["measurement"]["devices"][0].update(extra=[1, -1e19]), "extra.1 does not fit into 64"),
     ],
 )
 def test_a_bad_record_is_named_with_its_key(source, tmp_path, change, part):
