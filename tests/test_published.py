@@ -14,6 +14,7 @@ import pytest
 import reprofs as package
 import run
 import study2015
+from reprofs import cli
 from reprofs.data.keys import Place
 from reprofs.errors import UserError
 from reprofs.plan import models
@@ -621,7 +622,13 @@ ABOUT = {
 }
 
 
-def test_the_notebook_belongs_to_the_report_of_a_study_with_published_numbers(tmp_path, monkeypatch):
+def told(words: list[str]) -> None:
+    """Runs a command in this process."""
+    arguments = cli.parser().parse_args(words)
+    arguments.run(arguments)
+
+
+def test_the_notebook_belongs_to_the_report_of_a_study_with_published_numbers(tmp_path, monkeypatch, capsys):
     """From records, through tables on the disk."""
     path = make.make(tmp_path, systems=["ext4", "xfs", "btrfs", "jfs", "tmpfs"], workloads=["metadata"], failures={})
     plan = json.loads(path.read_text())
@@ -644,6 +651,11 @@ def test_the_notebook_belongs_to_the_report_of_a_study_with_published_numbers(tm
     (ground,) = claims.grounds(found)
     (row,) = topic.claim_table(found, ground, topic.claim_facts(found, ground)).rows
     assert row["Published claim"] == "files are created faster on ext4" and row["Verdict"] == "reproduced"
+    tables = str(tmp_path / "tables")
+    told(["claims", tables])
+    assert capsys.readouterr().out == "lab exact, device profile ssd\n  reproduced: [create]\n"
+    with pytest.raises(UserError, match="has no key expected: put there what `reprofs claims "):
+        told(["claims", tables, "--strict"])
     body, appendix = said(run.execute(tmp_path, [NOTEBOOK]))
     for words in ("Numbers of a fixture", "Four configurations", "the 24 ways"):
         assert words in body, words

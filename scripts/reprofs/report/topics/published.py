@@ -32,13 +32,14 @@ from reprofs.report.plots import (
 )
 from reprofs.stats import claims, series
 from reprofs.stats import published as numbers
-from reprofs.stats.claims import REPRODUCED, Ground
+from reprofs.stats.claims import REPRODUCED, Ground, Interval
 from reprofs.stats.compare import holm
 from reprofs.stats.published import ALPHA, Configuration, Step
 from reprofs.stats.study import Study
 
 RHO = "\N{GREEK SMALL LETTER RHO}"
 HOUR = 3.6e12  # ns
+MANY = 4  # ratios of one claim: up to here each is shown
 HOLLOW = {"mfc": "none", "mew": 1.3}
 
 
@@ -201,19 +202,18 @@ def claim_table(study: Study, ground: Ground, facts: dict[str, Any]) -> Table:
             "Published claim": row["claim"]["says"],
             "Claimed": _claimed(row),
             "Published numbers": _published(row),
-            "This study": ", ".join(digits(one.ratio, 3) for one in row["found"]),
-            "Joint 95 % interval": ", ".join(span(one.low, one.high, significant=3) for one in row["found"]),
+            "This study": _found(row["found"]),
             "Verdict": row["verdict"],
         }
         for row in facts["decided"]
     ]
     caption = (
-        "Published claims and their verdicts. Ratios are of the larger value that is claimed over the smaller one, for"
-        " an order of each value over the next; a value alone is in s, bytes or 1/s. The intervals hold for all claims"
-        " together (Student's t of log ratios paired by round, Bonferroni). A ratio is reproduced where its interval"
-        " reaches to the claimed one or a factor of it (1.25 unless told); where it only lies on the same side of 1 the"
-        " direction is the same. In brackets the verdict of the published numbers themselves, where a claim says more"
-        " than they do."
+        "Published claims and their verdicts. Ratios are of the first value that a claim names over the second, or over"
+        " each other one, in an order over the next; a value alone is in s, bytes or 1/s. In brackets intervals that"
+        " hold with 95 % for all claims together (Student's t of log ratios paired by round, Bonferroni). A ratio is"
+        " reproduced where its interval reaches to the claimed one or a factor of it (1.25 unless told); where it only"
+        " lies on the same side of 1 the direction is the same. Beside published numbers: their own verdict, where they"
+        " do not bear out the claim."
     )
     if study.plan["study"].get("stands_in"):
         pairs = (f"{own} for {other}" for other, own in study.plan["study"]["stands_in"].items())
@@ -235,7 +235,7 @@ def open_table(ground: Ground, facts: dict[str, Any]) -> Table:
     ]
     caption = (
         "Published claims that this study cannot decide, because it has not measured what they are about, or not as"
-        " much. In brackets the verdict of the published numbers themselves."
+        " much. Beside published numbers: their own verdict, where they do not bear out the claim."
     )
     return Table(f"tbl-{slug('open-claims', ground)}", caption, shown, left=list(shown[0]) if shown else [])
 
@@ -287,8 +287,19 @@ def _published(row: dict) -> str:
     """The published ratios of a claim, and the verdict by them where they do not bear it out."""
     if not all(map(known, row["published"])):
         return DASH
-    told = ", ".join(digits(ratio, 3) for ratio in row["published"])
-    return told + (f" ({row['own']})" if row["own"] not in ("", REPRODUCED) else "")
+    return _ratios(row["published"]) + (f" ({row['own']})" if row["own"] not in ("", REPRODUCED) else "")
+
+
+def _found(found: list[Interval]) -> str:
+    if len(found) > MANY:
+        return _ratios([one.ratio for one in found])
+    return ", ".join(f"{digits(one.ratio, 3)} ({span(one.low, one.high, significant=3)})" for one in found)
+
+
+def _ratios(found: list[float]) -> str:
+    if len(found) > MANY:
+        return f"{digits(min(found), 3)} to {digits(max(found), 3)}, {len(found)} ratios"
+    return ", ".join(digits(ratio, 3) for ratio in found)
 
 
 def difference_table(study: Study, ground: Ground) -> Table:
