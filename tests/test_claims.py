@@ -1,6 +1,7 @@
 """Published claims: verdicts of every kind against known truth, values of samples by hand, expected verdicts."""
 
 import math
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -250,6 +251,7 @@ def test_values_of_samples_by_hand(numbers):
     assert ("ext4", "create", "rate-sd") not in table
     assert table["xfs", "write", "rate"] == pytest.approx(6e6)
     assert table["xfs", "write", "rate-sd"] == pytest.approx(4e6 / math.sqrt(3))  # of 8, 4, 8, 4 MB/s
+    assert table["xfs", "write", "rate-min"] == pytest.approx(4e6)
     assert table["xfs", "write", "operations-sd"] == pytest.approx(0.5 / math.sqrt(3))
     assert table["xfs", "life", "share"] == pytest.approx(0.5)
     assert table["xfs", "other", "time"] == 10 and table["xfs", "other", "user"] == 1
@@ -258,10 +260,15 @@ def test_values_of_samples_by_hand(numbers):
 
 def test_published_rates_stand_beside_ours_in_their_unit(numbers):
     numbers(("xfs", 1131), stack="single", quantity="rate", unit="MB/s", sd=121, phase="write", statistic="mean")
-    rows = [sample("xfs", number, "write", None, 1.0, 1, 9_000_000) for number in (1, 2, 3)]
+    rows = [
+        sample("xfs", number, "write", None, 1.0, 1, size, iteration)
+        for number in (1, 2, 3)
+        for iteration, size in enumerate((8_000_000, 9_000_000, 10_000_000))
+    ]
     found = study([], {("xfs", "single"): 1.0}, rows)
     (one,) = claims.beside(found, GROUND).to_dict("records")
     assert (one["value"], one["sd"], one["unit"], one["own"]) == (1131, 121, "MB/s", pytest.approx(9.0))
+    assert one["own_sd"] == pytest.approx(1.0)
 
 
 def test_several_published_cells_of_one_name_are_a_mistake(numbers):
@@ -276,7 +283,7 @@ DECIDED = {  # by what a study measures at its own scale
     " lzo-or-zlib",
     "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time",
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 raid0-raid5-xfs raid0-raid5-ext4 weaker-one-disk weaker-six-disks"
-    " degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers btrfs-full jfs-full xfs-full",
+    " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers btrfs-full jfs-full xfs-full",
     "small-files": "r1-create-nfs-30",
     "metadata": "rsync-list-xfs",
 }
@@ -332,8 +339,19 @@ def test_a_changed_verdict_is_told(numbers):
     assert len(claims.changes(study(own, {("xfs", "single"): 2.0}, expected=held))) == 2
     with pytest.raises(UserError, match="claim 'thre' does not exist: did you mean three"):
         claims.changes(study(own, measured, expected={SAME: ["thre"]}))
+    assert claims.changes(study([], measured, name="mine@laptop")) == []  # without claims there is nothing to hold
     with pytest.raises(UserError, match="those of its own scale"):
         claims.changes(study(own, measured, expected=held, name="mine@laptop"))
+
+
+def test_a_strict_report_ends_with_the_verdicts(root):
+    done = [
+        subprocess.run(["make", "-n", "report", "STUDY=plug-2020", *more], cwd=root, capture_output=True, text=True)
+        for more in ([], ["STRICT=1"])
+    ]
+    assert [one.returncode for one in done] == [0, 0]
+    assert "reprofs claims plug-2020 --strict" in done[1].stdout and '[ -z "1" ]' in done[1].stdout
+    assert '[ -z "" ]' in done[0].stdout
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,10 @@ def _claims(arguments) -> None:
     from reprofs.stats import claims, study
 
     found = study.open(arguments.study)
-    for ground in claims.grounds(found):
+    grounds = claims.grounds(found)
+    if not grounds:
+        print(f"{arguments.study} is set beside no published claims")
+    for ground in grounds:
         print(ground)
         table = claims.claims(found, ground)
         for verdict in claims.VERDICTS:

@@ -775,7 +775,7 @@ class Study(Cross):
         return self
 
 
-Quantity = Literal["time", "user", "system", "rate", "rate-sd", "operations", "operations-sd", "share"]
+Quantity = Literal["time", "user", "system", "rate", "rate-sd", "rate-min", "operations", "operations-sd", "share"]
 
 
 class Value(Part):
@@ -791,7 +791,8 @@ class Value(Part):
     quantity: Quantity | None = Field(
         None,
         description="time (the default), its user and system part; rate of content and operations a second, and the"
-        " standard deviation of either over the samples of a phase; share of a full file system that holds content",
+        " standard deviation of either over the samples of a phase; the lowest rate of a sample; share of a full file"
+        " system that holds content",
     )
 
 

@@ -188,9 +188,9 @@ def values(study: Study, ground: Ground) -> pd.DataFrame:
     """Everything that claims may compare, one row per value and round: columns CELL, value (s, bytes, 1/s).
 
     Of phases: time, user, system. Of samples, under their name in place of the phase's: time (mean over the clients),
-    rate and operations (each client's mean rate, summed over the clients, as benchmarks with clients report it),
-    rate-sd and operations-sd (standard deviation over the samples of a single client), and share (content of a full
-    file system over its capacity). Size: of what the published size counts, 0 without.
+    rate and operations (each client's mean rate, summed over the clients, as benchmarks with clients report it), and of
+    a single client rate-sd, operations-sd (standard deviation over the samples) and rate-min (the lowest); share
+    (content of a full file system over its capacity). Size: of what the published size counts, 0 without.
     """
     phases = select(published.measurements(study), ground)
     wide = phases[KEYS].assign(
@@ -221,11 +221,12 @@ def _of_samples(study: Study, ground: Ground) -> pd.DataFrame:
     )
     rates = ["rate", "operations"]
     grouped = own.groupby([*KEYS, "client"])
-    clients = grouped[["time", *rates]].mean().join(grouped[rates].std().add_suffix("-sd")).reset_index()
+    clients = grouped[["time", *rates]].mean().join(grouped[rates].std().add_suffix("-sd"))
+    clients = clients.join(grouped["rate"].min().rename("rate-min")).reset_index()
     over = clients.groupby(KEYS)
-    found = over.agg({"time": "mean", "rate": "sum", "operations": "sum", "rate-sd": "first", "operations-sd": "first"})
-    several = over.size() > 1
-    found[["rate-sd", "operations-sd"]] = found[["rate-sd", "operations-sd"]].mask(several)
+    alone = ["rate-sd", "rate-min", "operations-sd"]
+    found = over.agg({"time": "mean", "rate": "sum", "operations": "sum"} | dict.fromkeys(alone, "first"))
+    found[alone] = found[alone].mask(over.size() > 1)
     wide = found.reset_index().melt(KEYS, var_name="quantity")
     full = series.capacity_reached(every)
     full = full[full["full"].astype(bool)].merge(every[["trial", "workload", "size"]].drop_duplicates(), on="trial")
@@ -272,19 +273,26 @@ def claims(study: Study, ground: Ground) -> pd.DataFrame:
 
 
 def beside(study: Study, ground: Ground) -> pd.DataFrame:
-    """The published values other than elapsed times that this study measured: columns of the file, and own.
+    """The published values other than elapsed times that this study measured: columns of the file, own and own_sd.
 
-    own is the geometric mean of this study's rounds, at its largest size, in the unit of the published value.
+    own is the geometric mean of this study's rounds, at its largest size, in the unit of the published value; own_sd
+    that of the standard deviation over samples, where one was published (NaN without).
     """
     numbers, table = published.of_study(study), values(study, ground)
     stands_in, rows = study.plan["study"].get("stands_in", {}), []
     for row in numbers[(numbers["quantity"] != "time") & ~numbers["origin"].isin(published.NOT_NEW)].to_dict("records"):
         cell = _cell({key: row[key] for key in WHERE if row[key]}, stands_in)
-        own = _measured(table, cell)
-        if len(own):
-            last = own.loc[own["size"] == own["size"].max(), "value"]
-            rows.append(row | {"own": math.exp(np.log(last).mean()) / row["si"] * row["value"]})
-    return pd.DataFrame(rows, columns=[*numbers.columns, "own"])
+        own = _mean(_measured(table, cell))
+        if not math.isnan(own):
+            sd = _mean(_measured(table, cell | {"quantity": f"{row['quantity']}-sd"})) if row["sd"] > 0 else math.nan
+            rows.append(row | {"own": own / row["si"] * row["value"], "own_sd": sd / row["si"] * row["value"]})
+    return pd.DataFrame(rows, columns=[*numbers.columns, "own", "own_sd"])
+
+
+def _mean(own: pd.DataFrame) -> float:
+    """The geometric mean of values at the largest size; NaN without any."""
+    last = own.loc[own["size"] == own["size"].max(), "value"]
+    return math.exp(np.log(last).mean()) if len(last) else math.nan
 
 
 def _claimed(claim: dict, ratios: list[float]) -> float:
@@ -340,10 +348,12 @@ def changes(study: Study) -> list[str]:
     """
     about = study.plan["study"]
     file = f"config/studies/{about['name'].partition('@')[0]}.yaml"
+    known = [claim["id"] for claim in study.plan.get("published", {}).get("claims", [])]
+    if not known:
+        return []
     if "@" in about["name"]:
         raise UserError(f"The verdicts that {file} expects are those of its own scale: leave @ and the scale out.")
-    known = [claim["id"] for claim in study.plan.get("published", {}).get("claims", [])]
-    if known and "expected" not in about:
+    if "expected" not in about:
         raise UserError(f"{file} has no key expected: put there what `reprofs claims {about['name']}` prints.")
     expected = {name: verdict for verdict, names in about.get("expected", {}).items() for name in names}
     for name in expected:

@@ -86,6 +86,7 @@ UNITS: dict[str, dict[str, float]] = {  # quantity: its units, and what one is i
     "user": SECONDS,
     "system": SECONDS,
     "rate": {"MB/s": 1e6},
+    "rate-min": {"MB/s": 1e6},
     "operations": {"1/s": 1.0},
     "size": {"TB": 1e12, "PB": 1e15, "TiB": 2.0**40, "EiB": 2.0**60},
     "share": NUMBER,
@@ -196,6 +197,12 @@ def places(study: Study) -> list[Place]:
 def sizes(study: Study, place: Place) -> list[int]:
     """The sizes that were measured in a place, ascending."""
     return sorted(int(size) for size in set(select(measurements(study), place)["size"]))
+
+
+def joined(study: Study) -> tuple[int, int]:
+    """How many elapsed times were published, and how many of them are of cells that the study measured."""
+    known = _published(study)
+    return len(known), len(known.merge(measurements(study)[CELL].drop_duplicates())) if len(known) else 0
 
 
 def extrapolated(study: Study, place: Place) -> bool:

@@ -329,6 +329,10 @@ def difference_table(study: Study, ground: Ground) -> Table:
     return Table(f"tbl-{slug('differs', ground)}", caption, shown, left=left)
 
 
+def _spread(sd: float) -> str:
+    return f" ± {digits(sd, 3)}" if known(sd) else ""
+
+
 def value_table(study: Study, ground: Ground) -> Table:
     """Published values other than elapsed times that this study measured, too; none if there is none."""
     shown = [
@@ -336,9 +340,9 @@ def value_table(study: Study, ground: Ground) -> Table:
             "Value": f"{row['phase']}, {row['quantity']}",
             "Configuration": f"{row['label']} on {row['stack']}" if row["stack"] else row["label"],
             "Place": row["place"],
-            "Published": digits(row["value"], 4) + (f" ± {digits(row['sd'], 3)}" if known(row["sd"]) else ""),
+            "Published": digits(row["value"], 4) + _spread(row["sd"]),
             "Unit": row["unit"],
-            "This study": digits(row["own"], 4),
+            "This study": digits(row["own"], 4) + _spread(row["own_sd"]),
         }
         for row in claims.beside(study, ground).to_dict("records")
     ]
