@@ -67,6 +67,8 @@ OVER = [{"phase": phase, "cache": "cold"} for phase in ("a", "b", "c")]
         (claim("bound", of=["a", "b", "c"], most=1), [around(0.5), around(0.9)], math.nan, REPRODUCED),
         (claim("bound", of=["a", "b", "c"], most=1), [around(0.5), around(1.1)], math.nan, CONTRADICTED),
         (claim("bound", of=["a", "b", "c"], most=1), [around(0.5), around(1.0)], math.nan, UNDECIDED),
+        (claim("bound", of=["a"], most=0.5), [around(0.7)], math.nan, CONTRADICTED),  # a value alone has no direction
+        (claim("bound", of=["a"], least=5e8), [around(1.2e9)], math.nan, REPRODUCED),
         (claim("order", of="abc"), [around(1.1), around(1.2)], math.nan, REPRODUCED),
         (claim("order", of="abc"), [around(1.1), around(1.0)], math.nan, UNDECIDED),
         (claim("order", of="abc"), [around(1.0), around(0.9)], math.nan, CONTRADICTED),
@@ -108,6 +110,12 @@ def test_what_is_compared(own, pairs):
 # ---- a study ---------------------------------------------------------------------------------------------------------
 
 
+PHASES = [
+    {"name": "create", "cache": "warm"},
+    {"name": "life", "cache": "warm", "samples": {"create": "", "write": "", "full": ""}},
+]
+
+
 def row(label: str, number: int, **more) -> dict:
     own = {"trial": f"r{number}-{label}-{more.get('stack', 'single')}", "label": label, "role": "contender"}
     own |= {"status": "ok", "lab": "exact", "profile": "ssd", "stack": "single", "workload": "metadata"}
@@ -132,7 +140,7 @@ def study(own: list[dict], times: dict, samples: list[dict] = (), **about) -> St
     plan = {
         "study": {"name": "mine", "published": "mine", **about},
         "published": {"title": "t", "claims": own, "differs": []},
-        "workloads": {"metadata": {"scale": {}}},
+        "workloads": {"metadata": {"scale": {}, "phases": PHASES}},
     }
     nothing = pd.DataFrame()
     frames = pd.DataFrame(phases), pd.DataFrame(list(samples))
@@ -235,7 +243,9 @@ def test_values_of_samples_by_hand(numbers):
         sample("ext4", 1, "create", 1, 4.0, 100, 4_000_000),
         # Four files of a fill of one client: mean rate and its deviation, then the device is full.
         *(sample("xfs", 1, "write", None, seconds, 1, 8_000_000, n) for n, seconds in enumerate((1.0, 2.0, 1.0, 2.0))),
-        sample("xfs", 1, "capacity", None, 1e-9, 1, 64_000_000),
+        sample("xfs", 1, "write", None, 0.001, 1, 2_000_000, 4) | {"file_bytes": 8_000_000},  # here the space ended
+        sample("xfs", 1, "create", None, 1.0, 7, 0) | {"phase": "create"},  # no declared part of that phase
+        sample("xfs", 1, "capacity", None, 1e-9, 1, 68_000_000),
         sample("xfs", 1, "full", None, 7.0, 1, 0),
     ]
     found = study([], {}, rows)
@@ -253,6 +263,7 @@ def test_values_of_samples_by_hand(numbers):
     assert table["xfs", "write", "rate-sd"] == pytest.approx(4e6 / math.sqrt(3))  # of 8, 4, 8, 4 MB/s
     assert table["xfs", "write", "rate-min"] == pytest.approx(4e6)
     assert table["xfs", "write", "operations-sd"] == pytest.approx(0.5 / math.sqrt(3))
+    assert ("xfs", "create", "operations") not in table
     assert table["xfs", "life", "share"] == pytest.approx(0.5)
     assert table["xfs", "other", "time"] == 10 and table["xfs", "other", "user"] == 1
     assert ("xfs", "other", "system") not in table  # nothing has no ratio
@@ -283,7 +294,7 @@ DECIDED = {  # by what a study measures at its own scale
     " lzo-or-zlib",
     "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time",
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 raid0-raid5-xfs raid0-raid5-ext4 weaker-one-disk weaker-six-disks"
-    " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers btrfs-full jfs-full xfs-full",
+    " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers",
     "small-files": "r1-create-nfs-30",
     "metadata": "rsync-list-xfs",
 }

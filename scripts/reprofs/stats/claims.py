@@ -84,7 +84,9 @@ def decide(claim: dict, found: Sequence[Interval], value: float = math.nan) -> s
         band = claim.get("within", BAND)
         return _ratio(found[0], value, band) if len(claim["of"]) > 1 else _inside(found[0], value / band, value * band)
     if kind == "bound":
-        return _all([_bound(one, claim.get("least"), claim.get("most")) for one in found])
+        verdicts = [_bound(one, claim.get("least"), claim.get("most")) for one in found]
+        # A value alone is on no side of anything.
+        return _all([CONTRADICTED if len(claim["of"]) == 1 and one == SAME else one for one in verdicts])
     if kind == "order":
         return _all([_more(one) for one in found])
     if kind == "within":
@@ -209,8 +211,21 @@ def values(study: Study, ground: Ground) -> pd.DataFrame:
 
 
 def _of_samples(study: Study, ground: Ground) -> pd.DataFrame:
-    every = select(published.sized(measured(study.samples.assign(operation="")), study), ground)
-    own = every[(every["wall_ns"] > 0) & (every["name"] != every["phase"])]
+    """Values of those parts of phases that workloads declare; another sample may have one name in several phases.
+
+    A file that the end of the space cut short has no rate.
+    """
+    parts = [
+        (workload, phase["name"], phase["cache"], part)
+        for workload, entry in study.plan["workloads"].items()
+        for phase in entry["phases"]
+        for part in phase.get("samples", {})
+    ]
+    every = study.samples.assign(operation="")
+    declared = pd.MultiIndex.from_frame(every[["workload", "phase", "cache", "name"]]).isin(parts)
+    every = select(published.sized(measured(every.assign(declared=declared)), study), ground)
+    whole = ~(every["bytes"] < every["file_bytes"]).fillna(False).astype(bool)
+    own = every[every["declared"] & whole & (every["wall_ns"] > 0)]
     seconds = own["wall_ns"].astype(float) / 1e9
     own = own.assign(
         time=seconds,

@@ -261,8 +261,9 @@ def detail_table(ground: Ground, facts: dict[str, Any]) -> Table:
         for row in decided
     ]
     caption = (
-        "The claims that were decided, by the names that a study's key expected has. Waiting: share of this study's"
-        " time, of the first and the second value of the first ratio, in which the command was not on the processor."
+        "The claims that were decided, by the names that a study's key expected has. Size: the largest that was"
+        " measured. Waiting: share of this study's time, of the first and the second value of the first ratio, in which"
+        " the command was not on the processor."
     )
     if extrapolated:
         caption += (
