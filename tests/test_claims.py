@@ -68,6 +68,12 @@ OVER = [{"phase": phase, "cache": "cold"} for phase in ("a", "b", "c")]
         (claim("bound", of=["a", "b", "c"], most=1), [around(0.5), around(1.1)], math.nan, CONTRADICTED),
         (claim("bound", of=["a", "b", "c"], most=1), [around(0.5), around(1.0)], math.nan, UNDECIDED),
         (claim("bound", of=["a"], most=0.5), [around(0.7)], math.nan, CONTRADICTED),  # a value alone has no direction
+        (
+            claim("bound", most=0.02) | {"of": [{"label": "a", "quantity": "system"}, {"label": "a"}]},
+            [around(0.1)],
+            math.nan,
+            CONTRADICTED,  # that a part is less than the whole is no direction
+        ),
         (claim("bound", of=["a"], least=5e8), [around(1.2e9)], math.nan, REPRODUCED),
         (claim("order", of="abc"), [around(1.1), around(1.2)], math.nan, REPRODUCED),
         (claim("order", of="abc"), [around(1.1), around(1.0)], math.nan, UNDECIDED),

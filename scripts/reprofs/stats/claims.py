@@ -85,8 +85,9 @@ def decide(claim: dict, found: Sequence[Interval], value: float = math.nan) -> s
         return _ratio(found[0], value, band) if len(claim["of"]) > 1 else _inside(found[0], value / band, value * band)
     if kind == "bound":
         verdicts = [_bound(one, claim.get("least"), claim.get("most")) for one in found]
-        # A value alone is on no side of anything.
-        return _all([CONTRADICTED if len(claim["of"]) == 1 and one == SAME else one for one in verdicts])
+        # A value alone is on no side of anything, and a part of a time is on one that nobody doubts.
+        sided = all(second and first.get("quantity") == second.get("quantity") for first, second in comparisons(claim))
+        return _all([CONTRADICTED if one == SAME and not sided else one for one in verdicts])
     if kind == "order":
         return _all([_more(one) for one in found])
     if kind == "within":
