@@ -15,8 +15,9 @@ help:  ## list what make can do
 setup:  ## install what is missing: Debian packages (apt) and the Python environment (uv.lock)
 	@scripts/setup
 
-report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick)
+report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; STRICT=1: fail on a changed verdict)
 	@scripts/run-study --config study=$(STUDY)
+	@[ -z "$(STRICT)" ] || $(RUN) reprofs claims $(STUDY) --strict
 
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net

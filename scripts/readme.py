@@ -1,4 +1,4 @@
-"""Writes the tables of studies and workloads in README.md from their files; with --check says whether they are current.
+"""Writes the tables of studies, published studies and workloads in README.md from files; --check says if it is current.
 
     python scripts/readme.py [--check]
 
@@ -20,6 +20,11 @@ def _labs(study: dict) -> str:
 
 TABLES = {  # name: (folder, heading of each column, text of each column but the first from a file's content)
     "studies": ("config/studies", ("study", "question", "labs"), (lambda study: study["question"], _labs)),
+    "published": (
+        "data/published",
+        ("published", "by whom", "claims"),
+        (lambda published: published["title"], lambda published: str(len(published["claims"]))),
+    ),
     "workloads": ("workflow/workloads", ("workload", "what it does"), (lambda workload: workload["title"],)),
 }
 

@@ -209,6 +209,8 @@ def use(kind: str, name: str, known: dict) -> None:
     whole = catalog._known.pop((kind, name))
     data = catalog.get(kind, name)
     data["title"].encode()
+    if kind == "published":
+        name = next(study for (what, study), own in known.items() if what == "study" and own.get("published") == name)
     if kind in ("study", "published"):
         plan_and_render(name, catalog)
         return

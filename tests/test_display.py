@@ -92,6 +92,11 @@ def test_what_is_shown_keeps_its_order(cell):
     assert kinds == ["Before.", "tbl-t", "tbl-u", "tbl-t", "Between.", "tbl-u", "After."]
 
 
+def test_a_lab_with_its_processor_is_no_mail_address(cell):
+    (text,) = cell("%%say\nOf exact@v2-0.5ns, `exact@v2-0.5ns` and `metadata@2000`, metadata@2000.")
+    assert text == "Of exact\\@v2-0.5ns, `exact@v2-0.5ns` and `metadata@2000`, metadata@2000."
+
+
 def test_nothing_to_show_leaves_the_prose(cell):
     assert cell("%%say\nBefore.{{ show([]) }}") == ["Before."]
 

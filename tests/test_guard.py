@@ -19,7 +19,11 @@ from reprofs.guest.steps import Job, Teardown
 from reprofs.labs import Disks, Obstacle, host
 from reprofs.labs import _guard as guard
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
+# One worker, that of tests/test_cleanup.py: devices that one test detaches and attaches again are no other's.
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root"),
+    pytest.mark.xdist_group("cleanup"),
+]
 MIB = 1 << 20
 CHECK = guard.check  # some tests replace it
 
@@ -54,7 +58,9 @@ class Disk:
         return CHECK(self.path, [{**self.entry, **changes}], self.sysfs)
 
     def detach(self) -> None:
-        subprocess.run(["losetup", "--detach", self.path], capture_output=True)
+        # Where it is detached already, another process may have the number by now.
+        if run("losetup", "--associated", self.file):
+            subprocess.run(["losetup", "--detach", self.path], capture_output=True)
 
 
 @pytest.fixture

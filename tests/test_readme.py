@@ -1,4 +1,4 @@
-"""README's tables of studies and workloads follow from their files."""
+"""README's tables of studies, published studies and workloads follow from their files."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ def readme(folder, *options):
 
 @pytest.fixture
 def copy(tmp_path):
-    for name in ("config/studies", "workflow/workloads"):
+    for name in ("config/studies", "data/published", "workflow/workloads"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("README.md", "scripts/readme.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def test_a_workload_that_is_gone_is_no_row(copy):
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-        ("README.md", "<!-- studies -->\n<!-- end -->\n", "README.md has no lines <!-- workloads --> and <!-- end -->"),
+        ("README.md", "<!-- studies -->\n<!-- end -->\n", "README.md has no lines <!-- published --> and <!-- end -->"),
         ("config/studies/zero.yaml", "title: no question", "config/studies/zero.yaml has no 'question'"),
         ("config/studies/zero.yaml", "a: [", "config/studies/zero.yaml cannot be read"),
         ("config/studies/zero.yaml", "a", "config/studies/zero.yaml cannot be read"),

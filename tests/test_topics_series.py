@@ -328,6 +328,7 @@ def test_promises_count_in_failed_trials_too(tmp_path):
     found = power_cuts.facts(study)
     assert found["broken"] == [{"label": "ext4", "promised": 9, "broken": 2, "cuts": 1, "bad_cuts": 1}]
     assert (found["kept"], found["kept_files"], found["kept_cuts"], found["untested"]) == (["xfs"], 9, 1, [])
+    assert (found["fewest"], found["unseen"]) == (1, pytest.approx(0.95))  # what a single cut can say
     assert [row["ns"] for row in found["recovery"]] == [7_000_000, 7_000_000] and found["left"] == []
     assert [row["File system"] for row in power_cuts.table(study, *PLACE).rows] == ["ext4", "xfs"]
 
@@ -339,6 +340,7 @@ def test_files_that_were_never_flushed_count_apart(study):
     assert with_(crash_broken=0)["broken"] == [] and with_(crash_broken=0)["kept"] == ["ext4", "xfs"]
     found = with_(crash_promised=0)
     assert (found["kept"], found["broken"], found["untested"]) == ([], [], ["ext4", "xfs"])
+    assert (found["fewest"], found["unseen"]) == (0, None)
     assert {row["label"]: row["share"] for row in found["left"]} == {"ext4": 7 / 9, "xfs": 1.0}
 
 

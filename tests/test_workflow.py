@@ -346,9 +346,12 @@ def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     env = prepare(tmp_path)
     edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(scale="smokee"))
     assert start(tmp_path, env, "-n").wait(timeout=120) != 0
+    unknown = start(tmp_path, env, "-n", "data/raw/devices/r9-nosuch.json", "--config", "study=devices")
+    assert unknown.wait(timeout=120) != 0
     text = (tmp_path / "log").read_text()
     assert "scale is 'smokee', but must be" in text
     assert "did you mean smoke" in text
+    assert "the study devices has no trial r9-nosuch: `reprofs plan devices` lists its trials" in text
     assert "Traceback" not in text
 
 

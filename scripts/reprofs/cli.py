@@ -147,6 +147,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("files", metavar="FILE", nargs="+", type=Path)
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
+    sub = command("claims", _claims, "Print the verdicts of a study on the published claims that it is set beside.")
+    sub.add_argument("study", help="NAME, or NAME@SCALE")
+    sub.add_argument(
+        "--strict", action="store_true", help="fail where a verdict is another than the study's key expected says"
+    )
+
     sub = command("report", _report, "Render executed notebooks as one HTML file and one PDF.")
     sub.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="in the order of the report")
     sub.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="the tables that they read")
@@ -295,6 +301,25 @@ def _import(arguments) -> None:
 
     for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
         print(sentence)
+
+
+def _claims(arguments) -> None:
+    from reprofs.stats import claims, study
+
+    found = study.open(arguments.study)
+    grounds = claims.grounds(found)
+    if not grounds:
+        print(f"{arguments.study} is set beside no published claims")
+    for ground in grounds:
+        print(ground)
+        table = claims.claims(found, ground)
+        for verdict in claims.VERDICTS:
+            names = table.loc[table["verdict"] == verdict, "id"]
+            if len(names):
+                print(f"  {verdict}: [{', '.join(names)}]")
+    changed = claims.changes(found) if arguments.strict else []
+    if changed:
+        raise UserError(f"{len(changed)} of the verdicts are not those that the study expects. {' '.join(changed)}")
 
 
 def _report(arguments) -> None:

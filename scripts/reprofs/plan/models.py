@@ -127,6 +127,7 @@ VariantName = Annotated[
     str,
     text(r"^[a-z0-9][a-z0-9.-]{0,63}$", "a name of up to 64 lower-case letters, digits, dots and hyphens"),
 ]
+ClaimName = VariantName
 PhaseName = Annotated[
     str,
     text(r"^[a-z][a-z0-9-]{0,63}$", "a name of up to 64 lower-case letters, digits and hyphens"),
@@ -720,6 +721,9 @@ class Rounds(Part):
 FIXED = "the number of rounds was fixed before the first trial"
 
 
+Verdict = Literal["reproduced", "same direction", "contradicted", "undecided", "not decidable here"]
+
+
 class Study(Cross):
     model_config = ConfigDict(title="A study (a question and the cells that answer it)")
 
@@ -737,6 +741,12 @@ class Study(Cross):
     seed: Annotated[int, Field(ge=0, le=10**12)]
     margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
     published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
+    stands_in: dict[str, Filled] | None = Field(
+        None, description="Published stack -> the study's own stack that is compared with it in its place"
+    )
+    expected: dict[Verdict, list[ClaimName]] | None = Field(
+        None, description="Verdict -> ids of the published claims that have it at the study's own scale"
+    )
     notebooks: Notebooks | None = Field(
         None, description="Further files of notebooks/, which come after the topics of the report"
     )
@@ -759,18 +769,83 @@ class Study(Cross):
             raise _wrong("must not have a factor twice in cells")
         if named and not self.published:
             raise _wrong("must have the key published: the numbers that its factors may explain")
+        for key in ("stands_in", "expected"):
+            if getattr(self, key) and not self.published:
+                raise _wrong(f"must have the key published: without it {key} says nothing")
         return self
 
 
-Configuration = Annotated[str, text(r"^[^/\n]+/[^/\n]+$", "stack/label, like md-raid6+lvm/ext4")]
+Quantity = Literal["time", "user", "system", "rate", "rate-sd", "rate-min", "operations", "operations-sd", "share"]
+
+
+class Value(Part):
+    """Where a value stands: in the published file, and among what a study measured. What is left out is not asked."""
+
+    place: str | None = Field(None, description="Of the published values only: the column place")
+    size: Count | None = Field(None, description="Of the published values only: the column size")
+    workload: str | None = Field(None, description="With its modifiers, without its size")
+    stack: str | None = None
+    label: str | None = Field(None, description="File system, +variant unless that is default")
+    phase: str | None = Field(None, description="A phase, or the name of a part of a phase that was timed (samples)")
+    cache: Literal["cold", "warm"] | None = None
+    quantity: Quantity | None = Field(
+        None,
+        description="time (the default), its user and system part; rate of content and operations a second, and the"
+        " standard deviation of either over the samples of a phase; the lowest rate of a sample; share of a full file"
+        " system that holds content",
+    )
+
+
+# Kind of claim: the keys of which it has exactly one, and those that it may have beside.
+CLAIMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ratio": ((), ("value", "within")),
+    "bound": (("least", "most"), ()),
+    "order": ((), ()),
+    "monotone": ((), ()),
+    "within": (("within",), ()),
+    "no-winner": (("over",), ()),
+}
+Factor = Annotated[float, Within(0, 10**9, above=True)]
 
 
 class Claim(Part):
-    says: Filled
-    phase: str
-    cache: Literal["cold", "warm"]
-    slower: Configuration
-    faster: Configuration
+    id: ClaimName
+    where: Filled = Field(description="Its place in the source")
+    says: Filled = Field(description="The claim in our words")
+    kind: Literal["ratio", "bound", "order", "monotone", "within", "no-winner"] = Field(
+        description="ratio: the first over the second is `value`, or what the published values give; bound: the first"
+        " over each other one is `least` or more, or `most` or less; order: each is larger than the next; monotone:"
+        " none is smaller than the next, the last is smaller than the first; within: no two are farther apart than the"
+        " factor `within`; no-winner: over the steps `over` neither of two is always the larger one"
+    )
+    at: Value | None = Field(None, description="What all values of the claim have in common")
+    of: Annotated[list[Value], Field(min_length=1)] = Field(
+        description="The values that are compared, where they differ; a single one is compared with a number"
+    )
+    over: Annotated[list[Value], Field(min_length=2)] | None = Field(None, description="Of no-winner: the steps")
+    value: Factor | None = Field(None, description="Of ratio: the number that is claimed, in s, bytes or 1/s if of one")
+    within: Annotated[float, Within(1, 10**9)] | None = Field(
+        None, description="A factor: of within the one claimed; of ratio how far off still counts as reproduced"
+    )
+    least: Factor | None = None
+    most: Factor | None = None
+    least_size: Count | None = Field(None, description="A study with a smaller size than this cannot decide it")
+    own_stack: bool = Field(False, description="Whether a stack that stands in for the published one cannot decide it")
+    needs: Filled = Field(description="What it takes to decide it")
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Claim:
+        given = [key for key in ("least", "most", "within", "value", "over") if getattr(self, key) is not None]
+        needed, allowed = CLAIMS[self.kind]
+        if needed and len(set(given) & set(needed)) != 1:
+            raise _wrong(f"of kind {self.kind} must have the key {' or '.join(needed)}")
+        for key in given:
+            if key not in (*needed, *allowed):
+                raise _wrong(f"of kind {self.kind} must not have the key {key}")
+        alone = self.kind == "bound" or self.value is not None
+        if len(self.of) < 2 - alone or (self.kind in ("ratio", "no-winner") and len(self.of) > 2):
+            raise _wrong(f"of kind {self.kind} must not have {len(self.of)} value{'s' * (len(self.of) > 1)} in of")
+        return self
 
 
 class Difference(Part):
@@ -782,23 +857,30 @@ class Difference(Part):
 
 class Published(Part):
     model_config = ConfigDict(
-        title="Published numbers to set a study beside (data/published/NAME.yaml; the numbers themselves are in"
-        " NAME.csv)"
+        title="What was published, to set a study beside it (data/published/NAME.yaml; its numbers are in NAME.csv,"
+        " which may be missing)"
     )
 
     title: Filled = Field(description="Who published it and when")
     source: Filled
+    systems: dict[str, Filled] = Field({}, description="What it was measured on: name -> machines and software")
     numbers: Filled = Field(description="What a row of the file is, and what was left out")
     size: str | None = Field(
         None, description="The parameter of the workload's scale that the column size counts (files, names)"
     )
-    claims: list[Claim] | None = Field(
-        None, description="Statements that can be tested, each about two configurations in one operation"
-    )
+    claims: list[Claim] = Field([], description="What is said there, as tests on values")
     differs: Annotated[list[Difference], Field(min_length=1)] = Field(
         description="What was not the same, and what follows; in `here` {kernel}, {sizes}, {rounds} (3 rounds), {lab},"
         " {profile} are the study's own"
     )
+
+    @model_validator(mode="after")
+    def _names_claims_once(self) -> Published:
+        names = [claim.id for claim in self.claims]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise _wrong(f"must not have two claims with the id {twice}")
+        return self
 
 
 class Config(Part):

@@ -198,6 +198,8 @@ def ref(name: str, *parts: object) -> str:
 # ---- prose with facts ----------------------------------------------------------------------------------------------
 
 _MARK = re.compile(r"\n*\x00(\d+)\x00\n*")
+# JupyterLab makes a mail address of a lab with its processor (exact@v2-0.5ns), unless it stands in `code`.
+_ADDRESS = re.compile(r"(`[^`]*`)|(?<=\w)@(?=[\w-]+\.\w)")
 TEMPLATES = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
 TEMPLATES.filters |= {
     function.__name__: function
@@ -220,12 +222,13 @@ def say(template: str, facts: dict[str, Any]) -> None:
         shown.extend(flat)
         return "".join(f"\n\x00{len(shown) - len(flat) + number}\x00\n" for number in range(len(flat)))
 
-    text = TEMPLATES.from_string(template).render(facts, show=show)
-    for number, part in enumerate(_MARK.split(text)):
+    filled = TEMPLATES.from_string(template).render(facts, show=show)
+    for number, part in enumerate(_MARK.split(filled)):
         if number % 2:
             display(shown[int(part)])
         elif part.strip():
-            display(Markdown(re.sub(r"\n{3,}", "\n\n", part).strip()))
+            text = re.sub(r"\n{3,}", "\n\n", part).strip()
+            display(Markdown(_ADDRESS.sub(lambda match: match[1] or r"\@", text)))
 
 
 def register(shell: Any) -> None:

@@ -151,7 +151,7 @@ def _published(study: Study) -> tuple[dict[tuple, float], int]:
     And that size.
     """
     base = study.plan["factors"][0]["cells"]
-    numbers = published.load(study.plan["study"]["published"])
+    numbers = published.times(published.of_study(study))
     own_size = study.plan["workloads"][base[0]["workload"]]["scale"][study.plan["published"]["size"]]
     size = published.nearest(numbers["size"], own_size)
     numbers = numbers[numbers["size"] == size]

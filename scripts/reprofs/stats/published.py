@@ -1,6 +1,6 @@
-"""A study beside published numbers: orders of the configurations, ratios of times, claims, extrapolated power laws.
+"""A study beside published numbers: orders of the configurations, ratios of times, extrapolated power laws.
 
-Published numbers are medians in seconds (data/published/NAME.csv) of another machine, so that orders and ratios are
+Published numbers (data/published/NAME.csv) are of another machine, so that orders and ratios are
 compared; where a study has several sizes, hours as scenarios of growth. Of this study the rounds are known, of the
 published runs mostly the median alone. Where their quartiles are known, they count as its uncertainty; elsewhere the
 published number is taken as fixed.
@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,40 @@ class Orders(NamedTuple):
 FOLDER = "data/published"
 CELL = [*Configuration._fields, *Step._fields]
 KEY = ["size", *CELL]
-NUMBERS = ["n", "median_s", "q1_s", "q3_s", "min_s", "max_s"]
+COLUMNS = {  # column of a file: whether it may be empty
+    "place": False,
+    "workload": True,
+    "size": True,
+    "stack": True,
+    "label": False,
+    "phase": False,
+    "cache": False,
+    "quantity": False,
+    "unit": False,
+    "n": True,
+    "statistic": False,
+    "value": False,
+    **dict.fromkeys(("sd", "q1", "q3", "min", "max"), True),
+    "origin": False,
+    "note": True,
+}
+NUMBERS = ["value", "sd", "q1", "q3", "min", "max"]
+SECONDS, NUMBER = {"s": 1.0, "min": 60.0, "h": 3600.0}, {"1": 1.0}
+UNITS: dict[str, dict[str, float]] = {  # quantity: its units, and what one is in s, bytes or 1/s
+    "time": SECONDS,
+    "user": SECONDS,
+    "system": SECONDS,
+    "rate": {"MB/s": 1e6},
+    "rate-min": {"MB/s": 1e6},
+    "operations": {"1/s": 1.0},
+    "size": {"TB": 1e12, "PB": 1e15, "TiB": 2.0**40, "EiB": 2.0**60},
+    "share": NUMBER,
+    "count": NUMBER,
+    "rank": NUMBER,
+}
+STATISTICS = ("median", "mean", "single", "middle")
+ORIGINS = ("printed", "computed", "recovered", "corrected", "repeated")
+NOT_NEW = ("recovered", "repeated")  # what other rows say already
 DIFFERENT = 1.1  # medians without quartiles that are nearer than this are not taken as an order
 FEW = 40_320  # relabellings: up to here every one is counted
 DRAWN = 40_000  # of more
@@ -73,39 +107,82 @@ ALPHA = 1 - LEVEL
 
 
 def load(name: str) -> pd.DataFrame:
-    """The published numbers of that name: columns KEY, NUMBERS (seconds), note. Raises UserError naming the line."""
+    """The published numbers of that name: COLUMNS, and si, sd_si (value and sd in s, bytes or 1/s).
+
+    Empty where relations alone were published. Raises UserError naming the line.
+    """
     path = project.place(FOLDER) / f"{name}.csv"
+    if not path.exists() and path.with_suffix(".yaml").exists():  # what has relations alone
+        return pd.DataFrame(columns=[*COLUMNS, "si", "sd_si"])
     try:
-        frame = pd.read_csv(path, dtype={key: str for key in [*CELL, "note"]}).fillna({"note": ""})
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a table: {error}.") from None
-    wanted = [*KEY, *NUMBERS, "note"]
-    if list(frame.columns) != wanted:
-        raise UserError(f"{path}: the columns are {', '.join(frame.columns)}, but must be {', '.join(wanted)}.")
-    for column in ("size", *NUMBERS):
-        values = pd.to_numeric(frame[column], errors="coerce")
-        empty = frame[column].isna() & (column not in ("size", "n", "median_s"))
-        wrong = frame.index[~(empty | (values > 0))]
-        if len(wrong):
-            raise UserError(
-                f"{path} line {wrong[0] + 2}: {column} is {frame[column][wrong[0]]}, but must be a number above zero."
-            )
+    if list(frame.columns) != list(COLUMNS):
+        raise UserError(f"{path}: the columns are {', '.join(frame.columns)}, but must be {', '.join(COLUMNS)}.")
+    for column, may_be_empty in COLUMNS.items():
+        if not may_be_empty:
+            _refuse(path, frame, column, frame[column] == "", "a value")
+    for column in ("size", "n", *NUMBERS):
+        values, empty = pd.to_numeric(frame[column], errors="coerce"), frame[column] == ""
+        # A rank is 0 for the best; nothing else that is published here can be nothing.
+        wrong = ~(empty | (values > 0) | ((values == 0) & (frame["quantity"] == "rank") & (column == "value")))
+        _refuse(path, frame, column, wrong | (values == math.inf), "a number above zero")
         frame[column] = values
-    twice = frame.index[frame.duplicated(KEY)]
+    for column, words in (("quantity", tuple(UNITS)), ("statistic", STATISTICS), ("origin", ORIGINS)):
+        _refuse(path, frame, column, ~frame[column].isin(words), f"one of {', '.join(words)}")
+    units = zip(frame["quantity"], frame["unit"], strict=True)
+    scale = pd.Series([UNITS[quantity].get(unit, math.nan) for quantity, unit in units], frame.index, dtype=float)
+    if scale.isna().any():
+        known = UNITS[frame["quantity"][scale.isna()].iloc[0]]
+        _refuse(path, frame, "unit", scale.isna(), f"one of {', '.join(known)} for this quantity")
+    twice = frame.index[frame.duplicated(["place", *KEY, "quantity", "statistic", "origin", "value"])]
     if len(twice):
-        raise UserError(f"{path} line {twice[0] + 2}: an earlier line has this operation of this configuration.")
-    return frame
+        raise UserError(f"{path} line {twice[0] + 2}: an earlier line has this number of this cell.")
+    return frame.assign(si=frame["value"] * scale, sd_si=frame["sd"] * scale)
+
+
+def _refuse(path: Path, frame: pd.DataFrame, column: str, wrong: pd.Series, must: str) -> None:
+    if wrong.any():
+        line = frame.index[wrong][0]
+        raise UserError(f"{path} line {line + 2}: {column} is {frame[column][line] or 'empty'}, but must be {must}.")
+
+
+def times(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The elapsed times among published numbers, one row per cell: KEY, n, median_s, q1_s, q3_s, min_s, max_s, note.
+
+    Several printed runs of one cell are one row, with their median, least and largest. Rows that only repeat a number,
+    rows over all phases and those without a size are left out.
+    """
+    own = numbers[(numbers["quantity"] == "time") & ~numbers["origin"].isin(NOT_NEW) & numbers["size"].notna()]
+    own = own[own["cache"].isin(("cold", "warm"))]
+    unit = own["si"] / own["value"]
+    own = own.assign(size=own["size"].astype(int), **{part: own[part] * unit for part in ("q1", "q3", "min", "max")})
+    cells = own.groupby(KEY, sort=False)
+    found = cells.agg(
+        n=("n", "sum"), median_s=("si", "median"), least=("si", "min"), most=("si", "max"),
+        **{f"{part}_s": (part, "first") for part in ("q1", "q3", "min", "max")}, note=("note", "first"),
+    )  # fmt: skip
+    several = cells.size() > 1
+    found[["q1_s", "q3_s"]] = found[["q1_s", "q3_s"]].mask(several)
+    for column, end in (("min_s", "least"), ("max_s", "most")):
+        found[column] = found[column].mask(several, found[end])
+    found["n"] = found["n"].astype(int)
+    return found.drop(columns=["least", "most"]).reset_index()
 
 
 def measurements(study: Study) -> pd.DataFrame:
-    """Completed phases of contenders, with the column `size`; `workload` is its name without the size."""
+    """Completed phases of contenders, `sized`."""
     phases = measured(study.phases)
-    phases = phases[phases["role"] != "ceiling"]
-    key = study.plan["published"]["size"]
-    known = {name: entry["scale"].get(key) for name, entry in study.plan["workloads"].items()}
-    chosen = phases[phases["workload"].map(known).notna()]
-    size, base = chosen["workload"].map(known).astype("Int64"), chosen["workload"].map(_without_size)
-    return chosen.assign(size=size, workload=base)
+    return sized(phases[phases["role"] != "ceiling"], study)
+
+
+def sized(frame: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """A table with the column `size` (of what the published size counts; 0 without) and `workload` without its size."""
+    key = study.plan["published"].get("size")
+    known = {name: int(entry["scale"].get(key, 0)) for name, entry in study.plan["workloads"].items()}
+    size, base = frame["workload"].map(known), frame["workload"].map(_without_size)
+    return frame.assign(size=size.astype("Int64"), workload=base)
 
 
 def places(study: Study) -> list[Place]:
@@ -113,12 +190,19 @@ def places(study: Study) -> list[Place]:
     if "published" not in study.plan:
         return []
     known = _published(study)[CELL].drop_duplicates()
-    return distinct(measurements(study).merge(known), Place)
+    found = measurements(study)
+    return distinct(found[found["size"] > 0].merge(known), Place)
 
 
 def sizes(study: Study, place: Place) -> list[int]:
     """The sizes that were measured in a place, ascending."""
     return sorted(int(size) for size in set(select(measurements(study), place)["size"]))
+
+
+def joined(study: Study) -> tuple[int, int]:
+    """How many elapsed times were published, and how many of them are of cells that the study measured."""
+    known = _published(study)
+    return len(known), len(known.merge(measurements(study)[CELL].drop_duplicates())) if len(known) else 0
 
 
 def extrapolated(study: Study, place: Place) -> bool:
@@ -309,53 +393,6 @@ def _pairs(rounds: dict[tuple, pd.DataFrame], wide: dict[str, pd.DataFrame]) -> 
     return frame.assign(shown=np.where(proved, np.sign(np.log(found["ratio"])), 0).astype(int))
 
 
-# ---- claims ----------------------------------------------------------------------------------------------------------
-
-
-def claims(study: Study, place: Place) -> pd.DataFrame:
-    """The published claims that the study can test, one per row, each about a slower and a faster configuration.
-
-    Columns: says; published and ratio (slower over faster, published and in this study at its largest size, paired by
-    round); low, high (interval of ratio, joint over all claims tested); verdict (`same direction`, `opposite
-    direction`, `undecided`); published_size; slow_waits, fast_waits (shares of this study's time in which the command
-    was not on the processor); expected, expected_low, expected_high (ratio at the published size if its power law goes
-    on, NaN with one size; with a 95 % prediction interval up to half a decade), by_last (with the exponent of the last
-    step).
-    """
-    size, times, published = sizes(study, place)[-1], select(measurements(study), place), _published(study)
-    found = []
-    for claim in study.plan["published"].get("claims", []):
-        step = Step(claim["phase"], claim["cache"])
-        sides = [Configuration(*claim[side].split("/")) for side in ("slower", "faster")]
-        cells = [select(times, side, step) for side in sides]
-        walls = [cell.set_index(["size", "round"])["wall_ns"] for cell in cells]
-        rounds = pd.concat(walls, axis=1, join="inner", keys=["slow", "fast"]).astype(float).reset_index()
-        medians = [select(published, side, step).set_index("size")["median_s"] for side in sides]
-        common = set(medians[0].index) & set(medians[1].index)
-        if (rounds["size"] == size).any() and common:
-            at = nearest(common, size)
-            waits = [_waiting(select(cell, size=size)) for cell in cells]
-            row = {"says": claim["says"], "published": medians[0][at] / medians[1][at], "published_size": int(at)}
-            found.append((row | {"slow_waits": waits[0], "fast_waits": waits[1]}, rounds))
-    rows = []
-    for row, rounds in found:
-        last = rounds[rounds["size"] == size]
-        row |= compare.ratio(last["slow"], last["fast"], compare.joint(len(found)))
-        verdict = "same direction" if row["low"] > 1 else "opposite direction" if row["high"] < 1 else "undecided"
-        row |= {"verdict": verdict} | dict.fromkeys(("expected", "expected_low", "expected_high", "by_last"), math.nan)
-        if rounds["size"].nunique() > 1:
-            ratios = rounds["slow"] / rounds["fast"]
-            ahead = series.extrapolate(rounds["size"], ratios, [row["published_size"]]).iloc[0]
-            row |= {"expected": ahead["time"], "expected_low": ahead["low"], "expected_high": ahead["high"]}
-            row["by_last"] = by_last(rounds["size"], ratios, row["published_size"])
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _waiting(cell: pd.DataFrame) -> float:
-    return 1 - float((cell["user_ns"] + cell["system_ns"]).sum() / cell["wall_ns"].sum())
-
-
 # ---- several sizes: power laws ---------------------------------------------------------------------------------------
 
 
@@ -423,6 +460,13 @@ def by_last(size: npt.ArrayLike, time: npt.ArrayLike, at: float) -> float:
 
 
 def _published(study: Study) -> pd.DataFrame:
+    """The published times, with the study's own stacks in the place of those that they stand in for."""
+    found = times(of_study(study))
+    return found.assign(stack=found["stack"].replace(study.plan["study"].get("stands_in", {})))
+
+
+def of_study(study: Study) -> pd.DataFrame:
+    """The published numbers that a study is set beside."""
     return load(study.plan["study"]["published"])
 
 

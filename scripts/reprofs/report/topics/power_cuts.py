@@ -42,7 +42,9 @@ def places(study: Study) -> list[tuple[Setting, Load]]:
 def facts(study: Study) -> dict:
     """What power cuts showed, in failed trials too.
 
-    Keys: kept (labels that kept everything that fsync had promised), kept_files, kept_cuts; broken (label, promised and
+    Keys: kept (labels that kept everything that fsync had promised), kept_files, kept_cuts, fewest (cuts of one of
+    them), unseen (the largest share of cuts that break a promise with which that many cuts show none in one case of
+    twenty: Clopper & Pearson 1934, one-sided 95 %; None without cuts); broken (label, promised and
     broken files, cuts and those that broke any, of each that did not); untested (contenders of whose promises no cut
     tells); recovery (label, where, ns: mean of the mounts after the cuts, the shortest first); left (label, share of
     the files without fsync that were whole, most first).
@@ -53,6 +55,7 @@ def facts(study: Study) -> dict:
     columns = {"crash_promised": "promised", "crash_broken": "broken", "cuts": "cuts", "bad_cuts": "bad_cuts"}
     sums = told.groupby("label")[list(columns)].sum().astype(int).rename(columns=columns)
     kept, broken = sums[sums["broken"] == 0], sums[sums["broken"] > 0]
+    fewest = int(kept["cuts"].min()) if len(kept) else 0
     places = cuts.groupby(["label", "lab", "stack", "profile"])["crash_recovery_ns"].mean().dropna().sort_values()
     free = cuts[cuts["crash_promised"].fillna(0) == 0].groupby("label")[["crash_kept", "crash_written"]].sum()
     shares = (free["crash_kept"] / free["crash_written"]).dropna().sort_values(ascending=False)
@@ -60,6 +63,8 @@ def facts(study: Study) -> dict:
         "kept": list(kept.index),
         "kept_files": int(kept["promised"].sum()),
         "kept_cuts": int(kept["cuts"].sum()),
+        "fewest": fewest,
+        "unseen": 1 - 0.05 ** (1 / fewest) if fewest else None,
         "broken": [{"label": label} | row for label, row in broken.to_dict("index").items()],
         "untested": sorted(set(study.labels()) - set(sums.index)),
         "recovery": [

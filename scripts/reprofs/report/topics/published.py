@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Place, select
-from reprofs.report.display import DASH, Table, count, digits, listing, slug, small, span, time
+from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, small, span, time
 from reprofs.report.plots import (
     BLUE,
     GREY,
@@ -30,14 +30,16 @@ from reprofs.report.plots import (
     styled,
     value_axis,
 )
+from reprofs.stats import claims, series
 from reprofs.stats import published as numbers
-from reprofs.stats import series
+from reprofs.stats.claims import REPRODUCED, Ground, Interval
 from reprofs.stats.compare import holm
 from reprofs.stats.published import ALPHA, Configuration, Step
 from reprofs.stats.study import Study
 
 RHO = "\N{GREEK SMALL LETTER RHO}"
 HOUR = 3.6e12  # ns
+MANY = 4  # ratios of one claim: up to here each is shown
 HOLLOW = {"mfc": "none", "mew": 1.3}
 
 
@@ -104,6 +106,24 @@ def law_facts(study: Study, place: Place) -> dict[str, Any]:
         factors = [law[key] for law in laws for key in ("factor", "factor_last")]
         found |= {"least": min(factors), "most": max(factors)}
     return found
+
+
+def claim_facts(study: Study, ground: Ground) -> dict[str, Any]:
+    """Facts on the published claims.
+
+    Keys: decided and open (the rows of `claims.claims` as dictionaries, the latter of claims that are not decidable
+    here), verdicts (verdict -> how many, of those decided), slips (how many are contradicted by the published numbers
+    themselves).
+    """
+    rows = claims.claims(study, ground).to_dict("records")
+    decided = [row for row in rows if row["verdict"] != claims.NOT_HERE]
+    verdicts = {word: sum(row["verdict"] == word for row in decided) for word in claims.VERDICTS}
+    return {
+        "decided": decided,
+        "open": [row for row in rows if row["verdict"] == claims.NOT_HERE],
+        "verdicts": {word: number for word, number in verdicts.items() if number},
+        "slips": sum(row["own"] == claims.CONTRADICTED for row in rows),
+    }
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -175,52 +195,126 @@ def _range(row: dict) -> str:
     return f" ({span(low, high, HOUR, 3)})" if high > low else ""
 
 
-def claim_table(study: Study, place: Place) -> Table:
-    """One row per published claim that the study can test; none if there is none."""
-    size, unit = numbers.sizes(study, place)[-1], study.plan["published"]["size"]
-    extrapolated, shown = numbers.extrapolated(study, place), []
-    for row in numbers.claims(study, place).to_dict("records"):
-        other = f" ({row['published_size']:,} {unit})" if row["published_size"] != size else ""
-        expected = {
-            "By the law": digits(row["expected"], 3),
-            "With a knee": digits(row["by_last"], 3),
+def claim_table(study: Study, ground: Ground, facts: dict[str, Any]) -> Table:
+    """One row per published claim that the study can decide, of `claim_facts`; none if there is none."""
+    shown = [
+        {
+            "Published claim": row["claim"]["says"],
+            "Claimed": _claimed(row),
+            "Published numbers": _published(row),
+            "This study": _found(row["found"]),
+            "Verdict": row["verdict"],
         }
-        shown.append(
-            {
-                "Published claim": row["says"],
-                "Published": digits(row["published"], 3) + other,
-                "This study": digits(row["ratio"], 3),
-                "Joint 95 % interval": span(row["low"], row["high"], significant=3),
-                "Waiting, %": f"{100 * row['slow_waits']:.0f}, {100 * row['fast_waits']:.0f}",
-                "Verdict": row["verdict"],
-                **(expected if extrapolated else {}),
-            }
-        )
+        for row in facts["decided"]
+    ]
     caption = (
-        "Published claims about two configurations: the time of the slower one over that of the faster one, published"
-        f" and in this study ({size:,} {unit}; another published size is in brackets). The intervals hold for all"
-        " claims together (Student's t of log ratios paired by round, Bonferroni); a claim has the same direction if"
-        " its interval lies above 1. Waiting: share of this study's time, of the slower and of the faster one, in which"
+        "Published claims and their verdicts. Ratios are of the first value that a claim names over the second, or over"
+        " each other one, in an order over the next; a value alone is in s, bytes or 1/s. In brackets intervals that"
+        " hold with 95 % for all claims together (Student's t of log ratios paired by round, Bonferroni). A ratio is"
+        " reproduced where its interval reaches to the claimed one or a factor of it (1.25 unless told); where it only"
+        " lies on the same side of 1 the direction is the same. Beside published numbers: their own verdict, where they"
+        " do not bear out the claim."
+    )
+    if study.plan["study"].get("stands_in"):
+        pairs = (f"{own} for {other}" for other, own in study.plan["study"]["stands_in"].items())
+        caption += f" Stacks that stand in: {listing(pairs)}."
+    return Table(f"tbl-{slug('claims', ground)}", caption, shown, left=list(shown[0]) if shown else [])
+
+
+def open_table(ground: Ground, facts: dict[str, Any]) -> Table:
+    """One row per published claim that the study cannot decide, with what it would take."""
+    shown = [
+        {
+            "Published claim": row["claim"]["says"],
+            "Place": row["claim"]["where"],
+            "Claimed": _claimed(row),
+            "Published numbers": _published(row),
+            "What it would take": row["claim"]["needs"],
+        }
+        for row in facts["open"]
+    ]
+    caption = (
+        "Published claims that this study cannot decide, because it has not measured what they are about, or not as"
+        " much. Beside published numbers: their own verdict, where they do not bear out the claim."
+    )
+    return Table(f"tbl-{slug('open-claims', ground)}", caption, shown, left=list(shown[0]) if shown else [])
+
+
+def detail_table(ground: Ground, facts: dict[str, Any]) -> Table:
+    """One row per claim that the study can decide: its id and place, waiting, and with several sizes the scenarios."""
+    decided = facts["decided"]
+    extrapolated = any(known(row["expected"]) for row in decided)
+    shown = [
+        {
+            "Claim": row["id"],
+            "Place": row["claim"]["where"],
+            "Kind": row["claim"]["kind"],
+            "Size": f"{row['size']:,}" if row["size"] else DASH,
+            "Published size": f"{row['published_size']:,}" if row["published_size"] else DASH,
+            "Waiting, %": ", ".join(f"{100 * one:.0f}" for one in row["waits"] if known(one)) or DASH,
+            **(
+                {"By the law": digits(row["expected"], 3), "With a knee": digits(row["by_last"], 3)}
+                if extrapolated
+                else {}
+            ),
+        }
+        for row in decided
+    ]
+    caption = (
+        "The claims that were decided, by the names that a study's key expected has. Size: the largest that was"
+        " measured. Waiting: share of this study's time, of the first and the second value of the first ratio, in which"
         " the command was not on the processor."
     )
     if extrapolated:
         caption += (
-            " Scenarios for the published size: by the power law of this study's ratios, and with a knee at the largest"
-            " size, with the exponent of the last step."
+            " Scenarios of the ratio for the published size: by the power law of this study's ratios, and with a knee"
+            " at the largest size, with the exponent of the last step."
         )
-    return Table(f"tbl-{slug('claims', place)}", caption, shown, left=["Published claim", "Verdict"])
+    return Table(f"tbl-{slug('claim-details', ground)}", caption, shown, left=["Claim", "Place", "Kind"])
 
 
-def difference_table(study: Study, place: Place) -> Table:
+def _claimed(row: dict) -> str:
+    """What a claim says of its ratios."""
+    claim = row["claim"]
+    if claim["kind"] == "bound":
+        return f"at least {digits(claim['least'], 3)}" if "least" in claim else f"at most {digits(claim['most'], 3)}"
+    if claim["kind"] == "ratio":
+        return digits(row["claimed"], 3) + (f", within a factor of {claim['within']:g}" if "within" in claim else "")
+    words = {"order": "above 1", "monotone": "1 or more, the last above", "no-winner": "on both sides of 1"}
+    return words.get(claim["kind"]) or f"within a factor of {claim['within']:g}"
+
+
+def _published(row: dict) -> str:
+    """The published ratios of a claim, and the verdict by them where they do not bear it out."""
+    if not all(map(known, row["published"])):
+        return DASH
+    return _ratios(row["published"]) + (f" ({row['own']})" if row["own"] not in ("", REPRODUCED) else "")
+
+
+def _found(found: list[Interval]) -> str:
+    if len(found) > MANY:
+        return _ratios([one.ratio for one in found])
+    return ", ".join(f"{digits(one.ratio, 3)} ({span(one.low, one.high, significant=3)})" for one in found)
+
+
+def _ratios(found: list[float]) -> str:
+    if len(found) > MANY:
+        return f"{digits(min(found), 3)} to {digits(max(found), 3)}, {len(found)} ratios"
+    return ", ".join(digits(ratio, 3) for ratio in found)
+
+
+def difference_table(study: Study, ground: Ground) -> Table:
     """What was different when the published numbers were measured, with this study's own values filled in."""
     recorded = study.environment["values"]
     kernels = recorded.get("lab.kernel") or recorded.get("host.kernel")
+    own = [place for place in numbers.places(study) if (place.lab, place.profile) == ground]
+    sizes = sorted({size for place in own for size in numbers.sizes(study, place)})
     values = {
         "kernel": listing(kernels) if kernels else "not recorded",
-        "sizes": listing(f"{size:,}" for size in numbers.sizes(study, place)),
+        "sizes": listing(f"{size:,}" for size in sizes),
         "rounds": count(study.plan["study"]["rounds"], "round"),
-        "lab": place.lab,
-        "profile": place.profile,
+        "lab": ground.lab,
+        "profile": ground.profile,
     }
     shown = [
         {
@@ -233,7 +327,32 @@ def difference_table(study: Study, place: Place) -> Table:
     ]
     caption = "What differs between the published measurements and this study, and what follows for the comparison."
     left = ["What", "Published", "This study", "What follows"]
-    return Table(f"tbl-{slug('differs', place)}", caption, shown, left=left)
+    return Table(f"tbl-{slug('differs', ground)}", caption, shown, left=left)
+
+
+def _spread(sd: float) -> str:
+    return f" ± {digits(sd, 3)}" if known(sd) else ""
+
+
+def value_table(study: Study, ground: Ground) -> Table:
+    """Published values other than elapsed times that this study measured, too; none if there is none."""
+    shown = [
+        {
+            "Value": f"{row['phase']}, {row['quantity']}",
+            "Configuration": f"{row['label']} on {row['stack']}" if row["stack"] else row["label"],
+            "Place": row["place"],
+            "Published": digits(row["value"], 4) + _spread(row["sd"]),
+            "Unit": row["unit"],
+            "This study": digits(row["own"], 4) + _spread(row["own_sd"]),
+        }
+        for row in claims.beside(study, ground).to_dict("records")
+    ]
+    caption = (
+        "Published values that are not elapsed times, with their standard deviation where it was published, and the"
+        " geometric means of this study in the same unit, at its largest size. The machines differ, so only ratios can"
+        " be compared."
+    )
+    return Table(f"tbl-{slug('values', ground)}", caption, shown, left=["Value", "Configuration", "Place", "Unit"])
 
 
 def cell_table(study: Study, place: Place) -> Table:
