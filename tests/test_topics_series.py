@@ -434,6 +434,8 @@ def test_measured_is_compared_with_disk_and_software():
     facts = disks.facts(found)
     assert (facts["jobs"], facts["compared"], facts["inside"]) == (4, 4, 2)
     assert facts["outside"] == ["job random-read-32", "job write-cached"]
+    both = pd.concat([comparison(told, *WHERE)] * 2)  # as of two disks: numbers of rows come twice
+    assert disks.facts(both)["compared"] == 8 and disks.facts(both)["worst"]["title"] == facts["worst"]["title"]
     (figure,) = disks.figures(told, *WHERE)  # a solid disk has no seek curve
     assert "<svg" in plots.svg(figure.plot) and figure.alt.startswith("4 jobs of fio. The ratio farthest from 1 is")
     assert disks.table(told, *WHERE).rows[0]["Software"] == "7.00 µs"

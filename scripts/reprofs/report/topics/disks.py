@@ -61,7 +61,7 @@ def facts(table: pd.DataFrame) -> dict:
         "compared": len(compared),
         "inside": int((off <= BAND).sum()),
         "outside": list(compared.loc[off > BAND, "title"]),
-        "worst": compared.loc[off.idxmax()].to_dict() if len(compared) else None,
+        "worst": compared.iloc[off.argmax()].to_dict() if len(compared) else None,
     }
 
 
