@@ -117,7 +117,8 @@ def wins(study: Study, setting: Setting) -> dict:
 
 def meanings(study: Study) -> list[str]:
     """What the clocks behind the answer mean, in the labs' own words."""
-    return [study.lab(lab)["meaning"] for lab in sorted({setting.lab for setting in settings(study)})]
+    labs = sorted({setting.lab for setting in settings(study)})
+    return list(dict.fromkeys(study.lab(lab)["meaning"] for lab in labs))
 
 
 # ---- totals --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def applies(plan: dict) -> bool:
 
 def meanings(study: Study) -> list[str]:
     """What the clock of each lab means, in the lab's own words."""
-    return [study.lab(lab)["meaning"] for lab in sorted(set(study.trials["lab"]))]
+    return list(dict.fromkeys(study.lab(lab)["meaning"] for lab in sorted(set(study.trials["lab"]))))
 
 
 def real_clocks(study: Study) -> list[dict]:
