@@ -465,7 +465,7 @@ def test_labs_are_compared_by_ratios_within_a_round():
 
 def test_agreement_of_orders_by_hand():
     exact = {"a": [10, 10, 11], "b": [20, 21, 20], "c": [30, 31, 30], "d": [40, 41, 40]}
-    host = {"a": [1, 1.1, 1], "c": [2, 2.1, 2], "b": [3, 3.1, 3], "d": [4, 1, 16]}
+    host = {"a": [1, 1.1, 1], "c": [2, 2.1, 2], "b": [3, 3.1, 3.6], "d": [4, 1, 16]}
     rows = two_labs(exact, host)
     found = labs.orders(cells.statistics(rows), compare.pairwise(rows)).iloc[0]
     # b and c are the other way round: five of six pairs have the same order.
@@ -473,6 +473,8 @@ def test_agreement_of_orders_by_hand():
     assert found["p"] == pytest.approx(reference.kendalltau([1, 2, 3, 4], [1, 3, 2, 4], method="exact").pvalue)
     # The host does not tell d from anything, so three pairs are told apart by both labs, two of them alike.
     assert (found["told"], found["same"]) == (3, 2)
+    # Holm's correction: the host's three p below 5 % are 0.0005, 0.0041 and, for b and c, 0.0185, times 6, 5 and 4.
+    assert (found["firm"], found["firm_same"]) == (2, 2)
     means = {lab: [reference.gmean(values) for values in times.values()] for lab, times in (("x", exact), ("h", host))}
     apart = [math.log(x / h) for x, h in zip(means["x"], [means["h"][i] for i in (0, 2, 1, 3)], strict=True)]
     squares = [(one - other) ** 2 for place, one in enumerate(apart) for other in apart[:place]]
@@ -482,13 +484,19 @@ def test_agreement_of_orders_by_hand():
 
 def test_agreement_is_pooled_over_operations():
     keys = {"a": "exact", "b": "host", "stack": "single", "profile": "ram", "labels": 5, "pairs": 10}
-    table = pd.DataFrame([keys | {"tau": tau, "told": 8, "same": 6, "error": 2.0} for tau in (1.0, 0.8, 0.6, 0.8)])
+    table = pd.DataFrame(
+        [
+            keys | {"tau": tau, "told": 8, "same": 6, "firm": 5, "firm_same": 4, "error": 2.0}
+            for tau in (1.0, 0.8, 0.6, 0.8)
+        ]
+    )
     clocks = pd.DataFrame([keys | {"processor": ratio} for ratio in (0.25, 1.0, math.nan)])
     found = labs.agreement(table, clocks).iloc[0]
     assert (found["pace"], found["slowest"], found["fastest"]) == pytest.approx((0.5, 1.0, 0.25))
     assert found["spread"] == pytest.approx(math.exp(math.log(2) * math.sqrt(2)))
     assert found["error"] == pytest.approx(2)
     assert (found["tau"], found["operations"], found["told"], found["same"]) == (pytest.approx(0.8), 4, 32, 24)
+    assert (found["firm"], found["firm_same"]) == (20, 16)
     assert 0.6 <= found["low"] < 0.8 < found["high"] <= 1
     assert math.isnan(labs.agreement(table.iloc[:1], clocks).iloc[0]["low"])
 

@@ -7,10 +7,11 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.stats.cells import LEVEL, cubes, groups, measured
-from reprofs.stats.compare import paired
+from reprofs.stats.compare import holm, paired
 
 BOOTSTRAP_SEED = 20260101
 CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
+COUNTS = ["pairs", "told", "same", "firm", "firm_same"]
 
 
 def _lab_pairs(labs) -> list[tuple[str, str]]:
@@ -61,20 +62,22 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
     By geometric means; upper bounds take part, since they have times in both labs. Columns: Kendall's tau-b with its
     exact p (where no two are equal); `pairs` counts the pairs of file systems, `told` those whose ratio has a 95 %
-    interval without 1 in both labs, `same` those of them with the same order in both. `error` is the factor by which
-    the ratio of two file systems in one lab typically differs from that in the other: exp of the root mean square of
-    the logarithms over all pairs, 1 for labs whose times are proportional. Operations with fewer than three file
-    systems are left out.
+    interval without 1 in both labs, `same` those of them with the same order in both. `firm` and `firm_same` are these
+    two where the differences are also significant after Holm's correction over all pairs of a lab. `error` is the
+    factor by which the ratio of two file systems in one lab typically differs from that in the other: exp of the root
+    mean square of the logarithms over all pairs, 1 for labs whose times are proportional. Operations with fewer than
+    three file systems are left out.
     """
     rows = []
     keys = [*CLOCK_KEYS, "phase", "cache"]
     several = table["lab"].nunique() > 1
+    family = pairs.groupby("lab")["p"].transform(holm)
+    sign = np.where(pairs["low"] > 1, 1, np.where(pairs["high"] < 1, -1, 0))
+    pairs = pairs.assign(told=sign, firm=np.where(family < 1 - LEVEL, sign, 0))
     compared = dict(list(pairs.groupby(keys))) if several else {}
     for key, cells in table.groupby(keys, sort=True) if several else ():
         wide = cells.pivot(index="label", columns="lab", values="geometric_mean_ns")
-        known = compared.get(key, pairs.iloc[:0])
-        told = known.assign(sign=np.where(known["low"] > 1, 1, np.where(known["high"] < 1, -1, 0)))
-        told = told.pivot(index=["a", "b"], columns="lab", values="sign")
+        signs = compared.get(key, pairs.iloc[:0]).pivot(index=["a", "b"], columns="lab", values=["told", "firm"])
         for a, b in _lab_pairs(wide.columns):
             both = wide[[a, b]].dropna()
             if len(both) < 3:
@@ -82,16 +85,23 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
             found = scipy.stats.kendalltau(both[a], both[b])
             apart = np.log(both[a] / both[b]).to_numpy()
             apart = [apart[i] - apart[j] for i in range(len(apart)) for j in range(i)]
-            signs = told[[a, b]].dropna().query(f"`{a}` != 0 and `{b}` != 0")
             rows.append(
                 dict(zip(keys, key, strict=True))
                 | {"a": a, "b": b, "position": int(cells["position"].min()), "labels": len(both)}
                 | {"tau": found.statistic, "p": found.pvalue, "pairs": math.comb(len(both), 2)}
                 | {"error": float(np.exp(np.sqrt(np.mean(np.square(apart)))))}
-                | {"told": len(signs), "same": int((signs[a] == signs[b]).sum())}
+                | _alike(signs["told"][[a, b]], "told", "same")
+                | _alike(signs["firm"][[a, b]], "firm", "firm_same")
             )
-    columns = ["a", "b", *keys, "position", "labels", "tau", "p", "pairs", "told", "same", "error"]
+    columns = ["a", "b", *keys, "position", "labels", "tau", "p", *COUNTS, "error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _alike(signs: pd.DataFrame, all_of_them: str, same: str) -> dict[str, int]:
+    """How many pairs have a sign in both labs (columns of `signs`), and the same."""
+    both = signs.dropna()
+    both = both[(both != 0).all(axis=1)]
+    return {all_of_them: len(both), same: int((both.iloc[:, 0] == both.iloc[:, 1]).sum())}
 
 
 def agreement(table: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
@@ -109,12 +119,12 @@ def agreement(table: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
         rng = np.random.default_rng(BOOTSTRAP_SEED)
         drawn = rng.choice(tau, (9999, len(tau))).mean(axis=1)
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(tau) > 1 else (math.nan, math.nan)
-        counts = {name: int(group[name].sum()) for name in ("pairs", "told", "same")}
+        counts = {name: int(group[name].sum()) for name in COUNTS}
         row = dict(zip(keys, key, strict=True)) | {"operations": len(group), "labels": int(group["labels"].max())}
         square = np.average(np.log(group["error"].to_numpy(dtype=float)) ** 2, weights=group["pairs"])
         row |= {"tau": tau.mean(), "low": low, "high": high, "error": float(np.exp(np.sqrt(square)))} | counts
         rows.append(row | _pace(clocks[(clocks[keys] == list(key)).all(axis=1)]["processor"]))
-    columns = [*keys, "operations", "labels", "tau", "low", "high", "pairs", "told", "same", "error"]
+    columns = [*keys, "operations", "labels", "tau", "low", "high", *COUNTS, "error"]
     return pd.DataFrame(rows, columns=[*columns, "pace", "spread", "slowest", "fastest"])
 
 

@@ -24,17 +24,34 @@ def asked(plan: dict) -> bool:
     return True
 
 
-KEYS = ("a", "b", "operations", "told", "same", "tau", "low", "high", "error", "pace", "spread", "slowest", "fastest")
+KEYS = (
+    "a",
+    "b",
+    "operations",
+    "told",
+    "same",
+    "firm",
+    "firm_same",
+    "tau",
+    "low",
+    "high",
+    "error",
+    "pace",
+    "spread",
+    "slowest",
+    "fastest",
+)
 
 
 def facts(study: Study) -> list[dict]:
-    """Of each pair of labs on a stack and profile: the pair, where (words), operations, pairs that differ, same, tau.
+    """Of each pair of labs on a stack and profile: the pair, where (words), operations, and these.
 
     told counts the pairs of file systems that differ significantly in both labs, same those of them with the same
-    order; tau is the mean of Kendall's tau-b over operations with its 95 % interval low to high (bootstrap). error is
-    by what factor a ratio of two file systems is typically off. pace, spread, slowest, fastest: of the ratio of the
-    times of the processor (NaN where they are not known). instruction: the ns that an instruction of lab a takes the
-    processor of lab b (mean, least, most), where the one counts instructions and the other has a real clock; else None.
+    order, firm and firm_same the same after Holm's correction over all pairs; tau is the mean of Kendall's tau-b over
+    operations with its 95 % interval low to high (bootstrap). error is by what factor a ratio of two file systems is
+    typically off. pace, spread, slowest, fastest: of the ratio of the times of the processor (NaN where they are not
+    known). instruction: the ns that an instruction of lab a takes the processor of lab b (mean, least, most), where the
+    one counts instructions and the other has a real clock; else None.
     """
     found = []
     for row in study.results.agreement.itertuples():
