@@ -98,6 +98,19 @@ class Lab(abc.ABC):
         """Why it cannot run a trial that needs these (one sentence), or an empty string."""
 
     @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
+        return ""
+
+    @classmethod
+    def refusal(cls, profile: dict, disks: int) -> str:
+        """Why this machine cannot run any trial of a study in it (one sentence); empty if it can.
+
+        profile: the one whose disks are most in number; disks: that number, 0 if they are made by the lab.
+        """
+        return ""
+
+    @classmethod
     @abc.abstractmethod
     def disks_zeroed(cls, profile: dict) -> bool:
         """Whether its disks of this profile read as zeros before a trial writes to them."""

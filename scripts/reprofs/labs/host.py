@@ -28,6 +28,8 @@ from reprofs.labs._native import PATH, NativeLab
 from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
+ROOT_NEEDED = "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+NO_DISKS = f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
 # Its own view of the machine: the disks by number, and what the stack's commands need.
@@ -75,15 +77,36 @@ class HostLab(NativeLab):
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         if os.geteuid() != 0:
-            return "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
-        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
-        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
-            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+            return ROOT_NEEDED
+        if why := self.unsuited(profile):
+            return why
         if profile.get("backing") == "device" and not guard.allowed():
-            return f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
+            return NO_DISKS
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
         missing = [module for module in modules if not reason and not has_module(module)]
         return reason or (f"This machine's kernel has no module {missing[0]}: choose the lab vm." if missing else "")
+
+    @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
+        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
+        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
+            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+        return ""
+
+    @classmethod
+    def refusal(cls, profile: dict, disks: int) -> str:
+        """Why this machine cannot run any trial of a study in it (one sentence); empty if it can."""
+        if os.geteuid() != 0:
+            return ROOT_NEEDED
+        try:
+            for entry in (entries := guard.allowed() if disks else [])[:disks]:
+                guard.check(entry["path"], entries)
+        except UserError as error:
+            return str(error)
+        if disks and not entries:
+            return NO_DISKS
+        return ""
 
     @classmethod
     def disks_zeroed(cls, profile: dict) -> bool:
