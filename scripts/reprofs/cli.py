@@ -97,7 +97,8 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=1800.0,
         metavar="SECONDS",
-        help="host time after which the trial is recorded as timeout (default 1800)",
+        help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
+        "would take longer at the slowest plausible rates)",
     )
     catalog_options(sub)
 

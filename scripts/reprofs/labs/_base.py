@@ -110,6 +110,17 @@ class Lab(abc.ABC):
         """
         return ""
 
+    def real_sizes(self, disks: Disks) -> list[int]:
+        """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
+        return []
+
+    def room(self, sizes: list[int], share: float) -> int | None:
+        """Bytes that a file system has; None if it has what the trial asks for.
+
+        sizes: of real disks; share: how many disks' worth of data the stack holds.
+        """
+        return int(min(sizes) * share) if sizes else None
+
     @classmethod
     @abc.abstractmethod
     def disks_zeroed(cls, profile: dict) -> bool:

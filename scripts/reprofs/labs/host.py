@@ -137,6 +137,12 @@ class HostLab(NativeLab):
             finally:
                 cleanup.release(place)
 
+    def real_sizes(self, disks: Disks) -> list[int]:
+        """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
+        if disks.profile.get("backing") != "device":
+            return []
+        return [entry["size_bytes"] for entry in guard.allowed()[: disks.count]]
+
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record."""
         names = ("backing", "direct_io", "serial", "size_bytes")  # not where a device happens to be today

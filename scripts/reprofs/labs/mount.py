@@ -6,6 +6,7 @@ Everything happens in one fresh sub-directory, which is removed afterwards.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from reprofs import cleanup
@@ -65,6 +66,10 @@ class MountLab(NativeLab):
                 return self._run([str(self.engine), "run", str(place / "job")], place, time_limit_s, "as it was")
             finally:
                 cleanup.release(place)
+
+    def room(self, sizes: list[int], share: float) -> int | None:
+        """Bytes that are free below the directory."""
+        return shutil.disk_usage(self.folder).free
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record."""
