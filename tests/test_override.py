@@ -1,18 +1,22 @@
 """Studies in another lab, on other devices or in other directories than their files say; limits on real devices."""
 
 import os
+import shlex
+from collections import Counter
 
 import pytest
 from helpers import CATALOG, cell
 from reprofs.errors import UserError
+from reprofs.labs import _conditions as conditions
 from reprofs.labs import _guard as guard
 from reprofs.labs import host
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.override import Override, override, place_name
-from reprofs.trial import limits
+from reprofs.trial import commands, limits
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 from reprofs.trial.plan import check_machine, make_plan
+from reprofs.trial.run import run_trial
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -140,3 +144,47 @@ def test_disks_are_checked_against_the_cell(monkeypatch):
         assert len(host._real_disks(disks)) == parts.stack.disks
     too_large = on("host", workload="stream-fill", stack="single", profile="file")
     assert too_large.disk_mib == 20 << 20  # files are made, so they are as large as the scale says
+
+
+@needs_root
+def test_what_is_printed_is_what_a_host_trial_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(conditions, "SETTLE_LIMIT_S", 1)
+    names = cell(lab="host", profile="ram", workload="list-recursive@40")
+    printed = commands.trial_lines(names, CATALOG)
+    record = run_trial(names, CATALOG, tmp_path / "r.json")
+    assert record["status"] == "ok", record["reason"]
+    told = [line.rpartition("  # ") for line in printed]
+    phases = [(line, what) for line, _, what in told if what.startswith("phase ")]
+    ran = [(shlex.join(entry["argv"]), entry["stage"]) for entry in record["measurement"]["commands"]]
+    stages = {stage for _, stage in ran}
+    assert {"make", "mount", "unmount", "inspect", "check"} <= stages
+    assert [(line, stage) for line, _, stage in told if stage in stages - {"module"}] == [
+        (line, stage) for line, stage in ran if stage != "module"
+    ]
+    assert {line for line, stage in ran if stage == "module"} <= {line for line, _, _ in told}
+    measured = record["measurement"]["preparation"] + record["measurement"]["phases"]
+    assert [what.split(",")[0] for _, what in phases] == [f"phase {phase['name']}" for phase in measured]
+    # The engine got these words: a list for each phase that runs a program.
+    job = [line.split("\t") for line in record["environment"]["job"].splitlines()]
+    given = [[word[4:] for word in line if word.startswith("arg=")] for line in job if line[0] == "phase"]
+    programs = [shlex.join(words) for words in given if words]
+    environment = [" ".join(w[4:] for w in line if w.startswith("env=")) for line in job if "operation=exec" in line]
+    expected = [f"{before} {words}".lstrip() for before, words in zip(environment, programs, strict=True)]
+    assert programs and [line.split(" && ", 1)[1] for line, _ in phases if " && " in line] == expected
+    kinds = Counter(line[0] for line in job)
+    assert printed.count("sync; echo 3 > /proc/sys/vm/drop_caches") == kinds["drop"] > 0
+    assert "mount -t tmpfs -o mode=755 reprofs /run/reprofs || exit 1" in printed
+    assert f"truncate --size={resolve(names, CATALOG).disk_mib}M $PLACE/disk0" in printed
+
+
+def test_printed_commands_name_real_disks_and_directories(tmp_path, monkeypatch):
+    monkeypatch.setattr(guard, "allowed", lambda: [{"path": "/dev/sdx"}, {"path": "/dev/sdy"}])
+    lines = commands.trial_lines(cell(lab="host", profile="disk", stack="md-raid0@3"), CATALOG)
+    assert lines[-2:] == [f"wipefs --all --quiet {path}  # after the trial" for path in ("/dev/sdx", "/dev/sdy")]
+    assert "ln -s /dev/sdx /run/reprofs/disk0" in lines and "ln -s /dev/sdy /run/reprofs/disk1" in lines
+    assert any("1 more real disks are needed than config/devices.yaml lists" in line for line in lines)
+    change = override("mount", where=str(tmp_path))
+    catalog = Catalog()
+    text = commands.text(make_plan("quick", catalog, change), catalog)
+    assert text.count("# r1-mount-") == 1 and f"mkdir {tmp_path}/reprofs-work-..." in text
+    assert "mkfs" not in text and "drop_caches" not in text

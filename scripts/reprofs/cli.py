@@ -69,6 +69,9 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
+    sub.add_argument(
+        "--commands", action="store_true", help="print every command that the trials of the first round will execute"
+    )
     override_options(sub)
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
@@ -205,11 +208,13 @@ def _list(arguments) -> None:
 
 
 def _plan(arguments) -> None:
-    from reprofs.trial import plan
+    from reprofs.trial import commands, plan
 
     catalog, change = _catalog(arguments), _override(arguments)
     if arguments.output:
         plan.write_plan(arguments.study, catalog, arguments.output, change)
+    elif arguments.commands:
+        print(commands.text(plan.make_plan(arguments.study, catalog, change), catalog))
     else:
         print(plan.table(plan.make_plan(arguments.study, catalog, change)))
 

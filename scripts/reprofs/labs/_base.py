@@ -110,6 +110,16 @@ class Lab(abc.ABC):
         """
         return ""
 
+    @classmethod
+    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+        """What it executes before the job, as lines to read. path: the directory, of the lab mount."""
+        return [": what follows runs in a guest; nothing of it touches this machine"]
+
+    @classmethod
+    def last_commands(cls, disks: Disks) -> list[str]:
+        """What it executes after the job, as lines to read."""
+        return []
+
     def real_sizes(self, disks: Disks) -> list[int]:
         """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
         return []
