@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -40,8 +41,8 @@ def facts(study: Study) -> dict[str, Any]:
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
     others, with title of the operation of the largest change, nearest to the published ratios first), nearer, same
     and further (those of them by which the base is off more, about as much, or less: see MUCH), missing (factors
-    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
-    nearer than OFF, or none).
+    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings nearer than OFF,
+    or none), helped (factor: how many of near it brings the nearest, most first).
     """
     entries, effects = study.plan["factors"], numbers.effects(study)
     found = numbers.summary(effects).to_dict("records")
@@ -53,6 +54,7 @@ def facts(study: Study) -> dict[str, Any]:
     nearer = [row for row in changed if row["off"] * MUCH <= row["base_off"]]
     further = [row for row in changed if row["off"] >= row["base_off"] * MUCH]
     base = next((row for row in found if row["factor"] == BASE), None)
+    near = [row for row in deviating if row["left"] < OFF]
     return {
         "reference": names[-1],
         "others": names[:-1],
@@ -65,7 +67,8 @@ def facts(study: Study) -> dict[str, Any]:
         "further": further,
         "same": [row for row in changed if row not in nearer and row not in further],
         "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
-        "near": [row for row in deviating if row["left"] < OFF],
+        "near": near,
+        "helped": dict(Counter(row["nearest"] for row in near).most_common()),
         "far": [row for row in deviating if row["left"] >= OFF],
     }
 
