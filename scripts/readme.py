@@ -1,4 +1,4 @@
-"""Writes the tables of studies, published studies and workloads in README.md from files; --check says if it is current.
+"""Writes the tables of studies, published studies, verdicts and workloads in README.md from files; --check compares.
 
     python scripts/readme.py [--check]
 
@@ -18,12 +18,24 @@ def _labs(study: dict) -> str:
     return ", ".join(dict.fromkeys(lab for cell in [study, *study.get("cells", [])] for lab in cell.get("labs", [])))
 
 
+VERDICTS = ("reproduced", "same direction", "contradicted", "undecided", "not decidable here")
+
+
+def _verdict(name: str):
+    return lambda study: str(len(study["expected"].get(name) or ()))
+
+
 TABLES = {  # name: (folder, heading of each column, text of each column but the first from a file's content)
     "studies": ("config/studies", ("study", "question", "labs"), (lambda study: study["question"], _labs)),
     "published": (
         "data/published",
         ("published", "by whom", "claims"),
         (lambda published: published["title"], lambda published: str(len(published["claims"]))),
+    ),
+    "verdicts": (
+        "config/studies",
+        ("study", "published", *VERDICTS),
+        (lambda study: study["published"], *map(_verdict, VERDICTS)),
     ),
     "workloads": ("workflow/workloads", ("workload", "what it does"), (lambda workload: workload["title"],)),
 }
@@ -36,6 +48,8 @@ def table(root: Path, name: str) -> str:
     for path in sorted((root / folder).glob("[!_.]*.yaml"), key=lambda path: path.stem):
         try:
             content = yaml.safe_load(path.read_text())
+            if name == "verdicts" and "expected" not in content:  # no study of published claims, or not run
+                continue
             texts = [" ".join(column(content).split()).replace("|", r"\|") for column in columns]
         except KeyError as key:
             sys.exit(f"{folder}/{path.name} has no {key}.")

@@ -1,4 +1,4 @@
-"""README's tables of studies, published studies and workloads follow from their files."""
+"""README's tables of studies, published studies, verdicts and workloads follow from their files."""
 
 import shutil
 import subprocess
@@ -42,6 +42,17 @@ def test_a_new_study_is_a_row(copy):
     after = (copy / "README.md").read_text()
     assert row in after and after.replace(row, "") == before
     assert readme(copy, "--check").returncode == 0
+
+
+def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):
+    (copy / "config/studies/zero.yaml").write_text(STUDY + "published: plug-2020\n")
+    assert readme(copy).returncode == 0
+    assert "| [`zero`](config/studies/zero.yaml) | plug-2020 |" not in (copy / "README.md").read_text()
+    with (copy / "config/studies/zero.yaml").open("a") as file:
+        file.write("expected: {reproduced: [a, b], contradicted: [c]}\n")
+    assert readme(copy).returncode == 0
+    row = "| [`zero`](config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 |\n"
+    assert row in (copy / "README.md").read_text()
 
 
 def test_a_workload_that_is_gone_is_no_row(copy):

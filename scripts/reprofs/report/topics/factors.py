@@ -113,6 +113,28 @@ def table(study: Study, filesystem: str) -> Table:
     return Table(f"tbl-{slug('factors', filesystem)}", caption, shown, left=["Factor"])
 
 
+def nearest(study: Study) -> Table:
+    """The ratios that are far from the published ones in the base, and what brings each the nearest."""
+    found = facts(study)
+    shown = [
+        {
+            "Operation": row["title"],
+            "File system": row["filesystem"],
+            "Published": digits(row["published"], 3),
+            "Base": digits(row["base"], 3),
+            "Nearest with": row["nearest"],
+            "There": digits(row["ratio"], 3),
+            f"Within {TIMES}{OFF:g}": "yes" if row["left"] < OFF else "no",
+        }
+        for row in [*found["near"], *found["far"]]
+    ]
+    caption = (
+        f"Time over that of {found['reference']} where the base is off from the published ratio by a factor of {OFF:g}"
+        " or more, and the one thing that brings it the nearest."
+    )
+    return Table("tbl-factors-nearest", caption, shown, left=["Operation", "File system", "Nearest with"])
+
+
 def summary_table(study: Study) -> Table:
     """One row per factor: how near all ratios are to the published ones."""
     found = facts(study)
