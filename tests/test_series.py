@@ -134,6 +134,32 @@ def test_deviations_that_are_not_above_zero_are_refused():
             series.dips([1, 2], deviations)
 
 
+# ---- iterations ------------------------------------------------------------------------------------------------------
+
+
+def test_iterations_are_summarised_as_mdtest_does():
+    """The published file creation of BeeGFS, whose middle rate follows from the printed ones."""
+    rates = [404.632, 423.588, 439.763]
+    rows = [
+        {"name": "file-create", "iteration": i, "items": 1000, "bytes": 0, "wall_ns": int(1e12 / r)}
+        for i, r in enumerate(rates)
+    ]
+    (row,) = series.iterations(table(rows)).itertuples()
+    assert (row.max, row.min) == (pytest.approx(439.763), pytest.approx(404.632)) and row.n == 3
+    assert (row.mean, row.sd) == (pytest.approx(422.661, abs=1e-3), pytest.approx(14.357, abs=1e-3))
+
+
+def test_an_iteration_ends_with_its_slowest_client():
+    rows = [
+        {"iteration": i, "client": c, "items": 50, "bytes": 0, "wall_ns": (c + 1) * 10**9}
+        for i in (0, 1)
+        for c in (0, 1)
+    ]
+    (row,) = series.iterations(table(rows)).itertuples()
+    assert (row.mean, row.sd, row.n) == (50, 0, 2)  # 100 items in 2 s
+    assert series.iterations(table(rows[:2])).empty  # a single one has no spread
+
+
 # ---- shares ----------------------------------------------------------------------------------------------------------
 
 

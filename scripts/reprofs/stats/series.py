@@ -284,6 +284,27 @@ def sweep(samples: pd.DataFrame) -> pd.DataFrame:
     return sums.assign(mb_s=sums["bytes"].astype(float) / sums["wall"].astype(float) * 1e3)[[*keys, "mb_s", "n"]]
 
 
+# ---- iterations ------------------------------------------------------------------------------------------------------
+
+
+def iterations(samples: pd.DataFrame) -> pd.DataFrame:
+    """mdtest's own summary of each part that a command repeats: max, min, mean, sd (of the rates, items a second), n.
+
+    The rate of an iteration is the items of all clients over the time of the slowest one; sd divides by n, as mdtest
+    1.9.3 does. One row per command and part with two iterations or more: trial, label, round, phase, cache, name.
+    """
+    keys = ["trial", "label", "round", "phase", "cache", "name"]
+    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
+    each = own.groupby([*keys, "iteration"], sort=False, dropna=False).agg(
+        items=("items", "sum"), wall=("wall_ns", "max")
+    )
+    rate = (each["items"].astype(float) / each["wall"].astype(float) * 1e9).groupby(keys, sort=False, dropna=False)
+    found = pd.DataFrame(
+        {"max": rate.max(), "min": rate.min(), "mean": rate.mean(), "sd": rate.std(ddof=0), "n": rate.size()}
+    )
+    return found[found["n"] > 1].reset_index()
+
+
 # ---- clients ---------------------------------------------------------------------------------------------------------
 
 
