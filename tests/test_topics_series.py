@@ -225,6 +225,32 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     assert list(row.values())[1:8] == ["ext4", "items/s", "153", "60.0", "3.00 s", "2.00 s", "5.00 s"]
     (figure,) = clients.figures(study, *PLACE)
     assert "3 clients" in figure.alt and len(figure.plot.axes) == 1
+    assert clients.rates(study, *PLACE) == []  # these clients moved no bytes
+
+
+def test_rates_of_one_client_stand_beside_those_of_many():
+    load = Load("metadata+clients3", "smoke")
+    place = {
+        **PLACE[0]._asdict(),
+        "scale": "smoke",
+        "status": "ok",
+        "role": "contender",
+        "label": "ext4",
+        "stack": "single",
+    }
+    place |= {"phase": "create", "cache": "warm", "round": 1}
+    many = [
+        place
+        | {"workload": load.workload, "trial": "b", "client": n, "start_ns": 0, "wall_ns": 10**9, "items": 1}
+        | {"bytes": 50 * 10**6}
+        for n in range(3)
+    ]
+    one = place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": 80 * 10**6}
+    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame([one]), title=lambda *_: "Create")
+    found = clients.together(study, PLACE[0], load)
+    assert list(found["clients"]) == [1, 3] and list(found["mb_s"]) == pytest.approx([80, 150])
+    (axes,) = clients.bars(found).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([80, 150])
 
 
 def test_fill_has_dips_shares_and_capacity(study):
