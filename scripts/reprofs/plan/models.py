@@ -895,6 +895,9 @@ class Config(Part):
         ),
     ] = "quick"
     extra_filesystem_dirs: list[str] = []
+    lab: str = Field("", description="In the place of the study's labs")
+    profile: str = Field("", description="In the place of the study's device profiles")
+    where: str = Field("", description="Of the lab mount: existing directories in the place of file systems, a,b")
 
 
 # ---- trees
