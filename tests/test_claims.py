@@ -304,6 +304,8 @@ DECIDED = {  # by what a study measures at its own scale
     "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time",
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 raid0-raid5-xfs raid0-raid5-ext4 weaker-one-disk weaker-six-disks"
     " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers",
+    "streaming-disks": "raid0-raid5-xfs raid0-raid5-ext4 disks-xfs disks-ext4 weaker-one-disk weaker-three-disks"
+    " weaker-six-disks stronger-twelve-disks four-gbit eight-gbit",
     "small-files": "r1-create-nfs-30",
     "metadata": "rsync-list-xfs",
 }
