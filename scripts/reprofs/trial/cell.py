@@ -95,7 +95,7 @@ def _offered_mib(trial: dict, workload: Workload, scale: models.Scale, profile: 
 
     Then there must be room for some of the content twice over.
     """
-    if profile["backing"] != "device" or not workload.fills():
+    if profile.get("backing") != "device" or not workload.fills():
         return scale.device_mib
     return min(scale.device_mib, 2 * needs(trial["workload"], workload, trial["scale"]) >> 20)
 
