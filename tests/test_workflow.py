@@ -164,6 +164,17 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env, *config).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+    # An edit of another guest repeats nothing, one of this guest its trials.
+    spec = tmp_path / "checkout/envs/guest.yaml"
+    text = spec.read_text()
+    spec.write_text(f"{text}  another:\n    packages: [iproute2]\n")
+    assert to_do(tmp_path, env, *config) == set()
+    spec.write_text(re.sub(r"^memory_mib: \d+", "memory_mib: 3073", text, flags=re.MULTILINE))
+    assert {"guest", "trial"} <= to_do(tmp_path, env, *config)
+    spec.write_text(text)
+    (tmp_path / "checkout/data/guest/base.spec").unlink()  # as it was before the edits
+    os.utime(spec, ns=(0, 0))
+    assert to_do(tmp_path, env, *config) == set()
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
     edits = [
         (
