@@ -1,5 +1,7 @@
 # What all rules share: the plan of the chosen study. A mistake in any descriptor ends the run here, in one sentence.
 import gc
+import json
+import os
 import re
 import shlex
 import sys
@@ -9,6 +11,8 @@ from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.override import override
 from reprofs.errors import UserError
+from reprofs.files import write_text
+from reprofs.guest import image
 from reprofs.report import topics
 from reprofs.plan.study import looks, read_config
 from reprofs.trial import progress, record
@@ -61,6 +65,19 @@ def guest_of(name):
     if not LABS[trial["lab"]].in_guest:
         return None
     return f"data/guest/{CATALOG.get('filesystem', trial['filesystem'])['guest']}.json"
+
+
+def guest_spec(name):
+    """What envs/guest.yaml says of this guest alone: an edit of another guest must not repeat the trials of this one."""
+    source, own = Path("envs/guest.yaml"), Path(f"data/guest/{name}.spec")
+    try:
+        text = json.dumps(image.read_spec(source, name), indent=1)
+    except UserError:  # the rule says it in a sentence
+        return str(source)
+    if not own.exists() or own.read_text() != text:
+        write_text(own, text)
+        os.utime(own, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+    return str(own)
 
 
 def is_alone(name):
