@@ -15,8 +15,13 @@ help:  ## list what make can do
 setup:  ## install what is missing: Debian packages (apt) and the Python environment (uv.lock)
 	@scripts/setup
 
-report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; STRICT=1: fail on a changed verdict)
-	@scripts/run-study --config study=$(STUDY)
+# In the place of the study's own labs, device profiles and file systems.
+OVERRIDE = $(if $(LAB),lab='$(LAB)') $(if $(PROFILE),profile='$(PROFILE)') $(if $(WHERE),where='$(WHERE)')
+
+report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; LAB=, PROFILE=, WHERE=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
+	@[ -z "$(STRICT)" ] || [ -z "$(strip $(OVERRIDE))" ] || \
+		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
+	@scripts/run-study --config study=$(STUDY) $(OVERRIDE)
 	@[ -z "$(STRICT)" ] || $(RUN) reprofs claims $(STUDY) --strict
 
 test: setup  ## every check and every test but those of soak

@@ -4,6 +4,8 @@
 -- 3. Figures and tables are numbered in their order, and links to them ([table](#tbl-x)) get that number as words.
 
 local html = FORMAT:match("html") ~= nil
+-- In names like git-annex@2000 an @ is no citation and no numbered example.
+local readers = { html = "html", markdown = "markdown-citations-example_lists" }
 local numbers, counts = {}, { Figure = 0, Table = 0 }
 
 local function tagged(cell, tag)
@@ -33,7 +35,7 @@ local function parse(output)
     for _, block in ipairs(output.content) do
       if block.t == "RawBlock" and block.format == format then
         local text = block.text:gsub("<style.-</style>", "")
-        return pandoc.read(text, format, PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file, Table = aligned })
+        return pandoc.read(text, readers[format], PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file, Table = aligned })
       end
     end
   end

@@ -207,7 +207,7 @@ def test_a_value_is_never_compared_with_itself(numbers):
     assert verdicts(study([own], {("xfs", "single"): 1.0})) == {"it": "not decidable here"}
 
 
-def test_stacks_stand_in_where_the_study_says_so_and_the_claim_lets_them(numbers):
+def test_stacks_and_file_systems_stand_in_where_the_study_says_so_and_the_claim_lets_them(numbers):
     numbers(("xfs", 1.0))
     own = claim("order", at={"stack": "md-raid5@24", "phase": "create"})
     measured = {("xfs", "md-raid5"): 2.0, ("ext4", "md-raid5"): 1.0}
@@ -215,6 +215,9 @@ def test_stacks_stand_in_where_the_study_says_so_and_the_claim_lets_them(numbers
     instead = {"md-raid5@24": "md-raid5"}
     assert verdicts(study([own], measured, stands_in=instead)) == {"it": REPRODUCED}
     assert verdicts(study([own | {"own_stack": True}], measured, stands_in=instead)) == {"it": "not decidable here"}
+    relative = {("gluster+replica-3@lan-1g", "md-raid5"): 2.0, ("ext4", "md-raid5"): 1.0}
+    instead |= {"xfs": "gluster+replica-3@lan-1g"}
+    assert verdicts(study([own], relative, stands_in=instead)) == {"it": REPRODUCED}
 
 
 def test_a_study_that_is_too_small_does_not_decide(numbers):
@@ -301,6 +304,8 @@ DECIDED = {  # by what a study measures at its own scale
     "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time",
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 raid0-raid5-xfs raid0-raid5-ext4 weaker-one-disk weaker-six-disks"
     " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers",
+    "streaming-disks": "raid0-raid5-xfs raid0-raid5-ext4 disks-xfs disks-ext4 weaker-one-disk weaker-three-disks"
+    " weaker-six-disks stronger-twelve-disks four-gbit eight-gbit",
     "small-files": "r1-create-nfs-30",
     "metadata": "rsync-list-xfs",
 }

@@ -95,6 +95,21 @@ def test_a_record_that_is_written_in_another_way_is_whole(source, tmp_path):
     assert list(data.load(tmp_path / "tables").trials["status"]) == ["ok"]
 
 
+def test_what_looks_like_buckets_in_outputs_and_before_the_measured_phases(source, tmp_path):
+    def change(record):
+        measurement = record["measurement"]
+        first = next(phase for phase in measurement["phases"] if phase["latency"])
+        measurement["preparation"] = [first | {"name": "before", "latency": first["latency"] | {"buckets": [[9, 9]]}}]
+        measurement["commands"][0]["output"] = '"latency": {"buckets": [[1, 2], [3, 4]]}'
+
+    copy_with(source, tmp_path / "changed", change)
+    copy_with(source, tmp_path / "same", lambda record: None)
+    for name in ("changed", "same"):
+        dataset.build(tmp_path / name / "plan.json", tmp_path / name / "raw", tmp_path / name / "tables")
+    latency = [(tmp_path / name / "tables/latency.parquet").read_bytes() for name in ("changed", "same")]
+    assert latency[0] == latency[1]
+
+
 def test_buckets_in_any_order_and_none_at_all(source, tmp_path):
     def change(record):
         latencies = [phase["latency"] for phase in record["measurement"]["phases"] if phase["latency"]]
@@ -206,6 +221,10 @@ def test_environment_counts_distinct_values(tables):
         (
             lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[-1, 1]]),
             "phases.1.latency.buckets has an index that is not one of 0 to 3710",
+        ),
+        (
+            lambda record: record["measurement"]["phases"][1]["latency"].update(count=6, buckets=[[1], [2, 3, 4]]),
+            "phases.1.latency.buckets.0: [1] ",
         ),
         (
             lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[5, 2**63]]),

@@ -170,8 +170,11 @@ def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
     assert "**One round**" in text
     assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
     assert "from 1.00 to 3.00 (published 3.05)" in text
-    near, far = text.split("**Brought near by no single factor:**")
-    assert f"; {BITMAP}: 3.00)" in near and "ext4 in du over the repository, cold (2.00" in far
+    assert "Two ratios are off by a factor of 1.5 or more in the base." in text
+    assert "brings 1 of them within that factor" in text
+    assert f"the thing that brings them the nearest is {BITMAP} in 1." in text
+    brought = [row.values() for row in topic.nearest(study(seconds)).rows]
+    assert [list(row)[3:] for row in brought] == [["1.00", BITMAP, "3.00", "yes"], ["2.00", "base", "2.00", "no"]]
     assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
 
 

@@ -235,6 +235,14 @@ def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
     assert found == ["what was asked", "more", "all"]
 
 
+def test_names_with_an_at_sign_are_no_citations(folder, notebooks, tmp_path):
+    """A workload's own words, for one, come into the report as they are."""
+    own = notebook(tmp_path / "1.ipynb", ("", "Fewer (@2000 is what was run), [@x], @y; git-annex@100."))
+    render.render([own], tmp_path / "report", folder / "tables")
+    text = plain((tmp_path / "report/index.html").read_text())
+    assert "Fewer (@2000 is what was run), [@x], @y; git-annex@100." in text
+
+
 NO_RESULT = {
     (name, work, number): ("timeout", "No result.")
     for name in make.SYSTEMS

@@ -62,14 +62,39 @@ def test_rates_know_the_part_before_the_end_of_the_space_and_keep_trials_apart()
 def test_dips_by_hand():
     rate = [100, 100, 40, 100, 100, 30, 45, 100, 40, 100, 100]
     found = series.dips(rate)
-    assert found["median"] == 100 and found["floor"] == 50
+    assert found["median"] == 100 and list(found["floor"]) == [95] * 11  # all others are alike: 5 % below the line
     assert list(found["at"]) == [2, 5, 8]  # neighbours 5 and 6 are one dip, at its lowest
+    assert list(found["depth"]) == [0.4, 0.3, 0.4]
     assert found["period"] == 3
 
 
-def test_a_dip_is_below_the_threshold_not_at_it():
-    assert list(series.dips([10, 10, 5, 10, 10])["at"]) == []
-    assert list(series.dips([10, 10, 8, 10, 10], threshold=0.81)["at"]) == [2]
+def test_a_dip_is_below_the_spread_of_its_own_series():
+    rate = [100, 98, 102, 98, 102, 100, 91, 100, 98, 102]  # half of them are 2 off the line
+    assert list(series.dips(rate)["at"]) == []  # four deviations are 11.9
+    assert list(series.dips(rate, deviations=2)["at"]) == [6]
+    assert list(series.dips([10, 10, 9.6, 10, 10])["at"]) == []  # shallow
+    assert list(series.dips([10, 10, 9.4, 10, 10])["at"]) == [2]
+
+
+def test_the_dips_of_the_storage_report_are_found():
+    """Its XFS: 1,131 MB/s on average, 850 every 10 to 12 files, that is at 0.75 of the rest."""
+    noise = np.random.default_rng(2012).normal(0, 40, 220)
+    rate = 1160 + noise
+    at = np.cumsum(np.tile([10, 11, 12], 6))
+    rate[at] = 850
+    found = series.dips(rate)
+    assert list(found["at"]) == list(at) and found["period"] == 11
+    assert found["depth"].mean() == pytest.approx(0.735, abs=0.02)
+
+
+def test_a_disk_that_slows_towards_its_end_has_no_dips_there():
+    noise = np.random.default_rng(5).normal(1, 0.02, 200)
+    rate = np.linspace(1500, 750, 200) * noise
+    assert list(series.dips(rate)["at"]) == []
+    rate[19::20] *= 0.75
+    found = series.dips(rate)
+    assert list(found["at"]) == list(range(19, 200, 20)) and found["period"] == 20
+    assert found["period_autocorrelation"] == 20
 
 
 def test_two_dips_have_no_period():
@@ -103,10 +128,36 @@ def test_dips_do_not_depend_on_the_unit(scale):
     assert list(series.dips(rate)["at"]) == [2, 5, 8]
 
 
-def test_a_threshold_that_is_no_share_is_refused():
-    for threshold in (0, 1, 1.5):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            series.dips([1, 2], threshold)
+def test_deviations_that_are_not_above_zero_are_refused():
+    for deviations in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="above zero"):
+            series.dips([1, 2], deviations)
+
+
+# ---- iterations ------------------------------------------------------------------------------------------------------
+
+
+def test_iterations_are_summarised_as_mdtest_does():
+    """The published file creation of BeeGFS, whose middle rate follows from the printed ones."""
+    rates = [404.632, 423.588, 439.763]
+    rows = [
+        {"name": "file-create", "iteration": i, "items": 1000, "bytes": 0, "wall_ns": int(1e12 / r)}
+        for i, r in enumerate(rates)
+    ]
+    (row,) = series.iterations(table(rows)).itertuples()
+    assert (row.max, row.min) == (pytest.approx(439.763), pytest.approx(404.632)) and row.n == 3
+    assert (row.mean, row.sd) == (pytest.approx(422.661, abs=1e-3), pytest.approx(14.357, abs=1e-3))
+
+
+def test_an_iteration_ends_with_its_slowest_client():
+    rows = [
+        {"iteration": i, "client": c, "items": 50, "bytes": 0, "wall_ns": (c + 1) * 10**9}
+        for i in (0, 1)
+        for c in (0, 1)
+    ]
+    (row,) = series.iterations(table(rows)).itertuples()
+    assert (row.mean, row.sd, row.n) == (50, 0, 2)  # 100 items in 2 s
+    assert series.iterations(table(rows[:2])).empty  # a single one has no spread
 
 
 # ---- shares ----------------------------------------------------------------------------------------------------------

@@ -33,6 +33,17 @@ def judged(phases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     return table, pairs, compare.winners(table, pairs)
 
 
+def test_processor_time_is_the_mean_of_the_rounds():
+    phases = frame({"a": [30, 60], "b": [10, 10]})
+    phases["user_ns"] = pd.array([4, 8, pd.NA, pd.NA], dtype="Int64")
+    found = cells.processor(phases)
+    place = ("exact", "single", "ssd", "w", "smoke", "p", "warm")
+    assert tuple(found.loc[(*place, "a")]) == (6, 45)
+    assert math.isnan(found.loc[(*place, "b"), "user_ns"]) and found.loc[(*place, "b"), "system_ns"] == 10
+    phases.loc[0, "status"] = "failed"
+    assert tuple(cells.processor(phases).loc[(*place, "a")]) == (8, 60)
+
+
 @pytest.mark.parametrize(("n", "cut"), [(6, 0), (8, 0), (9, 1), (12, 2)])
 def test_six_or_more_values_have_order_statistics_of_the_median(n, cut):
     values = np.random.default_rng(n).permutation(np.arange(n) ** 2.0)

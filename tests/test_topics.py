@@ -87,6 +87,7 @@ SAMPLES = {
     "fill": {"write": "Write", "full": "Full", "capacity": "Capacity"},
     "sweep": {f"sweep-{name}": name for name in series.TESTS},
     "windows": {"write": "Write", "read": "Read", "alone": "Alone"},
+    "iterations": {"file-create": "Create", "file-stat": "Stat", "file-remove": "Remove"},
 }
 # Topic -> plans that have it, plans that do not.
 PLANS = {
@@ -111,6 +112,7 @@ PLANS = {
         [wired("lan-1g", "reference"), wired("lan-1g", "loopback")],
         [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
     ),
+    "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (

@@ -45,6 +45,7 @@ PLACE = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
         ("degraded", []),
         ("small-files", [clients]),
         ("streaming", [fill, sweep, windows]),
+        ("streaming-disks", []),
         ("many-inodes", [scaling]),
         ("plug-2020", [scaling]),
         ("git-annex", [ageing]),
@@ -170,8 +171,10 @@ NOTEBOOKS = {
     "06-clients": ("No trial with several clients completed.", "Three clients started together.", "Jain's index is"),
     "07-fill": (
         "No trial that fills a device completed.",
-        "**ext4** writes 5 whole files at a median of",
-        "with 1 dip. When the space ran out, content took up 104.0 % of the capacity.",
+        "**ext4** writes 5 whole files at ",
+        "0 % reach 8 Gbit/s.",
+        "with 1 dip to 25.0 %.",
+        "When the space ran out, content took up 104.0 % of the capacity.",
     ),
     "08-sweep": (
         "No sweep over sizes of records completed.",
@@ -222,6 +225,32 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     assert list(row.values())[1:8] == ["ext4", "items/s", "153", "60.0", "3.00 s", "2.00 s", "5.00 s"]
     (figure,) = clients.figures(study, *PLACE)
     assert "3 clients" in figure.alt and len(figure.plot.axes) == 1
+    assert clients.rates(study, *PLACE) == []  # these clients moved no bytes
+
+
+def test_rates_of_one_client_stand_beside_those_of_many():
+    load = Load("metadata+clients3", "smoke")
+    place = {
+        **PLACE[0]._asdict(),
+        "scale": "smoke",
+        "status": "ok",
+        "role": "contender",
+        "label": "ext4",
+        "stack": "single",
+    }
+    place |= {"phase": "create", "cache": "warm", "round": 1}
+    many = [
+        place
+        | {"workload": load.workload, "trial": "b", "client": n, "start_ns": 0, "wall_ns": 10**9, "items": 1}
+        | {"bytes": 50 * 10**6}
+        for n in range(3)
+    ]
+    one = place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": 80 * 10**6}
+    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame([one]), title=lambda *_: "Create")
+    found = clients.together(study, PLACE[0], load)
+    assert list(found["clients"]) == [1, 3] and list(found["mb_s"]) == pytest.approx([80, 150])
+    (axes,) = clients.bars(found).axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([80, 150])
 
 
 def test_fill_has_dips_shares_and_capacity(study):
@@ -230,11 +259,12 @@ def test_fill_has_dips_shares_and_capacity(study):
     first = fill.facts(study, *place)[0]
     assert (first["label"], first["files"], first["dips"], first["period"]) == ("ext4", 5, 1, None)
     assert (first["share"], first["full"]) == (1.04, True)
-    assert fill.facts(study, *place, threshold=0.2)[0]["dips"] == 0
+    assert first["mean_mb_s"] == pytest.approx(0.85e-3) and first["depth"] == 0.25
+    assert first["reached"] == {1: 0, 2: 0, 4: 0, 8: 0}
     row = fill.table(study, *place, required=[1e-6, 4]).rows[0]
     assert [row[key] for key in ("Dips", "Period", "P ≥ 4 Gbit/s", "Capacity reached")] == [
         1,
-        "-",
+        DASH,
         f"0.00 (0 {DASH} 0.43)",
         "104.0 %",
     ]
@@ -540,6 +570,15 @@ def test_surface_has_every_rate_and_hatches_what_fits():
     whole = sweep.surface(table(swept() + swept(label="xfs+default")))
     assert "xfs+default" in [text.get_text() for axes in whole.axes for text in axes.texts]
     assert not [patch for axes in whole.axes for patch in axes.patches if patch.get_hatch()]
+
+
+def test_records_have_a_line_for_each_file_system_and_a_panel_for_each_size():
+    figure = sweep.lines(table(swept() + swept(label="xfs+default")))
+    assert len(figure.axes) == 8  # four operations, two sizes
+    read = figure.axes[2]
+    assert read.get_title("left") == "read, 10 G" and len(read.lines) == 2
+    assert read.lines[0].get_xydata() == pytest.approx(np.array([(4096, 200_000), (1 << 20, 200_000)]))
+    assert [label.get_text() for label in figure.axes[6].get_xticklabels()] == ["4 K", "1 M"]  # below the lowest
 
 
 def test_windows_show_means_reader_and_recovery():

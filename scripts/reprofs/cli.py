@@ -62,8 +62,17 @@ def parser() -> argparse.ArgumentParser:
     )
     catalog_options(sub)
 
+    def override_options(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--lab", default="", help="in the place of the study's labs")
+        sub.add_argument("--profile", default="", help="in the place of its device profiles")
+        sub.add_argument("--where", default="", metavar="A,B", help="directories to compare, with --lab mount")
+
     sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
+    sub.add_argument(
+        "--commands", action="store_true", help="print every command that the trials of the first round will execute"
+    )
+    override_options(sub)
     sub.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
 
@@ -75,21 +84,24 @@ def parser() -> argparse.ArgumentParser:
     sub = command(
         "trial", _trial, "Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."
     )
-    for name in ("lab", "filesystem", "stack", "profile", "workload", "scale"):
+    for name in ("lab", "stack", "profile", "workload", "scale"):
         sub.add_argument(f"--{name}", required=True)
+    sub.add_argument("--filesystem", help="a name of workflow/filesystems; or --where")
     sub.add_argument("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})")
     sub.add_argument("--variant", help="variant of the file system (default: the first in its file)")
     sub.add_argument("--network", help=f"network of a file system with hosts (default: {NETWORK})")
     sub.add_argument("--round", type=int, required=True, help="number of the round, from 1")
     sub.add_argument("--seed", type=int, required=True, help="of names, sizes, contents and order")
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
+    sub.add_argument("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount")
     sub.add_argument("--order", type=int, help="position in the randomised order of a study")
     sub.add_argument(
         "--time-limit",
         type=float,
         default=1800.0,
         metavar="SECONDS",
-        help="host time after which the trial is recorded as timeout (default 1800)",
+        help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
+        "would take longer at the slowest plausible rates)",
     )
     catalog_options(sub)
 
@@ -99,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
         "Set aside the records of trials that failed, timed out or were skipped: the next run repeats these trials.",
     )
     sub.add_argument("study", help="NAME, or NAME@SCALE")
+    override_options(sub)
     catalog_options(sub)
 
     sub = command(
@@ -172,6 +185,12 @@ def _catalog(arguments):
     return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None)["extra_filesystem_dirs"])
 
 
+def _override(arguments):
+    from reprofs.plan.override import override
+
+    return override(arguments.lab, arguments.profile, arguments.where)
+
+
 def _list(arguments) -> None:
     from reprofs.plan.catalog import FOLDERS
 
@@ -189,13 +208,15 @@ def _list(arguments) -> None:
 
 
 def _plan(arguments) -> None:
-    from reprofs.trial import plan
+    from reprofs.trial import commands, plan
 
-    catalog = _catalog(arguments)
+    catalog, change = _catalog(arguments), _override(arguments)
     if arguments.output:
-        plan.write_plan(arguments.study, catalog, arguments.output)
+        plan.write_plan(arguments.study, catalog, arguments.output, change)
+    elif arguments.commands:
+        print(commands.text(plan.make_plan(arguments.study, catalog, change), catalog))
     else:
-        print(plan.table(plan.make_plan(arguments.study, catalog)))
+        print(plan.table(plan.make_plan(arguments.study, catalog, change)))
 
 
 def _guest(arguments) -> None:
@@ -210,6 +231,7 @@ def _guest(arguments) -> None:
 def _trial(arguments) -> None:
     from reprofs import files
     from reprofs.guest import image
+    from reprofs.plan.override import add_places, override, place_name
     from reprofs.trial import run
     from reprofs.trial.cell import resolve
     from reprofs.trial.protocol import CELL
@@ -222,6 +244,12 @@ def _trial(arguments) -> None:
     if arguments.processor:
         cell["lab"] += f"@{arguments.processor}"
     catalog = _catalog(arguments)
+    if arguments.where:
+        (folder,) = override(cell["lab"], where=arguments.where).where[:1]
+        add_places(catalog, [folder])
+        cell["filesystem"] = place_name(folder)
+    elif not cell["filesystem"]:
+        raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
     if cell["variant"] is None:
         cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
     if arguments.network:
@@ -240,12 +268,14 @@ def _retry(arguments) -> None:
     from reprofs.project import place
     from reprofs.trial import record
 
-    name = study.study_of(arguments.study, _catalog(arguments))["name"]
+    change = _override(arguments)
+    name = change.named(study.study_of(arguments.study, _catalog(arguments))["name"])
     lines = record.set_aside(place(f"data/raw/{name}"))
     print("\n".join(lines) or "every record is ok: nothing was set aside")
     if lines:
         folder = f"data/raw/{name}/{record.SET_ASIDE}"
-        print(f"{len(lines)} set aside in {folder}; make report STUDY={name} makes them again")
+        again = f"make report STUDY={arguments.study} {change}".rstrip()
+        print(f"{len(lines)} set aside in {folder}; {again} makes them again")
 
 
 def _doctor(arguments) -> None:

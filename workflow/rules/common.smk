@@ -7,21 +7,27 @@ from pathlib import Path
 
 from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.override import override
 from reprofs.errors import UserError
 from reprofs.report import topics
 from reprofs.plan.study import looks, read_config
 from reprofs.trial import progress, record
-from reprofs.trial.plan import write_plan
+from reprofs.trial.plan import check_machine, write_plan
 
 # With thousands of jobs Python would spend a quarter of the time looking for circles of objects every 700 of them.
 gc.set_threshold(100_000)
 
 try:
     SETTINGS = read_config(config)
-    STUDY = SETTINGS["study"]
+    OVERRIDE = override(SETTINGS["lab"], SETTINGS["profile"], SETTINGS["where"])
+    STUDY = OVERRIDE.named(SETTINGS["study"])
     CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
-    PLAN = write_plan(STUDY, CATALOG, Path(f"data/plan/{STUDY}.json"))
+    PLAN = write_plan(
+        SETTINGS["study"], CATALOG, Path(f"data/plan/{STUDY}.json"), OVERRIDE
+    )
     TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
+    if not all(Path(f"data/raw/{STUDY}/{name}.json").exists() for name in TRIALS):
+        check_machine(PLAN, CATALOG)
     NOTEBOOKS = topics.notebooks(PLAN, Path("notebooks"))
     LABS = {
         lab: labs.get_lab(lab.partition("@")[0])
@@ -96,6 +102,9 @@ def trial_options(name):
     }
     words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
     words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
+    filesystem = CATALOG.get("filesystem", TRIALS[name]["filesystem"])
+    if OVERRIDE.where:
+        words.append(f"--where {shlex.quote(filesystem['path'])}")
     words += [
         f"--extra-filesystem-dir {shlex.quote(d)}"
         for d in SETTINGS["extra_filesystem_dirs"]

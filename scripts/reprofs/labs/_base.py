@@ -103,6 +103,40 @@ class Lab(abc.ABC):
         """Why it cannot run a trial that needs these (one sentence), or an empty string."""
 
     @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
+        return ""
+
+    @classmethod
+    def refusal(cls, profile: dict, disks: int) -> str:
+        """Why this machine cannot run any trial of a study in it (one sentence); empty if it can.
+
+        profile: the one whose disks are most in number; disks: that number, 0 if they are made by the lab.
+        """
+        return ""
+
+    @classmethod
+    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+        """What it executes before the job, as lines to read. path: the directory, of the lab mount."""
+        return [": what follows runs in a guest; nothing of it touches this machine"]
+
+    @classmethod
+    def last_commands(cls, disks: Disks) -> list[str]:
+        """What it executes after the job, as lines to read."""
+        return []
+
+    def real_sizes(self, disks: Disks) -> list[int]:
+        """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
+        return []
+
+    def room(self, sizes: list[int], share: float) -> int | None:
+        """Bytes that a file system has; None if it has what the trial asks for.
+
+        sizes: of real disks; share: how many disks' worth of data the stack holds.
+        """
+        return int(min(sizes) * share) if sizes else None
+
+    @classmethod
     @abc.abstractmethod
     def disks_zeroed(cls, profile: dict) -> bool:
         """Whether its disks of this profile read as zeros before a trial writes to them."""

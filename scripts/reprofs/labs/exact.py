@@ -110,8 +110,9 @@ class ExactLab(GuestLab):
         """As for every guest, with the processor."""
         return super().environment(start) | {"clock": self.facts(self.processor)["clock_text"]}
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
-        """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
+    @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         backing = profile.get("backing", "memory")
         if backing not in ("memory", "model"):
             return (
@@ -120,7 +121,11 @@ class ExactLab(GuestLab):
             )
         if profile.get("iops"):
             return "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this profile in the vm lab."
-        return super().obstacle(packages, commands, modules, profile)
+        return ""
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+        """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
+        return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile)
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh guest and wait until it ends, at most `time_limit_s` seconds.

@@ -28,8 +28,11 @@ from reprofs.labs._native import PATH, NativeLab
 from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
+ROOT_NEEDED = "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+NO_DISKS = f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
+APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 # Its own view of the machine: the disks by number, and what the stack's commands need.
 START = """
 mount -t tmpfs -o mode=755 reprofs /run/reprofs || exit 1
@@ -75,15 +78,36 @@ class HostLab(NativeLab):
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         if os.geteuid() != 0:
-            return "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
-        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
-        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
-            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+            return ROOT_NEEDED
+        if why := self.unsuited(profile):
+            return why
         if profile.get("backing") == "device" and not guard.allowed():
-            return f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
+            return NO_DISKS
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
         missing = [module for module in modules if not reason and not has_module(module)]
         return reason or (f"This machine's kernel has no module {missing[0]}: choose the lab vm." if missing else "")
+
+    @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
+        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
+        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
+            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+        return ""
+
+    @classmethod
+    def refusal(cls, profile: dict, disks: int) -> str:
+        """Why this machine cannot run any trial of a study in it (one sentence); empty if it can."""
+        if os.geteuid() != 0:
+            return ROOT_NEEDED
+        try:
+            for entry in (entries := guard.allowed() if disks else [])[:disks]:
+                guard.check(entry["path"], entries)
+        except UserError as error:
+            return str(error)
+        if disks and not entries:
+            return NO_DISKS
+        return ""
 
     @classmethod
     def disks_zeroed(cls, profile: dict) -> bool:
@@ -114,6 +138,12 @@ class HostLab(NativeLab):
             finally:
                 cleanup.release(place)
 
+    def real_sizes(self, disks: Disks) -> list[int]:
+        """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
+        if disks.profile.get("backing") != "device":
+            return []
+        return [entry["size_bytes"] for entry in guard.allowed()[: disks.count]]
+
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record."""
         names = ("backing", "direct_io", "serial", "size_bytes")  # not where a device happens to be today
@@ -122,8 +152,35 @@ class HostLab(NativeLab):
 
     def _command(self, place: Path) -> list[str]:
         HOME.mkdir(exist_ok=True)  # stays, empty: removing it would unmount it in a trial of somebody else
-        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        return [*apart, "sh", "-c", START, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
+        return [*APART, "sh", "-c", START, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
+
+    @classmethod
+    def last_commands(cls, disks: Disks) -> list[str]:
+        """What it executes after the job, as lines to read."""
+        real = guard.allowed()[: disks.count] if disks.profile.get("backing") == "device" else []
+        return [f"wipefs --all --quiet {shlex.quote(entry['path'])}  # after the trial" for entry in real]
+
+    @classmethod
+    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+        """What it executes before the job, as lines to read. Loop devices get their numbers when they are made."""
+        backing = disks.profile.get("backing", "memory")
+        lines, devices = [], []
+        if backing == "device":
+            devices = [entry["path"] for entry in guard.allowed()[: disks.count]]
+            lines = [f"blkid -p -o export {shlex.quote(device)}  # must find nothing" for device in devices]
+            if missing := disks.count - len(devices):
+                lines.append(f": {missing} more real disks are needed than {guard.LIST} lists: this will be refused")
+        elif disks.count:
+            where = cleanup.MEMORY if backing == "memory" else cache_folder() / "work"
+            lines.append(f"PLACE={shlex.quote(str(where))}/...  # a folder of its own")
+            direct = " --direct-io=on" if backing == "file" else ""
+            for i in range(disks.count):
+                devices.append(f"$LOOP{i}")
+                lines.append(f"truncate --size={disks.size_mib}M $PLACE/disk{i}")
+                lines.append(f"LOOP{i}=$(losetup --find --show{direct} $PLACE/disk{i})")
+        lines.append(f"{shlex.join(APART)} sh  # the rest runs in it")
+        lines.append(START.strip().splitlines()[0])
+        return [*lines, *(f"ln -s {device} {HOME}/disk{i}" for i, device in enumerate(devices))]
 
     def _tools(self, place: Path, job: Job) -> dict[str, str]:
         """Environment variables for the tools of stacks."""

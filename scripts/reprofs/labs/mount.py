@@ -6,6 +6,8 @@ Everything happens in one fresh sub-directory, which is removed afterwards.
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from pathlib import Path
 
 from reprofs import cleanup
@@ -65,6 +67,16 @@ class MountLab(NativeLab):
                 return self._run([str(self.engine), "run", str(place / "job")], place, time_limit_s, "as it was")
             finally:
                 cleanup.release(place)
+
+    @classmethod
+    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+        """What it executes before the job, as lines to read."""
+        folder = shlex.quote(f"{path}/reprofs-work-...")
+        return [f"mkdir {folder}  # stands for /run/reprofs/mnt in what follows; removed at the end"]
+
+    def room(self, sizes: list[int], share: float) -> int | None:
+        """Bytes that are free below the directory."""
+        return shutil.disk_usage(self.folder).free
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record."""

@@ -51,11 +51,16 @@ class VmLab(GuestLab):
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
         """Why this lab cannot run a trial that needs these (one sentence), or an empty string."""
+        return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile)
+
+    @classmethod
+    def unsuited(cls, profile: dict) -> str:
+        """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         if profile.get("completion_ns") or profile.get("backing") == "model":
             return "The vm lab models no disks: choose a profile without a model, such as file, or the lab exact."
         if profile.get("backing", "memory") == "device":
             return "The vm lab keeps its disks in files: choose the profile file, or the lab host for real disks."
-        return super().obstacle(packages, commands, modules, profile)
+        return ""
 
     @staticmethod
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:

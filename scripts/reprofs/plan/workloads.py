@@ -37,6 +37,10 @@ class Workload(models.Workload):
     fill: int = 0
     labs: list[str] | None = None
 
+    def fills(self) -> bool:
+        """Whether it writes until no space is left, so that its content is as large as the devices."""
+        return any("--until-full" in command for _, command in commands(self))
+
     def scale(self, name: str) -> models.Scale:
         """The scale of that name, one of the three."""
         return getattr(self.scales, name)

@@ -32,6 +32,11 @@ def metadata(study: Tables) -> dict[str, str]:
     versions = environment["values"].get("reprofs", {})
     made = f" with ReproFS {listing(versions)}" if versions else ""
     subtitle = f"Study {about['name']}: {count(len(study.trials), 'trial')}{made}{when}"
+    if "override" in about:
+        own = listing(about["override"]["own"].get("labs", []))
+        subtitle += f". Overridden: {about['override']['text']} (the study's file says lab {own})"
+        if lost := about["override"]["left_out"]:
+            subtitle += f". What cannot be had so: {'; '.join(lost)}"
     return {"title": about.get("title", about["name"]), "subtitle": subtitle}
 
 

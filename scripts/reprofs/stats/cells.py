@@ -23,6 +23,18 @@ def measured(phases: pd.DataFrame) -> pd.DataFrame:
     return phases[(phases["status"] == "ok") & (operation != "rebuild")]
 
 
+def processor(phases: pd.DataFrame) -> pd.DataFrame:
+    """User and system time of the process that did the work: mean over the rounds of each cell, in ns.
+
+    `phases` is the table of that name. Indexed by lab, stack, profile, the columns of an operation, and label; columns
+    user_ns and system_ns, NaN where the time is not known.
+    """
+    times = ["user_ns", "system_ns"]
+    own = measured(phases)
+    own = own.assign(**{name: own[name].astype("Float64").astype(float) for name in times})
+    return own.groupby([*SETTING, *OPERATION, "label"])[times].mean()
+
+
 def groups(frame: pd.DataFrame, keys: list[str]) -> tuple[pd.DataFrame, np.ndarray]:
     """The distinct keys of a frame, sorted, one row per group; and the number of each row's group.
 

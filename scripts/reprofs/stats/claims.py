@@ -330,7 +330,7 @@ def _rounds(study: Study, table: pd.DataFrame, claim: dict, first: dict, second:
 def _cell(value: dict, stands_in: dict[str, str]) -> dict:
     """What a value is called in this study."""
     found = {"quantity": "time"} | {key: value[key] for key in WHERE if key in value}
-    return found | ({"stack": stands_in.get(found["stack"], found["stack"])} if "stack" in found else {})
+    return found | {key: stands_in.get(found[key], found[key]) for key in published.REPLACED if key in found}
 
 
 def _measured(table: pd.DataFrame, cell: dict) -> pd.DataFrame:

@@ -62,6 +62,7 @@ class Orders(NamedTuple):
 FOLDER = "data/published"
 CELL = [*Configuration._fields, *Step._fields]
 KEY = ["size", *CELL]
+REPLACED = ["stack", "label"]  # what something of the study may stand in for
 COLUMNS = {  # column of a file: whether it may be empty
     "place": False,
     "workload": True,
@@ -460,9 +461,10 @@ def by_last(size: npt.ArrayLike, time: npt.ArrayLike, at: float) -> float:
 
 
 def _published(study: Study) -> pd.DataFrame:
-    """The published times, with the study's own stacks in the place of those that they stand in for."""
+    """The published times, with the study's own stacks and file systems in the place of those they stand in for."""
     found = times(of_study(study))
-    return found.assign(stack=found["stack"].replace(study.plan["study"].get("stands_in", {})))
+    found[REPLACED] = found[REPLACED].replace(study.plan["study"].get("stands_in", {}))
+    return found
 
 
 def of_study(study: Study) -> pd.DataFrame:

@@ -27,6 +27,9 @@ CELL = ["label", "stack", "workload", "phase", "cache"]
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
 REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
 RECOVERED = 0.95  # of the median rate before
+DEVIATIONS = 4  # of the rates of a series: a rate that lies farther below is a dip
+SHALLOW = 0.95  # of the line through a series: no dip above it, however steady the rest
+ENOUGH_FOR_SLOPE = 8  # rates
 ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
 
 
@@ -80,30 +83,44 @@ def rates(samples: pd.DataFrame, name: str = "write") -> pd.DataFrame:
     )
 
 
-def dips(values: ArrayLike, threshold: float = 0.5) -> dict:
-    """Where a series of rates falls below `threshold` times its median, and how regularly.
+def dips(values: ArrayLike, deviations: float = DEVIATIONS) -> dict:
+    """Where a series of rates falls out of its own spread, and how regularly.
 
-    `values` is one rate a sample, in time order, any unit, of shape (n,). Neighbours below the threshold are one dip,
-    its place that of its lowest value. Returns at (indices, shape (dips,)), median, floor (threshold times median; both
-    in the unit of values), period (median distance of neighbouring dips in samples, None with fewer than three) and
-    period_autocorrelation (the same without a threshold: the lag of the highest significant peak of the
-    autocorrelation, None if there is none). Raises ValueError if the threshold is not between 0 and 1.
+    `values` is one rate a sample, in time order, any unit, of shape (n,). A dip lies more than `deviations` standard
+    deviations, and more than 5 %, below the line through the series: its median slope (Theil and Sen), because a disk
+    is slower towards its end. The deviation is 1.4826 times the median distance from that line, so that neither is
+    made by the dips. Neighbours are one dip, its place that of its lowest value. Returns at (indices, shape (dips,)),
+    depth (shape (dips,): the lowest value as a share of the line), floor (shape (n,), in the unit of values: below it
+    is a dip), median, period (median distance of neighbouring dips in samples, None with fewer than three) and
+    period_autocorrelation (the lag of the highest significant peak of the autocorrelation of what the line leaves, None
+    if there is none). Raises ValueError if `deviations` is not above zero.
     """
-    if not 0 < threshold < 1:
-        raise ValueError(f"threshold is {threshold}, but it must lie between 0 and 1, a share of the median")
+    if not deviations > 0:
+        raise ValueError(f"deviations is {deviations}, but it must be above zero")
     x = np.asarray(values, dtype=float)
-    median = float(np.median(x)) if len(x) else math.nan
-    low = np.flatnonzero(x < threshold * median)
+    line = _line(x)
+    sigma = 1.4826 * float(np.median(np.abs(x - line))) if len(x) else math.nan
+    floor = np.minimum(line - deviations * sigma, SHALLOW * line)
+    low = np.flatnonzero(x < floor)
     groups = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1) if len(low) else []
     at = np.array([group[np.argmin(x[group])] for group in groups], dtype=int)
-    period = float(np.median(np.diff(at))) if len(at) >= ENOUGH_DIPS else None
     return {
         "at": at,
-        "median": median,
-        "floor": threshold * median,
-        "period": period,
-        "period_autocorrelation": autocorrelation_period(x),
+        "depth": x[at] / line[at],
+        "floor": floor,
+        "median": float(np.median(x)) if len(x) else math.nan,
+        "period": float(np.median(np.diff(at))) if len(at) >= ENOUGH_DIPS else None,
+        "period_autocorrelation": autocorrelation_period(x - line),
     }
+
+
+def _line(x: np.ndarray) -> np.ndarray:
+    """The line of median slope through values in order; their median where there are too few for a slope."""
+    if len(x) < ENOUGH_FOR_SLOPE:
+        return np.full(len(x), np.median(x) if len(x) else math.nan)
+    thin = np.arange(0, len(x), -(-len(x) // 1000))  # all pairs of a thousand are enough
+    slope = scipy.stats.theilslopes(x[thin], thin).slope
+    return slope * np.arange(len(x)) + np.median(x - slope * np.arange(len(x)))
 
 
 def autocorrelation_period(values: ArrayLike) -> int | None:
@@ -265,6 +282,27 @@ def sweep(samples: pd.DataFrame) -> pd.DataFrame:
     sums = own.groupby(keys, sort=False).agg(bytes=("bytes", "sum"), wall=("wall_ns", "sum"), n=("round", "nunique"))
     sums = sums.reset_index()
     return sums.assign(mb_s=sums["bytes"].astype(float) / sums["wall"].astype(float) * 1e3)[[*keys, "mb_s", "n"]]
+
+
+# ---- iterations ------------------------------------------------------------------------------------------------------
+
+
+def iterations(samples: pd.DataFrame) -> pd.DataFrame:
+    """mdtest's own summary of each part that a command repeats: max, min, mean, sd (of the rates, items a second), n.
+
+    The rate of an iteration is the items of all clients over the time of the slowest one; sd divides by n, as mdtest
+    1.9.3 does. One row per command and part with two iterations or more: trial, label, round, phase, cache, name.
+    """
+    keys = ["trial", "label", "round", "phase", "cache", "name"]
+    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
+    each = own.groupby([*keys, "iteration"], sort=False, dropna=False).agg(
+        items=("items", "sum"), wall=("wall_ns", "max")
+    )
+    rate = (each["items"].astype(float) / each["wall"].astype(float) * 1e9).groupby(keys, sort=False, dropna=False)
+    found = pd.DataFrame(
+        {"max": rate.max(), "min": rate.min(), "mean": rate.mean(), "sd": rate.std(ddof=0), "n": rate.size()}
+    )
+    return found[found["n"] > 1].reset_index()
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------

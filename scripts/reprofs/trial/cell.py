@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from reprofs import labs
 from reprofs.errors import UserError
 from reprofs.guest.check import check as check_arguments
+from reprofs.guest.check import needs
 from reprofs.plan import NETWORK, PROCESSOR, models, networks, processors, workloads
 from reprofs.plan.catalog import Catalog, unknown
 from reprofs.plan.networks import Network
@@ -81,12 +82,22 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         scale=scale,
         profile=profile,
         stack=stack,
-        disk_mib=profile.get("size_mib") or stack.disk_mib(scale.device_mib),
+        disk_mib=profile.get("size_mib") or stack.disk_mib(_offered_mib(trial, workload, scale, profile)),
         paths=paths,
         commands=made,
         filesystem_file=catalog.file("filesystem", trial["filesystem"]),
         profile_file=catalog.file("device", trial["profile"]),
     )
+
+
+def _offered_mib(trial: dict, workload: Workload, scale: models.Scale, profile: dict) -> int:
+    """What the stack must offer to the file system: the scale says it, but a real disk that is filled has its own size.
+
+    Then there must be room for some of the content twice over.
+    """
+    if profile["backing"] != "device" or not workload.fills():
+        return scale.device_mib
+    return min(scale.device_mib, 2 * needs(trial["workload"], workload, trial["scale"]) >> 20)
 
 
 def _lab(name: str, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None]:

@@ -15,6 +15,7 @@ from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import models, workloads
 from reprofs.plan.stacks import Commands, argv, fill
 from reprofs.trial.cell import Cell
+from reprofs.trial.limits import check_limit_s
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
     BASE,
@@ -35,12 +36,18 @@ def render(cell: Cell) -> Job:
     return _Writer(cell).write()
 
 
-def devices(cell: Cell) -> list[dict]:
-    """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave."""
+def devices(cell: Cell, sizes: Sequence[int] = ()) -> list[dict]:
+    """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave.
+
+    sizes: in bytes, of disks that are not of the size that the trial asked for.
+    """
     behaviour = {key: cell.profile[key] for key in ("completion_ns", "bandwidth_mb_s")}
     if cell.profile["backing"] == "model":
         behaviour = {"model": cell.profile["disk"]["kind"]}
-    return [{"name": Path(path).name, "size_bytes": cell.disk_mib << 20, **behaviour} for path in cell.paths]
+    asked = sizes or [cell.disk_mib << 20] * len(cell.paths)
+    return [
+        {"name": Path(path).name, "size_bytes": size, **behaviour} for path, size in zip(cell.paths, asked, strict=True)
+    ]
 
 
 class _Writer:
@@ -343,12 +350,13 @@ class _Writer:
     def check(self, phase: str, command: str, run: int) -> None:
         """The workload's own comparison of what a phase has written, with cold caches, for each client."""
         self.cold()
+        limit = SETUP_LIMIT_S if self.cell.lab.in_guest else check_limit_s(self.cell, SETUP_LIMIT_S)
         for number, folder in enumerate(self.folders):
             words = [word.replace("{client}", f"{number:03}") for word in self.words(command, run)]
             self.steps.append(
                 Exec(
                     stage=f"check {phase}",
-                    limit_s=SETUP_LIMIT_S,
+                    limit_s=limit,
                     cwd=folder,
                     env=self.environment(),
                     arg=words,

@@ -12,11 +12,12 @@ from pathlib import Path
 from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
 from reprofs.files import write_text
-from reprofs.plan import models
+from reprofs.plan import CELL, models
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.override import Override, add_places, overridden
 from reprofs.plan.study import cells, factors, looks, order, study_of
 from reprofs.project import project_root
-from reprofs.trial.cell import resolve
+from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
 
@@ -31,21 +32,30 @@ def trial_id(trial: dict) -> str:
     )
 
 
-def make_plan(name: str, catalog: Catalog) -> dict:
+def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> dict:
     """The plan of a study: the study itself, its trials in order, and the descriptions that records and results need.
 
     Round r uses the seed `study seed + r` for all its trials: names, sizes and order are the same for every file system
-    of a round.
+    of a round. change: what takes the place of the study's own labs, profiles or file systems; cells that cannot be
+    had with it are left out, and the plan says which and why.
 
-    Raises UserError for an unknown name or a descriptor that does not fit its schema.
+    Raises UserError for an unknown name, a descriptor that does not fit its schema, or if no cell is left.
     """
     study = study_of(name, catalog)
+    if change:
+        if change.lab:
+            labs.get_lab(change.lab.partition("@")[0])
+        if change.profile:
+            catalog.get("device", change.profile)
+        add_places(catalog, change.where)
+        study = overridden(study, change)
     file = catalog.file("study", name.partition("@")[0])
     _check_notebooks(study.get("notebooks", []), file)
     more: dict = {}
     try:
         modelled = labs.with_processors()
-        chosen = [resolve(names, catalog) for names in cells(study, catalog, modelled)]
+        named = cells(study, catalog, modelled)
+        chosen = _possible(named, study, catalog, change) if change else [resolve(names, catalog) for names in named]
         changed = factors(study, catalog, modelled)
         if changed:
             more["factors"] = changed
@@ -99,6 +109,58 @@ def make_plan(name: str, catalog: Catalog) -> dict:
     }
 
 
+def _possible(named: list[dict], study: dict, catalog: Catalog, change: Override) -> list[Cell]:
+    """The cells that can be had in an overridden study, which gets sentences about the others.
+
+    Raises UserError if there are none.
+    """
+    chosen: list[Cell] = []
+    lost: dict[str, list[str]] = {}
+    for names in named:
+        try:
+            cell = resolve(names, catalog)
+            why = cell.filesystem.unavailable or cell.lab.unsuited(cell.profile)
+        except FileError:
+            raise
+        except UserError as error:
+            why = str(error)
+        if why:
+            lost.setdefault(why.rstrip("."), []).append(_in_words(names))
+        else:
+            chosen.append(cell)
+    said = [
+        f"{listed} {'is' if len(which) == 1 else 'are'} left out: {why}"
+        for why, which in lost.items()
+        for listed in ["; ".join(which)]
+    ]
+    if not chosen:
+        first = next(iter(lost))
+        more = f" And {len(lost) - 1} other reasons." if len(lost) > 1 else ""
+        hint = "; PROFILE= chooses one." if not change.profile and "profile" in first else ""
+        raise UserError(f"no cell can be had with {change}: {first}{hint}{more}")
+    study["override"]["left_out"] = said
+    return chosen
+
+
+def check_machine(plan: dict, catalog: Catalog) -> None:
+    """Raises UserError when an overridden study cannot run on this machine, before its first trial."""
+    if "override" not in plan["study"]:
+        return
+    found: dict[type[labs.Lab], tuple[dict, int]] = {}
+    for names in plan["trials"]:
+        cell = resolve({key: names[key] for key in CELL}, catalog)
+        profile, count = found.get(cell.lab, (cell.profile, 0))
+        real = cell.profile["backing"] == "device"
+        found[cell.lab] = (cell.profile, max(count, len(cell.paths))) if real else (profile, count)
+    for lab, (profile, count) in found.items():
+        if why := lab.refusal(profile, count):
+            raise UserError(f"{plan['study']['override']['text']}: {why}")
+
+
+def _in_words(names: dict) -> str:
+    return f"{names['filesystem']}+{names['variant']} on {names['stack']}, {names['profile']}, {names['workload']}"
+
+
 def _keys(descriptor: models.Part, *names: str) -> dict:
     """These keys of a descriptor, in this order, without those that are left out."""
     data = descriptor.model_dump(include=set(names), exclude_none=True)
@@ -131,9 +193,9 @@ def _check_ids(ids: list[str], file: str) -> None:
         )
 
 
-def write_plan(name: str, catalog: Catalog, output: Path) -> dict:
+def write_plan(name: str, catalog: Catalog, output: Path, change: Override | None = None) -> dict:
     """Makes the plan and writes it as JSON; the file is left alone when nothing has changed."""
-    plan = make_plan(name, catalog)
+    plan = make_plan(name, catalog, change)
     write_text(output, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
     return plan
 
@@ -155,6 +217,8 @@ def table(plan: dict) -> str:
     lines = [
         f"{study['name']}: {study['question']}",
         f"{_extent(study, len(plan['trials']))}, shuffled with seed {study['seed']}",
+        *([f"overridden: {study['override']['text']}"] if "override" in study else []),
+        *study.get("override", {}).get("left_out", []),
         "",
     ]
     for row in rows:

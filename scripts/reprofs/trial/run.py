@@ -22,6 +22,7 @@ from reprofs.labs import _conditions as conditions
 from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
 from reprofs.project import project_root
+from reprofs.trial import limits
 from reprofs.trial import record as records
 from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.job import devices, render
@@ -70,6 +71,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
 
     trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
+    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py).
     Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
     before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
     lab's process was ended from outside: that says nothing about the file system, so no record is written.
@@ -96,6 +98,9 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         try:
             with conditions.watched(lab) as noted:
                 disks = labs.Disks(cell.profile, len(cell.paths), cell.disk_mib)
+                sizes = lab.real_sizes(disks)
+                if not lab.exact:
+                    time_limit_s = limits.time_limit_s(cell, time_limit_s, lab.room(sizes, stack.disk_share))
                 outcome, attempts = _run(lab, job, time_limit_s, disks)
         except labs.Obstacle as found:
             reason = str(found)
@@ -103,7 +108,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         environment["attempts"] = attempts
         events, console = parse_events(outcome.output), outcome.console
         state, reason = status(outcome.ending, events, console, time_limit_s)
-        measured = measurement(events, devices(cell), lab.clock, lab.provisions)
+        measured = measurement(events, devices(cell, sizes), lab.clock, lab.provisions)
         if cell.paths:
             measured["stack"] = {
                 "name": stack.name,

@@ -159,15 +159,15 @@ def figures(study: Study, setting: Setting) -> list[Figure]:
 
 def _height(bars: int) -> float:
     """Inches of a panel with so many bars, its legend included."""
-    return 0.95 + 0.19 * bars
+    return 1.15 + 0.19 * bars
 
 
 @styled
 def _bars(study: Study, setting: Setting, loads: list[Load]) -> Plot:
-    heights = [_height(len(select(study.results.totals, setting, load))) for load in loads]
-    figure, grid = plt.subplots(
-        len(loads), 1, figsize=(WIDTH, sum(heights)), squeeze=False, height_ratios=heights, layout="constrained"
-    )
+    bars = [len(select(study.results.totals, setting, load)) for load in loads]
+    size = (WIDTH, sum(map(_height, bars)))
+    # The ratios are those of the panels without their legends, so that all bars have the same height.
+    figure, grid = plt.subplots(len(loads), 1, figsize=size, squeeze=False, height_ratios=bars, layout="constrained")
     for axes, load in zip(grid.flat, loads, strict=True):
         _panel(axes, study, setting, load)
     return figure

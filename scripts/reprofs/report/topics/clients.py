@@ -6,15 +6,18 @@ import math
 
 import numpy as np
 import pandas as pd
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from reprofs.data.keys import Load, Setting
 from reprofs.report.display import Table, count, digits, slug, time, unit_of
-from reprofs.report.plots import Figure, Plot, by_system, grid, grid_lines, legend, marks, styled
+from reprofs.report.plots import LINES, Figure, Plot, by_system, grid, grid_lines, legend, marks, styled
 from reprofs.stats import series
+from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
 
 PANELS = 6  # on a page
+GROUPED = ["label", "title", "clients", "mb_s"]
 
 
 def applies(plan: dict) -> bool:
@@ -90,6 +93,60 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
         page = own[own["phase"].isin(names[first : first + PANELS])]
         found.append(Figure(slug("clients", number, setting, load), caption, alt, finish(page)))
     return found
+
+
+def together(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    """Rates that clients report, beside those of one client where the study has it: label, title, clients, mb_s.
+
+    Of phases that moved bytes; the sum of the clients' rates, mean of the rounds.
+    """
+    many = summary(study, setting, load).assign(
+        clients=lambda rows: rows["n"].astype(int), mb_s=lambda r: r.rate_sum_mb_s
+    )
+    alone = load._replace(workload=load.workload.replace(f"+clients{many['clients'].iloc[0]}", ""))
+    one = series.completed(measured(study.phases), setting, alone)
+    one = one.assign(mb_s=one["bytes"].astype(float) / one["wall_ns"].astype(float) * 1e3, clients=1)
+    one = one.groupby(["phase", "cache", "label", "clients"], sort=False)["mb_s"].mean().reset_index()
+    found = pd.concat([one, many[["phase", "cache", "label", "clients", "mb_s"]]])
+    titles = [study.title(load.workload, row.phase, row.cache) for row in found.itertuples()]
+    found = found.assign(title=titles)
+    moved = found.groupby("title")["mb_s"].transform("min") > 0
+    return found.loc[moved & found["title"].isin(found.loc[found["clients"] > 1, "title"]), GROUPED]
+
+
+def rates(study: Study, setting: Setting, load: Load) -> list[Figure]:
+    """Grouped bars of the rates with one client and with many; none where no phase moved bytes."""
+    own = together(study, setting, load)
+    if own.empty:
+        return []
+    caption = (
+        f"{load}, {setting}: MB/s with one client, where the study has it, and the sum of the clients' rates, as the"
+        " published studies report them; means over rounds."
+    )
+    alt = "Bars of rates by operation and file system; the table of clients has the numbers of many clients."
+    return [Figure(slug("together", setting, load), caption, alt, bars(own))]
+
+
+@styled
+def bars(table: pd.DataFrame) -> Plot:
+    """Rates in MB/s: a panel an operation, a group of bars a file system, a bar a number of clients."""
+    titles, labels = list(dict.fromkeys(table["title"])), list(dict.fromkeys(table["label"]))
+    numbers = sorted(table["clients"].unique())
+    plot, panels = grid(-(-len(titles) // 2), 2, len(titles), 0.4 + 1.7 * -(-len(titles) // 2))
+    width = 0.8 / len(numbers)
+    for axes, title in zip(panels, titles, strict=True):
+        own = table[table["title"] == title].set_index(["label", "clients"])["mb_s"]
+        for place, number in enumerate(numbers):
+            heights = [own.get((label, number), np.nan) for label in labels]
+            x = np.arange(len(labels)) + (place - (len(numbers) - 1) / 2) * width
+            axes.bar(x, heights, width * 0.95, color=LINES[place][0])
+        axes.set_xticks(range(len(labels)), [label.replace("+", "\n+") for label in labels])
+        axes.set_title(title, loc="left")
+        axes.set_ylabel("MB/s")
+        grid_lines(axes)
+    handles = [Patch(color=LINES[place][0], label=count(int(n), "client")) for place, n in enumerate(numbers)]
+    plot.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+    return plot
 
 
 @styled

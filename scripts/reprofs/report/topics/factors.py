@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -40,8 +41,8 @@ def facts(study: Study) -> dict[str, Any]:
     (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
     others, with title of the operation of the largest change, nearest to the published ratios first), nearer, same
     and further (those of them by which the base is off more, about as much, or less: see MUCH), missing (factors
-    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings
-    nearer than OFF, or none).
+    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings nearer than OFF,
+    or none), helped (factor: how many of near it brings the nearest, most first).
     """
     entries, effects = study.plan["factors"], numbers.effects(study)
     found = numbers.summary(effects).to_dict("records")
@@ -53,6 +54,7 @@ def facts(study: Study) -> dict[str, Any]:
     nearer = [row for row in changed if row["off"] * MUCH <= row["base_off"]]
     further = [row for row in changed if row["off"] >= row["base_off"] * MUCH]
     base = next((row for row in found if row["factor"] == BASE), None)
+    near = [row for row in deviating if row["left"] < OFF]
     return {
         "reference": names[-1],
         "others": names[:-1],
@@ -65,7 +67,8 @@ def facts(study: Study) -> dict[str, Any]:
         "further": further,
         "same": [row for row in changed if row not in nearer and row not in further],
         "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
-        "near": [row for row in deviating if row["left"] < OFF],
+        "near": near,
+        "helped": dict(Counter(row["nearest"] for row in near).most_common()),
         "far": [row for row in deviating if row["left"] >= OFF],
     }
 
@@ -111,6 +114,28 @@ def table(study: Study, filesystem: str) -> Table:
         f" farthest from the published ratio, of those in which it is off by a factor of {OFF:g} or more."
     )
     return Table(f"tbl-{slug('factors', filesystem)}", caption, shown, left=["Factor"])
+
+
+def nearest(study: Study) -> Table:
+    """The ratios that are far from the published ones in the base, and what brings each the nearest."""
+    found = facts(study)
+    shown = [
+        {
+            "Operation": row["title"],
+            "File system": row["filesystem"],
+            "Published": digits(row["published"], 3),
+            "Base": digits(row["base"], 3),
+            "Nearest with": row["nearest"],
+            "There": digits(row["ratio"], 3),
+            f"Within {TIMES}{OFF:g}": "yes" if row["left"] < OFF else "no",
+        }
+        for row in [*found["near"], *found["far"]]
+    ]
+    caption = (
+        f"Time over that of {found['reference']} where the base is off from the published ratio by a factor of {OFF:g}"
+        " or more, and the one thing that brings it the nearest."
+    )
+    return Table("tbl-factors-nearest", caption, shown, left=["Operation", "File system", "Nearest with"])
 
 
 def summary_table(study: Study) -> Table:

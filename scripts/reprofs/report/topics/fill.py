@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.report.display import Table, count, digits, percent, slug, span
+from reprofs.report.display import DASH, Table, count, digits, percent, slug, span
 from reprofs.report.plots import (
     BLUE,
     GREY,
@@ -30,7 +30,6 @@ from reprofs.report.plots import (
 from reprofs.stats import series
 from reprofs.stats.study import Study
 
-THRESHOLD = 0.5  # of the median rate: below it is a dip
 MANY = 200  # points of a line: more marks would hide it
 RING: dict = {"ls": "", "marker": "o", "ms": 6.5, "mfc": "none", "mec": ORANGE, "mew": 1.2, "zorder": 4}
 
@@ -51,11 +50,21 @@ def places(study: Study) -> list[tuple[Setting, Load, str]]:
     return series.having(study.samples, study.settings, {"write", "capacity"})
 
 
-def facts(study: Study, setting: Setting, load: Load, phase: str, threshold: float = THRESHOLD) -> list[dict]:
+def facts(
+    study: Study,
+    setting: Setting,
+    load: Load,
+    phase: str,
+    deviations: float = series.DEVIATIONS,
+    required: Iterable[float] = series.REQUIRED_GBIT_S,
+) -> list[dict]:
     """The results of filling, one dictionary per file system.
 
-    Keys: label, files, median_mb_s, dips (in all rounds), period (mean distance of dips in files; None unless they come
-    regularly), share (of the capacity that content reached, mean over rounds), full (whether space ran out always).
+    Keys: label, files, mean_mb_s and sd_mb_s (mean over the rounds of the mean and of the standard deviation over the
+    files of a round; NaN of one file), median_mb_s, dips (in all rounds), period (mean distance of dips in files; None
+    unless they come regularly), lag (that of the autocorrelation, mean over the rounds that have one, else None), depth
+    (median of the dips' rates over those around them, None without), share (of the capacity that content reached, mean
+    over rounds), full (whether space ran out always), reached (required Gbit/s -> share of files that reach it).
     """
     samples = _samples(study, setting, load, phase)
     reached = series.capacity_reached(samples).groupby("label")
@@ -63,17 +72,26 @@ def facts(study: Study, setting: Setting, load: Load, phase: str, threshold: flo
     found = []
     rates = series.rates(samples)
     for label, own in rates[~rates["partial"]].groupby("label", sort=False):
-        dips = [series.dips(run["mb_s"].to_numpy(), threshold) for _, run in own.groupby("trial", sort=False)]
+        dips = [series.dips(run["mb_s"].to_numpy(), deviations) for _, run in own.groupby("trial", sort=False)]
         periods = [one["period"] for one in dips if one["period"]]
+        lags = [one["period_autocorrelation"] for one in dips if one["period_autocorrelation"]]
+        depths = np.concatenate([one["depth"] for one in dips])
+        runs = own.groupby("trial", sort=False)["mb_s"]
+        reaching = series.probability(own["gbit_s"], required)
         found.append(
             {
                 "label": label,
                 "files": len(own),
+                "mean_mb_s": float(runs.mean().mean()),
+                "sd_mb_s": float(runs.std().mean()),
                 "median_mb_s": float(own["mb_s"].median()),
                 "dips": sum(len(one["at"]) for one in dips),
                 "period": sum(periods) / len(periods) if periods else None,
+                "lag": sum(lags) / len(lags) if lags else None,
+                "depth": float(np.median(depths)) if len(depths) else None,
                 "share": float(share.get(label, np.nan)),
                 "full": bool(full.get(label, False)),
+                "reached": dict(zip(reaching["level_gbit_s"], reaching["share"], strict=True)),
             }
         )
     return found
@@ -84,30 +102,36 @@ def table(
     setting: Setting,
     load: Load,
     phase: str,
-    threshold: float = THRESHOLD,
+    deviations: float = series.DEVIATIONS,
     required: Iterable[float] = series.REQUIRED_GBIT_S,
 ) -> Table:
     """Rates of the files, dips, how likely a file reaches each required rate (Gbit/s), capacity reached."""
     rows = []
     rates = series.rates(_samples(study, setting, load, phase))
     rates = rates[~rates["partial"]]
-    for found in facts(study, setting, load, phase, threshold):
+    for found in facts(study, setting, load, phase, deviations, required):
         own = rates[rates["label"] == found["label"]]
         at = series.percentiles(own["mb_s"], (1, 50, 99))
         row = {
             "File system": found["label"],
+            "Mean ± SD MB/s": f"{digits(found['mean_mb_s'], 3)} ± {digits(found['sd_mb_s'], 2)}",
             **{f"p{q} MB/s": digits(value, 3) for q, value in at.items()},
             "Dips": found["dips"],
-            "Period": digits(found["period"], 3) if found["period"] else "-",
+            "Depth": percent(found["depth"]) if found["depth"] else DASH,
+            "Period": digits(found["period"], 3) if found["period"] else DASH,
+            "Lag": digits(found["lag"], 3) if found["lag"] else DASH,
         }
         for entry in series.probability(own["gbit_s"], required).itertuples():
             interval = span(entry.low, entry.high, 1, 2)
             row[f"P \N{GREATER-THAN OR EQUAL TO} {entry.level_gbit_s:g} Gbit/s"] = f"{entry.share:.2f} ({interval})"
         rows.append(row | {"Capacity reached": percent(found["share"])})
     caption = (
-        f"{load}, {phase}, {setting}: rates of the files, all rounds. A dip is below {threshold:g} of the median; its"
-        " period is in files. P: share of the files that reach a rate, with Wilson's 95 % interval, which takes files"
-        " as independent; regular dips are not. Capacity: what statvfs offered before the first file."
+        f"{load}, {phase}, {setting}: rates of the files, all rounds. SD: standard deviation over the files of a round,"
+        f" mean of the rounds. A dip is more than {deviations:g} robust standard deviations and 5 % below the line"
+        " through the series; depth: its rate as a share of that line (median); period: the distance of dips in files;"
+        " lag: the distance by the autocorrelation, where it is significant. P: share of the files that reach a rate,"
+        " with Wilson's 95 % interval, which takes files as independent; regular dips are not. Capacity: what statvfs"
+        " offered before the first file."
     )
     return Table(f"tbl-{slug('fill', phase, setting, load)}", caption, rows, ["File system"])
 
@@ -117,17 +141,17 @@ def figures(
     setting: Setting,
     load: Load,
     phase: str,
-    threshold: float = THRESHOLD,
+    deviations: float = series.DEVIATIONS,
     required: Iterable[float] = series.REQUIRED_GBIT_S,
 ) -> list[Figure]:
     """The rate of every file while the device fills, and the share of files that reach a rate."""
     own = _samples(study, setting, load, phase)
     caption = (
-        f"{load}, {phase}, {setting}: rate of every file while the device fills. A line is a round, a ring marks a dip"
-        f" below {threshold:g} of the median."
+        f"{load}, {phase}, {setting}: rate of every file while the device fills. A line is a round, a ring marks a dip,"
+        f" more than {deviations:g} robust standard deviations below the line through the round."
     )
     alt = "Rates over the share of the capacity that is written; the table of the fill has the numbers."
-    found = [Figure(slug("fill", phase, setting, load), caption, alt, filling(own, threshold))]
+    found = [Figure(slug("fill", phase, setting, load), caption, alt, filling(own, deviations))]
     rates = series.rates(own)
     if not rates["partial"].all():
         caption = (
@@ -143,11 +167,11 @@ def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataF
 
 
 @styled
-def filling(samples: pd.DataFrame, threshold: float = THRESHOLD) -> Plot:
+def filling(samples: pd.DataFrame, deviations: float = series.DEVIATIONS) -> Plot:
     """Rate of every file (MB/s) over the share of the capacity that is written: one panel per file system and stack.
 
-    `samples` are those of filling (write, capacity, full). A line is a round, a ring a dip below `threshold` times the
-    median, the broken line the median, the cross the end of the space. Without the sample `capacity` the axis is in
+    `samples` are those of filling (write, capacity, full). A line is a round, a ring a dip (`series.dips`), the
+    broken line the median, the cross the end of the space. Without the sample `capacity` the axis is in
     GiB. Raises ValueError without a sample `write`.
     """
     found = series.some(series.rates(samples), "write")
@@ -155,7 +179,7 @@ def filling(samples: pd.DataFrame, threshold: float = THRESHOLD) -> Plot:
     capacity = samples[samples["name"] == "capacity"].groupby("trial")["bytes"].first()
     plot, panels = column(cells, 1.25)
     for axes, (title, own) in zip(panels, cells.items(), strict=True):
-        _panel(axes, title, own, capacity, threshold)
+        _panel(axes, title, own, capacity, deviations)
     for axes in panels:  # after the last line: they share their axis
         axes.set_xlim(0, 1.01 * max(line.get_xdata().max() for part in panels for line in _lines(part)))
     shares = capacity.reindex(found["trial"]).notna().all()
@@ -164,7 +188,7 @@ def filling(samples: pd.DataFrame, threshold: float = THRESHOLD) -> Plot:
     handles = [
         plt.Line2D([], [], color=BLUE, marker=".", lw=1, label="rate of a file"),
         plt.Line2D([], [], color=GREY, ls=(0, (3, 2)), lw=1, label="median"),
-        plt.Line2D([], [], **RING, label=f"dip, below {threshold:g} of the median"),
+        plt.Line2D([], [], **RING, label=f"dip, {deviations:g} deviations below"),
         plt.Line2D([], [], color=INK, ls="", marker="x", ms=5, label="no space left"),
     ]
     plot.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
@@ -176,14 +200,14 @@ def _lines(axes) -> list:
     return [line for line in axes.lines if line.get_transform() == axes.transData and len(line.get_xdata())]
 
 
-def _panel(axes, title: str, own: pd.DataFrame, capacity: pd.Series, threshold: float) -> None:
+def _panel(axes, title: str, own: pd.DataFrame, capacity: pd.Series, deviations: float) -> None:
     whole = own[~own["partial"]]
     counted, periods = 0, []
     for trial, run in whole.groupby("trial", sort=False):
         unit = capacity[trial] / 100 if trial in capacity.index and capacity[trial] else 2**30
         x, rate = (run["before_bytes"] + run["bytes"]).to_numpy(float) / unit, run["mb_s"].to_numpy()
         axes.plot(x, rate, color=BLUE, lw=0.9, marker="." if len(x) <= MANY else "", ms=3, zorder=2)
-        dips = series.dips(rate, threshold)
+        dips = series.dips(rate, deviations)
         axes.plot(x[dips["at"]], rate[dips["at"]], **RING)
         counted += len(dips["at"])
         periods += [dips["period"]] if dips["period"] else []

@@ -20,8 +20,8 @@ def applies(plan: dict) -> bool:
 
 
 def asked(plan: dict) -> bool:
-    """Always: trials are repeated in another lab to see whether they agree."""
-    return True
+    """Where trials are repeated in another lab to see whether they agree; a processor may also be a factor."""
+    return "factors" not in plan
 
 
 KEYS = (

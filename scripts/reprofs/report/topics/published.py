@@ -217,7 +217,7 @@ def claim_table(study: Study, ground: Ground, facts: dict[str, Any]) -> Table:
     )
     if study.plan["study"].get("stands_in"):
         pairs = (f"{own} for {other}" for other, own in study.plan["study"]["stands_in"].items())
-        caption += f" Stacks that stand in: {listing(pairs)}."
+        caption += f" Stand in: {listing(pairs)}."
     return Table(f"tbl-{slug('claims', ground)}", caption, shown, left=list(shown[0]) if shown else [])
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
 from reprofs.report.display import DASH, SIGMA, Table, digits, percent, scientific, slug, small, span, unit_of
 from reprofs.report.topics.operations import interval_note, share
-from reprofs.stats.cells import measured
+from reprofs.stats.cells import measured, processor
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
 
@@ -41,6 +41,7 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
     chosen = select(study.results.statistics, setting, load).sort_values("position")
     enough, rounds = chosen["median_low_ns"].notna().any(), sorted(chosen["n"].unique())
     same = len(rounds) == 1
+    work = processor(study.phases)
     rows = []
     for key in dict.fromkeys(Operation(*row) for row in chosen[list(Operation._fields)].itertuples(index=False)):
         here = select(chosen, key).sort_values("geometric_mean_ns")
@@ -48,6 +49,7 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
         unit, scale = unit_of(here["median_ns"].median())
         title = f"{study.title(load.workload, key.phase, key.cache)}, {unit}"
         for row in here.itertuples():
+            spent = work.loc[(*setting, *key, row.label)]
             rows.append(
                 {
                     "Operation": title,
@@ -62,6 +64,8 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
                     "Median": digits(row.median_ns / scale),
                     **({"Its interval": span(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
                     f"Min {DASH} max": span(row.min_ns, row.max_ns, scale),
+                    "User": digits(spent["user_ns"] / scale, 3),
+                    "System": digits(spent["system_ns"] / scale, 3),
                     "Items/s": digits(row.items_per_second, 3),
                 }
             )
@@ -70,6 +74,7 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
         f"All cells of {load}, {setting}{f'; n = {rounds[0]}' if same else ''}. The unit stands beside the"
         f" operation; {SIGMA}² is in its square. {interval_note(chosen)}"
     )
+    caption += " User, system: processor time of the process that did the work, mean of the rounds."
     if enough:
         caption += " The interval of the median is by order statistics, which assume no distribution (95 % or more)."
     if (chosen["role"] == "ceiling").any():

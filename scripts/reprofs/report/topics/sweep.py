@@ -11,7 +11,19 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from reprofs.data.keys import Load, Setting, select
 from reprofs.report.display import digits, size, slug
-from reprofs.report.plots import GREY, PLAIN, WIDTH, Figure, Plot, by_system, short_size, styled
+from reprofs.report.plots import (
+    GREY,
+    PLAIN,
+    WIDTH,
+    Figure,
+    Plot,
+    by_system,
+    grid_lines,
+    legend,
+    marks,
+    short_size,
+    styled,
+)
 from reprofs.stats import series
 from reprofs.stats.study import Study
 
@@ -58,8 +70,55 @@ def figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
     return Figure(slug("sweep", phase, setting, load), caption, alt, surface(own, found["memory"] or None))
 
 
+def line_figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
+    """The rates over the record size, all file systems in one panel: a column an operation, a row a file size."""
+    caption = f"{load}, {phase}, {setting}: rate over the size of a record, a line a file system, logarithmic axes."
+    alt = "Lines of rates over record sizes; the heat map has the numbers."
+    return Figure(slug("records", phase, setting, load), caption, alt, lines(_samples(study, setting, load, phase)))
+
+
 def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
     return select(series.completed(study.samples, setting, load), phase=phase)
+
+
+@styled
+def lines(samples: pd.DataFrame) -> Plot:
+    """Rate of a sweep (MB/s) over record size, one line a file system: a column an operation, a row a file size.
+
+    Raises ValueError without samples of a sweep.
+    """
+    table = series.some(series.sweep(samples), "a sweep over records (write, rewrite, read or reread with both sizes)")
+    cells = by_system(table)
+    found = marks(cells)
+    sizes = sorted(table["file_bytes"].unique())
+    operations = [name for name in series.TESTS if name in set(table["operation"])]
+    plot, panels = plt.subplots(
+        len(sizes), len(operations), figsize=(WIDTH, 0.9 + 1.15 * len(sizes)), squeeze=False, sharex=True, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    for row, file_bytes in zip(panels, sizes, strict=True):
+        for axes, operation in zip(row, operations, strict=True):
+            for name, own in cells.items():
+                colour, marker, dash = found[name]
+                here = own[(own["operation"] == operation) & (own["file_bytes"] == file_bytes)]
+                here = here.sort_values("record_bytes")
+                axes.plot(here["record_bytes"], here["mb_s"], color=colour, marker=marker, ls=dash, lw=1.1, ms=3.5)
+            axes.set_title(f"{operation}, {short_size(file_bytes)}", loc="left", fontsize=8)
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            grid_lines(axes, "both")
+    records = sorted(table["record_bytes"].unique())
+    records = records[:: -(-len(records) // 4)]  # four names fit below a panel
+    for axes in panels.flat:
+        axes.set_xticks(records, [short_size(size) for size in records])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(PLAIN)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+        axes.yaxis.set_minor_locator(NullLocator())
+    plot.supxlabel("record size", fontsize=8)
+    plot.supylabel("MB/s", fontsize=8)
+    legend(plot, found)
+    return plot
 
 
 @styled
