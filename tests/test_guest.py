@@ -22,10 +22,11 @@ from helpers import CATALOG, job_of, shell, told
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image as builder
-from reprofs.guest.steps import Clock, Job, job_line
+from reprofs.guest.steps import Clock, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
 from reprofs.labs import exact, get_lab
 from reprofs.plan import PROCESSOR, processors
+from reprofs.trial.record import parse_events
 
 # ---- the image, without QEMU
 
@@ -498,6 +499,58 @@ def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_pat
     assert cold.environment.items() < first.environment.items()
     monkeypatch.setenv("REPROFS_START", "cold boot")
     assert exact.ExactLab.open().start == "cold boot"
+
+
+def in_two_parts(first: str, rest: str) -> Job:
+    """A job whose second part goes on from where the first has stopped the machine; beside it a daemon is at work."""
+    daemon = "(while sleep 0.1; do cat /proc/uptime >> /run/daemon; done) > /dev/null 2>&1 &"
+    before = [*work(f"{daemon} {first}").steps, *exact.ExactLab.pause_steps()]
+    after = ["sleep 1; tail -n 3 /run/daemon; date +%s.%N", "cat /proc/sys/kernel/random/uuid /proc/interrupts", rest]
+    return job_of(*before, *map(shell, after), Teardown(), shell("echo the end"))
+
+
+def test_what_begins_alike_goes_on_from_a_saved_state(guest, tmp_path, monkeypatch):
+    """With the bytes that it has without one; and what begins otherwise has another state."""
+    (tmp_path / "snapshot").symlink_to(files.cache_folder() / "snapshot")
+    lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
+    job = in_two_parts("true", "echo one")
+    with monkeypatch.context() as patch:
+        patch.setattr(lab, "_cluster", lambda *arguments: None)
+        through = lab.run(job, 120)
+    first, again, other = (lab.run(one, 120) for one in (job, job, in_two_parts("true", "echo another one")))
+    assert (through.ending, through.environment["start"]) == ("finished", "snapshot")
+    assert {run.environment["start"] for run in (first, again, other)} == {"snapshot of the mounted cluster"}
+    assert first.output == again.output == through.output
+    assert b"another one" in other.output and other.output[:2000] == first.output[:2000]
+    assert len(exact._by_age(tmp_path / "cluster")) == 1
+    # The same where no state can be kept, and where the machine starts from nothing.
+    shutil.rmtree(tmp_path / "cluster")
+    (tmp_path / "cluster").write_text("a file where the folder should be")
+    booted = lab.run(job, 120)
+    assert (booted.environment["start"], booted.output) == ("cold boot", first.output)
+
+
+def test_a_failure_before_the_saved_state_is_told_and_nothing_is_saved(guest, tmp_path):
+    (tmp_path / "snapshot").symlink_to(files.cache_folder() / "snapshot")
+    lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
+    found = lab.run(in_two_parts("echo no more; false", "echo one"), 120)
+    assert (found.ending, found.environment["start"]) == ("finished", "snapshot")
+    events = parse_events(found.output)
+    assert [event["reason"] for event in events if event["event"] == "failed"] == ["test: sh exited with 1: no more"]
+    assert events[-2]["output"] == "the end" and not exact._by_age(tmp_path / "cluster")
+
+
+def test_saved_clusters_go_when_there_is_no_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(exact, "KEPT_CLUSTERS_BYTES", 250)
+    for age, name in enumerate("abcd"):
+        state = tmp_path / (name * 64)
+        state.write_bytes(bytes(100))
+        for ending in (".sha256", ".output"):
+            state.with_suffix(ending).write_text("")
+        os.utime(state, (age, age))
+    os.utime(tmp_path / ("a" * 64), (9, 9))  # used again
+    exact._drop_old_clusters(tmp_path)
+    assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "d"]
 
 
 @pytest.mark.parametrize("booted", [False, pytest.param(True, marks=pytest.mark.soak)])

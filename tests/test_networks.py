@@ -13,7 +13,7 @@ from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
 from reprofs.guest.steps import Exec, Phase
-from reprofs.plan import networks
+from reprofs.plan import models, networks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.networks import Job, Network
 from reprofs.stats.networks import BAND
@@ -267,6 +267,26 @@ def test_file_system_with_hosts_in_the_guest(engine, root, name):
     guest = CATALOG.get("filesystem", name)["guest"]
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     test_contract.run(test_contract.in_all_variants(name))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("workload", ["metadata@60", "compile-round1@20+clients30"])
+@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if "hosts" in CATALOG.get("filesystem", n)])
+def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, monkeypatch, name, workload):
+    """Rounds share it: what servers draw at random is the same in all of them."""
+    filesystem = CATALOG.get("filesystem", name)
+    guest = filesystem["guest"]
+    guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
+    stack = models.Filesystem.model_validate(filesystem).simplest_stack()
+    trial = cell(name, variant=next(iter(filesystem["variants"])), stack=stack, workload=workload)
+    made = []
+    for number, start in enumerate(("auto", "auto", "cold boot")):
+        monkeypatch.setenv("REPROFS_START", start)
+        made.append(run_trial(trial, CATALOG, tmp_path / f"{number}.json"))
+    assert [record["status"] for record in made] == ["ok"] * 3
+    assert len({record["digests"]["measurement"] for record in made}) == 1
+    starts = [record["environment"]["lab"]["start"] for record in made]
+    assert starts == ["snapshot of the mounted cluster"] * 2 + ["cold boot"]
 
 
 @pytest.mark.soak

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -373,6 +374,46 @@ static void step_processor(const struct step *s) {
         failed("the processor takes 1/%llu ns an instruction and its timer's divider is %lld, but they should be 1/%s "
                "and %s",
             (unsigned long long)speed, (long long)divider, need(s, "instructions_per_ns"), need(s, "divider"));
+}
+
+/* Stops the machine with no timer pending, as scripts/guest/init does and explains. */
+static void machine_pause(void) {
+    enum { APIC = 0xfee00000, TIMER = 0x320, COUNT = 0x380, MASKED = 1 << 16, APIC_BYTES = 4096, PVPANIC = 0x505 };
+    int memory = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC), ports = open("/dev/port", O_WRONLY | O_CLOEXEC);
+    void *at = memory < 0 ? MAP_FAILED : mmap(NULL, APIC_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, APIC);
+    if (at == MAP_FAILED || ports < 0) failed("cannot stop the machine: %s", strerror(errno));
+    else {
+        volatile uint32_t *timer = (uint32_t *)((char *)at + TIMER), *count = (uint32_t *)((char *)at + COUNT);
+        uint32_t before = *timer;
+        *timer = before | MASKED;
+        if (pwrite(ports, "\1", 1, PVPANIC) != 1) failed("cannot stop the machine: %s", strerror(errno));
+        *timer = before;
+        *count = 1000; /* soon: upon it the kernel sets it again */
+    }
+    if (at != MAP_FAILED) munmap(at, APIC_BYTES);
+    if (memory >= 0) close(memory);
+    if (ports >= 0) close(ports);
+}
+
+/* Jobs that are alike up to here go on from one saved state, each with a rest of its own, which is returned; NULL if it
+ * cannot be read. After a failure there is nothing to save, but the rest has the teardown. */
+static char *step_pause(const struct step *s) {
+    const char *source = need(s, "source");
+    char path[PATH_BYTES];
+    unsigned long first = 0, all = 0;
+    tcdrain(STDOUT_FILENO);
+    if (!*reason) machine_pause();
+    snprintf(path, sizeof path, "%s.size/raw", source);
+    char *sizes = slurp(path, NULL), *rest = NULL;
+    if (sizes && sscanf(sizes, "%lu %lu", &first, &all) == 2 && all >= first) rest = calloc(1, all - first + 1);
+    free(sizes);
+    snprintf(path, sizeof path, "%s.job/raw", source);
+    int job = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    for (ssize_t r; rest && (r = pread(job, rest + n, all - first - n, (off_t)(first + n))) > 0;) n += (size_t)r;
+    if (!rest || n < all - first) failed("cannot read the rest of the job from %s: %s", path, strerror(errno));
+    if (job >= 0) close(job);
+    return rest;
 }
 
 static void step_clock(void) {
@@ -938,13 +979,15 @@ int main(int argc, char **argv) {
     for (char *line = text, *next; line && *line; line = next) { /* the first NUL ends the text: a lab may pad it */
         next = strchr(line, '\n');
         if (next) *next++ = 0;
+        bool pause = !strncmp(line, "pause\t", 6);
+        struct step s;
         if (!strcmp(line, "teardown")) teardown = true;
-        else if (*line && (teardown || !*reason)) {
-            struct step s;
+        else if (pause || (*line && (teardown || !*reason))) {
             parse(line, &s);
-            if (s.verb) step_run(&s);
+            if (s.verb && !pause) step_run(&s);
         }
         announce();
+        if (pause && s.verb) next = step_pause(&s);
     }
     printf("{\"event\":\"end\"}\n");
     return 0;

@@ -226,6 +226,16 @@ class Restore(Step):
     power: list[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pause(Step):
+    """Stops the machine, whose state may be saved; when it goes on, the rest of the job is read anew.
+
+    source: folder of the kernel's with `.size/raw`, the bytes of the job up to here and in all, and `.job/raw`.
+    """
+
+    source: str
+
+
 class Teardown(Step):
     """The steps after this one are carried out even after a failure."""
 

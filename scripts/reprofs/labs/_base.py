@@ -85,6 +85,11 @@ class Lab(abc.ABC):
         """Steps that fail unless the processor is this one and its clock runs at the right rate."""
         return []
 
+    @staticmethod
+    def pause_steps() -> list[Step]:
+        """The step at which the lab may save what a trial has made, for others that begin alike; none if it cannot."""
+        return []
+
     @classmethod
     @abc.abstractmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> Lab:

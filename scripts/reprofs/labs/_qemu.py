@@ -130,8 +130,9 @@ class GuestLab(Lab):
             raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
         return text
 
-    def _write_job(self, place: Path, text: bytes) -> None:
-        (place / "size").write_bytes(b"%08d\n" % len(text))
+    def _write_job(self, place: Path, text: bytes, first: int | None = None) -> None:
+        """first: bytes of the part before a step `pause`, after which the engine reads the rest."""
+        (place / "size").write_bytes(b"%08d\n%08d\n" % (len(text) if first is None else first, len(text)))
         (place / "job").write_bytes(text.ljust(JOB_BYTES, b"\0"))
 
     def _outcome(self, place: Path, ending: str, start: str, began: float) -> Outcome:
@@ -231,6 +232,17 @@ class Machine:
             if self.shutdown:
                 raise self._error("it ended while starting")
         self.panicked = False
+
+    def paused(self, deadline: float) -> bool:
+        """Wait until the guest stops itself; False if it ended instead or the deadline came."""
+        try:
+            while not self.panicked and not self.shutdown:
+                self._receive(deadline)
+        except (TimeoutError, MachineError):
+            return False
+        stopped = self.panicked and not self.shutdown
+        self.panicked = False
+        return stopped
 
     def wait_for_end(self, deadline: float) -> str:
         """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""

@@ -1,7 +1,9 @@
 """The exact lab: a QEMU guest whose clock counts executed instructions and jumps over idle time.
 
 No host clock, host disk or other process can reach that clock, so the same job gives the same bytes under any load.
-The guest pauses itself once it has started; its state is saved, and every trial continues from that instruction.
+The guest pauses itself once it has started; its state is saved, and every trial continues from that instruction. Where
+servers have to start first, it pauses again when their file system is mounted, and trials that are alike up to there
+continue from that one.
 """
 
 import contextlib
@@ -12,6 +14,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from reprofs.errors import UserError
@@ -27,6 +30,8 @@ from reprofs.plan.processors import Processor
 from reprofs.workplace import workplace
 
 KEPT_SNAPSHOTS = 6  # besides the newest; 140 MB each
+KEPT_CLUSTERS_BYTES = 12 << 30  # of saved clusters, besides the newest
+FW_CFG = "/sys/firmware/qemu_fw_cfg/by_name/opt/org.reprofs"
 LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
 # Nothing random, nothing that runs now and then by itself; an oops ends the guest at once instead of hanging the trial.
@@ -96,6 +101,11 @@ class ExactLab(GuestLab):
         speed = processor.instructions_per_ns
         return [steps.Processor(instructions_per_ns=speed, divider=DIVIDERS[speed], flag=flags)]
 
+    @staticmethod
+    def pause_steps() -> list[Step]:
+        """A step that stops the guest, so that its state can be saved."""
+        return [steps.Pause(source=FW_CFG)]
+
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
         return super().environment(start) | {"clock": self.facts(self.processor)["clock_text"]}
@@ -126,16 +136,20 @@ class ExactLab(GuestLab):
         """
         began = time.monotonic()
         text = self._text(job)
-        used = "cold boot"
+        setup = _setup(text)
+        used, before = "cold boot", b""
         with workplace() as place:
-            self._write_job(place, text)
+            self._write_job(place, text, len(setup) or None)
             machine = None
             if self.start != "cold boot":
                 try:
                     snapshot = self._snapshot()
+                    cluster = self._cluster(snapshot, setup, time_limit_s) if setup else None
                     machine = self._machine(place, incoming=True)
-                    machine.restore(snapshot)
-                    used = "snapshot"
+                    machine.restore(cluster or snapshot)
+                    used = "snapshot of the mounted cluster" if cluster else "snapshot"
+                    if cluster:
+                        setup, before = b"", cluster.with_suffix(".output").read_bytes()
                 except MachineError as error:
                     if machine:
                         machine.end()
@@ -149,14 +163,19 @@ class ExactLab(GuestLab):
                         machine = self._machine(place)
                         machine.wait_for_pause(began + BOOT_LIMIT_S)
                     machine.call("cont")
-                    ending = machine.wait_for_end(time.monotonic() + time_limit_s)
+                    deadline = time.monotonic() + time_limit_s
+                    if setup and machine.paused(deadline):
+                        machine.call("cont")
+                    ending = machine.wait_for_end(deadline)
                 except MachineError as error:
                     if machine is None or used == "cold boot":
                         raise UserError(f"the guest cannot be started: {error}") from None
             finally:
                 if machine:
                     machine.end()
-            return self._outcome(place, ending, used, began)
+            outcome = self._outcome(place, ending, used, began)
+            outcome.output = before + outcome.output
+            return outcome
 
     @staticmethod
     def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
@@ -237,31 +256,91 @@ class ExactLab(GuestLab):
             for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        if not _whole(path):
+            self._save(path, self._started, _drop_old_snapshots)
+        return path
+
+    def _started(self, path: Path) -> None:
+        with workplace() as place:
+            self._write_job(place, b"")
+            with contextlib.closing(self._machine(place)) as machine:
+                machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
+                machine.save(path)
+
+    def _cluster(self, snapshot: Path, setup: bytes, time_limit_s: float) -> Path | None:
+        """The state saved at the end of `setup`, the part of a job before its pause; None where that part fails.
+
+        Made by the first trial that needs it. Raises MachineError.
+        """
+        key = hashlib.sha256(snapshot.name.encode() + setup).hexdigest()
+        path = self.cache / "cluster" / key
         if _whole(path):
+            os.utime(path)
             return path
+
+        def make(path: Path) -> None:
+            with workplace() as place:
+                self._write_job(place, setup)
+                with contextlib.closing(self._machine(place, incoming=True)) as machine:
+                    machine.restore(snapshot)
+                    machine.call("cont")
+                    if machine.paused(time.monotonic() + time_limit_s):
+                        path.with_suffix(".output").write_bytes((place / "output").read_bytes())
+                        machine.save(path)
+
+        self._save(path, make, _drop_old_clusters)
+        return path if _whole(path) else None
+
+    @staticmethod
+    def _save(path: Path, make: Callable[[Path], None], tidy: Callable[[Path], None]) -> None:
+        """Has `make` save a state in `path`, once for all processes; its digest comes last. Raises MachineError."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if _whole(path):
-                    return path
-                # One for each guest that is in use; those of older engines and images go.
-                known = [file for file in path.parent.iterdir() if re.fullmatch("[0-9a-f]{64}", file.name)]
-                for old in sorted(known, key=lambda file: file.stat().st_mtime)[:-KEPT_SNAPSHOTS]:
-                    for ending in ("", ".sha256", ".checked"):
-                        old.with_suffix(ending).unlink(missing_ok=True)
-                with workplace() as place:
-                    self._write_job(place, b"")
-                    with contextlib.closing(self._machine(place)) as machine:
-                        machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
-                        machine.save(path)
+                    return
+                tidy(path.parent)
+                make(path)
                 try:
-                    write_text(path.with_suffix(".sha256"), sha256(path))
+                    if path.exists():
+                        write_text(path.with_suffix(".sha256"), sha256(path))
                 except UserError as error:
                     raise MachineError(str(error)) from None
         except OSError as error:
             raise MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
-        return path
+
+
+def _setup(job: bytes) -> bytes:
+    """The part of a job up to its step pause, with it; empty without one."""
+    at = job.find(b"\npause\t") + 1
+    return job[: job.index(b"\n", at) + 1] if at else b""
+
+
+def _by_age(folder: Path) -> list[Path]:
+    """The saved states in a folder, the oldest first."""
+    known = [file for file in folder.iterdir() if re.fullmatch("[0-9a-f]{64}", file.name)]
+    return sorted(known, key=lambda file: file.stat().st_mtime)
+
+
+def _remove(state: Path) -> None:
+    for ending in ("", ".sha256", ".checked", ".output"):
+        state.with_suffix(ending).unlink(missing_ok=True)
+
+
+def _drop_old_snapshots(folder: Path) -> None:
+    """Keeps one for each guest that is in use; those of older engines and images go."""
+    for old in _by_age(folder)[:-KEPT_SNAPSHOTS]:
+        _remove(old)
+
+
+def _drop_old_clusters(folder: Path) -> None:
+    """Keeps those used last, as many as there is room for."""
+    room = KEPT_CLUSTERS_BYTES
+    for state in reversed(_by_age(folder)):
+        room -= state.stat().st_size
+        if room < 0:
+            _remove(state)
 
 
 def _whole(snapshot: Path) -> bool:

@@ -21,6 +21,7 @@ from reprofs.trial.protocol import (
     BASE,
     BESIDE,
     CHANGES,
+    CLUSTER_SEED,
     MOUNTPOINT,
     PARSED_BYTES,
     RECOVERY,
@@ -66,6 +67,7 @@ class _Writer:
         # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
         # the workload through its own mount.
         self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
+        self.pauses = self.cell.lab.pause_steps() if self.filesystem.hosts else []
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 
@@ -76,6 +78,7 @@ class _Writer:
         self.make()
         self.mount()
         self.readback(self.stack.readback)
+        self.pause()
         self.inspect()
         self.prepare()
         self.fault()
@@ -150,7 +153,8 @@ class _Writer:
     def devices(self) -> None:
         """Sets up the clock, the disks, and the stack on them."""
         if self.cell.lab.seeds:
-            self.steps.append(steps.Seed(value=self.seed))
+            # What is the same in all rounds can be saved for them: the UUIDs and the arrangement of a cluster.
+            self.steps.append(steps.Seed(value=CLUSTER_SEED if self.pauses else self.seed))
         self.processor()
         self.steps.append(steps.Clock())
         if self.cell.paths:
@@ -162,6 +166,11 @@ class _Writer:
             self.commands("stack", self.stack.build)
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
         self.steps.append(steps.Devices(path=self.cell.paths))
+
+    def pause(self) -> None:
+        """Where servers had to start first: the lab may save what they are now."""
+        if self.pauses:
+            self.steps += [*self.pauses, steps.Seed(value=self.seed)]
 
     def processor(self) -> None:
         """Checks that the processor is the one asked for."""

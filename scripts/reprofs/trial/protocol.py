@@ -2,12 +2,13 @@
 
 from reprofs.plan import CELL as CELL
 
-PROTOCOL = 3  # increase when a change of the rules makes new numbers incomparable with old ones
+PROTOCOL = 4  # increase when a change of the rules makes new numbers incomparable with old ones
 BESIDE = "/run/reprofs"
 MOUNTPOINT = f"{BESIDE}/mnt"
 BASE = f"{BESIDE}/base"  # for file systems on top of another: overlayfs, a network server
 WORK = f"{MOUNTPOINT}/trial"
 SETUP_LIMIT_S = 600
+CLUSTER_SEED = 1  # of the UUIDs that servers draw: a cluster is the same in all rounds
 AGE_LIMIT_S = 86400
 PARSED_BYTES = 65536  # kept of an output whose samples are read later
 RESYNC_LIMIT_S = 86400  # of the lab's clock
