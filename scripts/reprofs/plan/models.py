@@ -238,7 +238,9 @@ class Filesystem(Part):
     type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
     module: str | None = Field(None, description="Kernel module; absent when built in")
     packages: list[str] = []
-    guest: Literal["base", "zfs", "net", "gluster"] = Field("base", description="Which guest image has what it needs")
+    guest: Literal["base", "zfs", "net", "gluster", "moosefs", "ceph", "ganesha", "sshfs"] = Field(
+        "base", description="Which guest image has what it needs"
+    )
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
     unavailable: Filled | None = Field(
         None, description="Why it cannot be had, one sentence; its trials are skipped with it"
@@ -742,7 +744,7 @@ class Study(Cross):
     margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
     published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
     stands_in: dict[str, Filled] | None = Field(
-        None, description="Published stack -> the study's own stack that is compared with it in its place"
+        None, description="Published stack or file system -> the study's own that is compared in its place"
     )
     expected: dict[Verdict, list[ClaimName]] | None = Field(
         None, description="Verdict -> ids of the published claims that have it at the study's own scale"
@@ -830,7 +832,9 @@ class Claim(Part):
     least: Factor | None = None
     most: Factor | None = None
     least_size: Count | None = Field(None, description="A study with a smaller size than this cannot decide it")
-    own_stack: bool = Field(False, description="Whether a stack that stands in for the published one cannot decide it")
+    own_stack: bool = Field(
+        False, description="Whether what stands in for the published stack or file system cannot decide it"
+    )
     needs: Filled = Field(description="What it takes to decide it")
 
     @model_validator(mode="after")
