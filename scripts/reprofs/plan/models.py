@@ -238,7 +238,7 @@ class Filesystem(Part):
     type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
     module: str | None = Field(None, description="Kernel module; absent when built in")
     packages: list[str] = []
-    guest: Literal["base", "zfs", "net", "gluster", "moosefs", "ganesha"] = Field(
+    guest: Literal["base", "zfs", "net", "gluster", "moosefs", "ceph", "ganesha", "sshfs"] = Field(
         "base", description="Which guest image has what it needs"
     )
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
