@@ -309,10 +309,10 @@ DECIDED = {  # by what a study measures at its own scale
     "small-files": "r1-create-nfs-30",
     # all but: a client on its own server, a full CephFS, two clients of LizardFS, and OrangeFS
     "small-files-distributed": "r1-create-ceph r1-compile-ceph r1-delete-lizard r1-delete-gluster r1-create-nfs-30"
-    " r1-create-lizard-30 r1-create-gluster-30 r1-create-ceph-30 r1-compile-lizard-30 r1-read-lizard-30 r1-read-gluster-30"
-    " r1-read-ceph-30 r1-delete-nfs-30 r1-delete-gluster-30 r2-create-ceph r2-read-ceph r2-compile-ceph r2-clean-ceph"
-    " r2-delete-ceph r2-lizard-gluster r2-delete-gluster r2-create-nfs-30 r2-read-nfs-30 r2-compile-nfs-30"
-    " r2-clean-lizard-30 r2-delete-lizard-30 r2-delete-lizard-scale",
+    " r1-create-lizard-30 r1-create-gluster-30 r1-create-ceph-30 r1-compile-lizard-30 r1-read-lizard-30"
+    " r1-read-gluster-30 r1-read-ceph-30 r1-delete-nfs-30 r1-delete-gluster-30 r2-create-ceph r2-read-ceph"
+    " r2-compile-ceph r2-clean-ceph r2-delete-ceph r2-lizard-gluster r2-delete-gluster r2-create-nfs-30"
+    " r2-read-nfs-30 r2-compile-nfs-30 r2-clean-lizard-30 r2-delete-lizard-30 r2-delete-lizard-scale",
     "metadata": "rsync-list-xfs",
 }
 
