@@ -21,7 +21,7 @@ from reprofs.plan import disks as models
 from reprofs.plan.catalog import Catalog
 from reprofs.report import plots
 from reprofs.report.display import DASH
-from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, scaling, sweep, windows
+from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, runs, scaling, sweep, windows
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
 from reprofs.trial import record as seals
@@ -314,19 +314,21 @@ def test_layout_before_and_after_the_churn(study):
     assert ageing.facts(study, *PLACE)["fill"] == 50 and ageing.facts(study, *PLACE)["most"] is None
 
 
-def test_drift_over_runs_in_one_file_system(tmp_path):
-    def change(data):
-        if "measurement" in data:
-            phases = data["measurement"]["phases"]
-            again = [
-                dict(phase, run=2, wall_ns=phase["wall_ns"] * (3 if number else 1) // 2)
-                for number, phase in enumerate(phases)
-            ]
-            data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
-        else:
-            data["workloads"]["metadata"]["runs"] = 2
+def repeated(data: dict) -> None:
+    """A record (or the plan) of a workload that runs twice in one file system; all but the first phase get slower."""
+    if "measurement" in data:
+        phases = data["measurement"]["phases"]
+        again = [
+            dict(phase, run=2, wall_ns=phase["wall_ns"] * (3 if number else 1) // 2)
+            for number, phase in enumerate(phases)
+        ]
+        data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+    else:
+        data["workloads"]["metadata"]["runs"] = 2
 
-    study = made(tmp_path, change)
+
+def test_drift_over_runs_in_one_file_system(tmp_path):
+    study = made(tmp_path, repeated)
     (place,) = ageing.places(study)
     rows = ageing.runs(study, *place).rows
     assert len(rows) == 18 and rows[0]["Last to first"] == "0.500" and rows[0]["Spearman"] == "\N{MINUS SIGN}1.00"
@@ -335,6 +337,38 @@ def test_drift_over_runs_in_one_file_system(tmp_path):
     assert found["most"]["ratio"] == pytest.approx(1.5, rel=1e-6)
     text = shown(tmp_path, "11-ageing")
     assert "The work was done 2 times" in text and "In 16 of 18 operations" in text and "layout" not in text.lower()
+    # Two times are rings alone, and no line goes through them.
+    (violins,), (trends,) = runs.violins(study, *place), runs.trends(study, *place)
+    assert "there are rings alone" in violins.caption and not any(axes.collections for axes in violins.plot.axes)
+    assert "in the same file system" in trends.caption and "there is no smooth line" in trends.caption
+    first = [line.get_xydata() for line in trends.plot.axes[0].lines]
+    assert [list(points[:, 0]) for points in first] == [[1, 2], [1, 2]]
+    assert all(points[1, 1] == pytest.approx(points[0, 1] / 2, rel=1e-6) for points in first)
+    assert "there are rings alone" in shown(tmp_path, "24-runs")
+
+
+def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
+    study = made(tmp_path, lambda data: None, rounds=6)
+    (place,) = runs.places(study)
+    (violins,), (trends,) = runs.violins(study, *place), runs.trends(study, *place)
+    own = runs.values(study, *place)
+    for figure, scale in ((violins, "xscale"), (trends, "yscale")):
+        assert len(figure.plot.axes) == 9 and {getattr(axes, f"get_{scale}")() for axes in figure.plot.axes} == {"log"}
+        assert "alone" not in figure.caption
+    assert plots.svg(violins.plot) == plots.svg(runs.violins(study, *place)[0].plot)
+    labels = [label.get_text() for label in violins.plot.axes[0].get_yticklabels()]
+    assert sorted(labels) == ["ext4", "xfs"]
+    create = own[own["phase"] == "create"]
+    panel = next(axes for axes in violins.plot.axes if axes.get_title("left").startswith("Create"))
+    for y, label in enumerate(labels):
+        times = create.loc[create["label"] == label, "wall_ns"].astype(float) / 1e6
+        edge = panel.collections[y].get_paths()[0].vertices
+        assert (edge[:, 0].min(), edge[:, 0].max()) == pytest.approx((times.min(), times.max()))
+        assert edge[:, 1].max() - edge[:, 1].min() == pytest.approx(0.84) and abs(edge[:, 1].mean() - y) < 0.1
+        assert sorted(x for x, at in rings(panel) if at == y) == pytest.approx(sorted(times))
+    smooth = [line for line in trends.plot.axes[0].lines if line.get_linestyle() != "None"]
+    assert [list(line.get_xdata()) for line in smooth] == [[1, 2, 3, 4, 5, 6]] * 2
+    assert "No operation" not in shown(tmp_path, "24-runs")
 
 
 def test_cuts_have_a_row_with_all_that_is_counted(study):
