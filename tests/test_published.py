@@ -350,6 +350,33 @@ def test_the_published_order_is_found_again(same, pages):
     assert appendix.count("same order.**") == 15
 
 
+def test_ratings_are_medians_of_ranks_beside_the_printed_ones(same):
+    found = published.ratings(same, PLACE).set_index("name")
+    assert set(found["operations"]) == {11} and list(found["own"]) == list(found["published"]) == sorted(found["own"])
+    assert found.loc["reiserfs", ["own", "printed"]].tolist() == [0, 1] and found.loc["xfs", "printed"] == 9
+    ranks = SMALL.loc[["md-raid6+lvm", "zfs-raidz2", "zfs-mirrors"]].unstack("phase").xs("cold", level="cache")
+    six = [
+        key for key in ranks.index if key[1] in ("btrfs+none", "ext4+no-lazy-init", "reiserfs", "xfs", "zfs+ashift12")
+    ]
+    by_hand = {}
+    for key in six:
+        faster = [sum(ranks.loc[other, phase] < ranks.loc[key, phase] for other in six) for phase in ranks]
+        by_hand[key] = np.median(faster)
+    assert (
+        sorted(by_hand.values()) == sorted(found["published"])
+        and by_hand["md-raid6+lvm", "ext4+no-lazy-init"] == found.loc["ext4+no-lazy-init", "published"]
+    )
+    rows = {row["Configuration"]: row for row in topic.rating_table(same, PLACE).rows}
+    assert len(rows) == 6 and list(rows["reiserfs"].values())[1:] == ["0", "0", "1"]
+
+
+def test_ratings_of_the_opposite_order_and_of_one_configuration():
+    opposite = published.ratings(study("datalad-2015", lambda *key: as_published(*key, bend=-1.0)), PLACE)
+    assert (opposite["own"] + opposite["published"]).tolist() == [5] * 6
+    one = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs", "btrfs+none", "xfs"))
+    assert published.ratings(one, PLACE).empty and topic.rating_table(one, PLACE).rows == []
+
+
 def test_ratios_of_one_cell_by_hand(same):
     cells = published.beside(same, PLACE).set_index(["stack", "label", "phase", "cache"])
     row = cells.loc["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
