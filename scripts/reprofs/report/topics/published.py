@@ -172,8 +172,8 @@ def rating_table(study: Study, place: Place) -> Table:
     operations = count(int(found["operations"].iloc[0]) if shown else 0, "cold operation")
     caption = (
         f"Ratings as DataLad's study of 2015 made them: the median, over {operations}, of the rank of a configuration,"
-        " 0 for the fastest. A description: ranks do not tell how far apart times are, and operations of one workload go"
-        " together. Published times: of the same configurations and operations, by the published medians."
+        " 0 for the fastest. A description: ranks do not tell how far apart times are, and operations of one workload"
+        " go together. Published times: of the same configurations and operations, by the published medians."
     )
     if printed:
         caption += " Printed: the published rating itself, among all configurations that were published."
