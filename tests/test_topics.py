@@ -117,6 +117,7 @@ PLANS = {
         [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
     ),
     "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
+    "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (

@@ -16,12 +16,12 @@ import pytest
 import reprofs
 import run
 from reprofs.data import columns
-from reprofs.data.keys import Load, Setting
+from reprofs.data.keys import Load, Setting, select
 from reprofs.plan import disks as models
 from reprofs.plan.catalog import Catalog
 from reprofs.report import plots
 from reprofs.report.display import DASH
-from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, runs, scaling, sweep, windows
+from reprofs.report.topics import ageing, clients, disks, fill, lists, power_cuts, runs, scaling, sweep, windows
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
 from reprofs.trial import record as seals
@@ -369,6 +369,53 @@ def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
     smooth = [line for line in trends.plot.axes[0].lines if line.get_linestyle() != "None"]
     assert [list(line.get_xdata()) for line in smooth] == [[1, 2, 3, 4, 5, 6]] * 2
     assert "No operation" not in shown(tmp_path, "24-runs")
+
+
+RSYNC = """Number of files: 550 (reg: 500, dir: 50)
+File list size: 0
+File list generation time: {} seconds
+File list transfer time: 0.002 seconds
+Total bytes sent: 5,745,875
+"""
+
+
+def copied(data: dict) -> None:
+    """A record (or the plan) in which a phase is a run of rsync."""
+    if "measurement" in data:
+        generation = "0.003" if data["trial"]["filesystem"] == "ext4" else "1,000.500"
+        argv = ["rsync", "-a", "--stats", "tree/", "copy/"]
+        phase = data["measurement"]["phases"][1]
+        phase |= {"operation": "exec", "argv": argv, "output": RSYNC.format(generation), "latency": None}
+        phase |= {"wall_ns": 5 * 10**9 if generation == "0.003" else 2 * 10**12}
+    else:
+        data["workloads"]["metadata"]["phases"][1]["run"] = "rsync -a --stats tree/ copy/"
+
+
+def test_rsync_tells_of_its_list(tmp_path):
+    study = made(tmp_path, copied)
+    (place,) = lists.places(study)
+    own = study.samples.set_index(["label", "name"])["wall_ns"]
+    assert (own["ext4", "list-generation"], own["ext4", "list-transfer"]) == (3_000_000, 2_000_000)
+    ext4, xfs = lists.table(study, *place).rows
+    assert list(ext4.values()) == ["Create files", "ext4", "3.00 ms", "2.00 ms", "5.00 s", "5.00 s", "0.10 %"]
+    assert list(xfs.values())[1:3] == ["xfs", "1,000 s"] and xfs["Share of the list"] == "50.0 %"
+    text = shown(tmp_path, "25-lists")
+    assert (
+        "## Life of a directory tree (metadata, smoke)" in text and "until the first part of the list is there" in text
+    )
+    # The phase itself is in the tables as any other.
+    assert select(study.phases, label="ext4", phase="create")["wall_ns"].tolist() == [5 * 10**9]
+
+
+def test_repeated_runs_of_rsync_are_runs_as_well(tmp_path):
+    def change(data):
+        copied(data)
+        repeated(data)
+
+    study = made(tmp_path, change)
+    (place,) = lists.places(study)
+    assert len(lists.table(study, *place).rows) == 2
+    assert {"Create files"} <= set(ageing.drift(study, *place)["title"])
 
 
 def test_cuts_have_a_row_with_all_that_is_counted(study):
