@@ -21,7 +21,19 @@ from reprofs.plan import disks as models
 from reprofs.plan.catalog import Catalog
 from reprofs.report import plots
 from reprofs.report.display import DASH
-from reprofs.report.topics import ageing, clients, disks, fill, lists, power_cuts, runs, scaling, sweep, windows
+from reprofs.report.topics import (
+    ageing,
+    clients,
+    disks,
+    fill,
+    iterations,
+    lists,
+    power_cuts,
+    runs,
+    scaling,
+    sweep,
+    windows,
+)
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
 from reprofs.trial import record as seals
@@ -369,6 +381,37 @@ def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
     smooth = [line for line in trends.plot.axes[0].lines if line.get_linestyle() != "None"]
     assert [list(line.get_xdata()) for line in smooth] == [[1, 2, 3, 4, 5, 6]] * 2
     assert "No operation" not in shown(tmp_path, "24-runs")
+
+
+MDTEST = {"file-create": (400, 1.0), "file-stat": (3000, 0.5), "file-remove": (450, 2.0)}  # rate, seconds
+
+
+def summarised(data: dict) -> None:
+    """A record (or the plan) in which a phase is mdtest of three iterations, of two clients each."""
+    if "measurement" in data:
+        rows, start = [], 0.0
+        for iteration in range(3):
+            for name, (rate, seconds) in MDTEST.items():
+                row = {"name": name, "iteration": iteration, "start_ns": round(start * 1e9), "bytes": 0}
+                row |= {"wall_ns": round(seconds * 1e9), "items": round(rate * seconds / 2)}
+                rows += [row | {"client": client} for client in (0, 1)]
+                start += seconds
+        data["measurement"]["phases"][1]["samples"] = rows_of(rows)
+    else:
+        data["workloads"]["metadata"]["phases"][1]["samples"] = {name: name.title() for name in MDTEST}
+
+
+def test_rates_over_the_time_of_a_command(tmp_path):
+    study = made(tmp_path, summarised)
+    (place,) = iterations.places(study)
+    (figure,) = iterations.figures(study, *place)
+    assert [axes.get_title("left") for axes in figure.plot.axes] == study.contenders(place[0]) != []
+    for axes in figure.plot.axes:
+        bars = [line.get_xydata().tolist() for line in axes.lines]
+        assert len(bars) == 9 and bars[:3] == [[[0, 400], [1, 400]], [[1, 3000], [1.5, 3000]], [[1.5, 450], [3.5, 450]]]
+        assert bars[-1][1] == [10.5, 450] and axes.get_yscale() == "log"
+    text = shown(tmp_path, "23-iterations")
+    assert "within it the rate is not known" in text and "the table has the rates over the iterations" in text
 
 
 RSYNC = """Number of files: 550 (reg: 500, dir: 50)

@@ -24,6 +24,7 @@ LEVEL = 0.95
 NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 RUN = ["trial", "phase", "cache"]  # what one command did
 CELL = ["label", "stack", "workload", "phase", "cache"]
+PARTS = ["trial", "label", "round", "phase", "cache"]  # a command of which samples are parts
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
 REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
 RECOVERED = 0.95  # of the median rate before
@@ -293,16 +294,26 @@ def iterations(samples: pd.DataFrame) -> pd.DataFrame:
     The rate of an iteration is the items of all clients over the time of the slowest one; sd divides by n, as mdtest
     1.9.3 does. One row per command and part with two iterations or more: trial, label, round, phase, cache, name.
     """
-    keys = ["trial", "label", "round", "phase", "cache", "name"]
-    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
-    each = own.groupby([*keys, "iteration"], sort=False, dropna=False).agg(
-        items=("items", "sum"), wall=("wall_ns", "max")
-    )
-    rate = (each["items"].astype(float) / each["wall"].astype(float) * 1e9).groupby(keys, sort=False, dropna=False)
+    keys = [*PARTS, "name"]
+    rate = over_time(samples).groupby(keys, sort=False, dropna=False)["rate"]
     found = pd.DataFrame(
         {"max": rate.max(), "min": rate.min(), "mean": rate.mean(), "sd": rate.std(ddof=0), "n": rate.size()}
     )
     return found[found["n"] > 1].reset_index()
+
+
+def over_time(samples: pd.DataFrame) -> pd.DataFrame:
+    """When each part of each iteration began and ended, and its rate: items of all clients over the slowest one's time.
+
+    Columns: PARTS, name, iteration, start_ns and end_ns (after the start of the command), items, rate (items a second).
+    """
+    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
+    own = own.assign(end_ns=own["start_ns"] + own["wall_ns"])
+    each = own.groupby([*PARTS, "name", "iteration"], sort=False, dropna=False).agg(
+        start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), items=("items", "sum"), wall=("wall_ns", "max")
+    )
+    rate = each["items"].astype(float) / each.pop("wall").astype(float) * 1e9
+    return each.assign(rate=rate).reset_index()
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
