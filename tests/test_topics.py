@@ -118,6 +118,7 @@ PLANS = {
     ),
     "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
     "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
+    "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (

@@ -29,6 +29,7 @@ from reprofs.report.topics import (
     iterations,
     lists,
     power_cuts,
+    rates,
     runs,
     scaling,
     sweep,
@@ -240,29 +241,32 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     assert clients.rates(study, *PLACE) == []  # these clients moved no bytes
 
 
-def test_rates_of_one_client_stand_beside_those_of_many():
-    load = Load("metadata+clients3", "smoke")
-    place = {
-        **PLACE[0]._asdict(),
-        "scale": "smoke",
-        "status": "ok",
-        "role": "contender",
-        "label": "ext4",
-        "stack": "single",
-    }
-    place |= {"phase": "create", "cache": "warm", "round": 1}
-    many = [
-        place
-        | {"workload": load.workload, "trial": "b", "client": n, "start_ns": 0, "wall_ns": 10**9, "items": 1}
-        | {"bytes": 50 * 10**6}
-        for n in range(3)
-    ]
-    one = place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": 80 * 10**6}
-    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame([one]), title=lambda *_: "Create")
-    found = clients.together(study, PLACE[0], load)
-    assert list(found["clients"]) == [1, 3] and list(found["mb_s"]) == pytest.approx([80, 150])
-    (axes,) = clients.bars(found).axes
-    assert [bar.get_height() for bar in axes.patches] == pytest.approx([80, 150])
+def test_rates_of_all_numbers_of_clients_stand_beside_each_other():
+    place = PLACE[0]._asdict() | {"scale": "smoke", "status": "ok", "role": "contender", "label": "ext4"}
+    many, one = [], []
+    for phase, size in (("create", 50 * 10**6), ("delete", 0)):
+        place |= {"phase": phase, "cache": "warm", "round": 1, "items": 1}
+        many += [
+            place
+            | {"workload": f"metadata+clients{number}", "trial": f"{number}", "client": client, "start_ns": 0}
+            | {"wall_ns": 10**9 * (client + 1), "bytes": size * (client + 1)}
+            for number in (2, 3)
+            for client in range(number)
+        ]
+        one.append(place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": size * 8 // 5})
+    loads = [Load(name, "smoke") for name in ("metadata", "metadata+clients2", "metadata+clients3", "other+clients9")]
+    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame(one), title=lambda _, phase, cache: phase)
+    study.loads = lambda setting: loads
+    found = clients.together(study, PLACE[0], loads[2])
+    create, delete = (select(found, title=title) for title in ("create", "delete"))
+    assert list(create["clients"]) == [1, 2, 3] and list(create["value"]) == pytest.approx([80, 100, 150])
+    assert list(delete["value"]) == pytest.approx([1, 1.5, 2]) and set(create["unit"]) == {"MB/s"}
+    left, right = clients.bars(found).axes
+    assert [bar.get_height() for bar in left.patches] == pytest.approx([80, 100, 150])
+    assert (left.get_ylabel(), right.get_ylabel()) == ("MB/s", "s")
+    (figure,) = clients.rates(study, PLACE[0], loads[2])
+    assert "1, 2 and 3 clients" in figure.caption
+    assert clients.rates(study, PLACE[0], loads[1]) == []  # it is in the figure of three
 
 
 def test_fill_has_dips_shares_and_capacity(study):
@@ -412,6 +416,38 @@ def test_rates_over_the_time_of_a_command(tmp_path):
         assert bars[-1][1] == [10.5, 450] and axes.get_yscale() == "log"
     text = shown(tmp_path, "23-iterations")
     assert "within it the rate is not known" in text and "the table has the rates over the iterations" in text
+
+
+def test_rates_of_kernel_trees(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            rows = [
+                {"name": "compile", "iteration": i, "client": client, "wall_ns": 10**9, "items": 30, "bytes": 5 * 10**7}
+                for i in range(2)
+                for client in (0, 1)
+            ]
+            rows.append({"name": "delete", "iteration": 0, "client": 0, "wall_ns": 2 * 10**9, "items": 40})
+            data["measurement"]["phases"][1]["samples"] = rows_of(rows)
+        else:
+            data["workloads"]["metadata"]["phases"][1]["samples"] = {"delete": "Delete a tree", "compile": "Compile it"}
+
+    study = made(tmp_path, change, systems=["ext4"])
+    (place,) = rates.places(study)
+    delete, compiled = rates.table(study, *place).rows  # in the order of the plan
+    assert list(delete.values()) == [
+        "Delete a tree",
+        "ext4",
+        1,
+        DASH,
+        "20.0",
+        DASH,
+        f"20.0 {DASH} 20.0",
+        DASH,
+        "2.00 s",
+    ]
+    assert list(compiled.values())[:5] == ["Compile it", "ext4", 4, "100", "60.0"]
+    assert compiled["A client's MB/s"] == f"50.0 {DASH} 50.0"
+    assert "the slowest and fastest client" in shown(tmp_path, "26-rates")
 
 
 RSYNC = """Number of files: 550 (reg: 500, dir: 50)

@@ -316,6 +316,36 @@ def over_time(samples: pd.DataFrame) -> pd.DataFrame:
     return each.assign(rate=rate).reset_index()
 
 
+# ---- operations again and again --------------------------------------------------------------------------------------
+
+
+def operation_rates(samples: pd.DataFrame) -> pd.DataFrame:
+    """Rates of the parts of a command, which have many operations: one row per (name, label).
+
+    A client's rate is what all its operations did, in all rounds, over the sum of their times. Columns: clients, n
+    (operations), mb_s and files_s (sums of the clients' rates), least_mb_s, most_mb_s, least_files_s, most_files_s (of
+    a client), mean_mb_s (mean over the operations of a client, sum over clients), time_ns (mean of an operation).
+    """
+    own = samples[samples["wall_ns"] > 0].assign(client=lambda frame: frame["client"].fillna(0))
+    own = own.astype(dict.fromkeys(("wall_ns", "items", "bytes"), float))
+    own = own.assign(rate=own["bytes"] / own["wall_ns"] * 1e3)
+    client = own.groupby(["name", "label", "client"], sort=False).agg(
+        bytes=("bytes", "sum"),
+        items=("items", "sum"),
+        wall=("wall_ns", "sum"),
+        n=("rate", "size"),
+        mean=("rate", "mean"),
+    )
+    client = client.assign(mb_s=client["bytes"] / client["wall"] * 1e3, files_s=client["items"] / client["wall"] * 1e9)
+    found = client.groupby(["name", "label"], sort=False).agg(
+        clients=("n", "size"), n=("n", "sum"), mb_s=("mb_s", "sum"), files_s=("files_s", "sum"),
+        least_mb_s=("mb_s", "min"), most_mb_s=("mb_s", "max"),
+        least_files_s=("files_s", "min"), most_files_s=("files_s", "max"),
+        mean_mb_s=("mean", "sum"), wall=("wall", "sum"),
+    )  # fmt: skip
+    return found.assign(time_ns=found.pop("wall") / found["n"]).reset_index()
+
+
 # ---- clients ---------------------------------------------------------------------------------------------------------
 
 
