@@ -131,8 +131,9 @@ def test_there_are_sixty_claims_of_every_kind_over_five_studies():
 
 COUNTS = {  # place in the source: rows, and printed or computed numbers; of each study as its tables have them
     "datalad-2015": {
-        "small repository": (19 * (11 + 4), None),  # configurations times commands, cold and warm
-        "large repository": (10 * (15 + 7), None),
+        # Configurations times commands, cold and warm: medians; of five also deviation, quartiles, least and largest.
+        "small repository": (19 * (11 + 4), (19 + 5 * 5) * (11 + 4)),
+        "large repository": (10 * (15 + 7), (10 + 5 * 5) * (15 + 7)),
         "notebook, means": (7, 7),
         "notebook, ratings": (18 + 7, 25),
         "comment in the script": (19 + 20, 39),
@@ -151,7 +152,25 @@ COUNTS = {  # place in the source: rows, and printed or computed numbers; of eac
     },
     # Mean, deviation, least and largest of five rows; five middle iterations and one duration recovered from them.
     "metadata-2019": {f"mdtest, {name}": (5 + 5 + 1, 5 * 4 + 5 + 1) for name in ("BeeGFS", "Avere", "NFS")},
+    "small-files-2017": {},  # charts alone: relations, see RELATIONS
 }
+# Of the source without numbers, what its text tells of: section -> claims.
+RELATIONS = {
+    "round 1, one client": 5,
+    "round 1, 30 clients": 11,
+    "round 2, one client": 7,
+    "round 2, 30 clients": 6,
+    "round 2, text": 2,
+}
+
+
+def test_the_counts_are_of_every_source():
+    assert set(COUNTS) == set(Catalog().paths("published"))
+    assert not Path(published.FOLDER, "small-files-2017.csv").exists()
+    claims = Catalog().get("published", "small-files-2017")["claims"]
+    assert {
+        where: sum(one["where"] == where for one in claims) for where in {one["where"] for one in claims}
+    } == RELATIONS
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -160,11 +179,11 @@ def test_every_table_of_a_source_has_all_of_its_numbers(name):
     place = numbers["place"]
     if name == "plug-2020":
         place = place.where(place.isin(COUNTS[name]), "runs")
-    printed = numbers[["value", "sd", "min", "max"]].notna().sum(axis=1)
+    printed = numbers[published.NUMBERS].notna().sum(axis=1)
     for where, (rows, values) in COUNTS[name].items():
         own = place == where
         assert own.sum() == rows, where
-        assert values is None or printed[own].sum() == values, where
+        assert printed[own].sum() == values, where
     assert len(numbers) == sum(rows for rows, _ in COUNTS[name].values())
 
 
