@@ -140,7 +140,7 @@ def test_the_reader_finds_everything(page):
         "not measurement noise",
         "Outliers cannot be marked",  # what three rounds cannot show
         "smaller differences may be there unseen",
-        "The analysis has the number 2",
+        "The analysis has the number 3",
         "No space left on device",  # the failure
         "The guest gave no result within 120",  # the time-out
         "reprofs trial --lab exact --filesystem",

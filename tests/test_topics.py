@@ -106,6 +106,10 @@ PLANS = {
         [plan(), sized(1000), sized(1000, 2000, size=None), sized(1000, 2000, role="ceiling")],
     ),
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
+    "runs": (
+        [make._plan(6, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=2)],
+        [make._plan(5, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=1)],
+    ),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
     "networks": (
@@ -113,6 +117,8 @@ PLANS = {
         [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
     ),
     "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
+    "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
+    "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (

@@ -41,6 +41,8 @@ from reprofs.trial.protocol import CELL, RECOVERY
 from reprofs.trial.record import SET_ASIDE
 
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
+# What rsync --stats says of its list of files; thousands have commas.
+LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
 GROUP = 2**17  # rows of a table that are written together
@@ -393,13 +395,23 @@ class _Notes:
 
 
 def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
-    """The record with its programs' output parsed: samples of fio, files that were left after a power cut.
+    """The record with its programs' output parsed: samples of fio, rsync's times of its list, files after a power cut.
 
     A record whose output cannot be parsed has failed, whatever its programs' exit codes were. `declared` maps (phase,
     cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = declared.get((phase["name"], phase["cache"]), {})
+        if "--stats" in phase.get("argv", ()) and phase["argv"][0] == "rsync" and not phase.get("clients"):
+            phase["samples"] = [
+                {
+                    "name": f"list-{part}",
+                    "wall_ns": round(float(seconds.replace(",", "")) * 1e9),
+                    "items": 1,
+                    "bytes": 0,
+                }
+                for part, seconds in LISTS.findall(phase["output"])
+            ]
         if expected.get("parse") != "fio" or phase["exit"] != 0:
             continue
         (name,) = expected["samples"]  # one job in one direction
@@ -423,10 +435,13 @@ def _failed(record: dict | None, reason: str) -> dict | None:
 
 
 def _samples(phase: dict, run: int | None) -> list[dict]:
-    """The samples of a phase, or the phase itself when it is one of several runs without any."""
+    """The samples of a phase, and the phase itself when it is one of several runs without any that have a start."""
     found = phase.get("samples", [])
-    if run is not None and not found:
-        found = [{"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")}]
+    if run is not None and not any("start_ns" in sample for sample in found):
+        found = [
+            *found,
+            {"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")},
+        ]
     optional = ("client", "iteration", "file_bytes", "record_bytes", "start_ns")
     return [dict.fromkeys(optional) | sample for sample in found]
 
