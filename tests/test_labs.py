@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -383,6 +384,16 @@ def test_mount_says_what_is_wrong_with_the_directory(open_folder):
     (open_folder / "target").chmod(0o755)
     said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], {}))
     assert said == "" if os.geteuid() else "cannot be written" in said
+
+
+def test_mount_refuses_a_directory_without_room(tmp_path, quick, monkeypatch):
+    monkeypatch.setattr(mount.Lab, "room", lambda lab, sizes, share: 2 << 20)
+    record = run_trial(tmp_path, lab="mount", filesystem="here")
+    assert record["status"] == "skipped" and not list(ROOT.glob("reprofs-work-*"))
+    assert re.fullmatch(
+        r"The content is about \d+ MiB, but \. has 2 MiB free: choose another directory or a smaller scale\.",
+        record["reason"],
+    )
 
 
 def test_mount_leaves_nothing_when_the_time_is_over(open_folder):

@@ -257,6 +257,7 @@ class _Rows:
     def add(self, trial: dict, record: dict | None, plan: dict) -> None:
         """Add the rows of a trial; without a record it is missing."""
         declared = {(p["name"], p["cache"]): p for p in plan["workloads"][trial["workload"]]["phases"]}
+        hosts = plan["filesystems"].get(trial["filesystem"], {}).get("client_hosts")
         record = _with_outputs_read(record, declared)
         before = {name: len(rows) for name, rows in self._own.items()}
         self._identities.append(_identity(trial, plan, record))
@@ -270,7 +271,7 @@ class _Rows:
                 own = _samples(phase, number if len(phases) > 1 else None)
                 place = {"phase": phase["name"], "cache": phase["cache"]}
                 self._own["samples"] += [place | sample for sample in own]
-                self._own["clients"] += [place | row for row in _clients(phase, own)]
+                self._own["clients"] += [place | row for row in _clients(phase, own, hosts)]
             parts = declared.get(key, {}).get("samples", {})
             crash = _crash(record, phases)
             for measured in _parts(phases[0], own, parts) if parts else [_mean(phases)]:
@@ -468,9 +469,15 @@ def _crash(record: dict | None, phases: list[dict]) -> dict:
     }
 
 
-def _clients(phase: dict, samples: list[dict]) -> list[dict]:
-    """What each of several clients did in a phase, or in each part of it that has samples."""
-    rows = [{"client": number} | client for number, client in enumerate(phase.get("clients", []))]
+def _clients(phase: dict, samples: list[dict], hosts: int | None) -> list[dict]:
+    """What each of several clients did in a phase, or in each part of it that has samples.
+
+    hosts: that the clients take in turn, if any.
+    """
+    rows = [
+        {"client": number, "host": f"c{number % hosts + 1}" if hosts else None} | client
+        for number, client in enumerate(phase.get("clients", []))
+    ]
     parts: dict[tuple, list[dict]] = {}
     for sample in samples if rows else []:
         parts.setdefault((sample["name"], sample["client"]), []).append(sample)
@@ -478,7 +485,8 @@ def _clients(phase: dict, samples: list[dict]) -> list[dict]:
     for (name, client), own in parts.items():
         start = min(sample["start_ns"] for sample in own)
         end = max(sample["start_ns"] + sample["wall_ns"] for sample in own)
-        row = {"phase": name, "client": client, "start_ns": start + rows[client]["start_ns"], "wall_ns": end - start}
+        row = {"phase": name, "wall_ns": end - start, **{key: rows[client][key] for key in ("client", "host")}}
+        row["start_ns"] = start + rows[client]["start_ns"]
         found.append(row | {key: sum(sample[key] for sample in own) for key in ("items", "bytes")})
     return found or rows
 

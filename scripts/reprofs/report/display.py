@@ -122,11 +122,13 @@ def size(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share (0 to 1) as a percentage with one or two decimal places."""
+    """A share (of 1) as a percentage with one or two decimal places, between 0.01 and 1,000 %."""
     if not known(share):
         return DASH
     if share and abs(share) < 0.00005:
         return "< 0.01 %"
+    if share > 10:
+        return "> 1,000 %"
     return f"{share * 100:.{1 if abs(share) >= 0.1 else 2}f} %"
 
 

@@ -54,44 +54,7 @@ def references(stacks: dict[str, dict], available: list[str]) -> list[tuple[str,
 STACK_KEYS = ["lab", "profile", "workload", "scale", "label"]
 
 
-def stack_ratios(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
-    """Time on a stack over time of the same file system on its reference: one row per stack, operation and relation.
-
-    Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
-    `references`), phase, cache, position, n, ratio, low, high.
-    """
-    names = ["role", "stack", "reference", "relation", "phase", "cache", "position", "n", "ratio", "low", "high"]
-    rows = _beside(phases, stacks)
-    if rows.empty:
-        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
-    keys = ["group", "phase", "cache", "pair"]
-    found, number = groups(rows, keys)
-    first = rows.groupby(number).first().drop(columns=keys)
-    found = found.join(first).join(pd.DataFrame(by_round(number, rows["round"], rows["log"])))
-    return found[[*STACK_KEYS, *names]]
-
-
-def stack_typical(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
-    """As `stack_ratios`, over all operations: the geometric mean of their ratios, with its interval over rounds.
-
-    Column `operations` counts those that both stacks completed in every round that both have.
-    """
-    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
-    rows = _beside(phases, stacks)
-    if rows.empty:
-        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
-    both = ["group", "pair"]
-    operation = rows.groupby([*both, "phase", "cache"])["round"]
-    rounds = rows.groupby(both)["round"].transform("nunique")
-    rows = rows[operation.transform("size") == rounds]
-    means = rows.groupby([*both, "round"])["log"].agg(["mean", "size"]).reset_index()
-    found, number = groups(means, both)
-    first = rows.groupby(both).first().reset_index(drop=True).drop(columns=["phase", "cache"])
-    found = found.join(first).assign(operations=means["size"].groupby(number).first())
-    return found.join(pd.DataFrame(by_round(number, means["round"], means["mean"])))[[*STACK_KEYS, *names]]
-
-
-def _beside(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
+def beside(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
     """What was measured on a stack and, in the same round, on its reference; one row for each file system's operation.
 
     Columns: group (number of STACK_KEYS, sorted), those keys, role, pair (number of stack, reference, relation in their
@@ -117,6 +80,41 @@ def _beside(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
     rows["log"] = np.log(rows["wall_ns"].to_numpy(float) / rows["other_ns"].to_numpy(float))
     rows = rows.sort_values(["group", "pair", "round"], kind="stable", ignore_index=True)
     return rows.merge(keys, left_on="group", right_index=True).drop(columns=["wall_ns", "other_ns"])
+
+
+def stack_ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """Time on a stack over time of the same file system on its reference: one row per stack, operation and relation.
+
+    rows: from `beside`. Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference,
+    relation (see `references`), phase, cache, position, n, ratio, low, high.
+    """
+    names = ["role", "stack", "reference", "relation", "phase", "cache", "position", "n", "ratio", "low", "high"]
+    if rows.empty:
+        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
+    keys = ["group", "phase", "cache", "pair"]
+    found, number = groups(rows, keys)
+    first = rows.groupby(number).first().drop(columns=keys)
+    found = found.join(first).join(pd.DataFrame(by_round(number, rows["round"], rows["log"])))
+    return found[[*STACK_KEYS, *names]]
+
+
+def stack_typical(rows: pd.DataFrame) -> pd.DataFrame:
+    """As `stack_ratios`, over all operations: the geometric mean of their ratios, with its interval over rounds.
+
+    Column `operations` counts those that both stacks completed in every round that both have.
+    """
+    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
+    if rows.empty:
+        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
+    both = ["group", "pair"]
+    operation = rows.groupby([*both, "phase", "cache"])["round"]
+    rounds = rows.groupby(both)["round"].transform("nunique")
+    rows = rows[operation.transform("size") == rounds]
+    means = rows.groupby([*both, "round"])["log"].agg(["mean", "size"]).reset_index()
+    found, number = groups(means, both)
+    first = rows.groupby(both).first().reset_index(drop=True).drop(columns=["phase", "cache"])
+    found = found.join(first).assign(operations=means["size"].groupby(number).first())
+    return found.join(pd.DataFrame(by_round(number, means["round"], means["mean"])))[[*STACK_KEYS, *names]]
 
 
 def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:

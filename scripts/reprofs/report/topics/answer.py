@@ -144,7 +144,7 @@ def figures(study: Study, setting: Setting) -> list[Figure]:
             f"What all operations of a workload cost together ({setting}). A bar is as long as the geometric mean of"
             " the rounds, its parts are the shares of the operations, the line at its end is the 95 % interval. The"
             " number is the ratio to the cheapest, paired by round, with its 95 % interval. Bold: those that may be the"
-            " cheapest."
+            " cheapest, by tests corrected over all totals."
         )
         caption += " Below a gap: an upper bound, no contender." if len(contenders) < len(here) else ""
         worst = contenders.sort_values("geometric_mean_ns").iloc[-1]

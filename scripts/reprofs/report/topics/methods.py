@@ -230,27 +230,38 @@ def stacks(study: Study) -> Table:
 
 
 def filesystems(study: Study) -> Table:
-    """What was made and mounted: title, command, options as read back from the kernel."""
+    """What was made and mounted: title, command, options as read back from the kernel; a row for each set."""
     rows = []
+    several = study.trials["stack"].nunique() > 1
     for label, group in study.trials.groupby("label", sort=True):
         first = group.iloc[0]
         entry = study.plan["filesystems"].get(first["filesystem"], {})
         variant = entry.get("variants", {}).get(first["variant"].partition("@")[0], {}).get("title")
         title = entry.get("title", first["filesystem"])
         title = f"[{title}]({entry['home']})" if entry.get("home") else title
-        sizes = [bytes_text(size) for size in sorted(group["mounted_total_bytes"].dropna().unique())]
-        rows.append(
-            {
-                "Name": label,
-                "File system": ", ".join(filter(None, [title, variant])),
-                "Role": {"ceiling": "upper bound"}.get(first["role"], first["role"]),
-                "Made by": _distinct(group["make_command"], DASH),
-                "Mounted with (read back)": _distinct(group["mounted_options"].str.replace(",", ", "), "never mounted"),
-                "Size": listing(sizes or [DASH], "or"),
-            }
-        )
+        told = {"Name": label, "File system": ", ".join(filter(None, [title, variant]))}
+        told["Role"] = {"ceiling": "upper bound"}.get(first["role"], first["role"])
+        # The port of NFS's mount server is another one after every start.
+        options = group["mounted_options"].str.replace(r"\bmountport=[0-9]+", "mountport=*", regex=True)
+        how = group.assign(mounted_options=options)[["make_command", "mounted_options", "mounted_total_bytes", "stack"]]
+        known = how.dropna(subset="mounted_options")
+        shown = known if len(known) else how[:1]
+        columns = ["make_command", "mounted_options", "mounted_total_bytes"]
+        for (made, mounted, size), same in shown.groupby(columns, sort=False, dropna=False):
+            rows.append(
+                told
+                | ({"Stack": listing(same["stack"].unique())} if several else {})
+                | {
+                    "Made by": code(made) if isinstance(made, str) and made else DASH,
+                    "Mounted with (read back)": code(mounted.replace(",", ", "))
+                    if isinstance(mounted, str)
+                    else "never mounted",
+                    "Size": bytes_text(size) if pd.notna(size) else DASH,
+                }
+            )
+            told = dict.fromkeys(told, "")
     caption = "File systems: how each was made, and how the kernel says it was mounted."
-    left = ["Name", "File system", "Role", "Made by", "Mounted with (read back)"]
+    left = ["Name", "File system", "Role", "Stack", "Made by", "Mounted with (read back)"]
     return Table("tbl-filesystems", caption, rows, left=left)
 
 
