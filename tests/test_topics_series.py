@@ -193,6 +193,7 @@ NOTEBOOKS = {
         "No sweep over sizes of records completed.",
         "may show the rate of memory",
         "Rates go from 50,000 MB/s",
+        "rate over the size of a record, a line a file system",
     ),
     "09-windows": (
         "No trial with a reader beside a writer completed.",
@@ -207,6 +208,10 @@ NOTEBOOKS = {
         "these were lost or damaged: 2 of 9 files on ext4 (1 of 1 cut).",
     ),
     "13-disks": ("No modelled disk can be compared with its model",),
+    "23-iterations": ("No trial of it completed.",),
+    "24-runs": ("No operation completed six times.",),
+    "25-lists": ("No trial of it completed.",),
+    "26-rates": ("No trial of it completed.",),
 }
 
 
@@ -302,6 +307,8 @@ def test_sweep_knows_what_memory_may_have_served(study):
     assert found["held"] == {"file_bytes": [10 << 30], "operations": list(TESTS)}
     assert (found["least"]["operation"], found["most"]["operation"]) == ("write", "reread")
     assert found["most"]["mb_s"] == pytest.approx(400_000)
+    lines = sweep.line_figure(study, *place).plot
+    assert [text.get_text() for text in lines.legends[0].get_texts()] == study.contenders(place[0]) == ["ext4", "xfs"]
     figure = sweep.figure(study, *place)
     assert figure.caption.endswith("Hatched: the file fits in the memory of the machine.")
     assert "from 50,000 to 400,000 MB/s" in figure.alt
