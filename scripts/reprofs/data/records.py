@@ -47,7 +47,7 @@ class Reader:
         """
         path = self.raw / f"{trial['id']}.json"
         try:
-            with open(path, "rb", buffering=0) as file:
+            with path.open("rb", buffering=0) as file:
                 data = file.read()
         except FileNotFoundError:
             return None
