@@ -146,7 +146,7 @@ def _order(phases: pd.DataFrame, cells: pd.DataFrame, centred: np.ndarray, round
         x = scipy.stats.rankdata(place[there])
         x, score = x - x.mean(), score[there] - score[there].mean()
         total += x @ score
-        step = max(1, CACHED // len(x))
+        step = 1 + CACHED // (1 + len(x))
         for start in range(0, DRAWN, step):
             part = drawn[start : start + step]
             part += rng.permuted(np.tile(x, (len(part), 1)), axis=1) @ score
