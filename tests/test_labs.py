@@ -141,6 +141,21 @@ def test_vm_throttles_its_disks(machine):
     assert "cache=none" in drive and "throttling.iops-total=100,throttling.bps-total=52428800" in drive
 
 
+def test_vm_disks_whose_flushes_are_ignored(machine):
+    catalog = Catalog()
+    profile = catalog.get("device", "file-unsafe")
+    assert vm.Lab.unsuited(profile) == ""
+    machine.disks = Disks(profile, 2, 64)
+    drives = [option for option in machine._drives() if option.startswith("if=none")]
+    assert len(drives) == 2 and all(",cache=unsafe," in drive for drive in drives)
+    machine.disks = Disks(catalog.get("device", "file"), 1, 64)
+    assert ",cache=none," in machine._drives()[1]
+    assert "not in a file" in get_lab("exact").unsuited(profile)
+    assert "takes devices as they are" in host.Lab.unsuited(profile)
+    with pytest.raises(UserError, match="has a cache, which only a disk with backing: file can have"):
+        catalog.add("device", "wrong", {"title": "Wrong", "backing": "memory", "cache": "unsafe"})
+
+
 @pytest.mark.parametrize(
     ("script", "ending", "limit"),
     [

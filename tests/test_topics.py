@@ -194,7 +194,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
     names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
     assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "21-statistics.ipynb"
+    assert names[0] == "01-answer.ipynb" and names[-1] == "26-statistics.ipynb"
     more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
     assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
     assert [path.name for path in more] == sorted(path.name for path in more)
