@@ -282,6 +282,7 @@ def test_mean_ranks_by_hand():
     )
     assert ranks["label"].tolist() == ["a", "b", "c", "d"] and set(ranks["blocks"]) == {5}
     assert ranks["mean_rank"].tolist() == pytest.approx([1.2, 2.0, 3.0, 3.8])
+    assert ranks["median_rank"].tolist() == pytest.approx([1, 2, 3, 4])
 
 
 def test_ranks_leave_out_incomplete_operations():

@@ -200,10 +200,12 @@ Line = Annotated[
 class Hosts(Part):
     """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
 
-    Besides the servers there is a client for each client of the workload (+clientsN), c1 without.
+    Besides the servers there are the clients' hosts, over which the clients of the workload (+clientsN) are spread; c1
+    without.
     """
 
     servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
+    clients: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = Field(6, description="Hosts of clients, at most")
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
@@ -292,7 +294,7 @@ class Filesystem(Part):
 
     def host_names(self, clients: int = 1) -> list[str]:
         """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
-        many = (("s", self.hosts.servers), ("c", clients)) if self.hosts else ()
+        many = (("s", self.hosts.servers), ("c", min(clients, self.hosts.clients))) if self.hosts else ()
         return [f"{letter}{number}" for letter, count in many for number in range(1, count + 1)]
 
 
@@ -328,7 +330,9 @@ class Layer(Part):
 
     title: Filled
     disks: Disks
-    data: Literal["n", "n-1", "n-2", "n/2", "1"] = Field("n", description="How many disks' worth of data it holds")
+    data: Literal["n", "n-1", "n-2", "n-3", "n/2", "1"] = Field(
+        "n", description="How many disks' worth of data it holds"
+    )
     least_mib: Annotated[int, Field(ge=16, le=268435456)] = Field(32, description="No disk under this layer is smaller")
     filesystem: Annotated[
         str,
@@ -426,9 +430,20 @@ class Plain(Device):
     backing: Literal["memory", "file", "device", "model"] = Field(
         "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
     )
+    cache: Literal["unsafe"] | None = Field(
+        None,
+        description="QEMU's cache of a disk in a file, in the place of none: with unsafe the host's memory is one that"
+        " ignores flushes (vm lab, backing file)",
+    )
     sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
         None, description="Where each figure comes from; what is an assumption"
     )
+
+    @model_validator(mode="after")
+    def _caches_a_file(self) -> Plain:
+        if self.cache and self.backing != "file":
+            raise _wrong("has a cache, which only a disk with backing: file can have: leave it out")
+        return self
 
 
 class Modelled(Device):

@@ -129,7 +129,7 @@ def _order(phases: pd.DataFrame, cells: pd.DataFrame, centred: np.ndarray, round
 
     centred: logarithms of times, cells by rounds, mean 0; rounds: their numbers.
     """
-    if "order" not in phases or len(rounds) < 2 or not len(cells):
+    if "order" not in phases or phases["order"].isna().all() or len(rounds) < 2 or not len(cells):
         return math.nan, math.nan
     # What is common to the file systems of a round is its input.
     _, operation = groups(cells, [*SETTING, *OPERATION])

@@ -85,6 +85,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
         "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
             cell.names["filesystem"]: _keys(cell.filesystem, "title", "home", "role", "packages", "variants", "guest")
+            | ({"client_hosts": cell.filesystem.hosts.clients} if cell.filesystem.hosts else {})
             for cell in chosen
         },
         "workloads": {
