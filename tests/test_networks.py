@@ -141,7 +141,7 @@ def test_figures_that_no_network_has_are_one_sentence(changes, told):
         Catalog().add("network", "own", OWN | changes)
 
 
-def test_every_client_of_a_workload_is_a_host():
+def test_clients_of_a_workload_are_on_hosts_of_their_own():
     """The second works in its folder through its own mount, also after caches were made cold."""
     steps = rendered(cell("nfs-ext4", workload="metadata@60+clients2")).steps
     assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
@@ -153,8 +153,15 @@ def test_every_client_of_a_workload_is_a_host():
     assert words.index(bind) > words.index(mount) and words[words.index(bind) + 1][0] != "mount"
     phase = next(step for step in steps if isinstance(step, Phase) and step.name == "create")
     assert phase.sync == ["/run/reprofs/mnt", "/run/reprofs/c2", "/run/reprofs/base"]
-    with pytest.raises(UserError, match=r"has a host for each client, at most 32: lower \+clients40"):
-        rendered(cell("nfs-ext4", workload="metadata@60+clients40"))
+
+
+def test_many_clients_are_spread_over_six_hosts():
+    steps = rendered(cell("nfs-ext4", workload="metadata@60+clients30")).steps
+    assert [step.name for step in steps if isinstance(step, hosts.Host)][1:] == [f"c{n}" for n in range(1, 7)]
+    binds = {step.arg[-1]: step.arg[-2] for step in steps if isinstance(step, Exec) and "--bind" in step.arg}
+    assert len(binds) == 25  # five are on the first host
+    assert binds["/run/reprofs/mnt/trial/c8"] == "/run/reprofs/c3/trial/c8"
+    assert "/run/reprofs/mnt/trial/c6" not in binds
 
 
 # ---- closed forms

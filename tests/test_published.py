@@ -131,8 +131,9 @@ def test_there_are_sixty_claims_of_every_kind_over_five_studies():
 
 COUNTS = {  # place in the source: rows, and printed or computed numbers; of each study as its tables have them
     "datalad-2015": {
-        "small repository": (19 * (11 + 4), None),  # configurations times commands, cold and warm
-        "large repository": (10 * (15 + 7), None),
+        # Configurations times commands, cold and warm: medians; of five also deviation, quartiles, least and largest.
+        "small repository": (19 * (11 + 4), (19 + 5 * 5) * (11 + 4)),
+        "large repository": (10 * (15 + 7), (10 + 5 * 5) * (15 + 7)),
         "notebook, means": (7, 7),
         "notebook, ratings": (18 + 7, 25),
         "comment in the script": (19 + 20, 39),
@@ -151,7 +152,25 @@ COUNTS = {  # place in the source: rows, and printed or computed numbers; of eac
     },
     # Mean, deviation, least and largest of five rows; five middle iterations and one duration recovered from them.
     "metadata-2019": {f"mdtest, {name}": (5 + 5 + 1, 5 * 4 + 5 + 1) for name in ("BeeGFS", "Avere", "NFS")},
+    "small-files-2017": {},  # charts alone: relations, see RELATIONS
 }
+# Of the source without numbers, what its text tells of: section -> claims.
+RELATIONS = {
+    "round 1, one client": 5,
+    "round 1, 30 clients": 11,
+    "round 2, one client": 7,
+    "round 2, 30 clients": 6,
+    "round 2, text": 2,
+}
+
+
+def test_the_counts_are_of_every_source():
+    assert set(COUNTS) == set(Catalog().paths("published"))
+    assert not Path(published.FOLDER, "small-files-2017.csv").exists()
+    claims = Catalog().get("published", "small-files-2017")["claims"]
+    assert {
+        where: sum(one["where"] == where for one in claims) for where in {one["where"] for one in claims}
+    } == RELATIONS
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -160,11 +179,11 @@ def test_every_table_of_a_source_has_all_of_its_numbers(name):
     place = numbers["place"]
     if name == "plug-2020":
         place = place.where(place.isin(COUNTS[name]), "runs")
-    printed = numbers[["value", "sd", "min", "max"]].notna().sum(axis=1)
+    printed = numbers[published.NUMBERS].notna().sum(axis=1)
     for where, (rows, values) in COUNTS[name].items():
         own = place == where
         assert own.sum() == rows, where
-        assert values is None or printed[own].sum() == values, where
+        assert printed[own].sum() == values, where
     assert len(numbers) == sum(rows for rows, _ in COUNTS[name].values())
 
 
@@ -348,6 +367,33 @@ def test_the_published_order_is_found_again(same, pages):
     assert "4.17 % of the 24 ways" in body and "(one-sided, exact)" in body and "**Same order** (15 of 15)" in body
     assert "**Another order**" not in body and "**Undecided**" not in body
     assert appendix.count("same order.**") == 15
+
+
+def test_ratings_are_medians_of_ranks_beside_the_printed_ones(same):
+    found = published.ratings(same, PLACE).set_index("name")
+    assert set(found["operations"]) == {11} and list(found["own"]) == list(found["published"]) == sorted(found["own"])
+    assert found.loc["reiserfs", ["own", "printed"]].tolist() == [0, 1] and found.loc["xfs", "printed"] == 9
+    ranks = SMALL.loc[["md-raid6+lvm", "zfs-raidz2", "zfs-mirrors"]].unstack("phase").xs("cold", level="cache")
+    six = [
+        key for key in ranks.index if key[1] in ("btrfs+none", "ext4+no-lazy-init", "reiserfs", "xfs", "zfs+ashift12")
+    ]
+    by_hand = {}
+    for key in six:
+        faster = [sum(ranks.loc[other, phase] < ranks.loc[key, phase] for other in six) for phase in ranks]
+        by_hand[key] = np.median(faster)
+    assert (
+        sorted(by_hand.values()) == sorted(found["published"])
+        and by_hand["md-raid6+lvm", "ext4+no-lazy-init"] == found.loc["ext4+no-lazy-init", "published"]
+    )
+    rows = {row["Configuration"]: row for row in topic.rating_table(same, PLACE).rows}
+    assert len(rows) == 6 and list(rows["reiserfs"].values())[1:] == ["0", "0", "1"]
+
+
+def test_ratings_of_the_opposite_order_and_of_one_configuration():
+    opposite = published.ratings(study("datalad-2015", lambda *key: as_published(*key, bend=-1.0)), PLACE)
+    assert (opposite["own"] + opposite["published"]).tolist() == [5] * 6
+    one = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs", "btrfs+none", "xfs"))
+    assert published.ratings(one, PLACE).empty and topic.rating_table(one, PLACE).rows == []
 
 
 def test_ratios_of_one_cell_by_hand(same):

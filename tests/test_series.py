@@ -509,6 +509,40 @@ def test_over_runs_by_hand():
     assert found["spearman"] == pytest.approx(0.8)  # ranks 1, 3, 2, 4 against 1 to 4
 
 
+def test_rates_of_operations_by_hand():
+    rows = [  # two clients; the first compiles twice, at 10 and at 40 MB/s
+        {"name": "compile", "client": 0, "iteration": 0, "wall_ns": 4 * 10**9, "items": 8, "bytes": 40 * 10**6},
+        {"name": "compile", "client": 0, "iteration": 1, "wall_ns": 10**9, "items": 2, "bytes": 40 * 10**6},
+        {"name": "compile", "client": 1, "iteration": 0, "wall_ns": 10**9, "items": 3, "bytes": 50 * 10**6},
+        {"name": "delete", "client": 1, "iteration": 0, "wall_ns": 2 * 10**9, "items": 30, "bytes": 0},
+    ]
+    found = series.operation_rates(table(rows)).set_index("name")
+    row = found.loc["compile"]
+    assert (row["clients"], row["n"], row["mb_s"], row["files_s"]) == (2, 3, 16 + 50, 2 + 3)
+    assert row[["least_mb_s", "most_mb_s", "least_files_s", "most_files_s"]].tolist() == [16, 50, 2, 3]
+    assert (row["mean_mb_s"], row["time_ns"]) == (25 + 50, 2e9)
+    alone = series.operation_rates(table([{k: v for k, v in row.items() if k != "client"} for row in rows[:2]]))
+    assert alone[["clients", "mb_s", "mean_mb_s"]].to_numpy().tolist() == [[1, 16, 25]]
+    assert found.loc["delete", ["mb_s", "files_s"]].tolist() == pytest.approx([0, 15])
+
+
+def test_density_of_logarithms_ends_at_the_times_themselves():
+    at, density = series.log_density([1.0, 10, 10, 10, 100])
+    assert (at[0], at[-1], density.max()) == pytest.approx((1, 100, 1)) and (density > 0).all()
+    assert 9 < at[density.argmax()] < 11
+    assert density == pytest.approx(density[::-1])  # symmetric in logarithms
+
+
+def test_lowess_keeps_a_law_and_does_not_follow_an_outlier():
+    runs = np.arange(1, 13)
+    law = 5 * np.exp(0.2 * runs)
+    x, smooth = series.log_lowess(np.repeat(runs, 2), np.repeat(law, 2))
+    assert list(x) == list(runs) and smooth == pytest.approx(law)
+    wild = law * (1 + 0.001 * (-1) ** runs)
+    wild[5] *= 50
+    assert series.log_lowess(runs, wild)[1] == pytest.approx(law, rel=0.01)
+
+
 # ---- which rows ------------------------------------------------------------------------------------------------------
 
 

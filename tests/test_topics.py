@@ -106,6 +106,10 @@ PLANS = {
         [plan(), sized(1000), sized(1000, 2000, size=None), sized(1000, 2000, role="ceiling")],
     ),
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
+    "runs": (
+        [make._plan(6, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=2)],
+        [make._plan(5, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=1)],
+    ),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
     "networks": (
@@ -113,6 +117,8 @@ PLANS = {
         [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
     ),
     "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
+    "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
+    "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
     "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
     "published": (
@@ -188,7 +194,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
     names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
     assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "21-statistics.ipynb"
+    assert names[0] == "01-answer.ipynb" and names[-1] == "26-statistics.ipynb"
     more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
     assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
     assert [path.name for path in more] == sorted(path.name for path in more)

@@ -16,12 +16,25 @@ import pytest
 import reprofs
 import run
 from reprofs.data import columns
-from reprofs.data.keys import Load, Setting
+from reprofs.data.keys import Load, Setting, select
 from reprofs.plan import disks as models
 from reprofs.plan.catalog import Catalog
 from reprofs.report import plots
 from reprofs.report.display import DASH
-from reprofs.report.topics import ageing, clients, disks, fill, power_cuts, scaling, sweep, windows
+from reprofs.report.topics import (
+    ageing,
+    clients,
+    disks,
+    fill,
+    iterations,
+    lists,
+    power_cuts,
+    rates,
+    runs,
+    scaling,
+    sweep,
+    windows,
+)
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
 from reprofs.trial import record as seals
@@ -180,6 +193,7 @@ NOTEBOOKS = {
         "No sweep over sizes of records completed.",
         "may show the rate of memory",
         "Rates go from 50,000 MB/s",
+        "rate over the size of a record, a line a file system",
     ),
     "09-windows": (
         "No trial with a reader beside a writer completed.",
@@ -194,6 +208,10 @@ NOTEBOOKS = {
         "these were lost or damaged: 2 of 9 files on ext4 (1 of 1 cut).",
     ),
     "13-disks": ("No modelled disk can be compared with its model",),
+    "18-iterations": ("No trial of it completed.",),
+    "19-runs": ("No operation completed six times.",),
+    "20-lists": ("No trial of it completed.",),
+    "21-rates": ("No trial of it completed.",),
 }
 
 
@@ -228,29 +246,32 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     assert clients.rates(study, *PLACE) == []  # these clients moved no bytes
 
 
-def test_rates_of_one_client_stand_beside_those_of_many():
-    load = Load("metadata+clients3", "smoke")
-    place = {
-        **PLACE[0]._asdict(),
-        "scale": "smoke",
-        "status": "ok",
-        "role": "contender",
-        "label": "ext4",
-        "stack": "single",
-    }
-    place |= {"phase": "create", "cache": "warm", "round": 1}
-    many = [
-        place
-        | {"workload": load.workload, "trial": "b", "client": n, "start_ns": 0, "wall_ns": 10**9, "items": 1}
-        | {"bytes": 50 * 10**6}
-        for n in range(3)
-    ]
-    one = place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": 80 * 10**6}
-    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame([one]), title=lambda *_: "Create")
-    found = clients.together(study, PLACE[0], load)
-    assert list(found["clients"]) == [1, 3] and list(found["mb_s"]) == pytest.approx([80, 150])
-    (axes,) = clients.bars(found).axes
-    assert [bar.get_height() for bar in axes.patches] == pytest.approx([80, 150])
+def test_rates_of_all_numbers_of_clients_stand_beside_each_other():
+    place = PLACE[0]._asdict() | {"scale": "smoke", "status": "ok", "role": "contender", "label": "ext4"}
+    many, one = [], []
+    for phase, size in (("create", 50 * 10**6), ("delete", 0)):
+        place |= {"phase": phase, "cache": "warm", "round": 1, "items": 1}
+        many += [
+            place
+            | {"workload": f"metadata+clients{number}", "trial": f"{number}", "client": client, "start_ns": 0}
+            | {"wall_ns": 10**9 * (client + 1), "bytes": size * (client + 1)}
+            for number in (2, 3)
+            for client in range(number)
+        ]
+        one.append(place | {"workload": "metadata", "trial": "a", "wall_ns": 10**9, "bytes": size * 8 // 5})
+    loads = [Load(name, "smoke") for name in ("metadata", "metadata+clients2", "metadata+clients3", "other+clients9")]
+    study = SimpleNamespace(clients=pd.DataFrame(many), phases=pd.DataFrame(one), title=lambda _, phase, cache: phase)
+    study.loads = lambda setting: loads
+    found = clients.together(study, PLACE[0], loads[2])
+    create, delete = (select(found, title=title) for title in ("create", "delete"))
+    assert list(create["clients"]) == [1, 2, 3] and list(create["value"]) == pytest.approx([80, 100, 150])
+    assert list(delete["value"]) == pytest.approx([1, 1.5, 2]) and set(create["unit"]) == {"MB/s"}
+    left, right = clients.bars(found).axes
+    assert [bar.get_height() for bar in left.patches] == pytest.approx([80, 100, 150])
+    assert (left.get_ylabel(), right.get_ylabel()) == ("MB/s", "s")
+    (figure,) = clients.rates(study, PLACE[0], loads[2])
+    assert "1, 2 and 3 clients" in figure.caption
+    assert clients.rates(study, PLACE[0], loads[1]) == []  # it is in the figure of three
 
 
 def test_fill_has_dips_shares_and_capacity(study):
@@ -286,6 +307,8 @@ def test_sweep_knows_what_memory_may_have_served(study):
     assert found["held"] == {"file_bytes": [10 << 30], "operations": list(TESTS)}
     assert (found["least"]["operation"], found["most"]["operation"]) == ("write", "reread")
     assert found["most"]["mb_s"] == pytest.approx(400_000)
+    lines = sweep.line_figure(study, *place).plot
+    assert [text.get_text() for text in lines.legends[0].get_texts()] == study.contenders(place[0]) == ["ext4", "xfs"]
     figure = sweep.figure(study, *place)
     assert figure.caption.endswith("Hatched: the file fits in the memory of the machine.")
     assert "from 50,000 to 400,000 MB/s" in figure.alt
@@ -314,19 +337,21 @@ def test_layout_before_and_after_the_churn(study):
     assert ageing.facts(study, *PLACE)["fill"] == 50 and ageing.facts(study, *PLACE)["most"] is None
 
 
-def test_drift_over_runs_in_one_file_system(tmp_path):
-    def change(data):
-        if "measurement" in data:
-            phases = data["measurement"]["phases"]
-            again = [
-                dict(phase, run=2, wall_ns=phase["wall_ns"] * (3 if number else 1) // 2)
-                for number, phase in enumerate(phases)
-            ]
-            data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
-        else:
-            data["workloads"]["metadata"]["runs"] = 2
+def repeated(data: dict) -> None:
+    """A record (or the plan) of a workload that runs twice in one file system; all but the first phase get slower."""
+    if "measurement" in data:
+        phases = data["measurement"]["phases"]
+        again = [
+            dict(phase, run=2, wall_ns=phase["wall_ns"] * (3 if number else 1) // 2)
+            for number, phase in enumerate(phases)
+        ]
+        data["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
+    else:
+        data["workloads"]["metadata"]["runs"] = 2
 
-    study = made(tmp_path, change)
+
+def test_drift_over_runs_in_one_file_system(tmp_path):
+    study = made(tmp_path, repeated)
     (place,) = ageing.places(study)
     rows = ageing.runs(study, *place).rows
     assert len(rows) == 18 and rows[0]["Last to first"] == "0.500" and rows[0]["Spearman"] == "\N{MINUS SIGN}1.00"
@@ -335,6 +360,148 @@ def test_drift_over_runs_in_one_file_system(tmp_path):
     assert found["most"]["ratio"] == pytest.approx(1.5, rel=1e-6)
     text = shown(tmp_path, "11-ageing")
     assert "The work was done 2 times" in text and "In 16 of 18 operations" in text and "layout" not in text.lower()
+    # Two times are rings alone, and no line goes through them.
+    (violins,), (trends,) = runs.violins(study, *place), runs.trends(study, *place)
+    assert "there are rings alone" in violins.caption and not any(axes.collections for axes in violins.plot.axes)
+    assert "in the same file system" in trends.caption and "there is no smooth line" in trends.caption
+    first = [line.get_xydata() for line in trends.plot.axes[0].lines]
+    assert [list(points[:, 0]) for points in first] == [[1, 2], [1, 2]]
+    assert all(points[1, 1] == pytest.approx(points[0, 1] / 2, rel=1e-6) for points in first)
+    assert "there are rings alone" in shown(tmp_path, "19-runs")
+
+
+def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
+    study = made(tmp_path, lambda data: None, rounds=6)
+    (place,) = runs.places(study)
+    (violins,), (trends,) = runs.violins(study, *place), runs.trends(study, *place)
+    own = runs.values(study, *place)
+    for figure, scale in ((violins, "xscale"), (trends, "yscale")):
+        assert len(figure.plot.axes) == 9 and {getattr(axes, f"get_{scale}")() for axes in figure.plot.axes} == {"log"}
+        assert "alone" not in figure.caption
+    assert plots.svg(violins.plot) == plots.svg(runs.violins(study, *place)[0].plot)
+    labels = [label.get_text() for label in violins.plot.axes[0].get_yticklabels()]
+    assert sorted(labels) == ["ext4", "xfs"]
+    create = own[own["phase"] == "create"]
+    panel = next(axes for axes in violins.plot.axes if axes.get_title("left").startswith("Create"))
+    for y, label in enumerate(labels):
+        times = create.loc[create["label"] == label, "wall_ns"].astype(float) / 1e6
+        edge = panel.collections[y].get_paths()[0].vertices
+        assert (edge[:, 0].min(), edge[:, 0].max()) == pytest.approx((times.min(), times.max()))
+        assert edge[:, 1].max() - edge[:, 1].min() == pytest.approx(0.84) and abs(edge[:, 1].mean() - y) < 0.1
+        assert sorted(x for x, at in rings(panel) if at == y) == pytest.approx(sorted(times))
+    smooth = [line for line in trends.plot.axes[0].lines if line.get_linestyle() != "None"]
+    assert [list(line.get_xdata()) for line in smooth] == [[1, 2, 3, 4, 5, 6]] * 2
+    assert "No operation" not in shown(tmp_path, "19-runs")
+
+
+MDTEST = {"file-create": (400, 1.0), "file-stat": (3000, 0.5), "file-remove": (450, 2.0)}  # rate, seconds
+
+
+def summarised(data: dict) -> None:
+    """A record (or the plan) in which a phase is mdtest of three iterations, of two clients each."""
+    if "measurement" in data:
+        rows, start = [], 0.0
+        for iteration in range(3):
+            for name, (rate, seconds) in MDTEST.items():
+                row = {"name": name, "iteration": iteration, "start_ns": round(start * 1e9), "bytes": 0}
+                row |= {"wall_ns": round(seconds * 1e9), "items": round(rate * seconds / 2)}
+                rows += [row | {"client": client} for client in (0, 1)]
+                start += seconds
+        data["measurement"]["phases"][1]["samples"] = rows_of(rows)
+    else:
+        data["workloads"]["metadata"]["phases"][1]["samples"] = {name: name.title() for name in MDTEST}
+
+
+def test_rates_over_the_time_of_a_command(tmp_path):
+    study = made(tmp_path, summarised)
+    (place,) = iterations.places(study)
+    (figure,) = iterations.figures(study, *place)
+    assert [axes.get_title("left") for axes in figure.plot.axes] == study.contenders(place[0]) != []
+    for axes in figure.plot.axes:
+        bars = [line.get_xydata().tolist() for line in axes.lines]
+        assert len(bars) == 9 and bars[:3] == [[[0, 400], [1, 400]], [[1, 3000], [1.5, 3000]], [[1.5, 450], [3.5, 450]]]
+        assert bars[-1][1] == [10.5, 450] and axes.get_yscale() == "log"
+    text = shown(tmp_path, "18-iterations")
+    assert "within it the rate is not known" in text and "the table has the rates over the iterations" in text
+
+
+def test_rates_of_kernel_trees(tmp_path):
+    def change(data):
+        if "measurement" in data:
+            rows = [
+                {"name": "compile", "iteration": i, "client": client, "wall_ns": 10**9, "items": 30, "bytes": 5 * 10**7}
+                for i in range(2)
+                for client in (0, 1)
+            ]
+            rows.append({"name": "delete", "iteration": 0, "client": 0, "wall_ns": 2 * 10**9, "items": 40})
+            data["measurement"]["phases"][1]["samples"] = rows_of(rows)
+        else:
+            data["workloads"]["metadata"]["phases"][1]["samples"] = {"delete": "Delete a tree", "compile": "Compile it"}
+
+    study = made(tmp_path, change, systems=["ext4"])
+    (place,) = rates.places(study)
+    delete, compiled = rates.table(study, *place).rows  # in the order of the plan
+    assert list(delete.values()) == [
+        "Delete a tree",
+        "ext4",
+        1,
+        DASH,
+        "20.0",
+        DASH,
+        f"20.0 {DASH} 20.0",
+        DASH,
+        "2.00 s",
+    ]
+    assert list(compiled.values())[:5] == ["Compile it", "ext4", 4, "100", "60.0"]
+    assert compiled["A client's MB/s"] == f"50.0 {DASH} 50.0"
+    assert "the slowest and fastest client" in shown(tmp_path, "21-rates")
+
+
+RSYNC = """Number of files: 550 (reg: 500, dir: 50)
+File list size: 0
+File list generation time: {} seconds
+File list transfer time: 0.002 seconds
+Total bytes sent: 5,745,875
+"""
+
+
+def copied(data: dict) -> None:
+    """A record (or the plan) in which a phase is a run of rsync."""
+    if "measurement" in data:
+        generation = "0.003" if data["trial"]["filesystem"] == "ext4" else "1,000.500"
+        argv = ["rsync", "-a", "--stats", "tree/", "copy/"]
+        phase = data["measurement"]["phases"][1]
+        phase |= {"operation": "exec", "argv": argv, "output": RSYNC.format(generation), "latency": None}
+        phase |= {"wall_ns": 5 * 10**9 if generation == "0.003" else 2 * 10**12}
+    else:
+        data["workloads"]["metadata"]["phases"][1]["run"] = "rsync -a --stats tree/ copy/"
+
+
+def test_rsync_tells_of_its_list(tmp_path):
+    study = made(tmp_path, copied)
+    (place,) = lists.places(study)
+    own = study.samples.set_index(["label", "name"])["wall_ns"]
+    assert (own["ext4", "list-generation"], own["ext4", "list-transfer"]) == (3_000_000, 2_000_000)
+    ext4, xfs = lists.table(study, *place).rows
+    assert list(ext4.values()) == ["Create files", "ext4", "3.00 ms", "2.00 ms", "5.00 s", "5.00 s", "0.10 %"]
+    assert list(xfs.values())[1:3] == ["xfs", "1,000 s"] and xfs["Share of the list"] == "50.0 %"
+    text = shown(tmp_path, "20-lists")
+    assert (
+        "## Life of a directory tree (metadata, smoke)" in text and "until the first part of the list is there" in text
+    )
+    # The phase itself is in the tables as any other.
+    assert select(study.phases, label="ext4", phase="create")["wall_ns"].tolist() == [5 * 10**9]
+
+
+def test_repeated_runs_of_rsync_are_runs_as_well(tmp_path):
+    def change(data):
+        copied(data)
+        repeated(data)
+
+    study = made(tmp_path, change)
+    (place,) = lists.places(study)
+    assert len(lists.table(study, *place).rows) == 2
+    assert {"Create files"} <= set(ageing.drift(study, *place)["title"])
 
 
 def test_cuts_have_a_row_with_all_that_is_counted(study):

@@ -135,6 +135,7 @@ bytes        | int64  | bytes | Content read or written
 phase    | string |       | Name of the phase
 cache    | string |       | State of the caches before the phase: cold or warm
 client   | int64  |       | Number of the client, from 0
+host     | string |       | Host that it ran on, of a file system with hosts: c1, c2, ...
 start_ns | int64  | ns    | Start of the client after that of the first one
 wall_ns  | int64  | ns    | Time of this client
 items    | int64  |       | Things done by it

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import ctypes
 import functools
 import gc
 import io
@@ -41,8 +42,11 @@ from reprofs.trial.protocol import CELL, RECOVERY
 from reprofs.trial.record import SET_ASIDE
 
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
+# What rsync --stats says of its list of files; thousands have commas.
+LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
+KEPT = 2**25  # bytes that a process which reads records does not give back; more is not possible
 GROUP = 2**17  # rows of a table that are written together
 TOGETHER = 2**16  # rows of a column that are encoded together; by default 1,024, which takes half as long again
 # Condition of a real clock -> the columns of trials that its range is taken over.
@@ -161,7 +165,16 @@ def _start(path: Path, plan: dict, raw: Path) -> None:
     """What a process that reads records has: its own copy of the plan, without the trials."""
     global _source
     gc.disable()  # records have no circles, and looking for some takes a third of the time
+    _keep_memory()
     _source = _Source(path, plan, raw)
+
+
+def _keep_memory() -> None:
+    """Memory of one batch is kept for the next: to give it back and get it anew takes a tenth of the time (glibc)."""
+    with contextlib.suppress(AttributeError, OSError):
+        library = ctypes.CDLL(None)
+        library.mallopt(-1, KEPT)  # M_TRIM_THRESHOLD
+        library.mallopt(-3, KEPT)  # M_MMAP_THRESHOLD
 
 
 def _read(trials: list[dict]) -> _Batch:
@@ -255,6 +268,7 @@ class _Rows:
     def add(self, trial: dict, record: dict | None, plan: dict) -> None:
         """Add the rows of a trial; without a record it is missing."""
         declared = {(p["name"], p["cache"]): p for p in plan["workloads"][trial["workload"]]["phases"]}
+        hosts = plan["filesystems"].get(trial["filesystem"], {}).get("client_hosts")
         record = _with_outputs_read(record, declared)
         before = {name: len(rows) for name, rows in self._own.items()}
         self._identities.append(_identity(trial, plan, record))
@@ -268,7 +282,7 @@ class _Rows:
                 own = _samples(phase, number if len(phases) > 1 else None)
                 place = {"phase": phase["name"], "cache": phase["cache"]}
                 self._own["samples"] += [place | sample for sample in own]
-                self._own["clients"] += [place | row for row in _clients(phase, own)]
+                self._own["clients"] += [place | row for row in _clients(phase, own, hosts)]
             parts = declared.get(key, {}).get("samples", {})
             crash = _crash(record, phases)
             for measured in _parts(phases[0], own, parts) if parts else [_mean(phases)]:
@@ -392,13 +406,23 @@ class _Notes:
 
 
 def _with_outputs_read(record: dict | None, declared: dict) -> dict | None:
-    """The record with its programs' output parsed: samples of fio, files that were left after a power cut.
+    """The record with its programs' output parsed: samples of fio, rsync's times of its list, files after a power cut.
 
     A record whose output cannot be parsed has failed, whatever its programs' exit codes were. `declared` maps (phase,
     cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = declared.get((phase["name"], phase["cache"]), {})
+        if "--stats" in phase.get("argv", ()) and phase["argv"][0] == "rsync" and not phase.get("clients"):
+            phase["samples"] = [
+                {
+                    "name": f"list-{part}",
+                    "wall_ns": round(float(seconds.replace(",", "")) * 1e9),
+                    "items": 1,
+                    "bytes": 0,
+                }
+                for part, seconds in LISTS.findall(phase["output"])
+            ]
         if expected.get("parse") != "fio" or phase["exit"] != 0:
             continue
         (name,) = expected["samples"]  # one job in one direction
@@ -422,10 +446,13 @@ def _failed(record: dict | None, reason: str) -> dict | None:
 
 
 def _samples(phase: dict, run: int | None) -> list[dict]:
-    """The samples of a phase, or the phase itself when it is one of several runs without any."""
+    """The samples of a phase, and the phase itself when it is one of several runs without any that have a start."""
     found = phase.get("samples", [])
-    if run is not None and not found:
-        found = [{"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")}]
+    if run is not None and not any("start_ns" in sample for sample in found):
+        found = [
+            *found,
+            {"name": phase["name"], "iteration": run} | {key: phase[key] for key in ("wall_ns", "items", "bytes")},
+        ]
     optional = ("client", "iteration", "file_bytes", "record_bytes", "start_ns")
     return [dict.fromkeys(optional) | sample for sample in found]
 
@@ -453,9 +480,15 @@ def _crash(record: dict | None, phases: list[dict]) -> dict:
     }
 
 
-def _clients(phase: dict, samples: list[dict]) -> list[dict]:
-    """What each of several clients did in a phase, or in each part of it that has samples."""
-    rows = [{"client": number} | client for number, client in enumerate(phase.get("clients", []))]
+def _clients(phase: dict, samples: list[dict], hosts: int | None) -> list[dict]:
+    """What each of several clients did in a phase, or in each part of it that has samples.
+
+    hosts: that the clients take in turn, if any.
+    """
+    rows = [
+        {"client": number, "host": f"c{number % hosts + 1}" if hosts else None} | client
+        for number, client in enumerate(phase.get("clients", []))
+    ]
     parts: dict[tuple, list[dict]] = {}
     for sample in samples if rows else []:
         parts.setdefault((sample["name"], sample["client"]), []).append(sample)
@@ -463,7 +496,8 @@ def _clients(phase: dict, samples: list[dict]) -> list[dict]:
     for (name, client), own in parts.items():
         start = min(sample["start_ns"] for sample in own)
         end = max(sample["start_ns"] + sample["wall_ns"] for sample in own)
-        row = {"phase": name, "client": client, "start_ns": start + rows[client]["start_ns"], "wall_ns": end - start}
+        row = {"phase": name, "wall_ns": end - start, **{key: rows[client][key] for key in ("client", "host")}}
+        row["start_ns"] = start + rows[client]["start_ns"]
         found.append(row | {key: sum(sample[key] for sample in own) for key in ("items", "bytes")})
     return found or rows
 

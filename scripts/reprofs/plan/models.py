@@ -200,10 +200,12 @@ Line = Annotated[
 class Hosts(Part):
     """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
 
-    Besides the servers there is a client for each client of the workload (+clientsN), c1 without.
+    Besides the servers there are the clients' hosts, over which the clients of the workload (+clientsN) are spread; c1
+    without.
     """
 
     servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
+    clients: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = Field(6, description="Hosts of clients, at most")
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
@@ -292,7 +294,7 @@ class Filesystem(Part):
 
     def host_names(self, clients: int = 1) -> list[str]:
         """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
-        many = (("s", self.hosts.servers), ("c", clients)) if self.hosts else ()
+        many = (("s", self.hosts.servers), ("c", min(clients, self.hosts.clients))) if self.hosts else ()
         return [f"{letter}{number}" for letter, count in many for number in range(1, count + 1)]
 
 

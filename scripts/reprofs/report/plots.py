@@ -222,6 +222,22 @@ def value_axis(axes, unit: str = "") -> None:
         axes.set_xlabel(unit, labelpad=1)
 
 
+def log_axis(axes, which: str) -> None:
+    """Makes the axis x or y logarithmic, with plain numbers also where its data span less than a power of ten."""
+    axis = getattr(axes, f"{which}axis")
+    axes.set(**{f"{which}scale": "log"})
+    low, high = axis.get_data_interval()
+    decades = math.log10(high / low)
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,)) if decades > 0.6 else MaxNLocator(4))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(PLAIN)
+
+
+def whole_axis(axes) -> None:
+    """Whole numbers along x, with few marks."""
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
 def rate_axis(axes) -> None:
     """Rates from zero upwards, with few marks."""
     axes.set_ylim(bottom=0)

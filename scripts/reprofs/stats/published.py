@@ -278,6 +278,34 @@ def _over_published(seconds: np.ndarray, number: dict) -> dict[str, float]:
     return {"published_error": error} | found
 
 
+def ratings(study: Study, place: Place) -> pd.DataFrame:
+    """Ratings of the configurations over the cold operations, as the study of 2015 computed them: a description.
+
+    A rating is the median over operations of the rank of a configuration, 0 for the fastest. One row per configuration
+    that has every cold operation of `beside`: name, own (by the medians of this study), published (by the published
+    medians of the same configurations and operations), printed (the published rating itself, among all published
+    configurations; NaN without), operations (how many). Empty without two configurations.
+    """
+    cells = select(beside(study, place), cache="cold")
+    wide = {
+        column: cells.pivot(index="phase", columns="name", values=f"{column}_ns").dropna(axis=1)
+        for column in ("median", "published")
+    }
+    found = pd.DataFrame({column: (x.rank(axis=1, method="min") - 1).median() for column, x in wide.items()})
+    if len(found) < 2:
+        return pd.DataFrame(columns=["name", "own", "published", "printed", "operations"])
+    numbers = load(study.plan["study"]["published"])
+    printed = select(numbers, quantity="rank", size=cells["published_size"].iloc[0], cache="cold")
+    known = {tuple(row[key] for key in Configuration._fields): row["value"] for row in printed.to_dict("records")}
+    keys = cells.drop_duplicates("name").set_index("name")[list(Configuration._fields)].loc[found.index]
+    found = found.assign(
+        printed=[known.get(tuple(key), math.nan) for key in keys.itertuples(index=False, name=None)],
+        operations=len(wide["median"]),
+    )
+    found = found.rename(columns={"median": "own"}).rename_axis("name").reset_index()
+    return found.sort_values(["own", "name"], ignore_index=True)
+
+
 def orders(study: Study, place: Place) -> Orders:
     """How alike both orders of the configurations are; without two configurations there are no operations.
 

@@ -17,7 +17,7 @@ from reprofs.files import write_bytes, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, spread, stacks
 
-ANALYSIS = 2  # increase when the same records would give other statistics
+ANALYSIS = 3  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 
@@ -63,12 +63,13 @@ def compute(tables: Tables) -> Results:
     phases, entries = _narrow(tables.phases), tables.stacks()
     about, care = margins(tables), caution(tables)
     import_module("scipy.stats")  # slow, and two threads that import at once may wait for each other
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as other:
         # Half of the work of a large study, in NumPy, which lets the other threads go on.
-        stability = beside.submit(spread.stability, phases)
+        stability = other.submit(spread.stability, phases)
         found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
         whole = compare.totals(phases)
         totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
+        pairing = stacks.side_by_side(phases, entries)
         orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
         return Results(
             statistics=found,
@@ -79,8 +80,8 @@ def compute(tables: Tables) -> Results:
             rivals=rivals,
             cheapest=compare.winners(totals, rivals, **about, caution=care),
             components=spread.components(phases),
-            stacks=stacks.stack_ratios(phases, entries),
-            typical=stacks.stack_typical(phases, entries),
+            stacks=stacks.stack_ratios(pairing),
+            typical=stacks.stack_typical(pairing),
             rebuilds=stacks.rebuilds(phases),
             clocks=clocks,
             orders=orders,

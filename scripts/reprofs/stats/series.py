@@ -24,6 +24,7 @@ LEVEL = 0.95
 NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 RUN = ["trial", "phase", "cache"]  # what one command did
 CELL = ["label", "stack", "workload", "phase", "cache"]
+PARTS = ["trial", "label", "round", "phase", "cache"]  # a command of which samples are parts
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
 REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
 RECOVERED = 0.95  # of the median rate before
@@ -293,16 +294,56 @@ def iterations(samples: pd.DataFrame) -> pd.DataFrame:
     The rate of an iteration is the items of all clients over the time of the slowest one; sd divides by n, as mdtest
     1.9.3 does. One row per command and part with two iterations or more: trial, label, round, phase, cache, name.
     """
-    keys = ["trial", "label", "round", "phase", "cache", "name"]
-    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
-    each = own.groupby([*keys, "iteration"], sort=False, dropna=False).agg(
-        items=("items", "sum"), wall=("wall_ns", "max")
-    )
-    rate = (each["items"].astype(float) / each["wall"].astype(float) * 1e9).groupby(keys, sort=False, dropna=False)
+    keys = [*PARTS, "name"]
+    rate = over_time(samples).groupby(keys, sort=False, dropna=False)["rate"]
     found = pd.DataFrame(
         {"max": rate.max(), "min": rate.min(), "mean": rate.mean(), "sd": rate.std(ddof=0), "n": rate.size()}
     )
     return found[found["n"] > 1].reset_index()
+
+
+def over_time(samples: pd.DataFrame) -> pd.DataFrame:
+    """When each part of each iteration began and ended, and its rate: items of all clients over the slowest one's time.
+
+    Columns: PARTS, name, iteration, start_ns and end_ns (after the start of the command), items, rate (items a second).
+    """
+    own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
+    own = own.assign(end_ns=own["start_ns"] + own["wall_ns"])
+    each = own.groupby([*PARTS, "name", "iteration"], sort=False, dropna=False).agg(
+        start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), items=("items", "sum"), wall=("wall_ns", "max")
+    )
+    rate = each["items"].astype(float) / each.pop("wall").astype(float) * 1e9
+    return each.assign(rate=rate).reset_index()
+
+
+# ---- operations again and again --------------------------------------------------------------------------------------
+
+
+def operation_rates(samples: pd.DataFrame) -> pd.DataFrame:
+    """Rates of the parts of a command, which have many operations: one row per (name, label).
+
+    A client's rate is what all its operations did, in all rounds, over the sum of their times. Columns: clients, n
+    (operations), mb_s and files_s (sums of the clients' rates), least_mb_s, most_mb_s, least_files_s, most_files_s (of
+    a client), mean_mb_s (mean over the operations of a client, sum over clients), time_ns (mean of an operation).
+    """
+    own = samples[samples["wall_ns"] > 0].assign(client=lambda frame: frame["client"].fillna(0))
+    own = own.astype(dict.fromkeys(("wall_ns", "items", "bytes"), float))
+    own = own.assign(rate=own["bytes"] / own["wall_ns"] * 1e3)
+    client = own.groupby(["name", "label", "client"], sort=False).agg(
+        bytes=("bytes", "sum"),
+        items=("items", "sum"),
+        wall=("wall_ns", "sum"),
+        n=("rate", "size"),
+        mean=("rate", "mean"),
+    )
+    client = client.assign(mb_s=client["bytes"] / client["wall"] * 1e3, files_s=client["items"] / client["wall"] * 1e9)
+    found = client.groupby(["name", "label"], sort=False).agg(
+        clients=("n", "size"), n=("n", "sum"), mb_s=("mb_s", "sum"), files_s=("files_s", "sum"),
+        least_mb_s=("mb_s", "min"), most_mb_s=("mb_s", "max"),
+        least_files_s=("files_s", "min"), most_files_s=("files_s", "max"),
+        mean_mb_s=("mean", "sum"), wall=("wall", "sum"),
+    )  # fmt: skip
+    return found.assign(time_ns=found.pop("wall") / found["n"]).reset_index()
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -480,6 +521,34 @@ def over_runs(samples: pd.DataFrame) -> pd.DataFrame:
         found |= {"ratio": found["last_ns"] / found["first_ns"], "spearman": rho}
         rows.append(dict(zip(("phase", "cache", "label"), key, strict=True)) | found)
     return pd.DataFrame(rows, columns=["phase", "cache", "label", "runs", "first_ns", "last_ns", "ratio", "spearman"])
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def log_density(times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Density of the logarithms of times (shape (n,), not all equal) from the least to the greatest, its peak 1.
+
+    Returns times and densities there. A Gaussian kernel with Scott's bandwidth; of logarithms, so that no density lies
+    below zero.
+    """
+    logs = np.log(np.asarray(times, dtype=float))
+    at = np.linspace(logs.min(), logs.max(), 100)
+    density = scipy.stats.gaussian_kde(logs)(at)
+    return np.exp(at), density / density.max()
+
+
+def log_lowess(runs: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Local regression of the logarithms of times on the numbers of runs (both of shape (n,)).
+
+    Returns the distinct numbers and the smooth times there. statsmodels' defaults, which are Cleveland's: the nearest
+    two thirds of the points, three robust iterations.
+    """
+    from statsmodels.nonparametric.smoothers_lowess import lowess
+
+    found = lowess(np.log(np.asarray(times, dtype=float)), np.asarray(runs, dtype=float))
+    x, first = np.unique(found[:, 0], return_index=True)
+    return x, np.exp(found[first, 1])
 
 
 def _of(samples: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -142,11 +142,6 @@ def _check(
         )
     if filesystem.hosts and not lab.in_guest:
         raise UserError(f"{name} needs hosts, which only a guest can be: choose the lab exact, not {trial['lab']}.")
-    if filesystem.hosts and workload.clients > models.HOSTS_MAX:
-        raise UserError(
-            f"workload {trial['workload']}: {name} has a host for each client, at most {models.HOSTS_MAX}: lower "
-            f"+clients{workload.clients}."
-        )
     if filesystem.hosts and filesystem.hosts.servers > 1 and stack.disks != filesystem.hosts.servers:
         raise UserError(
             f"{name} has {filesystem.hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "

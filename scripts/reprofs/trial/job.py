@@ -67,6 +67,11 @@ class _Writer:
         # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
         # the workload through its own mount.
         self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
+        # Folders of the clients that are not on the first host, and where theirs mounts. Clients take hosts in turn.
+        places = [self.mounts[number % len(self.mounts)] for number in range(len(self.folders))]
+        self.elsewhere = {
+            folder: place for folder, place in zip(self.folders, places, strict=True) if place != MOUNTPOINT
+        }
         self.pauses = self.cell.lab.pause_steps() if self.filesystem.hosts else []
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
@@ -206,11 +211,10 @@ class _Writer:
             self.bind()
 
     def bind(self) -> None:
-        """Puts the folders of the further clients, each seen through its own host's mount, in the place of theirs."""
+        """Puts the folders of the clients on other hosts, each seen through its own host's mount, in their place."""
         self.together = True
-        for number, place in enumerate(self.mounts[1:], 1):
-            folder = Path(self.folders[number]).relative_to(MOUNTPOINT)
-            self.commands("mount", [["mount", "--bind", f"{place}/{folder}", self.folders[number]]])
+        for folder, place in self.elsewhere.items():
+            self.commands("mount", [["mount", "--bind", f"{place}/{Path(folder).relative_to(MOUNTPOINT)}", folder]])
 
     def mounted(self) -> None:
         """Checks that type and options of the mount are those asked for."""
@@ -221,7 +225,7 @@ class _Writer:
 
     def unmount(self) -> None:
         """Unmounts the file system."""
-        self.commands("unmount", [["umount", folder] for folder in self.folders[1 : len(self.mounts)]])
+        self.commands("unmount", [["umount", folder] for folder in self.elsewhere])
         self.commands("unmount", self.lines("unmount", self.filesystem.unmount))
 
     def cold(self) -> None:
@@ -400,7 +404,7 @@ class _Writer:
     def teardown(self) -> None:
         """Unmounts and takes the stack down, even after a failure."""
         self.steps.append(steps.Teardown())
-        for folder in self.folders[1 : len(self.mounts)]:
+        for folder in self.elsewhere:
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=folder, arg=["umount", folder]))
         for words in self.lines("unmount", self.filesystem.unmount):
             mounted = words[-1] if "umount" in hosts.programs(words) else MOUNTPOINT

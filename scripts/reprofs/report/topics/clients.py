@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,14 +11,14 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from reprofs.data.keys import Load, Setting
-from reprofs.report.display import Table, count, digits, slug, time, unit_of
+from reprofs.report.display import Table, count, digits, listing, slug, time, unit_of
 from reprofs.report.plots import LINES, Figure, Plot, by_system, grid, grid_lines, legend, marks, styled
 from reprofs.stats import series
 from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
 
 PANELS = 6  # on a page
-GROUPED = ["label", "title", "clients", "mb_s"]
+GROUPED = ["label", "title", "clients", "unit", "value"]
 
 
 def applies(plan: dict) -> bool:
@@ -96,53 +97,78 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
 
 
 def together(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
-    """Rates that clients report, beside those of one client where the study has it: label, title, clients, mb_s.
+    """What clients report, for every number of them that the study has: label, title, clients, unit, value.
 
-    Of phases that moved bytes; the sum of the clients' rates, mean of the rounds.
+    Of phases that moved bytes the sum of the clients' rates in MB/s, of others the mean time of the clients in s; means
+    of the rounds. Empty but for the workload with the most clients, which has the others beside it.
     """
-    many = summary(study, setting, load).assign(
-        clients=lambda rows: rows["n"].astype(int), mb_s=lambda r: r.rate_sum_mb_s
+    alone = _alone(load.workload)
+    numbers = {other: _number(other.workload) for other in study.loads(setting)}
+    numbers = {o: n for o, n in numbers.items() if (_alone(o.workload), o.scale) == (alone, load.scale)}
+    if numbers[load] < max(numbers.values()):
+        return pd.DataFrame(columns=GROUPED)
+    rows = []
+    for other in sorted(numbers, key=lambda key: numbers[key]):
+        if numbers[other] == 1:
+            own = series.completed(measured(study.phases), setting, other).rename(columns={"wall_ns": "time_mean_ns"})
+            own = own.astype({"bytes": float, "time_mean_ns": float})
+            own = own.assign(rate_sum_mb_s=own["bytes"] / own["time_mean_ns"] * 1e3)
+        elif len(series.completed(study.clients, setting, other)):
+            own = summary(study, setting, other)
+        else:
+            continue
+        own = own.groupby(["phase", "cache", "label"], sort=False)[["rate_sum_mb_s", "time_mean_ns"]].mean()
+        titles = [study.title(other.workload, *key[:2]) for key in own.index]
+        rows.append(own.reset_index().assign(clients=numbers[other], title=titles))
+    found = pd.concat(rows)
+    moved = found.groupby("title")["rate_sum_mb_s"].transform("min") > 0
+    found = found.assign(
+        unit=np.where(moved, "MB/s", "s"),
+        value=found["rate_sum_mb_s"].where(moved, found["time_mean_ns"] / 1e9),
     )
-    alone = load._replace(workload=load.workload.replace(f"+clients{many['clients'].iloc[0]}", ""))
-    one = series.completed(measured(study.phases), setting, alone)
-    one = one.assign(mb_s=one["bytes"].astype(float) / one["wall_ns"].astype(float) * 1e3, clients=1)
-    one = one.groupby(["phase", "cache", "label", "clients"], sort=False)["mb_s"].mean().reset_index()
-    found = pd.concat([one, many[["phase", "cache", "label", "clients", "mb_s"]]])
-    titles = [study.title(load.workload, row.phase, row.cache) for row in found.itertuples()]
-    found = found.assign(title=titles)
-    moved = found.groupby("title")["mb_s"].transform("min") > 0
-    return found.loc[moved & found["title"].isin(found.loc[found["clients"] > 1, "title"]), GROUPED]
+    return found.loc[found["title"].isin(found.loc[found["clients"] > 1, "title"]), GROUPED]
+
+
+def _alone(workload: str) -> str:
+    return re.sub(r"\+clients\d+", "", workload)
+
+
+def _number(workload: str) -> int:
+    found = re.search(r"\+clients(\d+)", workload)
+    return int(found[1]) if found else 1
 
 
 def rates(study: Study, setting: Setting, load: Load) -> list[Figure]:
-    """Grouped bars of the rates with one client and with many; none where no phase moved bytes."""
+    """Grouped bars for every number of clients, at the workload with the most of them; else none."""
     own = together(study, setting, load)
     if own.empty:
         return []
     caption = (
-        f"{load}, {setting}: MB/s with one client, where the study has it, and the sum of the clients' rates, as the"
-        " published studies report them; means over rounds."
+        f"{load}, {setting}: {listing(own['clients'].drop_duplicates())} clients. MB/s: the sum of the clients' rates,"
+        " as the published studies report them; of what moves no bytes the mean time of the clients in seconds. Means"
+        " over rounds."
     )
-    alt = "Bars of rates by operation and file system; the table of clients has the numbers of many clients."
+    alt = "Bars by operation, file system and number of clients; the tables of clients have the numbers."
     return [Figure(slug("together", setting, load), caption, alt, bars(own))]
 
 
 @styled
 def bars(table: pd.DataFrame) -> Plot:
-    """Rates in MB/s: a panel an operation, a group of bars a file system, a bar a number of clients."""
+    """A panel an operation, a group of bars a file system, a bar a number of clients; `table` is that of `together`."""
     titles, labels = list(dict.fromkeys(table["title"])), list(dict.fromkeys(table["label"]))
     numbers = sorted(table["clients"].unique())
     plot, panels = grid(-(-len(titles) // 2), 2, len(titles), 0.4 + 1.7 * -(-len(titles) // 2))
     width = 0.8 / len(numbers)
     for axes, title in zip(panels, titles, strict=True):
-        own = table[table["title"] == title].set_index(["label", "clients"])["mb_s"]
+        here = table[table["title"] == title]
+        own = here.set_index(["label", "clients"])["value"]
         for place, number in enumerate(numbers):
             heights = [own.get((label, number), np.nan) for label in labels]
             x = np.arange(len(labels)) + (place - (len(numbers) - 1) / 2) * width
             axes.bar(x, heights, width * 0.95, color=LINES[place][0])
         axes.set_xticks(range(len(labels)), [label.replace("+", "\n+") for label in labels])
         axes.set_title(title, loc="left")
-        axes.set_ylabel("MB/s")
+        axes.set_ylabel(here["unit"].iloc[0])
         grid_lines(axes)
     handles = [Patch(color=LINES[place][0], label=count(int(n), "client")) for place, n in enumerate(numbers)]
     plot.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8)

@@ -1,9 +1,13 @@
-"""mdtest's own summary: rates over the iterations of one command."""
+"""mdtest's own summary: rates over the iterations of one command, and over its time."""
 
 from __future__ import annotations
 
+import pandas as pd
+
 from reprofs.data.keys import Load, Setting
-from reprofs.report.display import Table, digits, slug
+from reprofs.report import plots
+from reprofs.report.display import Table, count, digits, slug
+from reprofs.report.plots import Figure, Plot, styled
 from reprofs.stats import series
 from reprofs.stats.study import Study
 
@@ -44,4 +48,46 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
     return Table(f"tbl-{slug('iterations', phase, setting, load)}", caption, rows, ["Operation", "File system"])
 
 
+def figures(study: Study, setting: Setting, load: Load, phase: str) -> list[Figure]:
+    """Operations a second over the time of the command; several figures where the file systems need several pages."""
+    own = series.completed(study.samples, setting, load)
+    found = series.over_time(own[own["phase"] == phase])
+    found = found[found["round"] == found.groupby("label")["round"].transform("min")].dropna(subset="start_ns")
+    labels = [label for label in study.contenders(setting) if label in set(found["label"])]
+    caption = (
+        f"{load}, {phase}, {setting}: operations a second over the time of the command, in its first round. A bar is a"
+        " part of one iteration, from its begin to its end; within it the rate is not known, only its mean. Gaps are"
+        " work of the command between its parts."
+    )
+    titles = {name: study.title(load.workload, name, "warm") for name in dict.fromkeys(found["name"])}
+    pages = [labels[first : first + PANELS] for first in range(0, len(labels), PANELS)]
+    result = []
+    for number, page in enumerate(pages):
+        name, text = plots.part(slug("over-time", phase, setting, load), caption, number, len(pages))
+        alt = f"{count(len(page), 'panel')}, one a file system; the table has the rates over the iterations."
+        result.append(Figure(name, text, alt, over_time(found[found["label"].isin(page)], page, titles)))
+    return result
+
+
+@styled
+def over_time(table: pd.DataFrame, labels: list[str], titles: dict[str, str]) -> Plot:
+    """A bar for each part of each iteration, one panel per label; `table` is `series.over_time` of one round each."""
+    lines = plots.marks(titles)
+    plot, panels = plots.column(dict.fromkeys(labels), 1.0)
+    for axes, label in zip(panels, labels, strict=True):
+        for row in table[table["label"] == label].itertuples():
+            ends = [row.start_ns / 1e9, row.end_ns / 1e9]
+            colour, marker, _ = lines[row.name]
+            axes.plot(ends, [row.rate] * 2, color=colour, lw=2.4, solid_capstyle="butt", marker=marker, ms=2.6)
+        axes.set_xlim(left=0)
+        plots.log_axis(axes, "y")
+        plots.grid_lines(axes)
+        axes.set_title(label, loc="left", fontweight="bold")
+    plot.supxlabel("time, s", fontsize=8)
+    plot.supylabel("operations a second", fontsize=8)
+    plots.legend(plot, {titles[name]: (colour, marker, "-") for name, (colour, marker, _) in lines.items()})
+    return plot
+
+
+PANELS = 8  # on a page
 COLUMNS = {"Max /s": "max", "Min /s": "min", "Mean /s": "mean", "SD /s": "sd"}

@@ -156,6 +156,30 @@ def order_table(study: Study, place: Place) -> Table:
     return Table(f"tbl-{slug('published', place)}", caption, shown, left=["Operation", "Verdict"])
 
 
+def rating_table(study: Study, place: Place) -> Table:
+    """One row per configuration: its rating in this study, by the published times, and as printed."""
+    found = numbers.ratings(study, place)
+    printed = found["printed"].notna().any()
+    shown = [
+        {
+            "Configuration": row["name"],
+            "This study": f"{row['own']:g}",
+            "Published times": f"{row['published']:g}",
+            **({"Printed": f"{row['printed']:g}" if known(row["printed"]) else DASH} if printed else {}),
+        }
+        for row in found.to_dict("records")
+    ]
+    operations = count(int(found["operations"].iloc[0]) if shown else 0, "cold operation")
+    caption = (
+        f"Ratings as DataLad's study of 2015 made them: the median, over {operations}, of the rank of a configuration,"
+        " 0 for the fastest. A description: ranks do not tell how far apart times are, and operations of one workload"
+        " go together. Published times: of the same configurations and operations, by the published medians."
+    )
+    if printed:
+        caption += " Printed: the published rating itself, among all configurations that were published."
+    return Table(f"tbl-{slug('ratings', place)}", caption, shown, left=["Configuration"])
+
+
 def law_table(study: Study, place: Place) -> Table:
     """One row per published number: the power law, and the hours that it gives beside the published ones."""
     found = law_facts(study, place)

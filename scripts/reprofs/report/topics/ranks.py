@@ -1,4 +1,4 @@
-"""Mean ranks over all operations: a description of who is ahead, not a test."""
+"""Mean and median ranks over all operations: a description of who is ahead, not a test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def facts(study: Study, setting: Setting) -> dict:
 
 
 def table(study: Study, setting: Setting) -> Table:
-    """Mean rank, operations in which it is shown to be the fastest, and typical cost of each contender."""
+    """Mean and median rank, operations in which it is shown to be the fastest, and typical cost of each contender."""
     winners = select(study.results.winners, setting, verdict="fastest")
     won = winners.groupby("best").size()
     typical = typical_cost(relative(select(study.results.statistics, setting)))
@@ -32,6 +32,7 @@ def table(study: Study, setting: Setting) -> Table:
         {
             "File system": row.label,
             "Mean rank": digits(row.mean_rank, 3),
+            "Median rank": digits(row.median_rank, 3),
             "Operations won": int(won.get(row.label, 0)),
             "Typical cost": digits(typical.get(row.label), 3),
         }
@@ -39,6 +40,6 @@ def table(study: Study, setting: Setting) -> Table:
     ]
     caption = (
         f"Contenders by mean rank over operations (1 = always the fastest; {setting}). Typical cost: geometric mean of"
-        " the time relative to the best contender of each operation. Both over operations that all of them completed."
+        " the time relative to the best contender of each operation. All over operations that all of them completed."
     )
     return Table(f"tbl-{slug('ranks', setting)}", caption, rows, left=["File system"])
