@@ -71,6 +71,12 @@ def modelled(*profiles: str, samples=None) -> dict:
     return changed(change)
 
 
+def rounds(number: int, **more) -> dict:
+    found = make._plan(number, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd")
+    found["study"].update(more)
+    return found
+
+
 def wired(*names: str, samples=None) -> dict:
     """A plan of the networks' jobs on these networks; an empty name is a file system without hosts."""
 
@@ -107,8 +113,8 @@ PLANS = {
     ),
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
     "runs": (
-        [make._plan(6, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=2)],
-        [make._plan(5, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=1)],
+        [rounds(6, published="datalad-2015"), workload(runs=2)],
+        [rounds(5, published="datalad-2015"), rounds(6), workload(runs=1)],
     ),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
