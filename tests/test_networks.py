@@ -12,7 +12,7 @@ from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
-from reprofs.guest.steps import Exec, Phase
+from reprofs.guest.steps import Exec, Phase, Pin
 from reprofs.plan import models, networks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.networks import Job, Network
@@ -113,7 +113,8 @@ def test_lines_run_on_their_hosts():
         {"host": "c1", "wait": "ask", "expect": "yes", "limit_s": 5},
     ]
     hosted = {"servers": 3, "private": ["/var/lib/x"], "logs": ["/var/log/x*.log"]}
-    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines})
+    mount = [*data["mount"], {"host": "s1", "run": "/usr/sbin/sshd -f none"}]
+    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines, "mount": mount})
     trial = cell("nfs-ext4", stack="servers") | {"filesystem": "own"}
     steps = rendered(trial, catalog).steps
     made = [step.arg for step in steps if getattr(step, "stage", "") == "make"]
@@ -123,6 +124,8 @@ def test_lines_run_on_their_hosts():
     assert len(made) == 5 and made[4][4:6] == ["yes", "5"] and made[4][6:] == hosts.inside("c1", ["ask"])
     assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "s2", "s3", "c1"]
     assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 3
+    tools = [step.tool for step in steps if isinstance(step, Pin)]
+    assert "sshd" in tools and not any("/" in tool for tool in tools)  # they are looked up along PATH
     with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
         rendered({**trial, "stack": "single"}, catalog)
 
