@@ -12,7 +12,7 @@ from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
-from reprofs.guest.steps import Exec, Phase
+from reprofs.guest.steps import Exec, Phase, Pin
 from reprofs.plan import models, networks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.networks import Job, Network
@@ -113,7 +113,8 @@ def test_lines_run_on_their_hosts():
         {"host": "c1", "wait": "ask", "expect": "yes", "limit_s": 5},
     ]
     hosted = {"servers": 3, "private": ["/var/lib/x"], "logs": ["/var/log/x*.log"]}
-    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines})
+    mount = [*data["mount"], {"host": "s1", "run": "/usr/sbin/sshd -f none"}]
+    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines, "mount": mount})
     trial = cell("nfs-ext4", stack="servers") | {"filesystem": "own"}
     steps = rendered(trial, catalog).steps
     made = [step.arg for step in steps if getattr(step, "stage", "") == "make"]
@@ -123,6 +124,8 @@ def test_lines_run_on_their_hosts():
     assert len(made) == 5 and made[4][4:6] == ["yes", "5"] and made[4][6:] == hosts.inside("c1", ["ask"])
     assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "s2", "s3", "c1"]
     assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 3
+    tools = [step.tool for step in steps if isinstance(step, Pin)]
+    assert "sshd" in tools and not any("/" in tool for tool in tools)  # they are looked up along PATH
     with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
         rendered({**trial, "stack": "single"}, catalog)
 
@@ -268,8 +271,12 @@ def test_a_network_in_the_guest_does_what_its_file_says(net_guest, recorded):
     assert len(sent) == 4 and sent[1] == sent[2] > 256 << 16  # what the client sends, the switch sends to the server
 
 
+def hosted(name):
+    return "hosts" in CATALOG.get("filesystem", name)
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if "hosts" in CATALOG.get("filesystem", n)])
+@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if hosted(n)])
 def test_file_system_with_hosts_in_the_guest(engine, root, name):
     guest = CATALOG.get("filesystem", name)["guest"]
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
@@ -278,14 +285,20 @@ def test_file_system_with_hosts_in_the_guest(engine, root, name):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("workload", ["metadata@60", "compile-round1@20+clients30"])
-@pytest.mark.parametrize("name", [n for n in test_contract.NAMES if "hosts" in CATALOG.get("filesystem", n)])
-def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, monkeypatch, name, workload):
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *((n, next(iter(CATALOG.get("filesystem", n)["variants"]))) for n in test_contract.NAMES if hosted(n)),
+        ("gluster", "replica-3-small-files"),  # caches of the client that the servers invalidate
+    ],
+)
+def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, monkeypatch, name, variant, workload):
     """Rounds share it: what servers draw at random is the same in all of them."""
     filesystem = CATALOG.get("filesystem", name)
     guest = filesystem["guest"]
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     stack = models.Filesystem.model_validate(filesystem).simplest_stack()
-    trial = cell(name, variant=next(iter(filesystem["variants"])), stack=stack, workload=workload)
+    trial = cell(name, variant=variant, stack=stack, workload=workload)
     made = []
     for number, start in enumerate(("auto", "auto", "cold boot")):
         monkeypatch.setenv("REPROFS_START", start)

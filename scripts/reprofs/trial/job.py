@@ -265,7 +265,7 @@ class _Writer:
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
-        tools = cell.workload.tools + [program for words in around for program in hosts.programs(words)]
+        tools = cell.workload.tools + [Path(program).name for words in around for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
