@@ -301,3 +301,17 @@ def test_lock_that_a_dying_child_holds_is_waited_for(tmp_path, somewhere, reprof
         holder.kill()
         holder.wait()
     assert not place.exists()
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
+    """As root, a rename would make an ordinary file of /dev/null."""
+    (tmp_path / "null").symlink_to("/dev/null")
+    files.write_text(tmp_path / "null", "lost")
+    assert (tmp_path / "null").is_char_device()
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(tmp_path / "pipe", "passed on")
+    assert os.read(end, 100) == b"passed on" and (tmp_path / "pipe").is_fifo()
+    os.close(end)
+    files.write_text(tmp_path / "file", "kept")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "null", "pipe"]

@@ -15,9 +15,14 @@ from reprofs.errors import UserError
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a temporary file beside `path`, then renames it. A file with the same content keeps its time.
 
+    What is no file (a link, a pipe, /dev/null) is written to and stays what it is.
+
     Raises UserError when the folder cannot be written or is full.
     """
     try:
+        if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+            path.write_bytes(data)
+            return
         if path.exists() and path.read_bytes() == data:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
