@@ -102,6 +102,9 @@ def fake_lab(name, **changes):
         def device_path(i, profile):
             return f"/dev/fake{i}"
 
+        def room(self, sizes, share):
+            return None
+
     return type(name, (Fake,), changes)
 
 
