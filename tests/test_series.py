@@ -178,7 +178,9 @@ def test_probability_with_wilsons_interval():
     reach = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     assert found.loc[4, "low"] == pytest.approx(centre - reach, abs=1e-6)
     assert found.loc[4, "high"] == pytest.approx(centre + reach, abs=1e-6)
-    assert found.loc[1, "high"] == pytest.approx(1) and found.loc[1, "low"] < 1
+    assert found.loc[1, "high"] == 1 and found.loc[1, "low"] < 1
+    none = series.probability([1, 1, 1], [4]).iloc[0]  # where rounding would leave 1e-17
+    assert none["low"] == 0 < none["high"] < 1 and series.probability([], [4])["low"].isna().all()
 
 
 def test_capacity_reached():

@@ -290,6 +290,9 @@ def test_fill_has_dips_shares_and_capacity(study):
         "104.0 %",
     ]
     assert [figure.name.split("-")[0] for figure in fill.figures(study, *place)] == ["fill", "exceedance"]
+    one = study.samples[(study.samples["name"] != "write") | (study.samples["iteration"] == 0)]
+    alone = dataclasses.replace(study, samples=one)
+    assert [figure.name.split("-")[0] for figure in fill.figures(alone, *place)] == ["exceedance"]
 
 
 def test_windows_have_means_slowdown_and_recovery(study):

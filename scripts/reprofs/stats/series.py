@@ -166,6 +166,8 @@ def probability(
     for level in levels:
         reached = int((x >= level).sum())
         low, high = proportion_confint(reached, len(x), 1 - confidence, "wilson") if len(x) else (math.nan, math.nan)
+        if len(x):  # rounding leaves 1e-17 in the place of 0
+            low, high = low if reached else 0.0, high if reached < len(x) else 1.0
         share = reached / len(x) if len(x) else math.nan
         rows.append({"level_gbit_s": level, "n": len(x), "reached": reached, "share": share, "low": low, "high": high})
     return pd.DataFrame(rows)

@@ -144,14 +144,16 @@ def figures(
     deviations: float = series.DEVIATIONS,
     required: Iterable[float] = series.REQUIRED_GBIT_S,
 ) -> list[Figure]:
-    """The rate of every file while the device fills, and the share of files that reach a rate."""
+    """The rate of every file while the device fills, where there are several; the share of files that reach a rate."""
     own = _samples(study, setting, load, phase)
     caption = (
         f"{load}, {phase}, {setting}: rate of every file while the device fills. A line is a round, a ring marks a dip,"
         f" more than {deviations:g} robust standard deviations below the line through the round."
     )
     alt = "Rates over the share of the capacity that is written; the table of the fill has the numbers."
-    found = [Figure(slug("fill", phase, setting, load), caption, alt, filling(own, deviations))]
+    found = []
+    if own.loc[own["name"] == "write", "trial"].value_counts().max() > 1:
+        found.append(Figure(slug("fill", phase, setting, load), caption, alt, filling(own, deviations)))
     rates = series.rates(own)
     if not rates["partial"].all():
         caption = (
