@@ -74,17 +74,6 @@ def test_fill_writes_the_files_and_takes_a_sample_of_each(run):
     run(*FILL, "--verify")
 
 
-def test_content_is_zeros_where_the_environment_says_so(run, monkeypatch):
-    monkeypatch.setenv("REPROFS_CONTENT", "zeros")
-    run(*FILL, "--buffer", 100_000)  # a size that is no multiple of a block
-    assert all(path.read_bytes() == bytes(3 * MIB) for path in run.folder.iterdir())
-    run(*FILL, "--verify")
-    flip(run.folder / "stream-00000002", MIB + 1)
-    assert "stream-00000002 is not what was written" in run(*FILL, "--verify", expect=1).stderr
-    monkeypatch.setenv("REPROFS_CONTENT", "ones")
-    assert "$REPROFS_CONTENT must be random or zeros, not 'ones'" in run(*FILL, expect=2).stderr
-
-
 def test_content_depends_on_the_seed_and_not_on_the_buffer(run):
     run(*FILL)
     whole = [path.read_bytes() for path in sorted(run.folder.iterdir())]

@@ -36,13 +36,7 @@ static int unknown_option(const char *program, const char *given, const struct s
     return wrong("%s: unknown option %s; known are %s", program, given, names);
 }
 
-static bool zeros; /* the content of all files */
-
 int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n) {
-    const char *content = getenv("REPROFS_CONTENT");
-    zeros = content && !strcmp(content, "zeros");
-    if (content && !zeros && strcmp(content, "random"))
-        return wrong("%s: $REPROFS_CONTENT must be random or zeros, not '%s'", argv[0], content);
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         while (k < n && strcmp(argv[i], known[k].name)) k++;
@@ -82,7 +76,6 @@ bool stream_open_pool(uint64_t seed, uint64_t longest) {
     uint64_t bytes = STREAM_POOL + (longest > COMPARED ? longest : COMPARED) + STREAM_BLOCK,
              r = hash3(seed, 0x73747265, 0) | 1;
     if (!(pool = stream_buffer(bytes))) return false;
-    if (zeros) return true;
     uint64_t *word = (uint64_t *)(void *)pool;
     for (size_t i = 0; i < WORDS; i++) {
         r ^= r << 13, r ^= r >> 7, r ^= r << 17; /* xorshift64 (G. Marsaglia, 2003) */
@@ -98,7 +91,6 @@ uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation) {
 }
 
 const uint8_t *stream_content(uint64_t key, uint64_t at, size_t n) {
-    if (zeros) return pool + at % STREAM_BLOCK;
     uint64_t shift = key % (STREAM_POOL / STREAM_BLOCK) * STREAM_BLOCK;
     uint8_t *start = pool + (at + shift) % STREAM_POOL, *block = start - at % STREAM_BLOCK;
     uint64_t stamp = key + at / STREAM_BLOCK * 0x9e3779b97f4a7c15u; /* an odd step: no two blocks of a file agree */

@@ -18,15 +18,13 @@ struct stream_option {
     enum stream_kind kind;
     void *to; /* bool, uint64_t, struct stream_list (numbers above zero, a comma between them), const char * */
 };
-/* Returns 0, or what `wrong` returns. Takes the kind of content from $REPROFS_CONTENT: random (as without it) or zeros.
- */
+/* Returns 0, or what `wrong` returns. */
 int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n);
 /* Returns 0, or what `broken` returns. */
 int stream_enter(const char *program, const char *folder);
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */
-/* Zeros, as of /dev/zero, if $REPROFS_CONTENT says so; a block in the wrong place is not found then. Otherwise
- * incompressible: from a pool of random bytes, entered at another place for every file; the first word of every 4 KiB
+/* Incompressible: from a pool of random bytes, entered at another place for every file; the first word of every 4 KiB
  * is a stamp of its own. So no two blocks are equal (nothing to deduplicate), and a block in the wrong place is found.
  * A key names a file's content. It is made in place: writing copies nothing. */
 enum { STREAM_BLOCK = 4096, STREAM_POOL = 1 << 20, STREAM_LONGEST = 1 << 30 };
