@@ -1,6 +1,7 @@
 """Descriptors: every file in the checkout fits its schema, and every mistake gives one sentence with file and key."""
 
 import copy
+import hashlib
 import json
 import os
 import re
@@ -12,8 +13,8 @@ import yaml
 from conftest import BIN
 from helpers import CATALOG, cell, rendered
 from reprofs.errors import UserError
+from reprofs.plan import CELL, models, trees
 from reprofs.plan import catalog as catalogs
-from reprofs.plan import models, trees
 from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
 from reprofs.plan.stacks import commands, expand, resolve
 from reprofs.trial.cell import resolve as resolve_cell
@@ -667,6 +668,19 @@ def test_sentences_are_short_whatever_is_in_a_file():
     with pytest.raises(UserError) as found:
         Catalog().get("study", "x" * 9000)
     assert len(str(found.value)) < 400
+
+
+def test_the_plan_names_the_job_that_each_trial_will_run():
+    catalog = Catalog()
+    loads = ["metadata", "metadata+clients2+fill50", "look-alike", "git-annex+aged2", "random-access", "scratch-dna"]
+    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4", "nfs"], workloads=loads, rounds=2))
+    catalog.add("study", "own", study)
+    trials = make_plan("own", catalog)["trials"]
+    for trial in trials:
+        job = render(resolve_cell({key: trial[key] for key in (*CELL, "round", "seed")}, catalog)).text()
+        assert trial["job_sha256"] == hashlib.sha256(job.encode()).hexdigest(), trial
+        assert str(trial["seed"]) in job
+    assert len({trial["job_sha256"] for trial in trials}) == len(trials)
 
 
 def test_processors_are_an_axis_of_the_labs_that_model_them():

@@ -12,7 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import run
+import study2015
 from conftest import BIN, ROOT
+from reprofs import importers
+from reprofs.data.columns import dictionary
 from reprofs.data.keys import Load, Operation, Setting
 from reprofs.errors import UserError
 from reprofs.report import explore
@@ -198,3 +201,55 @@ def test_notebook_runs_top_to_bottom_in_a_kernel(folder):
     cells = [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
     assert done.returncode == 0 and f"{len(cells)} passed" in done.stdout, done.stdout[-3000:]
     assert len(list((folder / "data/export/fixture").glob("*.csv"))) == 2
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two imported studies on the same stack; the second has another stack besides, and lacks the last operations."""
+    studies = []
+    for name, seconds in (("ours", 1.0), ("theirs", 100.0)):
+        few = {} if name == "ours" else {"times": 3}
+        paths = [
+            study2015.one(tmp_path, file, range(3), cold=lambda run, i, s=s: s * (1 + i) * 2.0 ** (run - 1), **few)
+            for file, s in (("EXT4_MD_raid6", seconds), ("XFS_MD_raid6_-m=x", 3 * seconds))
+        ]
+        if name == "theirs":
+            paths.append(study2015.one(tmp_path, "JFS_sda", range(3), **few))
+        importers.import_files("datalad", paths, tmp_path / "imported" / name, dictionary)
+        studies.append(run.open_study(str(tmp_path / "imported" / name)))
+    return studies
+
+
+def test_two_studies_are_drawn_in_one_form(two):
+    ours, theirs = two
+    assert list(explore.parts(theirs)["labels"]) == ["ext4, xfs+-m=x", "jfs"]
+    figure = explore.beside(ours, theirs)
+    assert "imported/ours, repo" in figure.caption and "stack md-raid6, " in figure.caption
+    left, right = figure.plot.axes
+    steps = [text.get_text() for text in left.get_yticklabels()]
+    assert steps == ["create", "du, cold", "du, warm", "direct, cold", "direct, warm"]  # what both have
+    assert left.get_xscale() == right.get_xscale() == "log"
+    marked = [[line for line in axes.lines if line.get_marker() not in ("", "None")] for axes in (left, right)]
+    for means, factor in zip(marked, (1, 100), strict=True):
+        assert len(means) == 2 and [len(line.get_xdata()) for line in means] == [5, 5]
+        found = [sorted(line.get_xdata())[-1] for line in means]
+        assert found == pytest.approx([3 * factor, 9 * factor]), "the third operation, geometric mean of three rounds"
+    colours = [
+        [line.get_color() for line in axes.lines if line.get_marker() not in ("", "None")] for axes in (left, right)
+    ]
+    assert colours[0] == colours[1] and len(set(colours[0])) == 2
+
+
+def test_parts_of_studies_that_are_not_there_are_told(two):
+    ours, theirs = two
+    other = explore.beside(ours, theirs, other_where={"stack": "sda"})
+    assert "stack sda" in other.caption
+    with pytest.raises(UserError, match="imported/ours has no stack sda there: it has md-raid6"):
+        explore.beside(ours, theirs, {"stack": "sda"})
+    with pytest.raises(UserError, match="label says no part of a study: choose of lab, stack"):
+        explore.beside(ours, theirs, {"label": "ext4"})
+
+
+def test_studies_without_a_common_operation_are_told(study, two):
+    with pytest.raises(UserError, match="fixture and imported/ours have no operation in common"):
+        explore.beside(study, two[0], {"workload": "metadata"})

@@ -745,27 +745,7 @@ def test_pwalk_keeps_sums_and_no_names(load, tmp_path):
 # ---- the 2015 study -------------------------------------------------------------------------------------------------
 
 
-def study(folder: Path, name: str, runs=range(10), fs: str | None = None, cold=None, times=None) -> Path:
-    """A made-up file of the study: `cold(run, position)` gives seconds."""
-    commands = ["<function make_test_repo at 0x7f00{run}>", "du -scm test{run}", "cd test{run}; git annex direct"]
-    commands += ["du  -scm test{run}", "rm -rf test{run}"]
-    cold = cold or (lambda run, position: 10 + position + (run * 7919 % 10) / 100)
-    warm = {1: 0.5, 2: 0.01, 3: 9.0}
-    content = [
-        {
-            "fs": fs or name,
-            "test_repo": "repo_ndirs=2_nfiles=50",
-            "run": run,
-            "times": [
-                {"command": command.format(run=run), "cold": cold(run, i), "warm": warm.get(i, -10)}
-                for i, command in enumerate(commands[:times])
-            ],
-        }
-        for run in runs
-    ]
-    path = folder / f"repo_ndirs=2_nfiles=50-{name}.json"
-    path.write_text(json.dumps(content, indent=1))
-    return path
+study = study2015.one
 
 
 def rules(findings: pd.DataFrame, path: Path) -> set[str]:
@@ -778,11 +758,11 @@ def test_study_phases_are_those_of_a_study_of_this_project(load, tmp_path):
     assert list(phases) == [row["column"] for row in dictionary() if row["table"] == "phases"]
     cell = statistics(phases).set_index(["phase", "cache"])
     assert set(cell.index) == {
-        ("make-repository", "cold"),
-        *((name, cache) for name in ("du", "annex-direct", "du-2") for cache in ("cold", "warm")),
+        ("create", "warm"),
+        *((name, cache) for name in ("du", "direct", "du-2") for cache in ("cold", "warm")),
         ("rm", "cold"),
     }
-    assert set(cell["label"]) == {"ext4+-Estride=4"} and set(cell["stack"]) == {"MD_raid6"} and set(cell["n"]) == {10}
+    assert set(cell["label"]) == {"ext4+-Estride=4"} and set(cell["stack"]) == {"md-raid6"} and set(cell["n"]) == {10}
     assert cell.loc[("du", "warm"), "median_ns"] == 0.5e9
     assert len(rows) == len(phases) and set(rows["items"]) == {100}
     assert pick(rows, phase="du", cache="cold", iteration=1) == [11.09]
@@ -815,12 +795,13 @@ def test_study_files_with_one_label_are_told_and_kept_apart(load, tmp_path):
 @pytest.mark.parametrize(
     ("configuration", "label", "stack"),
     [
-        ("EXT4_MD_raid6", "ext4", "MD_raid6"),
-        ("EXT4_MD_raid6-old", "ext4+old", "MD_raid6"),
-        ("r2_BTRFSv4_LVM_MD_raid6_compress=lzo", "btrfsv4+compress=lzo_r2", "LVM_MD_raid6"),
-        ("r2_BTRFSv4_MD_raid5_-mraid0_compress=lzo", "btrfsv4+-mraid0_compress=lzo_r2", "MD_raid5"),
+        ("EXT4_MD_raid6", "ext4", "md-raid6"),
+        ("EXT4_MD_raid6-old", "ext4+old", "md-raid6"),
+        ("r2_BTRFSv4_LVM_MD_raid6_compress=lzo", "btrfsv4+compress=lzo_r2", "md-raid6+lvm"),
+        ("r2_BTRFSv4_MD_raid5_-mraid0_compress=lzo", "btrfsv4+-mraid0_compress=lzo_r2", "md-raid5"),
         ("ReiserFS_sda", "reiserfs", "sda"),
-        ("ZFS_layout=raid6_ashift=12", "zfs+layout=raid6_ashift=12", "single"),
+        ("ZFS_layout=raid6_ashift=12", "zfs+layout=raid6_ashift=12", "zfs-raidz2"),
+        ("ZFS_ashift=12", "zfs+ashift=12", "unknown"),
     ],
 )
 def test_study_repetitions_and_notes_are_no_file_system_and_no_stack(configuration, label, stack, load, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -138,6 +139,21 @@ def test_vm_throttles_its_disks(machine):
     assert json.loads(outcome.output.splitlines()[-2])["wall_ns"] > 2e9
     drive = next(option for option in outcome.environment["command"] if option.startswith("if=none"))
     assert "cache=none" in drive and "throttling.iops-total=100,throttling.bps-total=52428800" in drive
+
+
+def test_vm_disks_whose_flushes_are_ignored(machine):
+    catalog = Catalog()
+    profile = catalog.get("device", "file-unsafe")
+    assert vm.Lab.unsuited(profile) == ""
+    machine.disks = Disks(profile, 2, 64)
+    drives = [option for option in machine._drives() if option.startswith("if=none")]
+    assert len(drives) == 2 and all(",cache=unsafe," in drive for drive in drives)
+    machine.disks = Disks(catalog.get("device", "file"), 1, 64)
+    assert ",cache=none," in machine._drives()[1]
+    assert "not in a file" in get_lab("exact").unsuited(profile)
+    assert "takes devices as they are" in host.Lab.unsuited(profile)
+    with pytest.raises(UserError, match="has a cache, which only a disk with backing: file can have"):
+        catalog.add("device", "wrong", {"title": "Wrong", "backing": "memory", "cache": "unsafe"})
 
 
 @pytest.mark.parametrize(
@@ -383,6 +399,16 @@ def test_mount_says_what_is_wrong_with_the_directory(open_folder):
     (open_folder / "target").chmod(0o755)
     said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], {}))
     assert said == "" if os.geteuid() else "cannot be written" in said
+
+
+def test_mount_refuses_a_directory_without_room(tmp_path, quick, monkeypatch):
+    monkeypatch.setattr(mount.Lab, "room", lambda lab, sizes, share: 2 << 20)
+    record = run_trial(tmp_path, lab="mount", filesystem="here")
+    assert record["status"] == "skipped" and not list(ROOT.glob("reprofs-work-*"))
+    assert re.fullmatch(
+        r"The content is about \d+ MiB, but \. has 2 MiB free: choose another directory or a smaller scale\.",
+        record["reason"],
+    )
 
 
 def test_mount_leaves_nothing_when_the_time_is_over(open_folder):

@@ -8,8 +8,11 @@ import make
 import pandas as pd
 import pytest
 import reprofs as package
+import study2015
 from conftest import ROOT
+from reprofs import importers
 from reprofs.data import tables
+from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.stats import results
 
@@ -120,3 +123,51 @@ def test_results_that_cannot_be_read_are_named(project, tmp_path):
     (study.folder / results.OF).write_text(json.dumps(study.digests)[:-3])
     with pytest.raises(UserError, match="delete the folder"):
         results.load(study.folder, study)
+
+
+@pytest.fixture
+def imported(project, monkeypatch):
+    """Three runs of two file systems of another study, imported."""
+    monkeypatch.chdir(project)
+    folder = project / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    slow = study2015.one(folder, "EXT4_LVM_MD_raid6", range(3), cold=lambda run, i: 20 * 2.0**run)
+    fast = study2015.one(folder, "XFS_LVM_MD_raid6", range(3), cold=lambda run, i: 10 * 2.0**run)
+    importers.import_files("datalad", [slow, fast], project / "data/imported/old", dictionary)
+    return folder, slow
+
+
+def test_an_import_is_a_study(imported):
+    study = package.open("imported/old")
+    assert len(study.trials) == 6 and set(study.trials["status"]) == {"ok"} and study.labels() == ["ext4", "xfs"]
+    assert [setting.stack for setting in study.settings] == ["md-raid6+lvm"]
+    cell = study.results.statistics.set_index(["phase", "cache", "label"])
+    assert cell.loc[("du", "cold", "ext4"), "geometric_mean_ns"] == pytest.approx(40e9)
+    assert (cell["n"] == 3).all() and len(cell) == 2 * 8
+    ratio = study.results.pairwise.set_index(["phase", "cache"]).loc[("rm", "cold")]
+    assert (ratio["a"], ratio["b"]) == ("ext4", "xfs") and ratio["ratio"] == pytest.approx(2)
+    assert study.save_results().name == "old-results" and package.open("imported/old").results is not None
+
+
+def test_what_an_import_has_not_is_told(imported):
+    folder, slow = imported
+    study = package.open("imported/old")
+    for name in ("samples", "clients", "latency"):
+        with pytest.raises(UserError, match=f"^imported/old has no table {name}: the output of datalad has only times"):
+            getattr(study, name)
+    with pytest.raises(UserError, match="says nothing of the machine"):
+        _ = study.environment
+    assert "latency  not in this import" in repr(study)
+    with pytest.raises(
+        UserError, match=r"no import imported/new \(there are imported/old\): run `uv run reprofs import"
+    ):
+        package.open("imported/new")
+    other = ROOT / "tests/fixtures/import/mdtest-4.txt"
+    importers.import_files("mdtest", [other], folder / "rates", dictionary)
+    with pytest.raises(UserError, match="rates has no phases, for the format mdtest has no time of each run"):
+        package.open(str(folder / "rates"))
+    data = json.loads(slow.read_text())
+    slow.write_text(json.dumps([*data, data[0]]))
+    importers.import_files("datalad", [slow], folder / "twice", dictionary)
+    with pytest.raises(UserError, match="has the run repo_ndirs=2_nfiles=50-EXT4_LVM_MD_raid6-r001 twice"):
+        package.open(str(folder / "twice"))

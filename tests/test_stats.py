@@ -422,7 +422,7 @@ def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
         ]
     )
     known = described("single", "md-raid5")
-    found = stacks.stack_ratios(stacks.beside(rows, known))
+    found = stacks.stack_ratios(stacks.side_by_side(rows, known))
     assert len(found) == 1 and found.iloc[0][["lab", "label", "stack", "reference", "n"]].tolist() == [
         "exact",
         "a",
@@ -444,7 +444,7 @@ def test_typical_cost_of_a_stack_over_operations():
             frame({"a": [90, None, 90]}, phase="r"),  # on one of the two only
         ]
     )
-    found = stacks.stack_typical(stacks.beside(rows, described("single", "md-raid5")))
+    found = stacks.stack_typical(stacks.side_by_side(rows, described("single", "md-raid5")))
     assert len(found) == 1 and found.iloc[0]["operations"] == 2
     assert found.iloc[0]["ratio"] == pytest.approx(4) == found.iloc[0]["low"]
 

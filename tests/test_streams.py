@@ -92,6 +92,15 @@ def test_content_cannot_be_compressed_and_no_two_blocks_are_equal(run):
     assert len(set(blocks)) == len(blocks)
 
 
+def test_content_of_zeros(run):
+    run(*FILL, "--zeros")
+    assert {path.read_bytes() for path in run.folder.iterdir()} == {bytes(3 * MIB)}
+    run(*FILL, "--zeros", "--verify")
+    run(*FILL, "--verify", expect=1)
+    flip(run.folder / "stream-00000002", 70_000)
+    run(*FILL, "--zeros", "--verify", expect=1)
+
+
 @pytest.mark.parametrize("at", [0, 4097, 3 * MIB - 1])
 def test_one_changed_byte_is_found(run, at):
     run(*FILL)

@@ -71,6 +71,12 @@ def modelled(*profiles: str, samples=None) -> dict:
     return changed(change)
 
 
+def rounds(number: int, **more) -> dict:
+    found = make._plan(number, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd")
+    found["study"].update(more)
+    return found
+
+
 def wired(*names: str, samples=None) -> dict:
     """A plan of the networks' jobs on these networks; an empty name is a file system without hosts."""
 
@@ -107,8 +113,8 @@ PLANS = {
     ),
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
     "runs": (
-        [make._plan(6, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=2)],
-        [make._plan(5, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd"), workload(runs=1)],
+        [rounds(6, published="datalad-2015"), workload(runs=2)],
+        [rounds(5, published="datalad-2015"), rounds(6), workload(runs=1)],
     ),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
@@ -194,7 +200,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
     names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
     assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "21-statistics.ipynb"
+    assert names[0] == "01-answer.ipynb" and names[-1] == "26-statistics.ipynb"
     more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
     assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
     assert [path.name for path in more] == sorted(path.name for path in more)

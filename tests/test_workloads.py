@@ -139,13 +139,14 @@ def came_back(record: dict) -> None:
 
 # Of programs that another file has twice, and what takes long; fio runs twice on a modelled disk (tests/test_disks.py).
 ONCE = ["compile-makej", "compile-round2", "git-annex", "git-annex-small", "random-access"]
-ONCE += ["look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
+ONCE += ["git-annex-test", "look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
+SMALL = ("git-annex-small", "git-annex-test")
 
 
 @pytest.mark.parametrize(
-    # Of git-annex-small, nearly all commands are in git-annex, too.
+    # Of git-annex-small, nearly all commands are in git-annex, too; git-annex-test takes long.
     "name",
-    [pytest.param(name, marks=pytest.mark.soak if name == "git-annex-small" else ()) for name in NAMES],
+    [pytest.param(name, marks=pytest.mark.soak if name in SMALL else ()) for name in NAMES],
 )
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""

@@ -202,7 +202,7 @@ static int promise(int argc, char **argv) {
             "{\"bytes\":%llu,\"names\":%llu}\n", (unsigned long long)(p.files * p.bytes), (unsigned long long)p.files);
         return 0;
     }
-    if (!stream_open_pool(p.seed, RECORD)) return broken("promise: no memory for the content of files");
+    if (!stream_open_pool(p.seed, RECORD, false)) return broken("promise: no memory for the content of files");
     return p.verify ? verify(&p) : promise_files(&p);
 }
 

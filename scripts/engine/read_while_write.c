@@ -185,7 +185,7 @@ static int run(struct mixed *m) {
         reader(m, s, gate[0]);
     }
     close(gate[0]);
-    int code = stream_open_pool(m->seed, m->buffer)
+    int code = stream_open_pool(m->seed, m->buffer, false)
         ? 0
         : broken("read-while-write: no memory for a buffer of %llu bytes", (unsigned long long)m->buffer);
     if (!code) code = prepare(m);
@@ -203,7 +203,7 @@ static int run(struct mixed *m) {
 static int verify(const struct mixed *m) {
     char name[32];
     uint64_t bytes = 0, files = m->prepare + WINDOWS * m->count;
-    if (!stream_open_pool(m->seed, 0)) return broken("read-while-write: no memory");
+    if (!stream_open_pool(m->seed, 0, false)) return broken("read-while-write: no memory");
     for (uint64_t i = 0; i < files; i++) {
         name_file(m, i, name, sizeof name);
         int code = stream_compare("read-while-write", name, stream_key(m->seed, i, 0), m->size, false, &bytes);

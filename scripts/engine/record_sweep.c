@@ -106,7 +106,7 @@ static int sweep(struct sweep *s) {
     char name[40];
     for (unsigned i = 0; i < s->records.n; i++)
         if (s->records.at[i] > longest) longest = s->records.at[i];
-    if (!stream_open_pool(s->seed, longest) || !(s->buffer = stream_buffer(longest)))
+    if (!stream_open_pool(s->seed, longest, false) || !(s->buffer = stream_buffer(longest)))
         return broken("record-sweep: no memory for records of %llu bytes", (unsigned long long)longest);
     printf("%16s%8s%9s%9s%9s%9s\n", "kB", "reclen", "write", "rewrite", "read", "reread");
     for (unsigned i = 0; i < s->files.n; i++)
@@ -137,7 +137,7 @@ static int sweep(struct sweep *s) {
 static int verify(const struct sweep *s) {
     char name[40];
     uint64_t bytes = 0;
-    if (!stream_open_pool(s->seed, 0)) return broken("record-sweep: no memory");
+    if (!stream_open_pool(s->seed, 0, false)) return broken("record-sweep: no memory");
     for (unsigned i = 0; i < s->files.n; i++) {
         uint64_t size = s->files.at[i], last = 0;
         for (unsigned k = 0; k < s->records.n; k++)

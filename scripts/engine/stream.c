@@ -63,19 +63,21 @@ int stream_enter(const char *program, const char *folder) {
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */
 enum { COMPARED = 1 << 16 }; /* bytes compared at a time */
-/* STREAM_POOL random bytes, repeated as far as the longest call from the last of them reaches */
+/* STREAM_POOL random bytes, repeated as far as the longest call from the last of them reaches; or zeros */
 static uint8_t *pool;
+static bool zeros;
 
 uint8_t *stream_buffer(uint64_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-bool stream_open_pool(uint64_t seed, uint64_t longest) {
+bool stream_open_pool(uint64_t seed, uint64_t longest, bool of_zeros) {
     enum { WORDS = STREAM_POOL / 8 };
     uint64_t bytes = STREAM_POOL + (longest > COMPARED ? longest : COMPARED) + STREAM_BLOCK,
              r = hash3(seed, 0x73747265, 0) | 1;
     if (!(pool = stream_buffer(bytes))) return false;
+    if ((zeros = of_zeros)) return true;
     uint64_t *word = (uint64_t *)(void *)pool;
     for (size_t i = 0; i < WORDS; i++) {
         r ^= r << 13, r ^= r >> 7, r ^= r << 17; /* xorshift64 (G. Marsaglia, 2003) */
@@ -93,6 +95,7 @@ uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation) {
 const uint8_t *stream_content(uint64_t key, uint64_t at, size_t n) {
     uint64_t shift = key % (STREAM_POOL / STREAM_BLOCK) * STREAM_BLOCK;
     uint8_t *start = pool + (at + shift) % STREAM_POOL, *block = start - at % STREAM_BLOCK;
+    if (zeros) return start;
     uint64_t stamp = key + at / STREAM_BLOCK * 0x9e3779b97f4a7c15u; /* an odd step: no two blocks of a file agree */
     for (; block < start + n; block += STREAM_BLOCK, stamp += 0x9e3779b97f4a7c15u) memcpy(block, &stamp, sizeof stamp);
     return start;

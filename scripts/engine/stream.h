@@ -28,7 +28,8 @@ int stream_enter(const char *program, const char *folder);
  * is a stamp of its own. So no two blocks are equal (nothing to deduplicate), and a block in the wrong place is found.
  * A key names a file's content. It is made in place: writing copies nothing. */
 enum { STREAM_BLOCK = 4096, STREAM_POOL = 1 << 20, STREAM_LONGEST = 1 << 30 };
-bool stream_open_pool(uint64_t seed, uint64_t longest); /* longest: bytes of the largest call; false: no memory */
+/* longest: bytes of the largest call; of_zeros: all content is zeros; false: no memory */
+bool stream_open_pool(uint64_t seed, uint64_t longest, bool of_zeros);
 uint64_t stream_key(uint64_t seed, uint64_t file, unsigned generation);
 const uint8_t *stream_content(uint64_t key, uint64_t at, size_t n); /* aligned to 4 KiB where `at` is */
 

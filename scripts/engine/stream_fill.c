@@ -17,7 +17,7 @@
 
 struct fill {
     uint64_t size, count, buffer, pause_ms, seed;
-    bool until_full, direct, sync_each, verify, check;
+    bool until_full, direct, sync_each, zeros, verify, check;
     const char *folder;
 };
 
@@ -31,6 +31,7 @@ static int arguments(int argc, char **argv, struct fill *f) {
         {"--direct", STREAM_FLAG, &f->direct},
         {"--sync-each", STREAM_FLAG, &f->sync_each},
         {"--seed", STREAM_NUMBER, &f->seed},
+        {"--zeros", STREAM_FLAG, &f->zeros},
         {"--verify", STREAM_FLAG, &f->verify},
         {"--check", STREAM_FLAG, &f->check},
         {"-d", STREAM_TEXT, &f->folder},
@@ -135,7 +136,7 @@ static int stream_fill(int argc, char **argv) {
         return 0;
     }
     if ((code = stream_enter("stream-fill", f.folder))) return code;
-    if (!stream_open_pool(f.seed, f.verify ? 0 : f.buffer))
+    if (!stream_open_pool(f.seed, f.verify ? 0 : f.buffer, f.zeros))
         return broken("stream-fill: no memory for a buffer of %llu bytes", (unsigned long long)f.buffer);
     return f.verify ? verify(&f) : fill(&f);
 }

@@ -11,13 +11,11 @@ rule trial:
         "../../envs/python.yaml"
     # A trial with a real clock has the whole host: nothing else of this run beside it, and (by the limit on bench_slot) no
     # other such trial where a fork gives it fewer threads. The command itself waits for those of other runs.
-    threads: lambda wildcards: (workflow.cores or 1) if is_alone(wildcards.trial) else 1
+    threads: where_alone(lambda: workflow.cores or 1, 1)
     resources:
-        bench_slot=lambda wildcards: int(is_alone(wildcards.trial)),
+        bench_slot=where_alone(lambda: 1, 0),
         # Of profiles/slurm: no other job on its node.
-        slurm_extra=lambda wildcards: (
-            "'--exclusive'" if is_alone(wildcards.trial) else ""
-        ),
+        slurm_extra=where_alone(lambda: "'--exclusive'", ""),
     params:
         job=lambda wildcards: TRIALS[wildcards.trial]["job_sha256"],
         protocol=PLAN["protocol"],

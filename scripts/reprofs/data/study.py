@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from reprofs.data.columns import TABLES
+from reprofs.data.columns import IDENTITY, TABLES, schema
 from reprofs.errors import UserError
 from reprofs.files import read_json, sha256
 from reprofs.project import place
 from reprofs.trial.protocol import RECOVERY
+
+IMPORT = "import.json"  # the file by which a folder of `reprofs import` is known
 
 
 def _read(file: Path) -> pd.DataFrame:
@@ -34,6 +36,10 @@ class Tables:
     plan: dict
     environment: dict
     digests: dict[str, str]
+
+    def has(self, name: str) -> bool:
+        """Whether there is this table; an import has not all of them."""
+        return not isinstance(vars(self)[name], str)
 
     def labels(self, role: str = "contender") -> list[str]:
         """Labels with that role in the order of their names, whether their trials completed or not."""
@@ -73,23 +79,25 @@ class Tables:
 
 
 class _Late:
-    """A frame of `Tables`, or the parquet file from which it is read when it is first asked for."""
+    """A part of `Tables`, the parquet file from which it is read when it is first asked for, or why there is none."""
 
     def __init__(self, name: str):
         self._name = name
 
     def __get__(self, tables: Tables, owner: type) -> pd.DataFrame:
         values = vars(tables)
+        if not tables.has(self._name):
+            raise UserError(values[self._name])
         if isinstance(values[self._name], Path):
             values[self._name] = _read(values[self._name])
         return values[self._name]
 
-    def __set__(self, tables: Tables, value: pd.DataFrame | Path) -> None:
+    def __set__(self, tables: Tables, value: pd.DataFrame | Path | dict | str) -> None:
         vars(tables)[self._name] = value
 
 
-# Large, and few ask for them.
-for _name in ("samples", "clients", "latency"):
+# Large, and few ask for them; or not in an import.
+for _name in ("samples", "clients", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
@@ -103,3 +111,42 @@ def load(folder: str | Path) -> Tables:
     digests = {name: sha256(path) for name, path in paths.items()}
     plan, environment = read_json(folder / "study.json"), read_json(folder / "environment.json")
     return Tables(**frames, plan=plan, environment=environment, digests=digests)
+
+
+def load_import(folder: str | Path) -> Tables:
+    """Read a folder written by `reprofs import` as the tables of a study. Raises UserError when it has no phases.
+
+    What no output of another benchmark has (single operations, the environment) raises a UserError when asked for.
+    """
+    folder = place(folder)
+    made, path = read_json(folder / IMPORT), folder / "phases.parquet"
+    if not path.is_file():
+        raise UserError(
+            f"{folder} has no phases, for the format {made['format']} has no time of each run that a study could be"
+            f" made of: read its measurements.parquet instead."
+        )
+    phases = _read(path)
+    cell = [*IDENTITY[IDENTITY.index("lab") : IDENTITY.index("seed")], "phase", "cache"]
+    again = phases.loc[phases.duplicated(cell), "trial"]
+    if len(again):
+        raise UserError(f"{path} has the run {again.iloc[0]} twice: take one of them out of its file and import again.")
+    trials = phases[IDENTITY].drop_duplicates("trial", ignore_index=True).reindex(columns=schema("trials").names)
+    name, files = f"imported/{folder.name}", len(made["files"])
+    about = {"name": name, "title": name, "question": f"What do {files} imported files ({made['format']}) say?"}
+    lab = {"clock": "unknown", "clock_text": "the clock of whoever measured", "meaning": ""}
+    workloads: dict[str, dict] = {}
+    for workload, phase, cache in phases[["workload", "phase", "cache"]].drop_duplicates().itertuples(index=False):
+        entry = workloads.setdefault(workload, {"title": workload, "phases": []})
+        entry["phases"].append({"name": phase, "cache": cache})
+    absent: dict = {
+        part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
+        for part in ("samples", "clients", "latency")
+    }
+    absent["environment"] = f"{name} has no environment: the output of {made['format']} says nothing of the machine."
+    return Tables(
+        trials=trials,
+        phases=phases,
+        **absent,
+        plan={"study": about, "labs": {"imported": lab}, "workloads": workloads, "stacks": {}},
+        digests={"phases": sha256(path)},
+    )

@@ -14,6 +14,10 @@ from reprofs.importers import NUMBER, Finding, Malformed, Result, Source, word
 WHAT = "the JSON of the 2015 git-annex study"
 
 NOT_MEASURED = -10
+# In the table of phases a step has the name and the cache state that it has in the workload git-annex, so that both can
+# be set side by side. Caches were dropped before the repository was made, but that reads nothing old.
+_OURS = {"annex-get": "get", "annex-drop": "drop", "annex-unlock": "unlock", "annex-lock": "lock"}
+_OURS |= {"annex-direct": "direct", "annex-indirect": "indirect", "make-repository": "create"}
 _OBJECT = re.compile(r"<(?:function|class|bound method|built-in function)\s+'?(?:[\w.]*\.)?(\w+)'?[^>]*>")
 # What a command does -> name of its phase. Other commands get their words for a name.
 _PHASES = [
@@ -125,10 +129,11 @@ def _phase(operation: str) -> str:
 
 
 def _parts(configuration: str) -> tuple[str, str, str]:
-    """File system, stack and variant: r2_BTRFS_MD_raid6-old_compress=lzo is btrfs, MD_raid6 and compress=lzo_old_r2.
+    """File system, stack and variant: r2_BTRFS_MD_raid6-old_compress=lzo is btrfs, md-raid6 and compress=lzo_old_r2.
 
     The file system is the first word; words with = or a leading - are its variant, the others its stack. A repetition
-    of the study (r2 in front) and a note (-old) are neither: they go to the variant, which keeps the data apart.
+    of the study (r2 in front) and a note (-old) are neither: they go to the variant, which keeps the data apart. The
+    stack is written as in this project, from the disks upwards: LVM_MD_raid6 is md-raid6+lvm.
     """
     found = re.match(r"(r\d+)_", configuration)
     repetition = found[1] if found else None
@@ -136,8 +141,10 @@ def _parts(configuration: str) -> tuple[str, str, str]:
     options = [word for word in words if "=" in word or word.startswith("-")]
     layers = [word.partition("-") for word in words if word not in options]
     notes = [note for _, _, note in layers if note] + ([repetition] if repetition else [])
-    stack, variant = "_".join(layer for layer, _, _ in layers), "_".join(options + notes)
-    return first.lower(), stack or "single", variant or "default"
+    stack, variant = "-".join(layer.lower() for layer, _, _ in layers), "_".join(options + notes)
+    stack = re.sub(r"^lvm-(md-.*)", r"\1+lvm", stack)
+    stack = stack or ("zfs-raidz2" if "layout=raid6" in options else "unknown")
+    return first.lower(), stack, variant or "default"
 
 
 def _phase_row(row: dict, stem: str, configuration: str, position: int) -> dict:
@@ -159,8 +166,8 @@ def _phase_row(row: dict, stem: str, configuration: str, position: int) -> dict:
         "scale": scale or "unknown",
         "round": row["iteration"] + 1,
         "position": 2 * position + (row["cache"] == "warm"),
-        "phase": row["phase"],
-        "cache": row["cache"],
+        "phase": _OURS.get(row["phase"], row["phase"]),
+        "cache": "warm" if row["phase"] == "make-repository" else row["cache"],
         "operation": "exec",
         "command": row["operation"],
         "wall_ns": nanoseconds,

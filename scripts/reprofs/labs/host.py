@@ -91,7 +91,7 @@ class HostLab(NativeLab):
     def unsuited(cls, profile: dict) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         modelled = profile.get("backing") == "model" or profile.get("completion_ns")
-        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s"):
+        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s") or profile.get("cache"):
             return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
         return ""
 

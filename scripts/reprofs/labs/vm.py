@@ -121,9 +121,12 @@ class VmLab(GuestLab):
         ]
 
     def _drives(self) -> list[str]:
-        """The disks: raw sparse files. One in memory needs the page cache; one in a file must not profit from it."""
+        """The disks: raw sparse files.
+
+        One in memory needs the page cache; one in a file must not profit from it, unless its profile says so.
+        """
         profile = self.disks.profile
-        cache = "none" if profile.get("backing", "memory") == "file" else "writeback"
+        cache = (profile.get("cache") or "none") if profile.get("backing", "memory") == "file" else "writeback"
         drive = f"if=none,format=raw,cache={cache},discard=unmap,werror=report,rerror=report"
         if profile.get("iops"):
             drive += f",throttling.iops-total={profile['iops']}"

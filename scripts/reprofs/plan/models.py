@@ -330,7 +330,9 @@ class Layer(Part):
 
     title: Filled
     disks: Disks
-    data: Literal["n", "n-1", "n-2", "n/2", "1"] = Field("n", description="How many disks' worth of data it holds")
+    data: Literal["n", "n-1", "n-2", "n-3", "n/2", "1"] = Field(
+        "n", description="How many disks' worth of data it holds"
+    )
     least_mib: Annotated[int, Field(ge=16, le=268435456)] = Field(32, description="No disk under this layer is smaller")
     filesystem: Annotated[
         str,
@@ -428,9 +430,20 @@ class Plain(Device):
     backing: Literal["memory", "file", "device", "model"] = Field(
         "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
     )
+    cache: Literal["unsafe"] | None = Field(
+        None,
+        description="QEMU's cache of a disk in a file, in the place of none: with unsafe the host's memory is one that"
+        " ignores flushes (vm lab, backing file)",
+    )
     sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
         None, description="Where each figure comes from; what is an assumption"
     )
+
+    @model_validator(mode="after")
+    def _caches_a_file(self) -> Plain:
+        if self.cache and self.backing != "file":
+            raise _wrong("has a cache, which only a disk with backing: file can have: leave it out")
+        return self
 
 
 class Modelled(Device):

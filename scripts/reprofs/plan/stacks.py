@@ -17,7 +17,14 @@ from reprofs.errors import FileError, UserError, cut, short
 from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
 
-_DATA = {"n": lambda n: n, "n-1": lambda n: n - 1, "n-2": lambda n: n - 2, "n/2": lambda n: n / 2, "1": lambda n: 1}
+_DATA = {
+    "n": lambda n: n,
+    "n-1": lambda n: n - 1,
+    "n-2": lambda n: n - 2,
+    "n-3": lambda n: n - 3,
+    "n/2": lambda n: n / 2,
+    "1": lambda n: 1,
+}
 
 
 def expand(command: str, values: dict[str, str], where: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Exploring a study by hand: choosing rows with widgets, their distribution, ratios of one's own, export.
+"""Exploring a study by hand: choosing rows with widgets, their distribution, ratios of one's own, export, two studies.
 
 For notebooks/00-explore.ipynb, which is not part of the report. All but `Chooser` are functions of a study and a
 choice.
@@ -25,7 +25,7 @@ from reprofs.project import place
 from reprofs.report import plots
 from reprofs.report.display import digits, listing, slug, span, unit_of
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
-from reprofs.stats.cells import LEVEL, measured, student
+from reprofs.stats.cells import LEVEL, measured, statistics, student
 from reprofs.stats.compare import ratio
 from reprofs.stats.study import Study
 
@@ -68,7 +68,7 @@ def rounds(study: Study, choice: Choice) -> pd.DataFrame:
 
 def latencies(study: Study, choice: Choice) -> pd.DataFrame:
     """The rows of `study.latency` that were chosen, one per bucket; empty where single operations were not timed."""
-    return _chosen(study.latency, choice)
+    return _chosen(study.latency, choice) if study.has("latency") else pd.DataFrame()
 
 
 def _chosen(frame: pd.DataFrame, choice: Choice) -> pd.DataFrame:
@@ -190,6 +190,119 @@ def _shares(axes: Any, latency: pd.DataFrame, labels: list[str]) -> None:
     axes.xaxis.set_major_formatter(plots.PLAIN)
     axes.get_legend().set(title="", frame_on=False)
     axes.grid(color=GREY, alpha=0.3, lw=0.5)
+
+
+def parts(study: Study) -> pd.DataFrame:
+    """What of a study can be set beside another one: a row each setting and workload, with its size and what it has."""
+    keyed = measured(study.phases).assign(operation=lambda rows: rows["phase"] + ", " + rows["cache"])
+    counted: Any = keyed.groupby([*SETTING, *Load._fields])
+    return counted.agg(
+        items=("items", "max"),
+        rounds=("round", "nunique"),
+        operations=("operation", "nunique"),
+        labels=("label", lambda labels: ", ".join(sorted(set(labels)))),
+    ).reset_index()
+
+
+def beside(study: Study, other: Study, where: dict | None = None, other_where: dict | None = None) -> Figure:
+    """Two studies in the same form: the rounds of each file system in each operation that both have.
+
+    where, other_where: the columns of `parts` and their values that say which part of each is drawn; otherwise those
+    two with the most operations in common, on the same stack if there is one. Raises UserError when there are none.
+    """
+    pairs: list[tuple] = []
+    chosen = [_parts(study, where), _parts(other, other_where)]
+    for own in chosen[0]:
+        for his in chosen[1]:
+            both = _steps(own).intersection(_steps(his))
+            same = own["stack"].iloc[0] == his["stack"].iloc[0]
+            labels = own["label"].nunique() + his["label"].nunique()
+            pairs.append((len(both), same, labels, -len(pairs), own, his))
+    names = [found.plan["study"]["name"] for found in (study, other)]
+    if not pairs or not (best := max(pairs, key=lambda pair: pair[:4]))[0]:
+        raise UserError(f"{names[0]} and {names[1]} have no operation in common here: see explore.parts of both.")
+    sides = list(best[4:])
+    common = _steps(sides[0]).intersection(_steps(sides[1]))
+    sides = [side[_steps(side).isin(common)] for side in sides]
+    first = sides[0].sort_values("position").drop_duplicates(["phase", "cache"])
+    titles = {
+        (row.phase, row.cache): study.title(row.workload, row.phase, row.cache) for row in first.itertuples(index=False)
+    }
+    told = [_told(name, side) for name, side in zip(names, sides, strict=True)]
+    caption = (
+        f"Left: {told[0]}. Right: {told[1]}. A ring is one round, the mark is the geometric mean with its {LEVEL:.0%}"
+        " interval. One file system has one colour on both sides. The clocks and disks are not the same: the order of"
+        " file systems and the distances between them can be compared, times cannot."
+    )
+    alt = f"Times of {len(titles)} operations in {names[0]} and {names[1]}, by file system."
+    return Figure(slug("beside", *names), caption, alt, _beside(sides, names, titles))
+
+
+def _parts(study: Study, where: dict | None) -> list[pd.DataFrame]:
+    """The measured phases of each part of a study that was asked for."""
+    rows, keys = measured(study.phases), [*SETTING, *Load._fields]
+    for column, value in (where or {}).items():
+        if column not in keys:
+            raise UserError(f"{column} says no part of a study: choose of {listing(keys, 'or')}.")
+        if value not in set(rows[column]):
+            known = listing(sorted(set(rows[column])))
+            raise UserError(f"{study.plan['study']['name']} has no {column} {value} there: it has {known}.")
+        rows = rows[rows[column] == value]
+    return [part for _, part in rows.groupby(keys)]
+
+
+def _steps(rows: pd.DataFrame) -> pd.MultiIndex:
+    """What is the same in two studies: a command that makes a repository is not an operation that makes files."""
+    return pd.MultiIndex.from_frame(rows[["phase", "cache", "operation"]])
+
+
+def _told(name: str, rows: pd.DataFrame) -> str:
+    """Which part of a study it is, and how large."""
+    setting, load = distinct(rows, Setting)[0], distinct(rows, Load)[0]
+    items = rows["items"].max()
+    size = "" if pd.isna(items) else f", up to {int(items):,} items"
+    return f"{name}, {load}, {setting}{size}, {rows['round'].nunique()} rounds"
+
+
+@styled
+def _beside(sides: list[pd.DataFrame], names: list[str], titles: dict[tuple, str]) -> Plot:
+    """A panel for each study, in it a band for each operation and in that a line for each file system."""
+    systems = list(dict.fromkeys(name for side in sides for name in sorted(set(side["filesystem"]))))
+    labels = [sorted(set(side["label"])) for side in sides]
+    lines = max(map(len, labels))
+    looks: dict[str, tuple] = {}
+    for name in systems:
+        colour = plots.LINES[systems.index(name) % len(plots.LINES)][0]
+        variants = dict.fromkeys(
+            row for side in sides for row in sorted(set(side.loc[side["filesystem"] == name, "label"]))
+        )
+        looks |= {label: (colour, plots.LINES[i % len(plots.LINES)][1], "none") for i, label in enumerate(variants)}
+    height = 0.9 + len(titles) * (0.1 + 0.085 * lines) + 0.17 * -(-len(looks) // 4)
+    plot, panels = plots.grid(1, 2, 2, height, sharey=True)
+    steps = list(titles)
+    for axes, side, own, name in zip(panels, sides, labels, names, strict=True):
+        cells = statistics(side).set_index(["label", "phase", "cache"])
+        scale = 1e9
+        for i, label in enumerate(own):
+            offset = (i - (len(own) - 1) / 2) * 0.8 / lines
+            mine = side[side["label"] == label]
+            place = np.array([steps.index(step) for step in zip(mine["phase"], mine["cache"], strict=True)]) + offset
+            colour, marker, _ = looks[label]
+            ring = {"marker": "o", "facecolors": "none", "edgecolors": colour, "linewidths": 0.4, "alpha": 0.4, "s": 5}
+            axes.scatter(mine["wall_ns"].astype(float) / scale, place, **ring, rasterized=len(mine) > 500)
+            middle = cells.loc[label]
+            lines_at = np.array([steps.index(step) for step in middle.index]) + offset
+            axes.hlines(lines_at, middle["low_ns"] / scale, middle["high_ns"] / scale, color=colour, lw=1.5)
+            axes.plot(middle["geometric_mean_ns"] / scale, lines_at, ls="none", marker=marker, ms=3, color=colour)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(plots.FuncFormatter(plots.power))
+        axes.set_xlabel("time (s)", labelpad=1)
+        axes.set_title(name, loc="left", fontweight="bold")
+        plots.rows(axes, [titles[step] for step in steps])
+        for edge in range(1, len(steps)):
+            axes.axhline(edge - 0.5, color=GREY, alpha=0.3, lw=0.5)
+    plots.legend(plot, looks)
+    return plot
 
 
 def sentence(choice: Choice, found: dict) -> str:

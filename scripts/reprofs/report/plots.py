@@ -228,7 +228,8 @@ def log_axis(axes, which: str) -> None:
     axes.set(**{f"{which}scale": "log"})
     low, high = axis.get_data_interval()
     decades = math.log10(high / low)
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,)) if decades > 0.6 else MaxNLocator(4))
+    few = LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12)
+    axis.set_major_locator(few if decades > 0.6 else MaxNLocator(4))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(PLAIN)
 

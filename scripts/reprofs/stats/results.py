@@ -69,7 +69,7 @@ def compute(tables: Tables) -> Results:
         found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
         whole = compare.totals(phases)
         totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
-        on_stacks = stacks.beside(phases, entries)
+        pairing = stacks.side_by_side(phases, entries)
         orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
         return Results(
             statistics=found,
@@ -80,8 +80,8 @@ def compute(tables: Tables) -> Results:
             rivals=rivals,
             cheapest=compare.winners(totals, rivals, **about, caution=care),
             components=spread.components(phases),
-            stacks=stacks.stack_ratios(on_stacks),
-            typical=stacks.stack_typical(on_stacks),
+            stacks=stacks.stack_ratios(pairing),
+            typical=stacks.stack_typical(pairing),
             rebuilds=stacks.rebuilds(phases),
             clocks=clocks,
             orders=orders,

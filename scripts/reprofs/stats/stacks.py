@@ -1,5 +1,8 @@
 """Stacks against each other: the same file system on another stack, degraded and rebuilding ones, times to rebuild."""
 
+import math
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pandas as pd
 
@@ -54,67 +57,96 @@ def references(stacks: dict[str, dict], available: list[str]) -> list[tuple[str,
 STACK_KEYS = ["lab", "profile", "workload", "scale", "label"]
 
 
-def beside(phases: pd.DataFrame, stacks: dict[str, dict]) -> pd.DataFrame:
-    """What was measured on a stack and, in the same round, on its reference; one row for each file system's operation.
+@dataclass
+class Beside:
+    """What was measured on a stack and, in the same round, on its reference.
 
-    Columns: group (number of STACK_KEYS, sorted), those keys, role, pair (number of stack, reference, relation in their
-    order), these, phase, cache, position, round, log (logarithm of the ratio).
+    rows: one for each file system's operation and round: group (number of its row in keys), pair (of its row in pairs),
+    phase, cache, role, position, round, log (logarithm of the ratio), sorted by group, pair, round; keys: STACK_KEYS;
+    pairs: stack, reference, relation, in the order of `references`.
     """
-    own = measured(phases)
-    own = own[own["wall_ns"] > 0]
-    keys, number = groups(own, STACK_KEYS)
-    columns = ["group", "phase", "cache", "round"]
-    own = own[["phase", "cache", "round", "position", "role", "stack", "wall_ns"]].assign(group=number)
-    own["position"] = own.groupby(columns[:3])["position"].transform("max").astype(int)
-    available = own.groupby("group")["stack"].unique().map(lambda names: tuple(sorted(names)))
-    frames = []
-    for known in dict.fromkeys(available):
-        here = own[own["group"].isin(available.index[available == known])]
-        for pair, (stack, reference, relation) in enumerate(references(stacks, list(known))):
-            other = here.loc[here["stack"] == reference, [*columns, "wall_ns"]].rename(columns={"wall_ns": "other_ns"})
-            both = here[here["stack"] == stack].merge(other, on=columns)
-            frames.append(both.assign(pair=pair, reference=reference, relation=relation))
-    if not frames:
-        return pd.DataFrame()
-    rows = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(("stack", "role", "phase", "cache"), "str"))
-    rows["log"] = np.log(rows["wall_ns"].to_numpy(float) / rows["other_ns"].to_numpy(float))
-    rows = rows.sort_values(["group", "pair", "round"], kind="stable", ignore_index=True)
-    return rows.merge(keys, left_on="group", right_index=True).drop(columns=["wall_ns", "other_ns"])
+
+    rows: pd.DataFrame
+    keys: pd.DataFrame
+    pairs: pd.DataFrame
+
+    def named(self, found: pd.DataFrame, number: np.ndarray) -> pd.DataFrame:
+        """Groups of rows with names in place of the numbers of group and pair, and their first row's role and position.
+
+        number: of each row's group.
+        """
+        first = self.rows.iloc[np.unique(number, return_index=True)[1]]
+        more = {"role": first["role"].astype("str").to_numpy(), "position": first["position"].to_numpy()}
+        parts = [
+            part.take(found[key]).reset_index(drop=True) for key, part in (("group", self.keys), ("pair", self.pairs))
+        ]
+        return pd.concat([*parts, found.drop(columns=["group", "pair"])], axis=1).assign(**more)
 
 
-def stack_ratios(rows: pd.DataFrame) -> pd.DataFrame:
+def stack_ratios(beside: Beside) -> pd.DataFrame:
     """Time on a stack over time of the same file system on its reference: one row per stack, operation and relation.
 
-    rows: from `beside`. Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference,
-    relation (see `references`), phase, cache, position, n, ratio, low, high.
+    Paired by round. Columns: lab, profile, workload, scale, label, role, stack, reference, relation (see
+    `references`), phase, cache, position, n, ratio, low, high.
     """
     names = ["role", "stack", "reference", "relation", "phase", "cache", "position", "n", "ratio", "low", "high"]
+    rows = beside.rows
     if rows.empty:
         return pd.DataFrame([], columns=[*STACK_KEYS, *names])
-    keys = ["group", "phase", "cache", "pair"]
-    found, number = groups(rows, keys)
-    first = rows.groupby(number).first().drop(columns=keys)
-    found = found.join(first).join(pd.DataFrame(by_round(number, rows["round"], rows["log"])))
-    return found[[*STACK_KEYS, *names]]
+    found, number = groups(rows, ["group", "phase", "cache", "pair"])
+    ratios = pd.DataFrame(by_round(number, rows["round"], rows["log"]))
+    return beside.named(found, number).join(ratios)[[*STACK_KEYS, *names]]
 
 
-def stack_typical(rows: pd.DataFrame) -> pd.DataFrame:
+def stack_typical(beside: Beside) -> pd.DataFrame:
     """As `stack_ratios`, over all operations: the geometric mean of their ratios, with its interval over rounds.
 
     Column `operations` counts those that both stacks completed in every round that both have.
     """
     names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
+    rows = beside.rows
     if rows.empty:
         return pd.DataFrame([], columns=[*STACK_KEYS, *names])
     both = ["group", "pair"]
-    operation = rows.groupby([*both, "phase", "cache"])["round"]
+    _, operation = groups(rows, [*both, "phase", "cache"])
     rounds = rows.groupby(both)["round"].transform("nunique")
-    rows = rows[operation.transform("size") == rounds]
+    rows = rows[np.bincount(operation)[operation] == rounds]
+    beside = replace(beside, rows=rows)
     means = rows.groupby([*both, "round"])["log"].agg(["mean", "size"]).reset_index()
     found, number = groups(means, both)
-    first = rows.groupby(both).first().reset_index(drop=True).drop(columns=["phase", "cache"])
-    found = found.join(first).assign(operations=means["size"].groupby(number).first())
-    return found.join(pd.DataFrame(by_round(number, means["round"], means["mean"])))[[*STACK_KEYS, *names]]
+    ratios = pd.DataFrame(by_round(number, means["round"], means["mean"]))
+    found = beside.named(found, groups(rows, both)[1]).assign(operations=means["size"].groupby(number).first())
+    return found.join(ratios)[[*STACK_KEYS, *names]]
+
+
+def side_by_side(phases: pd.DataFrame, stacks: dict[str, dict]) -> Beside:
+    """What was measured on stacks and on their references."""
+    own = measured(phases)
+    own = own[own["wall_ns"] > 0]
+    keys, number = groups(own, STACK_KEYS)
+    own = own[["phase", "cache", "round", "position", "role", "stack", "wall_ns"]].assign(group=number)
+    _, operation = groups(own, ["group", "phase", "cache"])
+    own["position"] = own["position"].astype(int).groupby(operation).transform("max")
+    # One row for each operation and round, one column of times for each stack.
+    _, place = groups(own.assign(operation=operation), ["operation", "round"])
+    rows = own.iloc[np.unique(place, return_index=True)[1]].reset_index(drop=True)
+    codes, names = pd.factorize(own["stack"].astype("str"), sort=True)
+    logs = np.full((len(names), len(rows)), math.nan)
+    logs[codes, place] = np.log(own["wall_ns"].to_numpy(float))
+    there = pd.Series(codes).groupby(number).unique().map(lambda found: tuple(sorted(found)))
+    pairs: list[tuple[str, str, str]] = []
+    frames = []
+    for known in dict.fromkeys(there):
+        here = (there == known).to_numpy()[rows["group"]]
+        for stack, reference, relation in references(stacks, [names[code] for code in known]):
+            log = logs[names.get_loc(stack)] - logs[names.get_loc(reference)]
+            chosen = here & np.isfinite(log)
+            frames.append(rows[chosen].assign(pair=len(pairs), log=log[chosen]))
+            pairs.append((stack, reference, relation))
+    found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if frames:
+        found = found.iloc[np.lexsort([found[key] for key in ("round", "pair", "group")])].reset_index(drop=True)
+    return Beside(found, keys, pd.DataFrame(pairs, columns=["stack", "reference", "relation"]))
 
 
 def rebuilds(phases: pd.DataFrame) -> pd.DataFrame:

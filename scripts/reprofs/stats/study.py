@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from reprofs.data.keys import Load, Pair, Place, Setting, distinct, select
-from reprofs.data.study import Tables
+from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError
 from reprofs.project import place
@@ -30,7 +30,8 @@ class Study(Tables):
         text = io.StringIO()
         print(f"Study {about['name']}: {about.get('question', about.get('title', ''))}", file=text)
         for name in ("trials", "phases", "samples", "clients", "latency"):
-            print(f"  {name:8} {len(getattr(self, name)):9,} rows", file=text)
+            rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
+            print(f"  {name:8} {rows}", file=text)
         print(f"  results  {', '.join(field.name for field in fields(Results))}", file=text, end="")
         return text.getvalue()
 
@@ -124,9 +125,18 @@ class Study(Tables):
 def open(study: str = "quick") -> Study:
     """A study that was run: by its name, or by the folder of its tables, from any folder of the checkout.
 
-    Raises UserError when it has no tables yet.
+    "imported/NAME" is what `reprofs import FORMAT FILES --output data/imported/NAME` made. Raises UserError when it has
+    no tables yet.
     """
-    folder = place(study) if "/" in study else place("data/tables") / study
+    imported = study.startswith("imported/")
+    folder = place("data") / study if imported else place(study) if "/" in study else place("data/tables") / study
+    if (folder / IMPORT).is_file():
+        return Study(**vars(load_import(folder)), folder=folder.parent / f"{folder.name}-results")
+    if imported:
+        known = sorted(f"imported/{path.parent.name}" for path in folder.parent.glob(f"*/{IMPORT}"))
+        have = f"there are {', '.join(known)}" if known else "nothing is imported yet"
+        how = f"`uv run reprofs import FORMAT FILE... --output data/{study}`"
+        raise UserError(f"There is no import {study} ({have}): run {how} first.")
     if not (folder / "trials.parquet").is_file():
         known = sorted(path.parent.name for path in place("data/tables").glob("*/trials.parquet"))
         have = f"there are those of {', '.join(known)}" if known else "there are none yet"

@@ -22,6 +22,7 @@ from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
 
 ID_MAX = 200  # a file name has at most 255 bytes, and a trial's files have suffixes
+SEED = "\0"  # stands for the seed in the job of a cell: no command has such a character
 
 
 def trial_id(trial: dict) -> str:
@@ -66,10 +67,13 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
     except UserError as error:  # the study asks for parts that do not exist or do not fit
         raise FileError(f"{file}: {error}") from None
     trials: list[dict] = []
+    jobs: dict[int, str] = {}  # of each cell, which differ by the seed alone from round to round
     for number, place in order(study, len(chosen)):
         cell = chosen[place]
         trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
-        job = hashlib.sha256(render(replace(cell, names=trial)).text().encode()).hexdigest()
+        if place not in jobs:
+            jobs[place] = render(replace(cell, names=cell.names | {"seed": SEED})).text()
+        job = hashlib.sha256(jobs[place].replace(SEED, str(trial["seed"])).encode()).hexdigest()
         trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
     _check_ids([trial["id"] for trial in trials], file)
     wires = {cell.network.name: catalog.get("network", cell.network.name) for cell in chosen if cell.network}

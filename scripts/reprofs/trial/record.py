@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import orjson
@@ -17,6 +18,7 @@ from reprofs.errors import UserError
 from reprofs.trial.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
 
 LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
+LARGE = re.compile(rb"[0-9]e\+")  # in the text of a number from 10^16 on
 SET_ASIDE = "set-aside"  # folder beside a study's records, for those of trials to run again
 
 
@@ -41,10 +43,13 @@ def broken(record: dict) -> str:
 def whole(record: dict) -> bool:
     """Whether a record matches its digests, told quickly; False may also mean that the quick way cannot tell.
 
-    orjson writes most JSON as `digest` does, but not text outside ASCII and some numbers.
+    orjson writes most JSON as `digest` does, but not text outside ASCII and some numbers. A measurement with a large
+    number (integers from 2^53 on, others from 10^16 on) is one of those that it cannot tell.
     """
     try:
-        measurement = orjson.dumps(record["measurement"], option=orjson.OPT_SORT_KEYS)
+        measurement = orjson.dumps(record["measurement"], option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)
+        if b"e+" in measurement and LARGE.search(measurement):
+            return False
         content = {key: value for key, value in record.items() if key != "digests"}
         content["measurement"] = orjson.Fragment(measurement)
         parts = {"measurement": measurement, "record": orjson.dumps(content, option=orjson.OPT_SORT_KEYS)}

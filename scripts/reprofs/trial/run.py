@@ -39,11 +39,18 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
     modules = ([] if filesystem.module is None else [filesystem.module]) + (stack.modules if stack else [])
     modules += hosts.MODULES if cell.network else []
     reason = lab.obstacle(list(dict.fromkeys(packages)), tools(cell), modules, cell.profile)
-    if reason or lab.data_bytes is None:
+    # A directory is what it is; a workload that fills it takes what there is.
+    free = None if lab.provisions or workload.fills() or reason else lab.room([], 1)
+    if reason or (lab.data_bytes is None and free is None):
         return reason
     content = needs(cell.names["workload"], workload, cell.names["scale"])
     content += cell.scale.device_mib * 2**20 * workload.fill // 100
-    if content > lab.data_bytes:
+    if free is not None and content > free:
+        return (
+            f"The content is about {content / 2**20:,.0f} MiB, but {filesystem.path} has {free / 2**20:,.0f} MiB free: "
+            "choose another directory or a smaller scale."
+        )
+    if lab.data_bytes is not None and content > lab.data_bytes:
         return (
             f"The content is about {content / 2**20:,.0f} MiB, but the {lab.name} lab keeps its devices in memory "
             f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a "
