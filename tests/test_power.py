@@ -60,6 +60,25 @@ def test_promises_are_logged_and_kept(promise):
     assert counts(promise(*WRITE, "--verify")) == {"written": 20, "promised": 20, "kept": 20}
 
 
+def test_a_client_goes_on_after_errors_and_says_which_it_saw(promise):
+    promise.folder.mkdir()
+    for i in (3, 7):  # names that are taken already: these two files cannot be made
+        (promise.folder / f"promise-{i:08}").touch()
+    done = promise(*WRITE, "--seconds", 60)
+    said = json.loads(done.stdout)
+    assert (said["promised"], said["failed"], said["errors"]) == (18, 2, {"File exists": 2})
+    assert promise.log.read_text().split() == [str(i) for i in range(20) if i not in (3, 7)]
+    assert said["gap_ns"] >= said["longest_ns"] > 0
+    assert counts(promise(*WRITE, "--verify")) == {"written": 18, "promised": 18, "kept": 18, "extra": 2}
+    (promise.folder / "promise-00000004").unlink()
+    assert promise(*WRITE, "--verify", expect=1).stderr.endswith("the first: promise-00000004 is missing\n")
+
+
+def test_a_client_ends_after_its_seconds(promise):
+    said = json.loads(promise("--files", 1000, "--bytes", "4K", "--pause-ms", 200, "--seconds", 1).stdout)
+    assert 0 < said["promised"] <= 6
+
+
 def test_every_broken_promise_is_found(promise):
     promise(*WRITE)
     files = sorted(promise.folder.iterdir())

@@ -2,7 +2,10 @@
  * and the folder that has its name); only then its number goes into a log outside of the file system. After a power cut
  * every file in the log must be there, whole and right: that is what fsync promises.
  * --no-sync, with --pause-ms between the files, logs without flushing: files without a promise. With --count what is
- * left of them is counted, not judged. */
+ * left of them is counted, not judged.
+ * With --seconds it goes on after errors, with the next file, until that time is over, and says which errors it saw,
+ * the longest time of one file, and the longest time in which no file was promised: what a client notices of a lost
+ * server. */
 #define _GNU_SOURCE
 #include "programs.h"
 #include "stream.h"
@@ -20,7 +23,7 @@
 
 enum { RECORD = 1 << 20 };
 struct promise {
-    uint64_t files, bytes, seed, pause_ms;
+    uint64_t files, bytes, seed, pause_ms, seconds;
     bool no_sync, verify, count, check;
     const char *log, *folder;
 };
@@ -31,6 +34,7 @@ static int arguments(int argc, char **argv, struct promise *p) {
         {"--bytes", STREAM_NUMBER, &p->bytes},
         {"--seed", STREAM_NUMBER, &p->seed},
         {"--pause-ms", STREAM_NUMBER, &p->pause_ms},
+        {"--seconds", STREAM_NUMBER, &p->seconds},
         {"--no-sync", STREAM_FLAG, &p->no_sync},
         {"--verify", STREAM_FLAG, &p->verify},
         {"--count", STREAM_FLAG, &p->count},
@@ -45,6 +49,7 @@ static int arguments(int argc, char **argv, struct promise *p) {
     if (!p->files || !p->bytes) return wrong("promise: --files and --bytes, of one file, must be given and above zero");
     if (p->bytes > INT64_MAX / p->files) return wrong("promise: --files times --bytes is too large");
     if (p->pause_ms > 86400000) return wrong("promise: --pause-ms is at most a day, 86400000");
+    if (p->seconds > 86400) return wrong("promise: --seconds is at most a day, 86400");
     if (p->count && !p->verify) return wrong("promise: --count goes with --verify");
     return 0;
 }
@@ -76,28 +81,62 @@ static int make_folder(const char *path, bool flush) {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* What a client that goes on after errors saw. last: when a file was last promised, at first when it began. */
+enum { ERRORS = 256 };
+struct seen { uint64_t longest_ns, gap_ns, last, errors[ERRORS]; /* by errno */ };
+
+static void see(struct seen *seen, int error, uint64_t start, uint64_t end) {
+    if (end - start > seen->longest_ns) seen->longest_ns = end - start;
+    if (end - seen->last > seen->gap_ns) seen->gap_ns = end - seen->last;
+    if (error) seen->errors[error < ERRORS ? error : 0]++;
+    else seen->last = end;
+}
+
+static void say_seen(const struct seen *seen, uint64_t promised, uint64_t failed) {
+    const char *comma = "";
+    printf("{\"promised\":%llu,\"failed\":%llu,\"longest_ns\":%llu,\"gap_ns\":%llu,\"errors\":{",
+        (unsigned long long)promised, (unsigned long long)failed, (unsigned long long)seen->longest_ns,
+        (unsigned long long)seen->gap_ns);
+    for (int i = 0; i < ERRORS; i++) {
+        if (!seen->errors[i]) continue;
+        printf("%s\"%s\":%llu", comma, strerror(i), (unsigned long long)seen->errors[i]);
+        comma = ",";
+    }
+    printf("}}\n");
+}
+
 static int promise_files(const struct promise *p) {
     char name[32], line[32];
     /* when the power is cut: a flush that ends later promises nothing */
     const char *cut = getenv("REPROFS_CUT_NS");
-    uint64_t until = cut ? strtoull(cut, NULL, 10) : UINT64_MAX, begin = now_ns(), i = 0;
+    uint64_t until = cut ? strtoull(cut, NULL, 10) : UINT64_MAX, begin = now_ns(), i = 0, failed = 0;
+    struct seen seen = {.last = begin};
     int log = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0) return stream_failed("promise", "make", p->log, errno);
     int folder = make_folder(p->folder, !p->no_sync);
     if (folder < 0) return stream_failed("promise", "make", p->folder, errno);
     for (; i < p->files; i++) {
+        if (p->seconds && now_ns() - begin >= p->seconds * 1000000000u) break;
         struct timespec pause = {(time_t)(p->pause_ms / 1000), (long)(p->pause_ms % 1000 * 1000000)};
         if (i && p->pause_ms) nanosleep(&pause, NULL);
         name_file(i, name, sizeof name);
         uint64_t start = now_ns();
         int error = write_file(p, folder, i, name);
         uint64_t end = now_ns();
-        if (error) return stream_failed("promise", "write", name, error);
+        if (error && !p->seconds) return stream_failed("promise", "write", name, error);
+        see(&seen, error, start, end);
+        failed += error != 0;
+        if (error) continue;
         if (end >= until) break;
         int n = snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (write(log, line, (size_t)n) != n) return stream_failed("promise", "write", p->log, errno);
         sample_put(SAMPLE(.name = p->no_sync ? "write" : "promise", .start_ns = start - begin, .wall_ns = end - start,
             .items = 1, .bytes = p->bytes, .iteration = (int64_t)i));
+    }
+    if (p->seconds) {
+        if (now_ns() - seen.last > seen.gap_ns) seen.gap_ns = now_ns() - seen.last; /* nothing came back */
+        say_seen(&seen, i - failed, failed);
+        return 0;
     }
     printf("%llu files %s before the cut or the end\n", (unsigned long long)i,
         p->no_sync ? "written, not flushed," : "promised");
