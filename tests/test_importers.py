@@ -254,7 +254,7 @@ def test_statistics_give_their_values_back(values, divisor):
 def test_our_own_mdtest_comes_back_as_it_was_measured(engine, load, tmp_path, deviation, version):
     """What the engine prints, imported, is what it wrote into its samples: the slowest task decides a phase."""
     (tmp_path / "tree").mkdir()
-    options = shlex.split("-C -T -E -r -F -d tree -i 3 -I 5 -z 2 -b 2 -L -u --tasks 2 --std")
+    options = shlex.split("-C -T -E -r -F -d tree -i 3 -I 5 -z 2 -b 2 -L -u --tasks 2 --series --std")
     process = subprocess.run(
         [engine, "mdtest", *options, deviation],
         cwd=tmp_path,
@@ -271,6 +271,8 @@ def test_our_own_mdtest_comes_back_as_it_was_measured(engine, load, tmp_path, de
         measured = of_phase["items"].sum() / of_phase["wall_ns"].max() * 1e9
         found = pick(rows, operation=f"File {operation}", quantity="rate", derived=True, statistic="value")
         assert sorted(found) == pytest.approx(sorted(measured), abs=0.003), operation
+        over_time = samples[samples["name"] == f"file-{name}-over-time"]
+        assert over_time["items"].sum() == of_phase["items"].sum().sum() and (over_time["wall_ns"] > 0).all()
     assert set(rows["tool_version"]) == {version} and set(rows.loc[rows["items"].notna(), "items"]) == {40}
     assert ("population-sd" in set(findings["rule"])) == (deviation == "population")
 

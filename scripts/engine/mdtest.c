@@ -8,7 +8,9 @@
  *
  * without -u the directories are mdtest_tree.<k>. Tasks are processes here, not MPI ranks; each phase begins when all
  * of them are ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal
- * go through the tree in preorder, stat and read in the order of the items' numbers. */
+ * go through the tree in preorder, stat and read in the order of the items' numbers.
+ *
+ * Not of the original: with --series the samples say also how many items ended in each interval of a phase's time. */
 #define _GNU_SOURCE
 #include "programs.h"
 #include "tree.h"
@@ -30,7 +32,8 @@ enum { TASKS_MAX = 1024, DEPTH_MAX = 100, ITERATIONS_MAX = 10000, CONTENTS = 100
 #define ITEMS_MAX 1000000000000u
 
 static struct plan {
-    bool create, stat, read, remove, files, directories, leaves_only, unique, rename, sample_deviation, check, verify;
+    bool create, stat, read, remove, files, directories, leaves_only, unique, rename, sample_deviation, series, check,
+        verify;
     const char *dir;
     uint64_t iterations, items_per_dir, depth, branches, items, write_bytes, read_bytes, stride, tasks, seed;
     uint64_t dirs, first; /* directories of a tree; the first that holds items (with -L the first leaf) */
@@ -149,6 +152,12 @@ static bool read_file(const char *path) {
     return !close(fd);
 }
 
+/* With --series the clock is read after every item. */
+static void count(struct client *c) {
+    if (p.series) client_count(c);
+    else c->items++;
+}
+
 /* The items of one directory, whose path ends at n. */
 static bool do_items(struct client *c, struct place *at, size_t n, const struct phase *f, uint64_t k) {
     struct stat s;
@@ -163,7 +172,7 @@ static bool do_items(struct client *c, struct place *at, size_t n, const struct 
             default: break;
         }
         if (!done) return false;
-        c->items++;
+        count(c);
     }
     if (!f->dirs && f->act == CREATE) c->bytes += p.items_per_dir * p.write_bytes;
     if (f->act == READ) c->bytes += p.items_per_dir * p.read_bytes;
@@ -177,16 +186,18 @@ static bool rename_items(struct client *c, struct place *at, size_t n, uint64_t 
     put_item(at, n, last);
     snprintf(to, sizeof to, "%s-XX", at->path);
     if (rename(at->path, to)) return false;
+    count(c);
     for (uint64_t item = last; item > first; item--) {
         static char next[PATH_MAX];
         put_item(at, n, item);
         memcpy(next, at->path, strlen(at->path) + 1);
         put_item(at, n, item - 1);
         if (rename(at->path, next)) return false;
+        count(c);
     }
     put_item(at, n, first);
     if (rename(to, at->path)) return false;
-    c->items += p.items_per_dir + 1;
+    count(c);
     return true;
 }
 
@@ -195,7 +206,7 @@ static bool descend(struct client *c, struct place *at, size_t n, const struct p
     n = put_directory(at, n, k);
     if (f->act == MAKE_TREE) {
         if (mkdir(at->path, 0755)) return false;
-        c->items++;
+        count(c);
     } else if (f->act != REMOVE_TREE && k >= p.first) {
         if (f->act == RENAME ? !rename_items(c, at, n, k) : !do_items(c, at, n, f, k)) return false;
     }
@@ -204,7 +215,7 @@ static bool descend(struct client *c, struct place *at, size_t n, const struct p
     if (f->act == REMOVE_TREE) {
         at->path[n] = 0;
         if (rmdir(at->path)) return false;
-        c->items++;
+        count(c);
     }
     return true;
 }
@@ -247,6 +258,7 @@ static int run_phase(const struct row *row, uint64_t iteration, double *rate) {
     for (unsigned i = 0; i < tasks && !code; i++) {
         sample_put(SAMPLE(.name = row->sample, .start_ns = c[i].start - program_start, .wall_ns = c[i].end - c[i].start,
             .items = c[i].items, .bytes = c[i].bytes, .iteration = (int64_t)iteration, .client = i));
+        client_series(c + i, row->sample, i, program_start);
     }
     clients_free(c, tasks);
     if (tree) items = p.dirs; /* the rate of trees is that of one tree */
@@ -421,7 +433,7 @@ static int parse(int argc, char **argv) {
         bool *flag;
     } flags[] = {{"-C", &p.create}, {"-T", &p.stat}, {"-E", &p.read}, {"-r", &p.remove}, {"-F", &only_files},
         {"-D", &only_directories}, {"-L", &p.leaves_only}, {"-u", &p.unique}, {"--rename", &p.rename},
-        {"--check", &p.check}, {"--verify", &p.verify}};
+        {"--series", &p.series}, {"--check", &p.check}, {"--verify", &p.verify}};
     const struct {
         const char *name;
         uint64_t *value, least, most;
@@ -449,7 +461,7 @@ static int parse(int argc, char **argv) {
         if (strcmp(word, "-d") && strcmp(word, "--std"))
             return wrong("mdtest: unknown option %s; known are -C -T -E -r -F -D -d -i -I -z -b -L -u -n -w -e -N "
                          "--tasks --rename "
-                         "--std --seed --check --verify",
+                         "--std --series --seed --check --verify",
                 word);
         if (!value || !*value) return wrong("mdtest: %s wants a word after it", word);
         if (!strcmp(word, "-d")) p.dir = value;

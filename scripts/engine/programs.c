@@ -140,3 +140,22 @@ struct client *clients_run(unsigned n, client_work *work, void *what) {
     return NULL;
 }
 void clients_free(struct client *clients, unsigned n) { munmap((char *)clients - 4096, shared_bytes(n)); }
+
+void client_count(struct client *c) {
+    uint64_t at = now_ns() - c->start;
+    c->items++;
+    if (!c->interval_ns) c->interval_ns = 100000;
+    for (; at / c->interval_ns >= INTERVALS; c->interval_ns *= 2)
+        for (unsigned i = 0; i < INTERVALS; i++)
+            c->over_time[i] = i < INTERVALS / 2 ? c->over_time[2 * i] + c->over_time[2 * i + 1] : 0;
+    c->over_time[at / c->interval_ns]++;
+}
+void client_series(const struct client *c, const char *name, unsigned number, uint64_t begin) {
+    char long_name[64];
+    snprintf(long_name, sizeof long_name, "%s-over-time", name);
+    for (unsigned i = 0; c->interval_ns && i < INTERVALS && c->start + i * c->interval_ns < c->end; i++) {
+        uint64_t start = c->start + i * c->interval_ns, left = c->end - start;
+        sample_put(SAMPLE(.name = long_name, .start_ns = start - begin, .items = c->over_time[i], .client = number,
+            .wall_ns = left < c->interval_ns ? left : c->interval_ns));
+    }
+}

@@ -46,12 +46,20 @@ struct sample {
 void sample_put(const struct sample *s);
 
 /* ---- clients: processes that do the same thing and start together ------------------------------------------------ */
+enum { INTERVALS = 64 };
 struct client {
     uint64_t start, end, items, bytes; /* times of the monotonic clock */
     int error; /* errno, 0 = all done */
     char where[PATH_BYTES];
     struct histogram latency;
+    uint64_t interval_ns; /* of `over_time`, see client_count */
+    uint32_t over_time[INTERVALS]; /* items done in each interval after the start */
 };
+/* An item is done: counts it, and the interval in which it ended. Intervals are 0.1 ms; each time there would be more
+ * than INTERVALS of them, neighbours are joined. */
+void client_count(struct client *c);
+/* Samples of the intervals up to the client's end, `name`-over-time, after `begin`. */
+void client_series(const struct client *c, const char *name, unsigned number, uint64_t begin);
 typedef void client_work(unsigned number, void *what, struct client *c);
 /* Forks n processes, opens the start barrier when all are there, waits for all. Returns n accounts in shared memory, or
  * NULL (errno). A client that dies has error ECHILD. `start`: when a client passed the barrier, `end`: when it ended.

@@ -44,6 +44,7 @@ from reprofs.trial.record import SET_ASIDE
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 # What rsync --stats says of its list of files; thousands have commas.
 LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
+OVER_TIME = "-over-time"  # ends the names of samples that are intervals of a part (engine mdtest --series)
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
 KEPT = 2**25  # bytes that a process which reads records does not give back; more is not possible
@@ -491,6 +492,8 @@ def _clients(phase: dict, samples: list[dict], hosts: int | None) -> list[dict]:
     ]
     parts: dict[tuple, list[dict]] = {}
     for sample in samples if rows else []:
+        if sample["name"].endswith(OVER_TIME):  # a part of a part
+            continue
         parts.setdefault((sample["name"], sample["client"]), []).append(sample)
     found = []
     for (name, client), own in parts.items():
