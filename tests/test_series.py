@@ -160,6 +160,29 @@ def test_an_iteration_ends_with_its_slowest_client():
     assert series.iterations(table(rows[:2])).empty  # a single one has no spread
 
 
+def test_items_over_time_are_those_of_all_clients():
+    """Client 0 counts in intervals of 1 s, client 1 in 2 s, which last: of its 30 items 10 fall into each second."""
+    parts = [
+        {"iteration": i, "client": c, "start_ns": i * 10**10, "wall_ns": (3 + c) * 10**9, "items": 30, "bytes": 0}
+        for i in (0, 1)
+        for c in (0, 1)
+    ]
+    counted = [
+        {"name": "write-over-time", "client": c, "start_ns": i * 10**10 + start, "wall_ns": wall, "items": items,
+         "bytes": 0}
+        for i in (0, 1)
+        for c, start, wall, items in (
+            (0, 0, 10**9, 5), (0, 10**9, 10**9, 20), (0, 2 * 10**9, 10**9, 5), (1, 0, 2 * 10**9, 20),
+            (1, 2 * 10**9, 10**9, 10),
+        )
+    ]  # fmt: skip
+    found = series.intervals(table(parts + counted))
+    assert found["name"].unique() == ["write"] and found["iteration"].tolist() == [0, 0, 1, 1]
+    assert found["start_ns"].tolist() == [0, 2e9, 1e10, 1.2e10] and found["rate"].tolist() == pytest.approx([22.5, 15] * 2)
+    assert series.intervals(table(parts)).empty
+    assert series.over_time(table(parts + counted))["iteration"].tolist() == [0, 1]  # no part of its own
+
+
 # ---- shares ----------------------------------------------------------------------------------------------------------
 
 

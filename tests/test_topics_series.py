@@ -428,6 +428,27 @@ def test_rates_over_the_time_of_a_command(tmp_path):
     assert "within it the rate is not known" in text and "the table has the rates over the iterations" in text
 
 
+def test_operations_over_the_time_of_a_command(tmp_path):
+    def change(data):
+        summarised(data)
+        if "measurement" in data:
+            phase = data["measurement"]["phases"][1]
+            for row in [dict(row) for row in phase["samples"] if row["name"] == "file-stat"]:
+                halves = {"name": "file-stat-over-time", "wall_ns": row["wall_ns"] // 2}
+                row.pop("iteration")
+                phase["samples"] += rows_of([row | halves | {"items": row["items"]}])
+                phase["samples"] += rows_of([row | halves | {"start_ns": row["start_ns"] + 25 * 10**7, "items": 0}])
+
+    study = made(tmp_path, change)
+    (place,) = iterations.places(study)
+    (figure,) = iterations.figures(study, *place)
+    for axes in figure.plot.axes:
+        steps = [patch.get_data() for patch in axes.patches]
+        assert len(steps) == 3 and steps[0].edges.tolist() == [1, 1.25, 1.5] and steps[0].values[0] == 6000
+        assert 0 < steps[0].values[1] < 6000  # a log axis has no zero
+    assert "where nothing ended" in shown(tmp_path, "18-iterations")
+
+
 def test_rates_of_kernel_trees(tmp_path):
     def change(data):
         if "measurement" in data:

@@ -25,6 +25,8 @@ order        | int64  |    | Place in the randomised order of the study
 """
 IDENTITY = [line.partition("|")[0].strip() for line in _IDENTITY.strip().splitlines()]
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning.
+OVER_TIME = "-over-time"  # ends the names of samples that are intervals of a part (engine mdtest --series)
+
 TABLES = {
     "trials": _IDENTITY
     + """

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from reprofs.data.columns import IDENTITY, TABLES, dictionary, schema
+from reprofs.data.columns import IDENTITY, OVER_TIME, TABLES, dictionary, schema
 from reprofs.data.records import Guests, Reader, phases_of, text_of
 from reprofs.errors import UserError
 from reprofs.files import read_json
@@ -44,7 +44,6 @@ from reprofs.trial.record import SET_ASIDE
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 # What rsync --stats says of its list of files; thousands have commas.
 LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
-OVER_TIME = "-over-time"  # ends the names of samples that are intervals of a part (engine mdtest --series)
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
 KEPT = 2**25  # bytes that a process which reads records does not give back; more is not possible

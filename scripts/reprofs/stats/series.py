@@ -17,6 +17,7 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 from numpy.typing import ArrayLike
 
+from reprofs.data.columns import OVER_TIME
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.stats.cells import measured
 
@@ -316,6 +317,43 @@ def over_time(samples: pd.DataFrame) -> pd.DataFrame:
     )
     rate = each["items"].astype(float) / each.pop("wall").astype(float) * 1e9
     return each.assign(rate=rate).reset_index()
+
+
+def intervals(samples: pd.DataFrame) -> pd.DataFrame:
+    """How many items all clients ended in each interval of each part of each iteration: `engine mdtest --series`.
+
+    Columns: PARTS, name, iteration, start_ns and end_ns (after the start of the command), items, rate (items a second).
+    Clients count in intervals of their own length; the longest are those of the rows, and the items of the others are
+    spread evenly over each of theirs. Empty where nothing was counted.
+    """
+    keys = [*PARTS, "name", "client"]
+    counted = samples[samples["name"].str.endswith(OVER_TIME)]
+    counted = counted.assign(name=counted["name"].str.removesuffix(OVER_TIME)).drop(columns="iteration")
+    parts = samples[samples["iteration"].notna()].drop_duplicates([*keys, "start_ns"])
+    merged = pd.merge_asof(  # an interval is of the part that began last
+        counted.sort_values("start_ns", kind="stable"),
+        parts[[*keys, "start_ns", "iteration"]].sort_values("start_ns", kind="stable"),
+        on="start_ns",
+        by=keys,
+    )
+    rows = []
+    for place, part in merged.groupby([*PARTS, "name", "iteration"], sort=False):
+        each = [own for _, own in part.groupby("client", dropna=False)]
+        longest = max(each, key=lambda own: own["wall_ns"].max())
+        edges = np.append(longest["start_ns"], (longest["start_ns"] + longest["wall_ns"]).iloc[-1]).astype(float)
+        edges[-1] = (part["start_ns"] + part["wall_ns"]).max()
+        done = sum(
+            np.interp(
+                edges,
+                [own["start_ns"].iloc[0], *(own["start_ns"] + own["wall_ns"])],
+                [0.0, *own["items"].astype(float).cumsum()],
+            )
+            for own in each
+        )
+        for start, end, items in zip(edges[:-1], edges[1:], np.diff(done), strict=True):
+            rows.append([*place, start, end, items, items / (end - start) * 1e9])
+    columns = [*PARTS, "name", "iteration", "start_ns", "end_ns", "items", "rate"]
+    return pd.DataFrame(rows, columns=columns).sort_values("start_ns", kind="stable").reset_index(drop=True)
 
 
 # ---- operations again and again --------------------------------------------------------------------------------------
