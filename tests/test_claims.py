@@ -9,6 +9,7 @@ import pytest
 import yaml
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog, validate
+from reprofs.report.topics import published as topic
 from reprofs.stats import claims, published
 from reprofs.stats.claims import Ground, Interval
 from reprofs.stats.study import Study
@@ -289,6 +290,7 @@ def test_published_rates_stand_beside_ours_in_their_unit(numbers):
     (one,) = claims.beside(found, GROUND).to_dict("records")
     assert (one["value"], one["sd"], one["unit"], one["own"]) == (1131, 121, "MB/s", pytest.approx(9.0))
     assert one["own_sd"] == pytest.approx(1.0)
+    assert topic.value_twin_figures(found, GROUND) == []  # one system has nobody beside it
 
 
 def test_several_published_cells_of_one_name_are_a_mistake(numbers):

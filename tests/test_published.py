@@ -632,6 +632,24 @@ def test_figures_hold_every_configuration_and_are_the_same_bytes_again(same):
     assert first == second and "currentColor" in first
 
 
+def test_published_times_and_own_ones_are_side_by_side(same):
+    figures = topic.twin_figures(same, PLACE)
+    lines = [figure.plot.axes[at : at + 2] for figure in figures for at in range(0, len(figure.plot.axes), 2)]
+    assert len(lines) == 15
+    left, right = next(pair for pair in lines if pair[0].get_title("left") == "git annex get, cold")
+    names = [label.get_text() for label in left.get_yticklabels()]
+    told = left.lines[0].get_xdata()
+    assert len(names) == 6 and list(told) == sorted(told)
+    assert told[names.index("ext4+no-lazy-init")] == pytest.approx(
+        SMALL["md-raid6+lvm", "ext4+no-lazy-init", "get", "cold"]
+    )
+    assert list(right.lines[0].get_xdata() / told) == pytest.approx(
+        [right.lines[0].get_xdata()[0] / told[0]] * 6, rel=0.1
+    )
+    spans = [math.prod(ends) for ends in ((axes.get_xlim()[1], 1 / axes.get_xlim()[0]) for axes in (left, right))]
+    assert spans[0] == pytest.approx(spans[1])  # the same factor
+
+
 def test_the_law_reaches_the_published_mark():
     figure = topic.law_figure(law(), GROWN)
     panel = next(axes for axes in figure.plot.axes if axes.get_title("left") == "List with find, cold")

@@ -178,7 +178,9 @@ def test_items_over_time_are_those_of_all_clients():
     ]  # fmt: skip
     found = series.intervals(table(parts + counted))
     assert found["name"].unique() == ["write"] and found["iteration"].tolist() == [0, 0, 1, 1]
-    assert found["start_ns"].tolist() == [0, 2e9, 1e10, 1.2e10] and found["rate"].tolist() == pytest.approx([22.5, 15] * 2)
+    assert found["start_ns"].tolist() == [0, 2e9, 1e10, 1.2e10] and found["rate"].tolist() == pytest.approx(
+        [22.5, 15] * 2
+    )
     assert series.intervals(table(parts)).empty
     assert series.over_time(table(parts + counted))["iteration"].tolist() == [0, 1]  # no part of its own
 

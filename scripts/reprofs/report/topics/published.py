@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Place, select
@@ -16,6 +17,7 @@ from reprofs.report.display import DASH, Table, count, digits, known, listing, s
 from reprofs.report.plots import (
     BLUE,
     GREY,
+    HIGHEST,
     INK,
     PLAIN,
     WIDTH,
@@ -25,6 +27,7 @@ from reprofs.report.plots import (
     grid_lines,
     legend,
     marks,
+    part,
     power,
     rows,
     styled,
@@ -440,6 +443,81 @@ def scatter_figures(study: Study, place: Place) -> list[Figure]:
     return found
 
 
+def twin_figures(study: Study, place: Place) -> list[Figure]:
+    """Published times and those of this study in one form, side by side, an operation a line."""
+    cells = numbers.beside(study, place)
+    titles = [numbers.title(study, place, Step(*step)) for step in zip(cells["phase"], cells["cache"], strict=True)]
+    ends = {"published_low": "published_low", "published_high": "published_high", "own_low": "min", "own_high": "max"}
+    seconds = {
+        key: cells[f"{column}_ns"] / 1e9 for key, column in {"published": "published", "own": "median", **ends}.items()
+    }
+    caption = (
+        f"{place.workload}: the published times (left) and those of this study (right), s. Marks are medians, bars the"
+        " published quartiles where known and the range of the rounds of this study."
+    )
+    return _twins(slug("twins", place), caption, cells[["name"]].assign(title=titles, **seconds))
+
+
+def value_twin_figures(study: Study, ground: Ground) -> list[Figure]:
+    """Published values other than elapsed times and those of this study in one form, side by side."""
+    rows = claims.beside(study, ground)
+    names = [f"{row.label} on {row.stack}" if row.stack else row.label for row in rows.itertuples()]
+    several = (
+        rows.assign(name=names).groupby(["phase", "quantity", "unit", "name"], sort=False)["place"].transform("nunique")
+    )
+    frame = pd.DataFrame(
+        {
+            "name": [
+                f"{name}, {row.place}" if many > 1 else name
+                for name, row, many in zip(names, rows.itertuples(), several, strict=True)
+            ],
+            "title": [f"{row.phase}, {row.quantity}, {row.unit}" for row in rows.itertuples()],
+            "published": rows["value"],
+            "own": rows["own"],
+            **{
+                f"{who}_{end}": rows[value] + sign * rows[sd]
+                for who, value, sd in (("published", "value", "sd"), ("own", "own", "own_sd"))
+                for end, sign in (("low", -1), ("high", 1))
+            },
+        }
+    ).drop_duplicates(["title", "name", "published"])
+    caption = (
+        "Published values (left) and those of this study (right). Bars: one standard deviation up and down, where"
+        " one was published."
+    )
+    return _twins(slug("twins-values", ground), caption, frame)
+
+
+def _twins(name: str, caption: str, frame: pd.DataFrame) -> list[Figure]:
+    """Pages of `twins`: a line of panels for each title with two names or more."""
+    groups = [own for _, own in frame.groupby("title", sort=False) if own["name"].nunique() > 1]
+    caption += (
+        " Both axes go over the same factor, so that equal ratios have equal lengths; the order is the published one."
+    )
+    pages: list[list[pd.DataFrame]] = []
+    left = 0.0
+    for own in groups:
+        height = twin_height(own)
+        if height > left:
+            pages.append([])
+            left = HIGHEST - 0.4
+        pages[-1].append(own)
+        left -= height
+    found = []
+    for number, page in enumerate(pages):
+        own_name, text = part(name, caption, number, len(pages))
+        alt = (
+            f"{count(len(page), 'line')} of two panels, published and of this study; the table beside has the numbers."
+        )
+        found.append(Figure(own_name, text, alt, twins(page)))
+    return found
+
+
+def twin_height(own: pd.DataFrame) -> float:
+    """Inches of a line of `twins`."""
+    return 0.5 + 0.125 * len(own)
+
+
 def law_figure(study: Study, place: Place) -> Figure:
     """Times over sizes with their power laws up to the published times."""
     unit, table = study.plan["published"]["size"], numbers.laws(study, place)
@@ -512,11 +590,14 @@ def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> 
     axes.plot(line, line * factor, color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
     axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1], box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(
-            LogLocator(subs=(1,) if reach > 6 else (1, 3) if reach > 2 else (1, 2, 3, 5, 7), numticks=7)
-        )
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(PLAIN)
+        _log_ticks(axis, reach)
+
+
+def _log_ticks(axis: Axis, reach: float) -> None:
+    """Few marks on a logarithmic axis that goes from its middle by a factor of `reach` both ways."""
+    axis.set_major_locator(LogLocator(subs=(1,) if reach > 6 else (1, 3) if reach > 2 else (1, 2, 3, 5, 7), numticks=7))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(PLAIN)
 
 
 @styled
@@ -562,6 +643,41 @@ def _law(axes: Axes, sizes: np.ndarray, seconds: np.ndarray, published: pd.DataF
             axes.plot(at, knee, color=colour, lw=1.1, ls=(0, (1, 2)))
     points = (published["published_size"], published["published_ns"] / 1e9)
     axes.plot(*points, ls="", marker=marker, ms=7, mfc=colour, mec=INK, mew=0.8, zorder=4)
+
+
+@styled
+def twins(lines: list[pd.DataFrame]) -> Plot:
+    """Published values at the left and those of this study at the right, one line of panels per frame.
+
+    Columns: title (one a frame), name, published and own, and of both _low and _high, the ends of a bar, or NaN.
+    """
+    heights = [twin_height(own) for own in lines]
+    size = (WIDTH, 0.25 + sum(heights))
+    figure, panels = plt.subplots(
+        len(lines), 2, figsize=size, squeeze=False, layout="constrained", height_ratios=heights, sharey="row"
+    )
+    for line, (own, pair) in enumerate(zip(lines, panels, strict=True)):
+        own = own.sort_values("published", kind="stable")
+        ends = {who: own[[who, f"{who}_low", f"{who}_high"]] for who in ("published", "own")}
+        ends = {who: found.where(found > 0) for who, found in ends.items()}
+        reach = 1.25 * max(math.sqrt(found.max().max() / found.min().min()) for found in ends.values())
+        for axes, (who, found), colour, told in zip(pair, ends.items(), (GREY, BLUE), TWINS, strict=True):
+            low, high = found.min().min(), found.max().max()
+            axes.hlines(range(len(own)), found[f"{who}_low"], found[f"{who}_high"], color=colour, lw=1.4)
+            axes.plot(found[who], range(len(own)), ls="", marker="o", ms=3.6, color=colour)
+            middle = math.sqrt(low * high)
+            axes.set(xscale="log", xlim=(middle / reach, middle * reach))
+            _log_ticks(axes.xaxis, reach)
+            axes.set_title(own["title"].iloc[0] if who == "published" else "", loc="left")
+            if not line:
+                axes.set_title(told, loc="right", fontsize=8, fontweight="bold")
+        rows(pair[0], list(own["name"]))
+        grid_lines(pair[1], "x")
+        pair[1].tick_params(axis="y", length=0)
+    return figure
+
+
+TWINS = ("published", "this study")
 
 
 def _marks_alone(found: dict[str, tuple]) -> dict[str, tuple]:
