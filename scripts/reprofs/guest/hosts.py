@@ -8,6 +8,7 @@ Sources: ip-netns(8), tc-netem(8), unshare(1), mount_namespaces(7).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ MODULES = ["veth", "bridge", "sch_netem"]
 LIMIT_S = 600
 KEPT_BYTES = 65536  # of the output of counters and logs
 PLACE = "/run/hosts"
+OUTAGE = "/run/outage"
 NET = "10.88.0"
 
 # No IPv6: its neighbour discovery would send packets now and then. No segments larger than a frame: they would pass the
@@ -168,6 +170,45 @@ def programs(words: list[str]) -> list[str]:
 def waiting(words: list[str], expect: str, limit_s: int) -> list[str]:
     """A command that repeats another one until its output matches the expression `expect`."""
     return ["sh", "-ec", WAIT.strip(), "sh", expect, f"{limit_s}", *words]
+
+
+# $1: what happens. A shell of its own session does it beside the next step, and says in the end how it went.
+BEGIN = f"""
+setsid sh -c 'sh -ec "$1"; echo "exit $?"' sh "$1" > {OUTAGE} 2>&1 &
+"""
+END = f"""
+until grep -q "^exit" {OUTAGE}; do sleep 0.1; done
+cat {OUTAGE}
+grep -qx "exit 0" {OUTAGE}
+"""
+
+
+def killed(name: str) -> list[str]:
+    """The command that kills every process of a host."""
+    return ["sh", "-c", f"ip netns pids {name} | xargs -r kill -9"]
+
+
+def link(name: str, state: str) -> list[str]:
+    """The command that sets the cable of a host up or down."""
+    return ["ip", "link", "set", f"v{name}", state]
+
+
+def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int) -> tuple[Step, Step]:
+    """The steps before and after a phase in which a host is lost: after_s after the first one, for for_s seconds.
+
+    parts: the commands under lost, back and healed. The output of the second step has a line for the beginning and the
+    end of each part, `NAME SECONDS` of the guest's uptime (10 ms).
+    """
+
+    def stamped(name: str, commands: list[list[str]]) -> list[str]:
+        return [f"stamp {name}", *map(shlex.join, commands), f"stamp {name}-done"]
+
+    lines = ['stamp() { read -r now rest < /proc/uptime; echo "$1 $now"; }', "stamp begin", f"sleep {after_s}"]
+    lines += [*stamped("lost", parts["lost"]), f"sleep {for_s}"]
+    lines += [*stamped("back", parts["back"]), *stamped("healed", parts["healed"])]
+    first = _shell(stage, BEGIN, "\n".join(lines))
+    last = Exec(stage=stage, limit_s=limit_s, tail=KEPT_BYTES, arg=["sh", "-ec", END.strip()])
+    return first, last
 
 
 def ends(names: list[str], logs: Iterable[str]) -> list[Step]:

@@ -221,6 +221,18 @@ class Variant(Part):
     check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
 
 
+class Comeback(Part):
+    """How the last server is lost and comes back in a phase with an outage, while the clients go on."""
+
+    kill: list[HostLine] = Field(
+        [], description="Ends its daemons. Without this key every process of the host gets SIGKILL"
+    )
+    back: Annotated[list[HostLine], Field(min_length=1)] = Field(description="Starts them again")
+    healed: list[HostLine] = Field(
+        [], description="Waits until all copies are there again, after a link was cut, too; empty where nothing heals"
+    )
+
+
 class Filesystem(Part):
     model_config = ConfigDict(
         title="A file system (one file = one file system; every key is explained in"
@@ -267,6 +279,7 @@ class Filesystem(Part):
         [], description="What must be on the device at the end of a phase besides the mount point"
     )
     recover: list[Command] = Field([], description="Before the mount after a power cut, and timed with it")
+    outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
     check: list[Command] = []
     variants: Annotated[dict[VariantName, Variant], Field(min_length=1)]
 
@@ -281,8 +294,11 @@ class Filesystem(Part):
     @model_validator(mode="after")
     def _has_its_hosts(self) -> Filesystem:
         known = {"servers", "clients", *self.host_names()} if self.hosts else set()
-        for key in ("make", "mount", "inspect", "unmount"):
-            for line in getattr(self, key):
+        lines = {key: getattr(self, key) for key in ("make", "mount", "inspect", "unmount")}
+        if self.outage:
+            lines |= {f"outage.{key}": getattr(self.outage, key) for key in ("kill", "back", "healed")}
+        for key, own in lines.items():
+            for line in own:
                 if isinstance(line, HostLine) and line.host not in known:
                     raise _wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
         return self
@@ -581,6 +597,18 @@ class Crash(Part):
     )
 
 
+class Outage(Part):
+    """In the middle of the phase the last server is lost, and comes back.
+
+    server-killed: its processes are killed, and started again as the key outage of the file system says. link-cut: the
+    cable between it and the switch carries nothing. The next phase begins when the file system has healed.
+    """
+
+    what: Literal["server-killed", "link-cut"]
+    after_s: Annotated[int, Field(ge=1, le=86400)] = Field(description="After the start of the phase")
+    for_s: Annotated[int, Field(ge=1, le=86400)]
+
+
 class Phase(Part):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["operation"]}, {"required": ["run"]}]})
 
@@ -605,6 +633,7 @@ class Phase(Part):
         | None
     ) = None
     crash: Crash | None = None
+    outage: Outage | None = None
     check: Command | None = Field(
         None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
     )

@@ -171,6 +171,17 @@ def _check(
     if crash:
         what = f"workload {trial['workload']} cuts the power in phase {crash}"
         _check_crash(what, trial, filesystem, stack, lab, profile)
+    for phase in workload.phases:
+        if phase.outage and not filesystem.hosts:
+            raise UserError(
+                f"workload {trial['workload']} loses a server in phase {phase.name}, and {name} has none: choose a file"
+                " system with the key hosts."
+            )
+        if phase.outage and phase.outage.what == "server-killed" and not filesystem.outage:
+            raise UserError(
+                f"workload {trial['workload']} kills a server in phase {phase.name}, and {name} has no key outage"
+                " in its file, which says how it comes back: choose another file system or add it."
+            )
 
 
 def _check_crash(

@@ -310,6 +310,8 @@ class _Writer:
             what = self.execute(self.words(phase.run, run), items, phase.limit_s)
         else:
             what = {"operation": operation, "order": phase.order}
+        before, after = self.outage(phase)
+        self.steps += before
         self.steps.append(
             Phase(
                 name=phase.name,
@@ -323,6 +325,7 @@ class _Writer:
                 **what,
             )
         )
+        self.steps += after
         copy = "tree" if operation in ("create", "rename") else phase.copies_to
         if crash:
             self.recover(phase.name, run)
@@ -336,6 +339,23 @@ class _Writer:
             self.tree_there = not crash and operation != "remove"
         if phase.check:
             self.check(phase.name, phase.check, run)
+
+    def outage(self, phase: models.Phase) -> tuple[list[Step], list[Step]]:
+        """The steps before and after a phase in whose middle the last server is lost and comes back."""
+        outage, own, there = phase.outage, self.filesystem.outage, self.filesystem.hosts
+        if not outage or not there:
+            return [], []
+        server = f"s{there.servers}"
+        healed = own.healed if own else []
+        parts = {"healed": self.lines("outage.healed", healed)}
+        if outage.what == "link-cut":
+            parts |= {"lost": [hosts.link(server, "down")], "back": [hosts.link(server, "up")]}
+        elif own:
+            parts |= {"lost": self.lines("outage.kill", own.kill) or [hosts.killed(server)]}
+            parts |= {"back": self.lines("outage.back", own.back)}
+        limit = SETUP_LIMIT_S + outage.after_s + outage.for_s + sum(line.limit_s for line in healed if line.wait)
+        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit)
+        return [first], [last]
 
     def recover(self, name: str, run: int) -> None:
         """After a power cut, when only what was on the media is left: mounts the file system again, timed."""
