@@ -427,14 +427,14 @@ def test_ratios_to_single_and_to_the_healthy_stack_are_there(stacked):
 
 
 def test_what_stacks_may_hide_is_among_the_threats(stacked):
-    found = prose(next(path for path in stacked if path.stem == "24-threats"))
+    found = prose(next(path for path in stacked if path.stem == "25-threats"))
     for part in (
         "was assumed to be complete, not written",
         "the rebuild was over when the phase ended",
         "were skipped",
     ):
         assert part in found, part
-    failures = prose(next(path for path in stacked if path.stem == "22-quality"))
+    failures = prose(next(path for path in stacked if path.stem == "23-quality"))
     assert "Rounds" in failures and "1, 2 and 3" in failures  # rounds that ended alike share a row
 
 
@@ -449,7 +449,7 @@ LABS = {"labs": ["exact", "host"], "workloads": ["metadata"], "failures": {}}
 
 
 def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures):
-    names = ["01-answer", "14-labs", "24-threats"]
+    names = ["01-answer", "14-labs", "25-threats"]
     answer, agreement, threats = executed(tmp_path, *names, systems=["ext4", "xfs", "btrfs", "tmpfs"], **LABS)
     assert "tbl-clocks-exact-host-single-ssd-0" in tables_of(agreement)
     text = prose(answer, agreement).replace("*", "")
@@ -550,7 +550,7 @@ def test_sync_is_told_with_the_cache_state(small):
     found = methods.sync(changed)
     assert "`stat` (cold)" in found["synced"] and "`create`" in found["synced"]
     assert found["unsynced"] == ["`stat` (warm)", "`read` (cold)", "`read` (warm)"]
-    text = said(changed, "23-methods")
+    text = said(changed, "24-methods")
     assert "No sync was measured in these: `stat` (warm), `read` (cold) and `read` (warm)." in text
 
 
@@ -569,14 +569,14 @@ def test_time_between_operations_is_not_all_the_drivers(small):
     (found,) = threats.driver(changed)
     assert [place["title"] for place in found["above"]] == ["Make the directory tree"]
     assert "ext4" in found["above"][0]["labels"] and "tmpfs" not in found["above"][0]["labels"]
-    assert "more than 10 % in Make the directory tree (ext4" in said(changed, "24-threats")
+    assert "more than 10 % in Make the directory tree (ext4" in said(changed, "25-threats")
 
 
 def test_what_was_made_again_is_told(small):
-    assert "again;" not in said(small, "22-quality") and "twice" not in said(small, "22-quality")
+    assert "again;" not in said(small, "23-quality") and "twice" not in said(small, "23-quality")
     changed = dataclasses.replace(small, environment=small.environment | {"ran_twice": 2, "set_aside": 1})
     assert (quality.facts(changed)["ran_twice"], quality.facts(changed)["set_aside"]) == (2, 1)
-    text = said(changed, "22-quality")
+    text = said(changed, "23-quality")
     assert "Two trials ran twice, because the lab's process was killed the first time." in text
     assert "One earlier record was set aside, and its trial made again." in text
 

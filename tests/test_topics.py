@@ -117,6 +117,7 @@ PLANS = {
         [rounds(5, published="datalad-2015"), rounds(6), workload(runs=1)],
     ),
     "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
+    "outages": ([phase(outage={"what": "link-cut"})], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
     "networks": (
         [wired("lan-1g", "reference"), wired("lan-1g", "loopback")],
@@ -200,7 +201,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
 def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
     names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
     assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "26-statistics.ipynb"
+    assert names[0] == "01-answer.ipynb" and names[-1] == "27-statistics.ipynb"
     more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
     assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
     assert [path.name for path in more] == sorted(path.name for path in more)

@@ -208,6 +208,7 @@ NOTEBOOKS = {
         "these were lost or damaged: 2 of 9 files on ext4 (1 of 1 cut).",
     ),
     "13-disks": ("No modelled disk can be compared with its model",),
+    "22-outages": ("In no trial was a server lost.",),
     "18-iterations": ("No trial of it completed.",),
     "19-runs": ("No operation completed six times.",),
     "20-lists": ("No trial of it completed.",),

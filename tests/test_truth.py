@@ -141,7 +141,7 @@ def test_one_round_shows_nothing(blank, said):
     text = said(study, "01-answer")
     assert "is the cheapest" not in text and "**xfs cannot be separated from" in text
     assert "One round shows no difference in any operation" in text and "power 80 %" not in text
-    assert "One round shows no difference, however large." in said(study, "23-methods")
+    assert "One round shows no difference, however large." in said(study, "24-methods")
 
 
 def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):
@@ -179,7 +179,7 @@ def test_a_trend_over_rounds_is_told(blank, said):
     study = true(blank(10), 0.005)
     phases = study.phases.copy()
     phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.06 * phases["round"].astype(float))).round().astype("Int64")
-    steady, drifting = said(study, "23-methods"), said(dataclasses.replace(study, phases=phases), "23-methods")
+    steady, drifting = said(study, "24-methods"), said(dataclasses.replace(study, phases=phases), "24-methods")
     assert "No test is significant at 5 % after Holm's correction" in steady
     found = re.search(r"After Holm's correction ([^:]*) significant at 5 %", drifting)
     assert found and "trend over rounds" in found[1]

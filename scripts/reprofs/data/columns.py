@@ -113,6 +113,15 @@ crash_short          | int64   |       | Files of which only a right beginning w
 crash_wrong          | int64   |       | Files with other content than was written, such as zeros
 crash_missing        | int64   |       | Files that were not there
 crash_extra          | int64   |       | Files there that were not looked for, such as one that was being written
+outage_what          | string  |       | How a server was lost: server-killed or link-cut. Empty without an outage
+outage_ns            | int64   | ns    | From then until it was started again, or the cable mended
+outage_heal_ns       | int64   | ns    | From there until all copies were back. Empty where nothing is copied
+outage_promised      | int64   |       | Files that the client wrote and flushed with success
+outage_failed        | int64   |       | Files of which it got an error
+outage_errors        | string  |       | Which errors, and how many of each
+outage_longest_ns    | int64   | ns    | Longest time of one file
+outage_stall_ns      | int64   | ns    | Longest time in which no file was flushed with success
+outage_broken        | int64   |       | Files flushed with success that were not whole afterwards
 latency_count        | int64   |       | Single operations in the latency histogram; empty for exec
 latency_sum_ns       | int64   | ns    | Sum of their latencies
 latency_min_ns       | int64   | ns    | Shortest operation

@@ -42,6 +42,8 @@ from reprofs.trial.protocol import CELL, RECOVERY
 from reprofs.trial.record import SET_ASIDE
 
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
+SEEN = re.compile(r'^(\{"promised":.*\})$', re.MULTILINE)  # what engine promise --seconds says
+STAMPS = re.compile(r"^([a-z-]+) (\d+\.\d+)$", re.MULTILINE)  # of hosts.outage
 # What rsync --stats says of its list of files; thousands have commas.
 LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
 BATCH = 256  # trials whose rows are in memory together
@@ -284,11 +286,11 @@ class _Rows:
                 self._own["samples"] += [place | sample for sample in own]
                 self._own["clients"] += [place | row for row in _clients(phase, own, hosts)]
             parts = declared.get(key, {}).get("samples", {})
-            crash = _crash(record, phases)
+            events = _crash(record, phases) | _outage(record, phases, declared.get(key, {}))
             for measured in _parts(phases[0], own, parts) if parts else [_mean(phases)]:
                 self._measured.append(measured)
                 self._own["phases"].append(
-                    {"position": position, "command": _join(tuple(measured.get("argv", ()))), **crash}
+                    {"position": position, "command": _join(tuple(measured.get("argv", ()))), **events}
                 )
                 position += 1
         for key in sorted(key for key, phases in runs.items() if len(phases) == 1 and phases[0]["latency"]):
@@ -477,6 +479,32 @@ def _crash(record: dict | None, phases: list[dict]) -> dict:
         "crash_lost_bytes": sum(cut.get("lost_bytes", 0) for cut in cuts),
         "crash_recovery_ns": round(sum(after) / len(after)) if after else None,
         **{f"crash_{key}": sum(one.get(key, 0) for one in found) if found else None for key in counted},
+    }
+
+
+def _outage(record: dict | None, phases: list[dict], declared: dict) -> dict:
+    """The columns on the outage of a phase: what the client saw, what became of its files, how long healing took."""
+    if not record or "outage" not in declared:
+        return {}
+    name = phases[0]["name"]
+    commands = record["measurement"].get("commands", [])
+    logged = "\n".join(command["output"] for command in commands if command["stage"] == f"outage {name}")
+    at = {word: float(seconds) for word, seconds in STAMPS.findall(logged)}
+    seen = SEEN.search(phases[0]["output"])
+    found = json.loads(seen[1]) if seen else {}
+    checks = [command["survivors"] for command in commands if command["stage"] == f"check {name}"]
+    done = {"back", "lost", "healed", "healed-done"} <= at.keys()
+    heals = done and at["healed-done"] > at["healed"]
+    return {
+        "outage_what": declared["outage"]["what"],
+        "outage_ns": round((at["back"] - at["lost"]) * 1e9) if done else None,
+        "outage_heal_ns": round((at["healed-done"] - at["back"]) * 1e9) if heals else None,
+        "outage_promised": found.get("promised"),
+        "outage_failed": found.get("failed"),
+        "outage_errors": ", ".join(f"{number} {error}" for error, number in found.get("errors", {}).items()),
+        "outage_longest_ns": found.get("longest_ns"),
+        "outage_stall_ns": found.get("gap_ns"),
+        "outage_broken": checks[0]["broken"] if checks and checks[0] else None,
     }
 
 
