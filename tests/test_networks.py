@@ -74,7 +74,7 @@ def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
         ),
         ({"filesystems": ["wire"], "workloads": ["device"]}, "measures the device itself: choose the file system raw"),
         ({"workloads": ["power-cut"], "profiles": ["hdd-7200"]}, "nfs-ext4 has hosts, whose power cannot be cut yet"),
-        ({"labs": ["host"]}, "nfs-ext4 needs hosts, which only a guest can be"),
+        ({"labs": ["host"]}, "nfs-ext4 needs hosts, which only a guest has"),
     ],
 )
 def test_parts_that_do_not_fit_are_one_sentence(changes, told):
@@ -331,6 +331,34 @@ def test_every_client_reads_and_writes_over_its_own_cable(net_guest, recorded):
     assert max(phase["wall_ns"] for phase in measurement["phases"]) < 0.5e9
     written = min(check["bytes"] for check in measurement["verification"]) / 2
     assert len(sent) == 6 and sent[2] > 0.5 * written and sent[4] > 0.5 * written
+
+
+def test_the_vm_lab_makes_the_same_hosts():
+    changes = {"variant": "v4.2-sync@wan-20ms", "workload": "metadata@60+clients3"}
+    own = rendered(cell("nfs-xfs", **changes)).steps
+    there = rendered(cell("nfs-xfs", lab="vm", profile="ram", **changes)).steps
+    assert not any(line.startswith("pause") for line in (step.line() for step in there))  # it saves no state
+
+    def of_hosts(found):
+        return [step.arg for step in found if isinstance(step, Exec) and "/run/hosts/" in str(step.arg)]
+
+    assert len(of_hosts(there)) > 10 and of_hosts(there) == of_hosts(own)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "variant"), [("nfs-xfs", "v4.2-async@lan-1g"), ("sshfs", "default@lan-1g")])
+def test_hosts_in_the_vm_lab(engine, root, tmp_path, monkeypatch, name, variant):
+    """Two clients on hosts of their own, on a real clock, from mkfs to the check of the file system."""
+    monkeypatch.setenv("REPROFS_SETTLE", "0")
+    guest = CATALOG.get("filesystem", name)["guest"]
+    guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
+    trial = cell(name, lab="vm", profile="ram", variant=variant, workload="metadata@30+clients2")
+    record = run_trial(trial, CATALOG, tmp_path / "r.json")
+    assert record["status"] == "ok", record["reason"]
+    measurement = record["measurement"]
+    assert [(check["files"], check["mismatches"]) for check in measurement["verification"]] == [(60, 0)] * 2
+    assert all(len(phase["clients"]) == 2 for phase in measurement["phases"])
+    assert record["environment"]["lab"]["name"] == "vm"
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def _check(
             f"{name} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
         )
     if filesystem.hosts and not lab.in_guest:
-        raise UserError(f"{name} needs hosts, which only a guest can be: choose the lab exact, not {trial['lab']}.")
+        raise UserError(f"{name} needs hosts, which only a guest has: choose the lab exact or vm, not {trial['lab']}.")
     if filesystem.hosts and filesystem.hosts.servers > 1 and stack.disks != filesystem.hosts.servers:
         raise UserError(
             f"{name} has {filesystem.hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "
