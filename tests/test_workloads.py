@@ -9,8 +9,13 @@ from reprofs.errors import UserError
 from reprofs.plan import workloads
 from reprofs.trial.run import run_trial
 
-# Those of the device itself need no file system: tests/test_disks.py.
-NAMES = [name for name in CATALOG.paths("workload") if not CATALOG.get("workload", name)["raw"]]
+# Those of the device itself need no file system: tests/test_disks.py. What loses a server is in tests/test_outages.py.
+NAMES = [
+    name
+    for name in CATALOG.paths("workload")
+    if not CATALOG.get("workload", name)["raw"]
+    and not any("outage" in phase for phase in CATALOG.get("workload", name)["phases"])
+]
 
 
 def cell(workload: str, filesystem: str = "ext4", scale: str = "smoke") -> dict:
