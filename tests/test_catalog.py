@@ -45,6 +45,10 @@ def test_every_cell_renders(filesystem, variant, workload):
         with pytest.raises(UserError, match=r"measures the (device|network) itself|is the bare .* and keeps no files"):
             resolve_cell(cell(**place), CATALOG)
         return
+    if any("outage" in phase for phase in asked["phases"]) and "outage" not in descriptor:
+        with pytest.raises(UserError, match=r"and file system .* has (none|no key outage)"):
+            resolve_cell(cell(**place), CATALOG)
+        return
     if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
         if lab == "mount" or not descriptor["device"] or "hosts" in descriptor:
             pytest.skip("it has no device whose power could be cut")

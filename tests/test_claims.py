@@ -2,6 +2,7 @@
 
 import math
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -277,6 +278,16 @@ def test_values_of_samples_by_hand(numbers):
     assert table["xfs", "life", "share"] == pytest.approx(0.5)
     assert table["xfs", "other", "time"] == 10 and table["xfs", "other", "user"] == 1
     assert ("xfs", "other", "system") not in table  # nothing has no ratio
+
+
+def test_a_phase_without_user_time_has_no_value_of_it(numbers):
+    """As in the tables, whose whole numbers may be missing; a part of a command has no user time."""
+    numbers()
+    found = study([], {("xfs", "single"): 2.0, ("ext4", "single"): 1.0}, [sample("ext4", 1, "create", 0, 2.0, 9, 9)])
+    phases = found.phases.astype(dict.fromkeys(("user_ns", "system_ns"), "Int64"))
+    phases.loc[phases["label"] == "xfs", ["user_ns", "system_ns"]] = pd.NA
+    values = claims.values(replace(found, phases=phases), GROUND)
+    assert set(values.loc[values["quantity"] == "user", "label"]) == {"ext4"}
 
 
 def test_published_rates_stand_beside_ours_in_their_unit(numbers):

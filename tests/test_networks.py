@@ -374,3 +374,34 @@ def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command
     words = hosts.waiting(["sh", "-c", command], "^ready$", 0)
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == code and done.stdout.startswith(told), done
+
+
+COPIES = {  # file system -> a command that fails unless all three servers have every file of the first client
+    "gluster": "for s in s1 s2 s3; do diff -r /run/reprofs/mnt/trial/c0/tree /run/reprofs/$s/brick/trial/c0/tree; done",
+    "moosefs": "for s in s1 s2 s3; do (cd /run/reprofs/$s/chunks; find . -name '*.mfs' | sort > /run/$s.chunks); done;"
+    " cmp /run/s1.chunks /run/s2.chunks; cmp /run/s1.chunks /run/s3.chunks; test $(wc -l < /run/s3.chunks) -gt 200",
+    "nfs-xfs": "true",
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "nfs-xfs" else pytest.mark.soak) for n in COPIES])
+def test_what_one_client_writes_another_reads_and_every_server_has(engine, root, tmp_path, name):
+    """200 files of the first client, after a cold mount, through the mount of the second and on the servers' disks."""
+    catalog = Catalog()
+    filesystem, metadata = catalog.get("filesystem", name), catalog.get("workload", "metadata")
+    guest = filesystem["guest"]
+    guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
+    script = "diff -r /run/reprofs/mnt/trial/c0/tree /run/reprofs/c2/trial/c0/tree; " + COPIES[name]
+    script += "; find /run/reprofs/c2/trial/c0/tree -type f | wc -l"
+    phases = [phase for phase in metadata["phases"] if phase["name"] in ("make-tree", "create")]
+    phases.append({"name": "look", "title": "Look", "cache": "cold", "items": "one"} | {"run": f'sh -ec "{script}"'})
+    catalog.add("workload", "own", metadata | {"phases": phases, "tools": ["diff"]})
+    variant = next(iter(filesystem["variants"]))
+    stack = models.Filesystem.model_validate(filesystem).simplest_stack()
+    trial = cell(name, variant=variant, stack=stack, workload="metadata@200+clients2") | {
+        "workload": "own@200+clients2"
+    }
+    record = run_trial(trial, catalog, tmp_path / "r.json")
+    assert record["status"] == "ok", record["reason"]
+    (look,) = (phase for phase in record["measurement"]["phases"] if phase["name"] == "look")
+    assert look["output"].split()[-1] == "200"

@@ -115,7 +115,8 @@ crash_missing        | int64   |       | Files that were not there
 crash_extra          | int64   |       | Files there that were not looked for, such as one that was being written
 outage_what          | string  |       | How a server was lost: server-killed or link-cut. Empty without an outage
 outage_ns            | int64   | ns    | From then until it was started again, or the cable mended
-outage_heal_ns       | int64   | ns    | From there until all copies were back. Empty where nothing is copied
+outage_healed        | bool    |       | Whether all copies were back in the end. Empty where nothing is copied
+outage_heal_ns       | int64   | ns    | From the server's return until then, or until nobody looked any more
 outage_promised      | int64   |       | Files that the client wrote and flushed with success
 outage_failed        | int64   |       | Files of which it got an error
 outage_errors        | string  |       | Which errors, and how many of each

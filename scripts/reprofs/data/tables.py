@@ -493,12 +493,13 @@ def _outage(record: dict | None, phases: list[dict], declared: dict) -> dict:
     seen = SEEN.search(phases[0]["output"])
     found = json.loads(seen[1]) if seen else {}
     checks = [command["survivors"] for command in commands if command["stage"] == f"check {name}"]
-    done = {"back", "lost", "healed", "healed-done"} <= at.keys()
-    heals = done and at["healed-done"] > at["healed"]
+    end = at.get("healed", at.get("unhealed"))
+    heals = end is not None and end > at["healing"]
     return {
         "outage_what": declared["outage"]["what"],
-        "outage_ns": round((at["back"] - at["lost"]) * 1e9) if done else None,
-        "outage_heal_ns": round((at["healed-done"] - at["back"]) * 1e9) if heals else None,
+        "outage_ns": round((at["back"] - at["lost"]) * 1e9) if "back" in at else None,
+        "outage_healed": "healed" in at if heals else None,
+        "outage_heal_ns": round((end - at["back"]) * 1e9) if heals and end else None,
         "outage_promised": found.get("promised"),
         "outage_failed": found.get("failed"),
         "outage_errors": ", ".join(f"{number} {error}" for error, number in found.get("errors", {}).items()),

@@ -196,8 +196,8 @@ def link(name: str, state: str) -> list[str]:
 def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int) -> tuple[Step, Step]:
     """The steps before and after a phase in which a host is lost: after_s after the first one, for for_s seconds.
 
-    parts: the commands under lost, back and healed. The output of the second step has a line for the beginning and the
-    end of each part, `NAME SECONDS` of the guest's uptime (10 ms).
+    parts: the commands under lost, back and healed. The output of the second step has lines `NAME SECONDS` of the
+    guest's uptime (10 ms): begin; lost, lost-done; back, back-done; healing, and healed or unhealed.
     """
 
     def stamped(name: str, commands: list[list[str]]) -> list[str]:
@@ -205,7 +205,10 @@ def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]
 
     lines = ['stamp() { read -r now rest < /proc/uptime; echo "$1 $now"; }', "stamp begin", f"sleep {after_s}"]
     lines += [*stamped("lost", parts["lost"]), f"sleep {for_s}"]
-    lines += [*stamped("back", parts["back"]), *stamped("healed", parts["healed"])]
+    lines += stamped("back", parts["back"])
+    # That it has not healed within the limits of its lines is a finding, too.
+    healed = " && ".join(map(shlex.join, parts["healed"])) or "true"
+    lines += ["stamp healing", f"if {healed}; then stamp healed; else stamp unhealed; fi"]
     first = _shell(stage, BEGIN, "\n".join(lines))
     last = Exec(stage=stage, limit_s=limit_s, tail=KEPT_BYTES, arg=["sh", "-ec", END.strip()])
     return first, last

@@ -178,10 +178,10 @@ def title(axes, operation: tuple, words: Callable[[str, str, str], str], unit: s
     axes.set_title(textwrap.fill(text, width), loc="left", linespacing=1.0)
 
 
-def column(cells: dict, height: float):
-    """A figure with one panel per cell, one below the other, the same axes, height in inches each."""
+def column(cells: dict, height: float, sharex: bool = True):
+    """A figure with one panel per cell, one below the other, along the same axis or not, height in inches each."""
     size = (WIDTH, 0.55 + height * len(cells))
-    figure, grid = plt.subplots(len(cells), 1, figsize=size, squeeze=False, sharex=True, layout="constrained")
+    figure, grid = plt.subplots(len(cells), 1, figsize=size, squeeze=False, sharex=sharex, layout="constrained")
     return figure, list(grid.flat)
 
 

@@ -198,7 +198,7 @@ def values(study: Study, ground: Ground) -> pd.DataFrame:
     phases = select(published.measurements(study), ground)
     wide = phases[KEYS].assign(
         **{
-            name: phases[f"{part}_ns"] / 1e9
+            name: phases[f"{part}_ns"].to_numpy(float, na_value=math.nan) / 1e9  # parts have no user time
             for name, part in (("time", "wall"), ("user", "user"), ("system", "system"))
         }
     )

@@ -67,7 +67,7 @@ def figures(study: Study, setting: Setting, load: Load, phase: str) -> list[Figu
             "the line is the rate within it, over intervals of at most 1/32 of it or 0.1 ms; where nothing"
             " ended, it is at the bottom."
         )
-    caption += " Gaps are work of the command between its parts."
+    caption += " Gaps are work of the command between its parts; each panel has its own time."
     titles = {name: study.title(load.workload, name, "warm") for name in dict.fromkeys(found["name"])}
     pages = [labels[first : first + PANELS] for first in range(0, len(labels), PANELS)]
     result = []
@@ -85,7 +85,7 @@ def over_time(table: pd.DataFrame, within: pd.DataFrame, labels: list[str], titl
     `table` is `series.over_time`, `within` is `series.intervals` (empty when nothing was counted), of one round each.
     """
     lines = plots.marks(titles)
-    plot, panels = plots.column(dict.fromkeys(labels), 1.0)
+    plot, panels = plots.column(dict.fromkeys(labels), 1.0, sharex=False)
     for axes, label in zip(panels, labels, strict=True):
         for row in table[table["label"] == label].itertuples():
             ends = [row.start_ns / 1e9, row.end_ns / 1e9]

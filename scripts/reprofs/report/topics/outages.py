@@ -36,8 +36,8 @@ def facts(study: Study) -> dict:
     Keys: whole (labels of which every file flushed with success was whole afterwards), files and outages (of these,
     summed); broken (label, promised, broken of each of which one was not); untested (contenders of which that is not
     known); stood (what, words, away_ns, and cases: label and mean ns of the longest standstill, the shortest first);
-    errors (label, what, errors of each that saw one); healed (what, and cases: label and mean ns); pauses_ms (between
-    two files of the client).
+    errors (label, words, round, errors of each that saw one); healed (as stood: mean ns until all copies were there);
+    unhealed (as healed, where in some round they were not when nobody looked any more: mean ns until then).
     """
     every = study.phases.dropna(subset="outage_what")
     told = every.dropna(subset="outage_broken").assign(outages=1)
@@ -45,13 +45,18 @@ def facts(study: Study) -> dict:
     sums = told.groupby("label")[list(columns)].sum().astype(int).rename(columns=columns)
     kept = sums[sums["broken"] == 0]
     means = every.groupby(["outage_what", "label"])[TIMES].mean()
-    stood, healed = [], []
+    missing = every[every["outage_healed"].eq(False)].set_index(["outage_what", "label"]).index
+    stood: list[dict] = []
+    healed: list[dict] = []
+    unhealed: list[dict] = []
     for what, own in means.groupby("outage_what", sort=False):
         cases = [{"label": label, "ns": ns} for (_, label), ns in own["outage_stall_ns"].dropna().sort_values().items()]
         row = {"what": what, "words": WORDS[str(what)], "cases": cases, "away_ns": own["outage_ns"].mean()}
         stood += [row] if cases else []
-        cases = [{"label": label, "ns": ns} for (_, label), ns in own["outage_heal_ns"].dropna().sort_values().items()]
-        healed += [row | {"cases": cases}] if cases else []
+        times = own["outage_heal_ns"].dropna().sort_values()
+        for found, part in ((healed, times[~times.index.isin(missing)]), (unhealed, times[times.index.isin(missing)])):
+            cases = [{"label": label, "ns": ns} for (_, label), ns in part.items()]
+            found += [row | {"cases": cases}] if cases else []
     wrong = every[every["outage_failed"] > 0]
     return {
         "whole": list(kept.index),
@@ -65,6 +70,7 @@ def facts(study: Study) -> dict:
             for row in wrong.itertuples()
         ],
         "healed": sorted(healed, key=lambda row: row["what"], reverse=True),
+        "unhealed": sorted(unhealed, key=lambda row: row["what"], reverse=True),
     }
 
 
@@ -85,7 +91,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
                 "Files": f"{own['outage_promised'].sum():,.0f}",
                 "Errors": f"{own['outage_failed'].sum():,.0f}",
                 "Broken": f"{own['outage_broken'].sum():,.0f}" if own["outage_broken"].notna().all() else DASH,
-                "Healed after": _range(heal),
+                "Healed after": _range(heal) if own["outage_healed"].fillna(True).all() else f"> {_range(heal)}",
             }
         )
         shown = title
@@ -93,8 +99,8 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
         f"Outages of {load}, {setting}; times are means over the rounds, with the least and the largest. Stood still:"
         " the longest time in which the client flushed no file with success, its pause between two files included."
         " Files: flushed with success, summed over rounds; Broken: those of them that a client which mounted anew did"
-        " not find whole. Healed after: from the server's return until all copies were there, while the client went on;"
-        " a dash: it keeps one copy."
+        " not find whole. Healed after: from the server's return until all copies were there, while the client went on"
+        " (>: they were not, in some round, when nobody looked any more); a dash: it keeps one copy."
     )
     return Table(f"tbl-{slug('outages', setting, load)}", caption, rows, ["Outage", "File system"])
 
