@@ -117,7 +117,8 @@ def test_what_the_client_saw_is_in_the_tables_and_sentences(tmp_path):
     assert found["broken"] == [{"label": "xfs", "promised": 40, "broken": 1, "outages": 1}]
     text = shown(tmp_path, "22-outages")
     for words in (
-        "whole afterwards on ext4: 40 files in 1 outage.",
+        "whole afterwards on ext4: 40 files in 1 outage. No loss in 1 outage on one",
+        "that up to 95.0 % of outages like these lose a file",
         "1 of 40 on xfs",
         "When a server was killed for 10 s, the client flushed no file for 10.3 s (ext4) and 10.3 s (xfs)",
         "On xfs, when a server was killed (round 1): 1 Input/output error, 1 Stale file handle",

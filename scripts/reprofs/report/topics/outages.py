@@ -34,16 +34,19 @@ def facts(study: Study) -> dict:
     """What outages showed, in failed trials too.
 
     Keys: whole (labels of which every file flushed with success was whole afterwards), files and outages (of these,
-    summed); broken (label, promised, broken of each of which one was not); untested (contenders of which that is not
-    known); stood (what, words, away_ns, and cases: label and mean ns of the longest standstill, the shortest first);
-    errors (label, words, round, errors of each that saw one); healed (as stood: mean ns until all copies were there);
-    unhealed (as healed, where in some round they were not when nobody looked any more: mean ns until then).
+    summed), fewest (outages of one of them), unseen (the largest share of outages that lose a file with which that many
+    show none in one case of twenty: Clopper & Pearson 1934, one-sided 95 %; None without outages); broken (label,
+    promised, broken of each of which one was not); untested (contenders of which that is not known); stood (what,
+    words, away_ns, and cases: label and mean ns of the longest standstill, the shortest first); errors (label, words,
+    round, errors of each that saw one); healed (as stood: mean ns until all copies were there); unhealed (as healed,
+    where in some round they were not when nobody looked any more: mean ns until then).
     """
     every = study.phases.dropna(subset="outage_what")
     told = every.dropna(subset="outage_broken").assign(outages=1)
     columns = {"outage_promised": "promised", "outage_broken": "broken", "outages": "outages"}
     sums = told.groupby("label")[list(columns)].sum().astype(int).rename(columns=columns)
     kept = sums[sums["broken"] == 0]
+    fewest = int(kept["outages"].min()) if len(kept) else 0
     means = every.groupby(["outage_what", "label"])[TIMES].mean()
     missing = every[every["outage_healed"].eq(False)].set_index(["outage_what", "label"]).index
     stood: list[dict] = []
@@ -62,6 +65,8 @@ def facts(study: Study) -> dict:
         "whole": list(kept.index),
         "files": int(kept["promised"].sum()),
         "outages": int(kept["outages"].sum()),
+        "fewest": fewest,
+        "unseen": 1 - 0.05 ** (1 / fewest) if fewest else None,
         "broken": [{"label": label} | row for label, row in sums[sums["broken"] > 0].to_dict("index").items()],
         "untested": sorted(set(study.labels()) - set(sums.index)),
         "stood": sorted(stood, key=lambda row: row["what"], reverse=True),
