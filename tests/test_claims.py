@@ -326,7 +326,7 @@ DECIDED = {  # by what a study measures at its own scale
     " r1-read-gluster-30 r1-read-ceph-30 r1-delete-nfs-30 r1-delete-gluster-30 r2-create-ceph r2-read-ceph"
     " r2-compile-ceph r2-clean-ceph r2-delete-ceph r2-lizard-gluster r2-delete-gluster r2-create-nfs-30"
     " r2-read-nfs-30 r2-compile-nfs-30 r2-clean-lizard-30 r2-delete-lizard-30 r2-delete-lizard-scale",
-    "metadata": "rsync-list-xfs",
+    "metadata": "rsync-list-xfs client-cache",
 }
 
 
