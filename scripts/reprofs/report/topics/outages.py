@@ -11,6 +11,7 @@ from reprofs.report.plots import BLUE, GREY, Figure, Plot, styled
 from reprofs.stats.study import Study
 
 WORDS = {"server-killed": "a server was killed", "link-cut": "its cable was cut"}
+TITLES = {"server-killed": "Server killed", "link-cut": "Cable cut"}
 TIMES = ["outage_ns", "outage_stall_ns", "outage_longest_ns", "outage_heal_ns"]
 
 
@@ -82,8 +83,9 @@ def facts(study: Study) -> dict:
 def table(study: Study, setting: Setting, load: Load) -> Table:
     """What each outage did, one row per phase and file system."""
     rows, shown = [], ""
-    for (phase, cache, label), own in _outages(study, setting, load).groupby(["phase", "cache", "label"], sort=False):
-        title = study.title(load.workload, phase, cache)
+    own_rows = _outages(study, setting, load).sort_values(["position", "label"], kind="stable")
+    for (_, label), own in own_rows.groupby(["position", "label"]):
+        title = TITLES[own["outage_what"].iloc[0]]
         away, stall, longest, heal = (own[key] for key in TIMES)
         rows.append(
             {
