@@ -16,9 +16,9 @@ setup:  ## install what is missing: Debian packages (apt) and the Python environ
 	@scripts/setup
 
 # In the place of the study's own labs, device profiles and file systems.
-OVERRIDE = $(if $(LAB),lab='$(LAB)') $(if $(PROFILE),profile='$(PROFILE)') $(if $(WHERE),where='$(WHERE)')
+OVERRIDE = $(if $(LAB),lab='$(LAB)') $(if $(PROFILE),profile='$(PROFILE)') $(if $(WHERE),where='$(WHERE)') $(if $(CLIENTS),clients='$(CLIENTS)')
 
-report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; LAB=, PROFILE=, WHERE=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
+report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
 	@[ -z "$(STRICT)" ] || [ -z "$(strip $(OVERRIDE))" ] || \
 		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
 	@scripts/run-study --config study=$(STUDY) $(OVERRIDE)

@@ -4,15 +4,17 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 import test_contract
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, cell, job_of, outputs, rendered, shell
 from reprofs import files
+from reprofs.data import tables
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
-from reprofs.guest.steps import Exec, Phase, Pin
+from reprofs.guest.steps import Exec, Pause, Phase, Pin
 from reprofs.plan import models, networks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.networks import Job, Network
@@ -165,6 +167,48 @@ def test_many_clients_are_spread_over_six_hosts():
     assert len(binds) == 25  # five are on the first host
     assert binds["/run/reprofs/mnt/trial/c8"] == "/run/reprofs/c3/trial/c8"
     assert "/run/reprofs/mnt/trial/c6" not in binds
+
+
+def test_clients_on_the_servers_have_their_network_and_the_mounts_of_all():
+    """As the key on_servers of a workload asks; a client's mount is seen by the engine, which runs outside."""
+    on = rendered(cell("gluster", workload="compile-round1@20+clients4", stack="servers", variant="replica-3")).steps
+    assert [step.name for step in on if isinstance(step, hosts.Host)] == ["s1", "s2", "s3"]
+    (bridge,) = (step for step in on if isinstance(step, hosts.Bridge))
+    assert bridge.names == {"s1": "s1", "s2": "s2", "s3": "s3", "c1": "s1", "c2": "s2", "c3": "s3"}
+    assert "\targ=10.88.0.2\targ=c2\t" in bridge.line()
+    (mount, *_) = (step.arg for step in on if isinstance(step, Exec) and "/run/reprofs/c2" in step.arg)
+    assert mount[:4] == ["nsenter", "--net=/run/hosts/s2.net", "--uts=/run/hosts/s2.uts", "--"]
+    # A file system with one server, as the study's NFS: its clients have hosts of their own.
+    one = rendered(cell("nfs-ext4", workload="compile-round1@20+clients2")).steps
+    assert [step.name for step in one if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
+
+
+def test_how_busy_the_one_processor_is_is_read_around_every_phase():
+    """Where hosts share it; not where the network itself is measured."""
+    steps = rendered(cell("nfs-ext4", workload="metadata@60+clients2")).steps
+    phases = [place for place, step in enumerate(steps) if isinstance(step, Phase) and not step.unmeasured]
+    beside = [steps[place + far] for place in phases for far in (-1, 1)]
+    assert phases and all(step.stage == "idle" and step.arg == ["cat", "/proc/uptime"] for step in beside)
+    assert "cat" in [step.tool for step in steps if isinstance(step, Pin)]
+    for trial in (cell(), cell("wire", variant="default@lan-1g", profile="ram", workload="network")):
+        assert not any(getattr(step, "stage", "") == "idle" for step in rendered(trial).steps)
+
+
+def test_the_share_of_an_idle_processor_by_hand():
+    """Of 4 s 3 were idle, one of them while devices settled; then all of a second, and more; then 10 ms, too few."""
+    said = ["10.00 5.00", "15.00 8.00", "20.00 9.00", "21.10 10.10", "22.00 11.00", "22.01 11.01"]
+    commands = [{"stage": "idle", "output": f"{text}\n"} for text in said]
+    phases = [{"name": "one", "wall_ns": 4e9, "settle_ns": 1e9}, {"name": "two", "wall_ns": 1e9, "settle_ns": 0}]
+    phases.append({"name": "three", "wall_ns": 1e7, "settle_ns": 0})
+    record = {"measurement": {"commands": commands, "phases": phases}}
+    assert tables._idle(record) == {id(phases[0]): 0.5, id(phases[1]): 1.0}
+    assert tables._idle({"measurement": {"commands": commands[1:], "phases": phases}}) == tables._idle(None) == {}
+
+
+def test_a_server_is_not_lost_with_clients_on_it():
+    data = Catalog().get("workload", "server-lost")
+    with pytest.raises(UserError, match="has the keys on_servers and outage: clients would be lost"):
+        Catalog().add("workload", "own", data | {"on_servers": True})
 
 
 # ---- closed forms
@@ -405,3 +449,33 @@ def test_what_one_client_writes_another_reads_and_every_server_has(engine, root,
     assert record["status"] == "ok", record["reason"]
     (look,) = (phase for phase in record["measurement"]["phases"] if phase["name"] == "look")
     assert look["output"].split()[-1] == "200"
+
+
+STOP_CEPH = """
+umount /run/reprofs/c2 /run/reprofs/mnt
+pkill -x ceph-mds
+pkill -x ceph-osd
+while pgrep -x ceph-osd > /dev/null; do sleep 0.1; done
+"""
+ON_DISK = "dd if=/dev/nullb{0} bs=1M iflag=direct status=none | grep -zao 'file [0-9]* of c1;' | tr '\\0' '\\n'"
+
+
+@pytest.mark.soak
+def test_three_object_stores_have_what_one_client_wrote_and_another_reads(engine, root):
+    """The content of every file is on each disk once the stores are down."""
+    guest_builder.build(files.cache_folder(), root / "data/guest/ceph.json", engine, print, name="ceph")
+    trial = cell("cephfs", stack="servers", workload="metadata@60+clients2")
+    steps = rendered(trial).steps
+    begin = steps[: next(number for number, step in enumerate(steps) if isinstance(step, Pause))]
+    scripts = [
+        'cd /run/reprofs/mnt; for n in $(seq 200); do echo "file $n of c1;" > f$n || exit; done; sync',
+        "cat /run/reprofs/c2/f*",
+        STOP_CEPH,
+        *(ON_DISK.format(number) for number in (0, 1, 2)),
+    ]
+    looks = [replace(shell(script), tail=hosts.KEPT_BYTES) for script in scripts]
+    outcome = test_contract.open_lab(trial).run(job_of(*begin, *looks), 1200)
+    _, read, _, *found = [text.split("\n") for text in outputs(outcome, "test")]
+    written = {f"file {number} of c1;" for number in range(1, 201)}
+    assert len(read) == 200 and set(read) == written
+    assert [set(lines) for lines in found] == [written] * 3

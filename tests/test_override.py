@@ -44,6 +44,15 @@ def test_two_directories_take_the_place_of_file_systems(tmp_path):
     assert "override" not in make_plan("quick", CATALOG)["study"]
 
 
+def test_clients_run_on_other_machines(tmp_path):
+    change = override("mount", where=str(tmp_path), clients="node1,me@node2")
+    plan = make_plan("quick", Catalog(), change)
+    assert plan["study"]["name"] == f"quick+mount+{place_name(str(tmp_path))}+on-node1-me-node2"
+    assert plan["study"]["override"]["text"] == f"LAB=mount WHERE={tmp_path} CLIENTS=node1,me@node2"
+    (place,) = plan["filesystems"].values()
+    assert place["clients"] == {"hosts": ["node1", "me@node2"]}
+
+
 def test_names_of_overridden_studies_are_their_own():
     places = ["/mnt/a-b", "/mnt/a/b", "/mnt/A/b", "/mnt/a_b", "/", "/root", "/" + "x" * 80, "/" + "x" * 81]
     names = [place_name(path) for path in places]
@@ -79,6 +88,9 @@ def test_refusals(tmp_path):
     assert "is not a directory" in said(lab="mount", where=str(tmp_path / "file"))
     assert "does not exist" in said(lab="mount", where=str(tmp_path / "nosuch"))
     assert "is not an absolute path" in said(lab="mount", where="here")
+    assert "are machines that share directories: add LAB=mount and WHERE=" in said(lab="host", clients="a")
+    wrong = said(lab="mount", where=str(tmp_path), clients="a,,b")
+    assert "clients.hosts.1" in wrong and "a name that ssh knows: host or user@host" in wrong
     assert "are the same directory" in said(lab="mount", where=f"{tmp_path},{tmp_path / 'link'}")
     assert "there is no lab 'nosuch'" in said(lab="nosuch")
     assert "device profile 'nosuch' does not exist" in said(lab="host", profile="nosuch")

@@ -216,7 +216,7 @@ def test_several_runs_of_a_cell_are_one_time_and_repeated_numbers_none():
 def test_studies_name_published_numbers_that_meet_theirs():
     studies = {name: Catalog().get("study", name).get("published") for name in Catalog().paths("study")}
     sized = {name for name, told in studies.items() if told and "size" in Catalog().get("published", told)}
-    assert sized == {"datalad-2015", "plug-2020", "streaming", "streaming-disks", "why-2015"}
+    assert sized == {"arrays-2015", "datalad-2015", "plug-2020", "streaming", "streaming-disks", "why-2015"}
     for name in sized - {"streaming", "streaming-disks"}:  # of which no times were published
         assert published.places(study(name, lambda *_: 1.0)), name
 

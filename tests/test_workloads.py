@@ -103,12 +103,6 @@ def test_missing_parameters_are_named():
         rendered(cell("git-annex"), catalog)
 
 
-def test_clients_need_a_lab_that_makes_the_file_system():
-    trial = {**cell("metadata+clients3", "here"), "lab": "mount", "profile": "ram"}
-    with pytest.raises(UserError, match="clients need a lab that makes the file system, not mount"):
-        rendered(trial)
-
-
 def test_every_client_has_a_folder_and_a_seed(monkeypatch):
     job = rendered(cell("git-annex+clients2")).text()
     lines = job.splitlines()

@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--lab", default="", help="in the place of the study's labs")
         sub.add_argument("--profile", default="", help="in the place of its device profiles")
         sub.add_argument("--where", default="", metavar="A,B", help="directories to compare, with --lab mount")
+        sub.add_argument("--clients", default="", metavar="A,B", help="machines that run the clients, with --where")
 
     sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
@@ -94,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, required=True, help="of names, sizes, contents and order")
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
     sub.add_argument("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount")
+    sub.add_argument("--clients", default="", metavar="A,B", help="machines that run the clients, with --where")
     sub.add_argument("--order", type=int, help="position in the randomised order of a study")
     sub.add_argument(
         "--time-limit",
@@ -188,7 +190,7 @@ def _catalog(arguments):
 def _override(arguments):
     from reprofs.plan.override import override
 
-    return override(arguments.lab, arguments.profile, arguments.where)
+    return override(arguments.lab, arguments.profile, arguments.where, arguments.clients)
 
 
 def _list(arguments) -> None:
@@ -244,10 +246,10 @@ def _trial(arguments) -> None:
     if arguments.processor:
         cell["lab"] += f"@{arguments.processor}"
     catalog = _catalog(arguments)
-    if arguments.where:
-        (folder,) = override(cell["lab"], where=arguments.where).where[:1]
-        add_places(catalog, [folder])
-        cell["filesystem"] = place_name(folder)
+    if arguments.where or arguments.clients:
+        change = override(cell["lab"], where=arguments.where or "", clients=arguments.clients)
+        add_places(catalog, change.where[:1], change.clients)
+        cell["filesystem"] = place_name(change.where[0])
     elif not cell["filesystem"]:
         raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
     if cell["variant"] is None:

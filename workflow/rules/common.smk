@@ -23,7 +23,9 @@ gc.set_threshold(100_000)
 
 try:
     SETTINGS = read_config(config)
-    OVERRIDE = override(SETTINGS["lab"], SETTINGS["profile"], SETTINGS["where"])
+    OVERRIDE = override(
+        SETTINGS["lab"], SETTINGS["profile"], SETTINGS["where"], SETTINGS["clients"]
+    )
     STUDY = OVERRIDE.named(SETTINGS["study"])
     CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
     PLAN = write_plan(
@@ -132,6 +134,8 @@ def trial_options(name):
     filesystem = CATALOG.get("filesystem", TRIALS[name]["filesystem"])
     if OVERRIDE.where:
         words.append(f"--where {shlex.quote(filesystem['path'])}")
+    if OVERRIDE.clients:
+        words.append(f"--clients {shlex.quote(','.join(OVERRIDE.clients))}")
     words += [
         f"--extra-filesystem-dir {shlex.quote(d)}"
         for d in SETTINGS["extra_filesystem_dirs"]

@@ -64,6 +64,8 @@ verified_digest      | string |       | Digests of names and contents, one a ver
 settled              | bool   |       | Real clocks: whether the host was quiet before the trial
 settling_s           | double | s     | Real clocks: how long that was waited for
 settling_reason      | string |       | Real clocks: why the host was not quiet
+starts_within_ns     | int64  | ns    | Clients on several machines: first to last start of a phase, the widest
+clocks_within_ns     | int64  | ns    | How well the machines' clocks are known on one, from their answers at each start
 load_before          | double |       | Real clocks: load of the host over one minute, before the trial
 load_after           | double |       | The same after the trial
 steal_share          | double |       | Real clocks: share of processor time the hypervisor gave to others
@@ -84,6 +86,7 @@ user_ns              | int64   | ns    | User CPU time of the process that did t
 system_ns            | int64   | ns    | System CPU time of the process that did the work
 sync_ns              | int64   | ns    | Share of wall_ns spent in the final sync
 driver_ns            | int64   | ns    | Share of wall_ns between the operations: the driver's work and what else ran
+processor_idle       | double  |       | Exact lab, hosts: share of the command's time in which their processor was idle
 settle_ns            | int64   | ns    | Waiting after the phase, outside wall_ns, until the device was idle
 items                | int64   |       | Things done: files, directories or commands
 bytes                | int64   | bytes | Content read or written by the operations

@@ -38,7 +38,7 @@ from reprofs.data.records import Guests, Reader, phases_of, text_of
 from reprofs.errors import UserError
 from reprofs.files import read_json
 from reprofs.importers import Malformed, fio
-from reprofs.trial.protocol import CELL, RECOVERY
+from reprofs.trial.protocol import CELL, IDLE, RECOVERY
 from reprofs.trial.record import SET_ASIDE
 
 PROMISES = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
@@ -46,6 +46,7 @@ SEEN = re.compile(r'^(\{"promised":.*\})$', re.MULTILINE)  # what engine promise
 STAMPS = re.compile(r"^([a-z-]+) (\d+\.\d+)$", re.MULTILINE)  # of hosts.outage
 # What rsync --stats says of its list of files; thousands have commas.
 LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
+TOLD_NS = 5 * 10**8  # in less, 10 ms at either end would be too much of it
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
 KEPT = 2**25  # bytes that a process which reads records does not give back; more is not possible
@@ -270,13 +271,14 @@ class _Rows:
     def add(self, trial: dict, record: dict | None, plan: dict) -> None:
         """Add the rows of a trial; without a record it is missing."""
         declared = {(p["name"], p["cache"]): p for p in plan["workloads"][trial["workload"]]["phases"]}
-        hosts = plan["filesystems"].get(trial["filesystem"], {}).get("client_hosts")
+        hosts = _client_hosts(plan, trial)
         record = _with_outputs_read(record, declared)
         before = {name: len(rows) for name, rows in self._own.items()}
         self._identities.append(_identity(trial, plan, record))
         self._own["trials"].append(_trial_row(record, plan["stacks"].get(trial["stack"], {})))
         position = 0
         runs: dict[tuple, list[dict]] = {}
+        idle = _idle(record)
         for phase in phases_of(record):
             runs.setdefault((phase["name"], phase["cache"]), []).append(phase)
         for key, phases in runs.items():
@@ -287,6 +289,8 @@ class _Rows:
                 self._own["clients"] += [place | row for row in _clients(phase, own, hosts)]
             parts = declared.get(key, {}).get("samples", {})
             events = _crash(record, phases) | _outage(record, phases, declared.get(key, {}))
+            shares = [idle[id(phase)] for phase in phases if id(phase) in idle]
+            events["processor_idle"] = sum(shares) / len(shares) if shares else None
             for measured in _parts(phases[0], own, parts) if parts else [_mean(phases)]:
                 self._measured.append(measured)
                 self._own["phases"].append(
@@ -482,6 +486,24 @@ def _crash(record: dict | None, phases: list[dict]) -> dict:
     }
 
 
+def _idle(record: dict | None) -> dict[int, float]:
+    """The share of each phase in which the processor was idle, by the phase's id; not of those shorter than TOLD_NS.
+
+    Before and after every phase a command prints seconds since boot and seconds idle (proc_uptime(5), in 10 ms). That
+    it was idle all the time while devices settled makes the share the least that it can be.
+    """
+    commands = record["measurement"].get("commands", []) if record else []
+    read = [float(command["output"].split()[1]) for command in commands if command["stage"] == IDLE]
+    phases = [phase for phase in phases_of(record) if not phase["name"].endswith(RECOVERY)]
+    if len(read) != 2 * len(phases):
+        return {}
+    return {
+        id(phase): min(1.0, max(0.0, (after - before) * 1e9 - phase["settle_ns"]) / phase["wall_ns"])
+        for phase, before, after in zip(phases, read[::2], read[1::2], strict=True)
+        if phase["wall_ns"] >= TOLD_NS
+    }
+
+
 def _outage(record: dict | None, phases: list[dict], declared: dict) -> dict:
     """The columns on the outage of a phase: what the client saw, what became of its files, how long healing took."""
     if not record or "outage" not in declared:
@@ -509,13 +531,24 @@ def _outage(record: dict | None, phases: list[dict], declared: dict) -> dict:
     }
 
 
-def _clients(phase: dict, samples: list[dict], hosts: int | None) -> list[dict]:
+def _client_hosts(plan: dict, trial: dict) -> list[str]:
+    """The hosts that the clients of a trial take in turn, as `models.Filesystem.host_names` has them; none without."""
+    filesystem = plan["filesystems"].get(trial["filesystem"], {})
+    if "clients" in filesystem:
+        return filesystem["clients"]["hosts"]
+    there = filesystem.get("hosts", {"servers": 0, "clients": 0})
+    on_servers = plan["workloads"][trial["workload"]].get("on_servers") and there["servers"] > 1
+    letter, count = ("s", there["servers"]) if on_servers else ("c", there["clients"])
+    return [f"{letter}{number}" for number in range(1, count + 1)]
+
+
+def _clients(phase: dict, samples: list[dict], hosts: list[str]) -> list[dict]:
     """What each of several clients did in a phase, or in each part of it that has samples.
 
     hosts: that the clients take in turn, if any.
     """
     rows = [
-        {"client": number, "host": f"c{number % hosts + 1}" if hosts else None} | client
+        {"client": number, "host": hosts[number % len(hosts)] if hosts else None} | client
         for number, client in enumerate(phase.get("clients", []))
     ]
     parts: dict[tuple, list[dict]] = {}
@@ -656,6 +689,7 @@ def _conditions(record: dict | None) -> dict:
         "settled": settling.get("settled"),
         "settling_s": settling.get("waited_s"),
         "settling_reason": settling.get("reason") or None,
+        **{f"{key}_within_ns": environment.get("lab", {}).get(f"{key}_within_ns") for key in ("starts", "clocks")},
         "load_before": before.get("load_1min"),
         "load_after": after.get("load_1min"),
         "steal_share": after.get("steal_share"),

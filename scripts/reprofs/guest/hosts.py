@@ -122,14 +122,14 @@ def address(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge(Step):
-    """Makes the switch, and the names of the hosts known."""
+    """Makes the switch, and the names of the hosts known. names: each with the host that it is."""
 
     mtu: int
-    names: list[str]
+    names: dict[str, str]
 
     def line(self) -> str:
         """For the engine it is a command like any other."""
-        known = [word for name in self.names for word in (address(name), name)]
+        known = [word for name, place in self.names.items() for word in (address(place), name)]
         return _shell("network", BRIDGE, self.mtu, *known).line()
 
 
@@ -154,9 +154,10 @@ class Host(Step):
         ).line()
 
 
-def inside(name: str, words: list[str]) -> list[str]:
-    """The command, run on a host."""
-    enter = [f"--net={PLACE}/{name}.net", f"--uts={PLACE}/{name}.uts"]
+def inside(name: str, words: list[str], place: str = "") -> list[str]:
+    """The command, run on a host. place: the server on which a client runs, if it has no host of its own."""
+    place = place or name
+    enter = [f"--net={PLACE}/{place}.net", f"--uts={PLACE}/{place}.uts"]
     if name[0] == "s":
         enter.append(f"--mount={PLACE}/{name}.mnt")
     return ["nsenter", *enter, "--", *words]

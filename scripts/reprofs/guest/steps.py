@@ -10,6 +10,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
+BARRIER = """
+echo waiting >&8
+read -r go <&9
+echo "began $(date +%s%N)" >&8
+"""
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 
@@ -98,6 +104,17 @@ class Module(Step):
     def line(self) -> str:
         """For the engine it is a command like any other."""
         return Exec(stage="module", limit_s=self.limit_s, arg=["modprobe", self.name]).line()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Barrier(Step):
+    """Waits until the clients on all machines are here, and says when it went on. host: of each client."""
+
+    host: list[str]
+
+    def line(self) -> str:
+        """For the engine it is a command like any other; descriptors 8 and 9 lead to who opens the barrier."""
+        return Exec(stage="barrier", limit_s=86400, arg=["sh", "-ec", BARRIER.strip(), "sh", *self.host]).line()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,13 +262,16 @@ class Job:
     """What a lab is to do: the steps, and what they make that may exist already on a machine.
 
     mountpoint: the path of the folder under test in the steps; makes: paths in /dev; taken: commands that succeed when
-    another name that the job will make is in use.
+    another name that the job will make is in use; clients: the machine of each client, where each runs this job and
+    needs the commands `tools`.
     """
 
     steps: list[Step]
     mountpoint: str = ""
     makes: list[str] = field(default_factory=list)
     taken: list[list[str]] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
 
     def text(self) -> str:
         """The job as the engine reads it."""

@@ -5,14 +5,16 @@ Everything happens in one fresh sub-directory, which is removed afterwards.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 from reprofs import cleanup
 from reprofs.guest.steps import Job
-from reprofs.labs import Disks, Obstacle, Outcome
+from reprofs.labs import Disks, Obstacle, Outcome, _apart
 from reprofs.labs._native import NativeLab
 from reprofs.project import project_root
 from reprofs.workplace import workplace
@@ -63,10 +65,20 @@ class MountLab(NativeLab):
                     folder.mkdir()
                 except OSError as error:
                     raise Obstacle(f"The directory {self.path} cannot be written: {error.strerror}.") from None
+                if job.clients:
+                    return self._apart(job, folder, place, time_limit_s)
                 (place / "job").write_text(job.at(str(folder)).text())
                 return self._run([str(self.engine), "run", str(place / "job")], place, time_limit_s, "as it was")
             finally:
                 cleanup.release(place)
+
+    def _apart(self, job: Job, folder: Path, place: Path, time_limit_s: float) -> Outcome:
+        """The job, run by clients on machines of their own."""
+        began = time.monotonic()
+        done = _apart.run(job, folder, place, self.engine, time_limit_s)
+        output = "".join(json.dumps(event) + "\n" for event in done.events).encode()
+        environment = self.environment("as it was") | done.facts
+        return Outcome(done.ending, output, done.console, environment, time.monotonic() - began)
 
     @classmethod
     def first_commands(cls, disks: Disks, path: str) -> list[str]:

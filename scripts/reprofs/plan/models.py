@@ -212,6 +212,15 @@ class Hosts(Part):
     logs: list[Filled] = Field([], description="Logs of the servers' daemons, patterns: their ends go into the record")
 
 
+class Clients(Part):
+    """Machines that have the directory mounted at the same path, and on which the clients of a workload run."""
+
+    hosts: Annotated[
+        list[Annotated[str, text(r"^[A-Za-z0-9][A-Za-z0-9._@-]*$", "a name that ssh knows: host or user@host")]],
+        Field(min_length=1, max_length=256),
+    ] = Field(description="As ssh knows them, which must need no password; the clients take them in turn")
+
+
 class Variant(Part):
     title: Filled
     type: str | None = Field(None, description="When the kernel reports another type than for the other variants")
@@ -262,6 +271,9 @@ class Filesystem(Part):
     path: Filled | None = Field(
         None, description="An existing directory, for the lab mount; nothing is made or mounted"
     )
+    clients: Clients | None = Field(
+        None, description="With path: the machines on which clients run, over ssh; without it on this machine"
+    )
     device: bool = Field(True, description="Whether it needs a block device")
     raw: bool = Field(
         False,
@@ -289,6 +301,8 @@ class Filesystem(Part):
         missing = [key for key in needed if key not in self.model_fields_set]
         if missing and self.path is None and self.unavailable is None:
             raise _wrong(f"lacks the key {missing[0]}: give {', '.join(needed)}, or path, or unavailable")
+        if self.clients and self.path is None:
+            raise _wrong("has the key clients, which says where an existing directory is mounted, without the key path")
         return self
 
     @model_validator(mode="after")
@@ -308,10 +322,18 @@ class Filesystem(Part):
         servers = self.hosts.servers if self.hosts else 1
         return f"servers@{servers}" if servers > 1 else "single"
 
-    def host_names(self, clients: int = 1) -> list[str]:
-        """s1, s2, ..., c1, ...: servers first. Empty without the key hosts."""
-        many = (("s", self.hosts.servers), ("c", min(clients, self.hosts.clients))) if self.hosts else ()
-        return [f"{letter}{number}" for letter, count in many for number in range(1, count + 1)]
+    def host_names(self, clients: int = 1, on_servers: bool = False) -> dict[str, str]:
+        """s1, s2, ..., c1, ...: servers first, each with the host that it is. Empty without the key hosts.
+
+        on_servers: where there are several servers, the clients' hosts are the servers' (c1 is s1, c2 is s2, ...).
+        """
+        if not self.hosts:
+            return {}
+        servers = [f"s{number}" for number in range(1, self.hosts.servers + 1)]
+        on_servers = on_servers and len(servers) > 1
+        most = min(clients, len(servers) if on_servers else self.hosts.clients)
+        own = [f"c{number}" for number in range(1, most + 1)]
+        return {name: name for name in servers} | dict(zip(own, servers if on_servers else own, strict=False))
 
 
 # ---- stacks
@@ -674,6 +696,10 @@ class Workload(Part):
         False, description="With raw: it measures the network itself, in a file system with the keys raw and hosts"
     )
     alone: bool = Field(False, description="NAME+clientsN makes no sense")
+    on_servers: bool = Field(
+        False,
+        description="Clients run on the servers' hosts, where a file system has several; else on their own",
+    )
     tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
     packages: list[str] = []
     environment: dict[Variable, str] = {}
@@ -692,6 +718,12 @@ class Workload(Part):
         " content is verified",
     )
     phases: Annotated[list[Phase], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _loses_no_client(self) -> Workload:
+        if self.on_servers and any(phase.outage for phase in self.phases):
+            raise _wrong("has the keys on_servers and outage: clients would be lost, too; take one away")
+        return self
 
 
 # ---- studies, what they are set beside, and the knobs of a run
@@ -946,6 +978,7 @@ class Config(Part):
     lab: str = Field("", description="In the place of the study's labs")
     profile: str = Field("", description="In the place of the study's device profiles")
     where: str = Field("", description="Of the lab mount: existing directories in the place of file systems, a,b")
+    clients: str = Field("", description="With where: machines that have them, on which clients run over ssh, a,b")
 
 
 # ---- trees

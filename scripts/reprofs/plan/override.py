@@ -22,12 +22,13 @@ NAME_MAX = 100  # characters of the name of a study, which is part of many paths
 class Override:
     """What takes the place of the study's own labs, profiles and file systems; empty: nothing.
 
-    where: existing directories, which are compared in the lab mount.
+    where: existing directories, which are compared in the lab mount; clients: machines on which its clients run.
     """
 
     lab: str = ""
     profile: str = ""
     where: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.lab or self.profile or self.where)
@@ -35,6 +36,7 @@ class Override:
     def __str__(self) -> str:
         """As it is written after `make report STUDY=NAME`."""
         given = {"LAB": self.lab, "PROFILE": self.profile, "WHERE": ",".join(self.where)}
+        given["CLIENTS"] = ",".join(self.clients)
         return " ".join(f"{key}={value}" for key, value in given.items() if value)
 
     def named(self, study: str) -> str:
@@ -43,14 +45,17 @@ class Override:
             return study
         parts = [self.lab] if self.lab else []
         parts += [f"profile-{self.profile}"] if self.profile else []
-        name = "+".join([study, *parts, *map(place_name, self.where)])
+        own = [*map(place_name, self.where)]
+        own += ["on-" + re.sub(r"[^a-z0-9.]+", "-", "-".join(self.clients).lower())] if self.clients else []
+        name = "+".join([study, *parts, *own])
         if len(name) > NAME_MAX:
-            name = "+".join([study, *parts, hashlib.sha256("\n".join(self.where).encode()).hexdigest()[:12]])
+            text = "\n".join([*self.where, *(["", *self.clients] if self.clients else [])])
+            name = "+".join([study, *parts, hashlib.sha256(text.encode()).hexdigest()[:12]])
         return name
 
 
-def override(lab: str = "", profile: str = "", where: str = "") -> Override:
-    """The override that a command line gives; where: directories with commas between them.
+def override(lab: str = "", profile: str = "", where: str = "", clients: str = "") -> Override:
+    """The override that a command line gives; where: directories, clients: machines, with commas between them.
 
     Raises UserError for directories that cannot be used, and for values that do not go together.
     """
@@ -61,7 +66,10 @@ def override(lab: str = "", profile: str = "", where: str = "") -> Override:
             raise UserError(f"the lab mount takes devices as they are: leave PROFILE={short(profile)} out.")
     elif where:
         raise UserError(f"WHERE={short(where)} is for existing directories, which need LAB=mount: add it.")
-    return Override(lab, profile, _directories(where.split(",")) if where else ())
+    if clients and not where:
+        raise UserError(f"CLIENTS={short(clients)} are machines that share directories: add LAB=mount and WHERE=.")
+    machines = tuple(clients.split(",")) if clients else ()
+    return Override(lab, profile, _directories(where.split(",")) if where else (), machines)
 
 
 def _directories(given: Sequence[str]) -> tuple[str, ...]:
@@ -90,8 +98,8 @@ def place_name(path: str) -> str:
     return f"{name}-{hashlib.sha256(path.encode()).hexdigest()[:8]}"
 
 
-def add_places(catalog: Catalog, where: Sequence[str]) -> None:
-    """Makes directories known as file systems."""
+def add_places(catalog: Catalog, where: Sequence[str], clients: Sequence[str] = ()) -> None:
+    """Makes directories known as file systems. Raises UserError for names of clients that are none."""
     for path in where:
         catalog.add(
             "filesystem",
@@ -101,6 +109,7 @@ def add_places(catalog: Catalog, where: Sequence[str]) -> None:
                 "home": "https://docs.kernel.org/filesystems/",
                 "role": "contender",
                 "path": path,
+                **({"clients": {"hosts": [*clients]}} if clients else {}),
                 "variants": {"default": {"title": "as it is mounted here"}},
             },
         )

@@ -127,8 +127,8 @@ def _check(
     if trial["scale"] not in SCALES:
         raise unknown("scale", trial["scale"], SCALES)
     check_arguments(trial["workload"], workload, trial["scale"])
-    if workload.clients > 1 and not lab.provisions:
-        raise UserError(f"workload {trial['workload']}: clients need a lab that makes the file system, not {lab.name}.")
+    if filesystem.clients and workload.fill:
+        raise UserError(f"workload {trial['workload']}: +fill is for one machine, and {name} has the key clients.")
     if workload.labs is not None and lab.name not in workload.labs:
         able = " and ".join(workload.labs)
         raise UserError(f"workload {trial['workload']} runs in {able} only, not in lab {lab.name}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from reprofs.guest.steps import Drop, Exec, Mkdir, Module, Phase, Step, Write
+from reprofs.guest.steps import Barrier, Drop, Exec, Mkdir, Module, Phase, Step, Write
 from reprofs.labs import Disks
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.cell import resolve
@@ -27,6 +27,7 @@ def trial_lines(trial: dict, catalog: Catalog) -> list[str]:
     disks = Disks(cell.profile, len(cell.paths), cell.disk_mib)
     job = render(cell)
     first = cell.lab.first_commands(disks, cell.filesystem.path or "")
+    first += [f"ssh {host}  # client {number} runs there what follows" for number, host in enumerate(job.clients)]
     return [*first, *(line for step in job.steps for line in step_lines(step)), *cell.lab.last_commands(disks)]
 
 
@@ -36,6 +37,8 @@ def step_lines(step: Step) -> Iterator[str]:
         case Exec():
             when = f", if something is mounted on {step.if_mounted}" if step.if_mounted else ""
             yield f"{_in(step.cwd, step.env)}{shlex.join(step.arg)}  # {step.stage}{when}"
+        case Barrier():
+            yield f": here every client waits for all others, on {', '.join(dict.fromkeys(step.host))}"
         case Module():
             yield f"modprobe {shlex.quote(step.name)}  # unless the kernel has it"
         case Mkdir():

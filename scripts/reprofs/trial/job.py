@@ -11,7 +11,7 @@ from typing import Any
 from reprofs.errors import FileError, UserError
 from reprofs.guest import hosts, steps
 from reprofs.guest.check import needs
-from reprofs.guest.steps import Exec, Job, Mkdir, Phase, Step
+from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
 from reprofs.plan import models, workloads
 from reprofs.plan.stacks import Commands, argv, fill
 from reprofs.trial.cell import Cell
@@ -22,6 +22,7 @@ from reprofs.trial.protocol import (
     BESIDE,
     CHANGES,
     CLUSTER_SEED,
+    IDLE,
     MOUNTPOINT,
     PARSED_BYTES,
     RECOVERY,
@@ -60,10 +61,16 @@ class _Writer:
         self.stack = cell.commands or Commands([])
         self.seed = cell.names["seed"]
         self.clients, self.runs = cell.workload.clients, cell.workload.runs
+        # Clients on machines of their own: each runs the job as if it was alone, with the seed that it always has.
+        there = self.filesystem.clients
+        self.apart = [there.hosts[number % len(there.hosts)] for number in range(self.clients)] if there else []
+        if self.apart:
+            self.seed = f"{self.seed}{CLIENT}" if self.clients > 1 else self.seed
+            self.clients = 1
         self.several = self.clients if self.clients > 1 else None
         self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
         self.supply = [f"/sys/block/{Path(path).name}/supply" for path in cell.paths]
-        self.hosts = self.filesystem.host_names(self.clients)
+        self.hosts = self.filesystem.host_names(self.clients, self.cell.workload.on_servers)
         # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
         # the workload through its own mount.
         self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
@@ -92,7 +99,7 @@ class _Writer:
                 self.phase(phase, run)
         self.finish()
         self.teardown()
-        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken))
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken), self.apart)
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -104,7 +111,7 @@ class _Writer:
             "mount": self.cell.variant.mount,
             "layout": self.stack.layout,
         }
-        own |= {name: hosts.address(name) for name in self.hosts}
+        own |= {name: hosts.address(place) for name, place in self.hosts.items()}
         if self.filesystem.hosts:
             own |= {f"s{number}_disk": device for number, device in enumerate(self.stack.devices, 1)}
         if not self.stack.devices:
@@ -143,7 +150,8 @@ class _Writer:
                 own["mountpoint"] = self.mounts[int(name[1:]) - 1]
             if f"{name}_disk" in self.values:
                 own["disk"] = self.values[f"{name}_disk"]
-            words = hosts.inside(name, argv(line.run or line.wait or "", self.values | own, where))
+            words = argv(line.run or line.wait or "", self.values | own, where)
+            words = hosts.inside(name, words, self.hosts[name])
             found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
         return found
 
@@ -187,12 +195,11 @@ class _Writer:
         network, asked = self.cell.network, self.filesystem.hosts
         if not network or not asked:
             return
-        names = self.hosts
         self.modules(hosts.MODULES)
-        self.steps.append(hosts.Bridge(mtu=network.mtu, names=names))
+        self.steps.append(hosts.Bridge(mtu=network.mtu, names=self.hosts))
         self.steps += [
             hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
-            for number, name in enumerate(names, 1)
+            for number, name in enumerate(dict.fromkeys(self.hosts.values()), 1)
         ]
 
     def make(self) -> None:
@@ -265,6 +272,7 @@ class _Writer:
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
+        around += [step.arg for step in self.idle()]
         tools = cell.workload.tools + [Path(program).name for words in around for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
         self.steps.append(steps.Settle())
@@ -311,7 +319,8 @@ class _Writer:
         else:
             what = {"operation": operation, "order": phase.order}
         before, after = self.outage(phase)
-        self.steps += before
+        together = [Barrier(host=self.apart)] if self.apart else []  # nobody does anything else during a phase
+        self.steps += [*before, *together, *self.idle()]
         self.steps.append(
             Phase(
                 name=phase.name,
@@ -325,7 +334,7 @@ class _Writer:
                 **what,
             )
         )
-        self.steps += after
+        self.steps += [*self.idle(), *after, *together]
         copy = "tree" if operation in ("create", "rename") else phase.copies_to
         if crash:
             self.recover(phase.name, run)
@@ -339,6 +348,12 @@ class _Writer:
             self.tree_there = not crash and operation != "remove"
         if phase.check:
             self.check(phase.name, phase.check, run)
+
+    def idle(self) -> list[Exec]:
+        """Reads how long the one processor of all hosts has had nothing to do."""
+        if not self.hosts or not self.cell.lab.exact or self.cell.workload.raw:
+            return []
+        return [Exec(stage=IDLE, limit_s=SETUP_LIMIT_S, arg=["cat", "/proc/uptime"])]
 
     def outage(self, phase: models.Phase) -> tuple[list[Step], list[Step]]:
         """The steps before and after a phase in whose middle the last server is lost and comes back."""
@@ -376,7 +391,9 @@ class _Writer:
         self.cold()
         limit = SETUP_LIMIT_S if self.cell.lab.in_guest else check_limit_s(self.cell, SETUP_LIMIT_S)
         for number, folder in enumerate(self.folders):
-            words = [word.replace("{client}", f"{number:03}") for word in self.words(command, run)]
+            words = self.words(command, run)
+            if self.clients > 1:
+                words = [word.replace("{client}", f"{number:03}") for word in words]
             self.steps.append(
                 Exec(
                     stage=f"check {phase}",
@@ -430,5 +447,5 @@ class _Writer:
             mounted = words[-1] if "umount" in hosts.programs(words) else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
         if self.filesystem.hosts:
-            self.steps += hosts.ends(self.hosts, self.filesystem.hosts.logs)
+            self.steps += hosts.ends(list(dict.fromkeys(self.hosts.values())), self.filesystem.hosts.logs)
         self.commands("teardown", self.stack.teardown)

@@ -48,7 +48,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
             labs.get_lab(change.lab.partition("@")[0])
         if change.profile:
             catalog.get("device", change.profile)
-        add_places(catalog, change.where)
+        add_places(catalog, change.where, change.clients)
         study = overridden(study, change)
     file = catalog.file("study", name.partition("@")[0])
     _check_notebooks(study.get("notebooks", []), file)
@@ -85,14 +85,15 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
         "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
         "filesystems": {
             cell.names["filesystem"]: _keys(cell.filesystem, "title", "home", "role", "packages", "variants", "guest")
-            | ({"client_hosts": cell.filesystem.hosts.clients} if cell.filesystem.hosts else {})
+            | ({"hosts": _keys(cell.filesystem.hosts, "servers", "clients")} if cell.filesystem.hosts else {})
+            | _keys(cell.filesystem, "clients")
             for cell in chosen
         },
         "workloads": {
             cell.names["workload"]: {
                 **_keys(cell.workload, "title", "description", "source", "packages", "phases"),
                 "scale": cell.scale.parameters(),
-                **_keys(cell.workload, "differs", "size", "clients", "runs", "fill"),
+                **_keys(cell.workload, "differs", "size", "clients", "on_servers", "runs", "fill"),
             }
             for cell in chosen
         },

@@ -13,6 +13,7 @@ AGE_LIMIT_S = 86400
 PARSED_BYTES = 65536  # kept of an output whose samples are read later
 RESYNC_LIMIT_S = 86400  # of the lab's clock
 COLD_METHOD = "unmounted, caches dropped, mounted again"
+IDLE = "idle"  # stage of the commands that read how long the processor of all hosts had nothing to do
 RECOVERY = ": recovery"  # suffix of a phase's name: the mount after its power cut
 RECOVERY_METHOD = "power cut, caches dropped, mounted"
 CHANGES = ("create", "rename", "remove")  # after a power cut in one of these, what is left of the tree is only counted

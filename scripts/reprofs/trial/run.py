@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from reprofs import labs
@@ -38,7 +39,9 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
     packages = filesystem.packages + workload.packages + (stack.packages if stack else [])
     modules = ([] if filesystem.module is None else [filesystem.module]) + (stack.modules if stack else [])
     modules += hosts.MODULES if cell.network else []
-    reason = lab.obstacle(list(dict.fromkeys(packages)), tools(cell), modules, cell.profile)
+    # Clients on other machines need the commands there.
+    commands = [] if filesystem.clients else tools(cell)
+    reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, cell.profile)
     # A directory is what it is; a workload that fills it takes what there is.
     free = None if lab.provisions or workload.fills() or reason else lab.room([], 1)
     if reason or (lab.data_bytes is None and free is None):
@@ -84,7 +87,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
     lab's process was ended from outside: that says nothing about the file system, so no record is written.
     """
     cell = resolve(trial, catalog)
-    job = render(cell)
+    job = replace(render(cell), tools=tools(cell))
     text = job.text()
     filesystem, stack = cell.filesystem, cell.stack
     lab = cell.lab.open(guest=filesystem.guest, path=filesystem.path or "", processor=cell.processor)

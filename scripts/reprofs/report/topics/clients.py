@@ -73,9 +73,21 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     caption = (
         f"Clients of {load}, {setting}; means over rounds. Sum of rates: the clients' own rates added up, as the"
         " published studies report them. Total: all work over the time from the first start to the last end, never more"
-        " than the sum. Jain: index of fairness, 1 when all clients have the same rate."
+        " than the sum. Jain: index of fairness, 1 when all clients have the same rate." + apart(study, setting, load)
     )
     return Table(f"tbl-{slug('clients', setting, load)}", caption, rows, ["Operation", "File system", "Unit"])
+
+
+def apart(study: Study, setting: Setting, load: Load) -> str:
+    """A sentence on how well clients on several machines started together; empty where they were on one."""
+    own = series.completed(study.trials, setting, load)
+    starts, clocks = (own[f"{key}_within_ns"].max() for key in ("starts", "clocks"))
+    if pd.isna(starts):
+        return ""
+    return (
+        " The clients ran on several machines, started over ssh: of a phase the first and the last started at most"
+        f" {time(starts, 2)} apart, as their clocks tell, which are known to within {time(clocks, 2)}."
+    )
 
 
 def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:

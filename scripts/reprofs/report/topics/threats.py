@@ -10,6 +10,8 @@ from reprofs.data.keys import OPERATION, SETTING
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
+BUSY = 0.9  # a processor that is busy for a larger share of the time decides it
+
 
 def applies(plan: dict) -> bool:
     """Always."""
@@ -31,6 +33,21 @@ def real_clocks(study: Study) -> list[dict]:
     for lab, seen in sorted(study.environment.get("conditions", {}).items()):
         reasons = sorted(study.trials.loc[study.trials["lab"] == lab, "settling_reason"].dropna().unique())
         found.append(nothing | {"lab": lab, "reason": reasons[-1].rstrip(".") if reasons else ""} | seen)
+    return found
+
+
+def one_processor(study: Study) -> list[dict]:
+    """How busy the processor was that all hosts of a distributed file system share, by workload, where that was read.
+
+    Keys: title, busy (label and share of the time, the busiest first; means of rounds), most (labels above BUSY).
+    """
+    phases = measured(study.phases).dropna(subset="processor_idle")
+    found = []
+    for workload, own in phases.groupby("workload", sort=False):
+        busy = (1 - own.groupby("label")["processor_idle"].mean()).sort_values(ascending=False)
+        most = sorted(busy.index[busy > BUSY])
+        title = study.plan["workloads"][workload]["title"]
+        found.append({"title": title, "busy": list(busy.items()), "most": most})
     return found
 
 
