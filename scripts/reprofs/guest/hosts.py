@@ -1,8 +1,8 @@
-"""Hosts in a guest: network namespaces on a shaped bridge, as steps of a job.
+"""Hosts: network namespaces on a shaped bridge, as steps of a job.
 
 A server has its own network, name and mounts (what it mounts, nobody else sees; what the guest mounts, it sees too). A
 client has only its own network and name (by which an NFS server knows it), so that the load engine, which runs on the
-guest itself, sees what it mounts.
+guest itself, sees what it mounts. In the lab host the guest is the trial's own namespaces of this machine.
 Sources: ip-netns(8), tc-netem(8), unshare(1), mount_namespaces(7).
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from reprofs.guest.steps import Exec, Step
 
 TOOLS = ["ip", "tc", "nsenter", "unshare"]
-MODULES = ["veth", "bridge", "sch_netem"]
 LIMIT_S = 600
 KEPT_BYTES = 65536  # of the output of counters and logs
 PLACE = "/run/hosts"
@@ -48,9 +47,17 @@ if [ "$own" = - ]; then
 else
     [ -z "$own" ] || mkdir -p $own
     touch {PLACE}/$name.mnt
-    unshare --net={PLACE}/$name.net --mount={PLACE}/$name.mnt --uts={PLACE}/$name.uts --propagation slave sh -ec '
+    # Linux 6.18 keeps a mount namespace only if its number is above that of the one it is kept in, and every processor
+    # counts for itself: where that fails, another processor is tried.
+    on= cpu=0
+    until $on unshare --net={PLACE}/$name.net --mount={PLACE}/$name.mnt --uts={PLACE}/$name.uts --propagation slave sh -ec '
         echo "$1" > /proc/sys/kernel/hostname; shift
         for folder; do mount -t tmpfs own "$folder"; done' sh "$name" $own
+    do
+        umount -q {PLACE}/$name.net {PLACE}/$name.uts || true
+        [ -e /sys/devices/system/cpu/cpu$cpu ] || exit 1
+        on="taskset -c $cpu" cpu=$((cpu + 1))
+    done
 fi
 ln -s {PLACE}/$name.net /run/netns/$name
 ip link add "v$name" address "$mac:01" mtu "$mtu" gso_max_segs 1 type veth \\
@@ -107,6 +114,11 @@ ip link del br0
 umount {PLACE}
 rm -r {PLACE}
 """
+
+
+def modules(qdisc: list[str]) -> list[str]:
+    """The kernel's modules for a network. qdisc: tc's words for the ends of its cables, or none."""
+    return ["veth", "bridge", *(["sch_netem"] if qdisc else [])]
 
 
 def _shell(stage: str, script: str, *words: object, tail: int | None = None) -> Exec:

@@ -116,8 +116,11 @@ class Lab(abc.ABC):
         return ""
 
     @classmethod
-    def first_commands(cls, disks: Disks, path: str) -> list[str]:
-        """What it executes before the job, as lines to read. path: the directory, of the lab mount."""
+    def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
+        """What it executes before the job, as lines to read.
+
+        path: the directory, of the lab mount; hosts: whether the file system has some.
+        """
         return [": what follows runs in a guest; nothing of it touches this machine"]
 
     @classmethod

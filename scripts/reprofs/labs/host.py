@@ -1,7 +1,8 @@
 """The host lab: this machine's own kernel and clock, as root, on loop devices or on real disks listed for it.
 
 The engine runs in mount and process namespaces of its own: its mounts are seen nowhere else, and when the trial is
-killed they and all its processes end with it. Loop devices are freed by the kernel once nobody uses them.
+killed they and all its processes end with it. Loop devices are freed by the kernel once nobody uses them. With hosts
+it has a network of its own as well, and what daemons write to this machine's folders goes to memory and is forgotten.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.guest.hosts import Bridge
 from reprofs.guest.steps import Job, Module
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs import _guard as guard
@@ -48,6 +50,28 @@ code=$?
 echo "engine ended: $code" >&2
 exit $code
 """
+# With hosts, before START: a network of its own, and folders into which daemons may write. What they write stays in
+# memory, over what this machine has there, mounted there included. Sources: overlayfs.rst of Linux, namespaces(7).
+WITH_HOSTS = ["--net", "--uts"]
+OWN = r"""
+mount -t tmpfs -o mode=755 reprofs /run || exit 1
+mkdir /run/reprofs /run/machine /run/own
+mount --rbind / /run/machine || exit 1
+for folder in /etc /root /usr /var $(awk '$5 ~ "^/(etc|root|usr|var)/" && !index($5, "\\") {print $5}' /proc/self/mountinfo); do
+    own=$(mktemp -d /run/own/XXXX)
+    mkdir "$own/upper" "$own/work"
+    [ ! -d "$folder" ] || mount -t overlay \
+        -o "lowerdir=/run/machine$folder,upperdir=$own/upper,workdir=$own/work" own "$folder" || exit 1
+done
+if [ -L /var/run ]; then rm /var/run && mkdir /var/run; fi
+mount --bind /sys/kernel/mm /sys/kernel/mm && mount -o remount,bind,ro /sys/kernel/mm || exit 1
+ip link set lo up
+"""
+NETWORK = {  # module -> a command that needs it
+    "veth": "ip link add name r0 type veth peer name r1",
+    "bridge": "ip link add name r0 type bridge",
+    "sch_netem": "tc qdisc add dev lo root netem limit 9",
+}
 # The volume manager sees the trial's devices and no others, so it cannot meet the user's volume groups.
 LVM = """
 devices {{
@@ -132,7 +156,7 @@ class HostLab(NativeLab):
                 with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
                     (place / "job").write_text(_without_present_modules(job).text())
                     tools = self._tools(place, job)
-                    outcome = self._run(self._command(place), place, time_limit_s, "as it was", **tools)
+                    outcome = self._run(self._command(place, _has_hosts(job)), place, time_limit_s, "as it was", **tools)
                     outcome.console += said()
                     return outcome
             finally:
@@ -150,9 +174,10 @@ class HostLab(NativeLab):
         devices = [{name: disk[name] for name in names if name in disk} for disk in self.disks]
         return {**super().environment(start), "devices": devices}
 
-    def _command(self, place: Path) -> list[str]:
+    def _command(self, place: Path, hosts: bool) -> list[str]:
         HOME.mkdir(exist_ok=True)  # stays, empty: removing it would unmount it in a trial of somebody else
-        return [*APART, "sh", "-c", START, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
+        apart, script = ([*APART, *WITH_HOSTS], OWN + START) if hosts else (APART, START)
+        return [*apart, "sh", "-c", script, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
 
     @classmethod
     def last_commands(cls, disks: Disks) -> list[str]:
@@ -161,7 +186,7 @@ class HostLab(NativeLab):
         return [f"wipefs --all --quiet {shlex.quote(entry['path'])}  # after the trial" for entry in real]
 
     @classmethod
-    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+    def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
         """What it executes before the job, as lines to read. Loop devices get their numbers when they are made."""
         backing = disks.profile.get("backing", "memory")
         lines, devices = [], []
@@ -178,8 +203,8 @@ class HostLab(NativeLab):
                 devices.append(f"$LOOP{i}")
                 lines.append(f"truncate --size={disks.size_mib}M $PLACE/disk{i}")
                 lines.append(f"LOOP{i}=$(losetup --find --show{direct} $PLACE/disk{i})")
-        lines.append(f"{shlex.join(APART)} sh  # the rest runs in it")
-        lines.append(START.strip().splitlines()[0])
+        lines.append(f"{shlex.join([*APART, *(WITH_HOSTS if hosts else [])])} sh  # the rest runs in it")
+        lines += [*(OWN.strip().splitlines() if hosts else []), START.strip().splitlines()[0]]
         return [*lines, *(f"ln -s {device} {HOME}/disk{i}" for i, device in enumerate(devices))]
 
     def _tools(self, place: Path, job: Job) -> dict[str, str]:
@@ -250,6 +275,10 @@ def _kernel_log() -> Iterator[Callable[[], str]]:
         os.close(log)
 
 
+def _has_hosts(job: Job) -> bool:
+    return any(isinstance(step, Bridge) for step in job.steps)
+
+
 def has_module(name: str) -> bool:
     """Whether the kernel has a module: built in, loaded or loadable."""
     if _is_present(name):
@@ -263,7 +292,10 @@ def has_module(name: str) -> bool:
 def _is_present(name: str) -> bool:
     """Whether the kernel has a module already, so that it need not be loaded."""
     known = (cleanup.read(Path("/proc/filesystems")) or "").split()
-    return name in known or (cleanup.SYS / "module" / name.replace("-", "_")).exists()
+    if name in known or (cleanup.SYS / "module" / name.replace("-", "_")).exists():
+        return True
+    # The kernel loads what a network needs by itself, and a module that is built in may leave no trace.
+    return name in NETWORK and _exists(["unshare", "--net", *NETWORK[name].split()])
 
 
 def _without_present_modules(job: Job) -> Job:

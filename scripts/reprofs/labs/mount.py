@@ -81,7 +81,7 @@ class MountLab(NativeLab):
         return Outcome(done.ending, output, done.console, environment, time.monotonic() - began)
 
     @classmethod
-    def first_commands(cls, disks: Disks, path: str) -> list[str]:
+    def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
         """What it executes before the job, as lines to read."""
         folder = shlex.quote(f"{path}/reprofs-work-...")
         return [f"mkdir {folder}  # stands for /run/reprofs/mnt in what follows; removed at the end"]

@@ -224,6 +224,7 @@ class Clients(Part):
 class Variant(Part):
     title: Filled
     type: str | None = Field(None, description="When the kernel reports another type than for the other variants")
+    module: str | None = Field(None, description="When it needs another kernel module than the other variants")
     make: str = ""
     mount: str = "relatime"
     expect: list[str] = []

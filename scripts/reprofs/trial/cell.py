@@ -49,6 +49,12 @@ class Cell:
     filesystem_file: str
     profile_file: str
 
+    @property
+    def modules(self) -> list[str]:
+        """The kernel's modules that the file system needs."""
+        module = self.variant.module or self.filesystem.module
+        return [module] if module else []
+
 
 def resolve(trial: dict, catalog: Catalog) -> Cell:
     """The cell of a trial. Raises UserError for an unknown name, a bad descriptor, or parts that do not fit."""
@@ -140,8 +146,8 @@ def _check(
         raise UserError(
             f"{name} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
         )
-    if filesystem.hosts and not lab.in_guest:
-        raise UserError(f"{name} needs hosts, which only a guest has: choose the lab exact or vm, not {trial['lab']}.")
+    if filesystem.hosts and not lab.provisions:
+        raise UserError(f"{name} needs hosts, which the lab {trial['lab']} does not make: choose exact, vm or host.")
     if filesystem.hosts and filesystem.hosts.servers > 1 and stack.disks != filesystem.hosts.servers:
         raise UserError(
             f"{name} has {filesystem.hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "

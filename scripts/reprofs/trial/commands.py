@@ -26,7 +26,7 @@ def trial_lines(trial: dict, catalog: Catalog) -> list[str]:
     cell = resolve(trial, catalog)
     disks = Disks(cell.profile, len(cell.paths), cell.disk_mib)
     job = render(cell)
-    first = cell.lab.first_commands(disks, cell.filesystem.path or "")
+    first = cell.lab.first_commands(disks, cell.filesystem.path or "", bool(cell.filesystem.hosts))
     first += [f"ssh {host}  # client {number} runs there what follows" for number, host in enumerate(job.clients)]
     return [*first, *(line for step in job.steps for line in step_lines(step)), *cell.lab.last_commands(disks)]
 

@@ -195,7 +195,7 @@ class _Writer:
         network, asked = self.cell.network, self.filesystem.hosts
         if not network or not asked:
             return
-        self.modules(hosts.MODULES)
+        self.modules(hosts.modules(network.qdisc()))
         self.steps.append(hosts.Bridge(mtu=network.mtu, names=self.hosts))
         self.steps += [
             hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
@@ -204,8 +204,7 @@ class _Writer:
 
     def make(self) -> None:
         """Makes the file system."""
-        module = self.filesystem.module
-        self.modules([module] if module else [])
+        self.modules(self.cell.modules)
         folders = (BESIDE, BASE, *self.mounts) if self.cell.lab.provisions else ()
         self.steps += [Mkdir(path=folder) for folder in folders]
         self.commands("make", self.lines("make", self.filesystem.make))

@@ -37,8 +37,8 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
     if filesystem.unavailable:
         return filesystem.unavailable
     packages = filesystem.packages + workload.packages + (stack.packages if stack else [])
-    modules = ([] if filesystem.module is None else [filesystem.module]) + (stack.modules if stack else [])
-    modules += hosts.MODULES if cell.network else []
+    modules = [*cell.modules, *(stack.modules if stack else [])]
+    modules += hosts.modules(cell.network.qdisc()) if cell.network else []
     # Clients on other machines need the commands there.
     commands = [] if filesystem.clients else tools(cell)
     reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, cell.profile)
@@ -69,7 +69,8 @@ def tools(cell: Cell) -> list[str]:
     templates = [line if isinstance(line, str) else line.run or line.wait or "" for line in lines]
     templates += [*filesystem.recover, *filesystem.check]
     templates += [text for _, text in workloads.commands(cell.workload)]
-    found = [template.split()[0] for template in templates] + cell.workload.tools
+    # The variant may say with what to mount.
+    found = [template.replace("{mount}", cell.variant.mount).split()[0] for template in templates] + cell.workload.tools
     found += hosts.TOOLS if cell.network else []
     if stack := cell.commands:
         found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
