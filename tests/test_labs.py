@@ -25,6 +25,7 @@ from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.stacks import commands
 from reprofs.plan.stacks import resolve as resolve_stack
+from reprofs.trial import commands as commands_module
 from reprofs.trial import progress, run
 from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
@@ -245,6 +246,66 @@ def test_host_trial(tmp_path, quick, memory, filesystem, variant, profile):
     assert "/run/reprofs" not in Path("/proc/self/mountinfo").read_text()
 
 
+FETCH = "import urllib.request as u; print(u.urlopen('http://s1:8080/mark').read())"
+
+
+@needs_root
+def test_host_makes_hosts_of_its_own(tmp_path, quick, memory):
+    """Two clients ask a server by its name; what it writes to this machine's folders is not there afterwards."""
+    catalog = Catalog()
+    data = catalog.get("filesystem", "sshfs") | {"labs": ["host"], "type": "ext4", "packages": [], "inspect": []}
+    data |= {"hosts": {"servers": 1, "private": ["/var/lib/own"]}, "check": ["fsck.ext4 -fn {device}"]}
+    data["make"] = [
+        "mkfs.ext4 -q {device}",
+        "mkdir -p /root/own",
+        "sh -c 'echo seen > /etc/own; rm /etc/debian_version'",
+    ]
+    serve = "cp /etc/own /var/lib/own/mark; cd /var/lib/own; setsid python3 -m http.server 8080 > /dev/null 2>&1 &"
+    data["mount"] = [
+        "mount -t ext4 -o relatime {device} {base}",
+        {"host": "s1", "run": f'sh -ec "{serve}"'},
+        {"host": "clients", "wait": f'python3 -c "{FETCH}"', "expect": "seen"},
+        {"host": "clients", "run": "mount --bind {base} {mountpoint}"},
+    ]
+    data["unmount"] = [
+        {"host": "clients", "run": "umount {mountpoint}"},
+        {"host": "s1", "run": "pkill -x python3"},
+        {"host": "s1", "wait": "sh -c 'pgrep -c -x python3 || true'", "expect": "^0$"},
+        "umount {base}",
+    ]
+    catalog.add("filesystem", "own", data)
+    trial = {"lab": "host", "filesystem": "own", "variant": "default@loopback", "stack": "single", "profile": "ram"}
+    trial |= {"workload": "metadata@30+clients2", "scale": "smoke", "round": 1, "seed": 5, "order": None}
+    record = run.run_trial(trial, catalog, tmp_path / "r.json")
+    assert record["status"] == "ok", record["reason"]
+    checks = record["measurement"]["verification"]
+    assert [(check["files"], check["mismatches"]) for check in checks] == [(60, 0)] * 2
+    assert any("c2, its end:" in command["output"] for command in record["measurement"]["commands"])
+    for place in ("/etc/own", "/root/own", "/var/lib/own", "/run/hosts", "/run/netns/s1"):
+        assert not Path(place).exists(), place
+    assert Path("/etc/debian_version").exists() and not list(memory.iterdir())
+    assert not Path("/sys/class/net/br0").exists()
+    shown = "\n".join(commands_module.trial_lines(trial, catalog))
+    assert "unshare --mount --pid --fork --kill-child --mount-proc --net --uts sh" in shown
+    assert "lowerdir=/run/machine$folder" in shown and "ip link add br0" in shown
+
+
+@pytest.mark.soak
+@needs_root
+@pytest.mark.parametrize(
+    ("filesystem", "variant"),
+    [("sshfs", "default"), ("gluster", "replica-3"), ("moosefs", "goal-3"), ("cephfs", "fuse")],
+)
+def test_host_runs_servers_that_this_machine_has(tmp_path, quick, filesystem, variant):
+    hosts = {"variant": f"{variant}@loopback", "stack": "single" if filesystem == "sshfs" else "servers"}
+    record = run_trial(tmp_path, lab="host", filesystem=filesystem, workload="metadata@30+clients2", **hosts)
+    if record["status"] == "skipped":
+        pytest.skip(record["reason"])
+    assert record["status"] == "ok", record["reason"]
+    checks = record["measurement"]["verification"]
+    assert [(check["files"], check["mismatches"]) for check in checks] == [(60, 0)] * 2
+
+
 @needs_root
 def test_host_endings():
     lab = host.Lab.open()
@@ -340,15 +401,23 @@ def test_a_stack_names_all_that_it_makes():
         assert not stack.build or stack.makes, name
 
 
+HOSTS = (
+    "hosts.Bridge(mtu=1500, names={'s1': 's1'}), hosts.Host(name='s1', number=1, mtu=1500, qdisc=[]),"
+    "Exec(stage='x', arg=hosts.inside('s1', ['sh', '-c', 'setsid sleep 31536 > /dev/null 2>&1 &'])),"
+)
+
+
 @needs_root
-def test_killed_engine_takes_its_mounts_along(memory):
+@pytest.mark.parametrize("first", ["", HOSTS], ids=["alone", "hosts"])
+def test_killed_engine_takes_its_mounts_along(memory, first):
     """When the parent is killed, everything ends at once, without any clean-up."""
     program = (
-        "from pathlib import Path\nfrom reprofs import cleanup\nfrom reprofs.guest.steps import Exec, Job\n"
+        "from pathlib import Path\nfrom reprofs import cleanup\nfrom reprofs.guest import hosts\n"
+        "from reprofs.guest.steps import Exec, Job\n"
         f"cleanup.MEMORY = Path('{memory}')\n"
         "from reprofs.labs import Disks, host\n"
         "script = 'mkfs.ext4 -q /run/reprofs/disk0; mount /run/reprofs/disk0 /mnt; sleep 100'\n"
-        "host.Lab.open().run(Job([Exec(stage='x', arg=['sh', '-c', script])]), 200, Disks({}, 1, 64))\n"
+        f"host.Lab.open().run(Job([{first}Exec(stage='x', arg=['sh', '-c', script])]), 200, Disks({{}}, 1, 64))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program])
 
@@ -361,11 +430,15 @@ def test_killed_engine_takes_its_mounts_along(memory):
             time.sleep(0.05)
         return condition()
 
-    assert wait(mine)
+    def daemon() -> list[str]:
+        texts = [cleanup.read(path) or "" for path in Path("/proc").glob("[0-9]*/cmdline")]
+        return [text for text in texts if text == "sleep\x0031536\x00"]
+
+    assert wait(mine) and (not first or wait(daemon))
     time.sleep(0.5)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert wait(lambda: not mine())
+    assert wait(lambda: not mine() and not daemon())
     cleanup.sweep()
 
 

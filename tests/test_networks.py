@@ -76,7 +76,7 @@ def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
         ),
         ({"filesystems": ["wire"], "workloads": ["device"]}, "measures the device itself: choose the file system raw"),
         ({"workloads": ["power-cut"], "profiles": ["hdd-7200"]}, "nfs-ext4 has hosts, whose power cannot be cut yet"),
-        ({"labs": ["host"]}, "nfs-ext4 needs hosts, which only a guest has"),
+        ({"labs": ["host"]}, "nfs-ext4 runs in exact and vm only, not in the lab host"),
     ],
 )
 def test_parts_that_do_not_fit_are_one_sentence(changes, told):

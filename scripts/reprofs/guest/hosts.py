@@ -50,9 +50,9 @@ else
     # Linux 6.18 keeps a mount namespace only if its number is above that of the one it is kept in, and every processor
     # counts for itself: where that fails, another processor is tried.
     on= cpu=0
-    until $on unshare --net={PLACE}/$name.net --mount={PLACE}/$name.mnt --uts={PLACE}/$name.uts --propagation slave sh -ec '
-        echo "$1" > /proc/sys/kernel/hostname; shift
-        for folder; do mount -t tmpfs own "$folder"; done' sh "$name" $own
+    until $on unshare --net={PLACE}/$name.net --mount={PLACE}/$name.mnt --uts={PLACE}/$name.uts --propagation slave \\
+        sh -ec 'echo "$1" > /proc/sys/kernel/hostname; shift
+            for folder; do mount -t tmpfs own "$folder"; done' sh "$name" $own
     do
         umount -q {PLACE}/$name.net {PLACE}/$name.uts || true
         [ -e /sys/devices/system/cpu/cpu$cpu ] || exit 1

@@ -57,7 +57,8 @@ OWN = r"""
 mount -t tmpfs -o mode=755 reprofs /run || exit 1
 mkdir /run/reprofs /run/machine /run/own
 mount --rbind / /run/machine || exit 1
-for folder in /etc /root /usr /var $(awk '$5 ~ "^/(etc|root|usr|var)/" && !index($5, "\\") {print $5}' /proc/self/mountinfo); do
+mounted=$(awk '$5 ~ "^/(etc|root|usr|var)/" && !index($5, "\\") {print $5}' /proc/self/mountinfo)
+for folder in /etc /root /usr /var $mounted; do
     own=$(mktemp -d /run/own/XXXX)
     mkdir "$own/upper" "$own/work"
     [ ! -d "$folder" ] || mount -t overlay \
@@ -108,8 +109,9 @@ class HostLab(NativeLab):
         if profile.get("backing") == "device" and not guard.allowed():
             return NO_DISKS
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
-        missing = [module for module in modules if not reason and not has_module(module)]
-        return reason or (f"This machine's kernel has no module {missing[0]}: choose the lab vm." if missing else "")
+        missing = next((module for module in modules if not reason and not has_module(module)), "")
+        other = "the network loopback or the lab vm" if missing == "sch_netem" else "the lab vm"
+        return reason or (f"This machine's kernel has no module {missing}: choose {other}." if missing else "")
 
     @classmethod
     def unsuited(cls, profile: dict) -> str:
@@ -156,7 +158,9 @@ class HostLab(NativeLab):
                 with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
                     (place / "job").write_text(_without_present_modules(job).text())
                     tools = self._tools(place, job)
-                    outcome = self._run(self._command(place, _has_hosts(job)), place, time_limit_s, "as it was", **tools)
+                    outcome = self._run(
+                        self._command(place, _has_hosts(job)), place, time_limit_s, "as it was", **tools
+                    )
                     outcome.console += said()
                     return outcome
             finally:
