@@ -11,7 +11,9 @@ from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
 from reprofs.guest.steps import Exec, Phase
 from reprofs.plan.catalog import Catalog
+from reprofs.report import topics
 from reprofs.report.topics import outages
+from reprofs.trial.plan import make_plan
 from reprofs.trial.protocol import IDLE
 from reprofs.trial.run import run_trial
 from test_topics_series import made, shown
@@ -175,3 +177,14 @@ def test_an_outage_twice_has_the_same_bytes(engine, root, tmp_path, trial):
     assert first["digests"]["measurement"] == second["digests"]["measurement"]
     if trial is GLUSTER:
         assert seen["server-killed"]["gap_ns"] < 2e9  # two of three copies are enough
+
+
+@pytest.mark.parametrize(("loads", "ranked"), [(["server-lost"], False), (["server-lost", "metadata"], True)])
+def test_phases_whose_length_is_given_are_not_ranked(loads, ranked):
+    study = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}
+    study |= {"stacks": ["single"], "profiles": ["ssd"], "filesystems": ["nfs-xfs+v3-sync", "nfs-xfs+v4.2-sync"]}
+    catalog = Catalog()
+    catalog.add("study", "own", study | {"workloads": loads})
+    plan = make_plan("own", catalog)
+    assert topics.applies("outages", plan)
+    assert [topics.applies(name, plan) for name in ("operations", "ranks")] == [ranked] * 2

@@ -72,6 +72,11 @@ def compared(plan: dict) -> bool:
     return any(len(labels) > 1 for labels in contenders(plan).values())
 
 
+def timed(plan: dict) -> bool:
+    """Whether times are a result: phases in which a server is lost last as long as their workload says."""
+    return any("outage" not in phase for entry in plan["workloads"].values() for phase in entry["phases"])
+
+
 def on_stacks(plan: dict) -> bool:
     """Whether a study is on stacks of devices: it has more of them than it compares file systems on any one."""
     stacks = {trial["stack"] for trial in plan["trials"]}

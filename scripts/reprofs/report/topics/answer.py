@@ -34,8 +34,8 @@ def question(study: Study) -> str:
 
 
 def settings(study: Study) -> list[Setting]:
-    """The settings whose file systems are compared, if they have a result."""
-    ranked = distinct(study.results.ranks, Setting)
+    """The settings whose file systems are compared, if they have a result and times are one."""
+    ranked = distinct(study.results.ranks, Setting) if topics.timed(study.plan) else []
     return [setting for setting in study.settings if setting in ranked]
 
 

@@ -23,9 +23,10 @@ ROWS = 36  # operations: more do not fit below each other
 
 
 def applies(plan: dict) -> bool:
-    """Wherever a contender runs: even of a single file system readers want to see the times."""
-    systems = {trial["filesystem"] for trial in plan["trials"]}
-    return any(plan["filesystems"].get(name, {}).get("role") != "ceiling" for name in systems)
+    """Wherever times are a result and a contender runs: even of a single one readers want to see the times."""
+    from reprofs.report.topics import contenders, timed
+
+    return timed(plan) and bool(contenders(plan))
 
 
 # ---- facts ---------------------------------------------------------------------------------------------------------

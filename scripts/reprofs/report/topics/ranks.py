@@ -9,10 +9,10 @@ from reprofs.stats.study import Study
 
 
 def applies(plan: dict) -> bool:
-    """Where two file systems or more are compared."""
-    from reprofs.report.topics import compared
+    """Where times are a result and two file systems or more are compared."""
+    from reprofs.report.topics import compared, timed
 
-    return compared(plan)
+    return timed(plan) and compared(plan)
 
 
 def facts(study: Study, setting: Setting) -> dict:
