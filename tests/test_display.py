@@ -9,6 +9,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from reprofs.report import display as words
 
+TIMES = "\N{MULTIPLICATION SIGN}"
+
 
 def test_words():
     assert words.listing([]) == "none" and words.listing(["a"]) == "a" and words.listing("abc") == "a, b and c"
@@ -22,6 +24,8 @@ def test_words():
     assert words.digits(-1.5, 2) == f"{words.MINUS}1.5" and words.digits(math.inf) == "∞"
     assert words.size(1536) == "1.5 KiB" and words.size(2**30) == "1 GiB"
     assert words.percent(0.12345) == "12.3 %" and words.percent(0.00001) == "< 0.01 %"
+    assert words.span(1e-40, 9e61, significant=2) == f"1.0 {TIMES} 10⁻⁴⁰ {words.DASH} 9.0 {TIMES} 10⁶¹"
+    assert words.span(0, 2e6, significant=2) == f"0 {words.DASH} 2,000,000"
     assert words.span(1, 2, significant=2) == f"1.0 {words.DASH} 2.0" and words.span(1, math.nan) == words.DASH
     assert words.reach(1.001, 1.002, "{:.1f}".format) == "1.0" and words.reach(1, 2, str) == "1 to 2"
     assert words.code("a`b") == "``a`b``" and words.slug("a+b", ("c d", ""), 0) == "a-b-c-d-0"

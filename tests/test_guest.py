@@ -18,13 +18,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from helpers import CATALOG, job_of, shell, told
+from helpers import CATALOG, job_of, outputs, shell, told
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image as builder
 from reprofs.guest.steps import Clock, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
-from reprofs.labs import exact, get_lab
+from reprofs.labs import exact, get_lab, vm
 from reprofs.plan import PROCESSOR, processors
 from reprofs.trial.record import parse_events
 
@@ -499,6 +499,13 @@ def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_pat
     assert cold.environment.items() < first.environment.items()
     monkeypatch.setenv("REPROFS_START", "cold boot")
     assert exact.ExactLab.open().start == "cold boot"
+
+
+def test_the_kernel_has_no_instruction_after_which_flags_may_be_wrong(guest):
+    job = job_of(shell("grep -o -w -e cx16 -e cx8 /proc/cpuinfo"))
+    assert outputs(exact.ExactLab(guest, files.cache_folder()).run(job, 120)) == ["cx8"]
+    options = {way: vm.Lab(guest, files.cache_folder(), way)._options() for way in ("tcg", "kvm")}
+    assert ["max,-cx16" in options[way] for way in options] == [True, False]
 
 
 def in_two_parts(first: str, rest: str) -> Job:

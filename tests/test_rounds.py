@@ -13,6 +13,7 @@ import pytest
 import run
 from reprofs.data.columns import TABLES
 from reprofs.data.study import load
+from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import looks
 from reprofs.report.topics import methods
@@ -29,11 +30,11 @@ def examined(times: dict, tests: int = 1, until: float = 0.05, **options) -> dic
     return rounds.examine(rounds.times(phases, int(phases["round"].max())), tests, until)
 
 
-def study(rule) -> dict:
+def study(rule, **changes) -> dict:
     """The plan of a study of two workloads with these rounds."""
     catalog = Catalog()
     data = {key: value for key, value in catalog.get("study", "quick").items() if key != "stop"}
-    data |= {"filesystems": ["ext4", "xfs"], "workloads": ["metadata", "repository"], "rounds": rule}
+    data |= {"filesystems": ["ext4", "xfs"], "workloads": ["metadata", "repository"], "rounds": rule} | changes
     catalog.add("study", "quick", data)
     return make_plan("quick", catalog)
 
@@ -51,6 +52,18 @@ def test_the_trials_of_a_round_are_the_same_whether_their_number_is_fixed_or_not
     assert "stop" not in adapts["study"]  # which would not be true
     assert "at most 16 trials: 3 or 4 rounds, until ratios are known within ±5 %, shuffled" in table(adapts)
     assert "12 trials in 3 rounds, shuffled" in table(fixed)
+
+
+def test_cells_that_take_long_have_the_first_rounds_only():
+    whole = study(3)
+    part = study(3, cells=[{"workloads": ["metadata"]}, {"workloads": ["repository"], "rounds": 2}])
+    kept = {trial["id"]: trial["job_sha256"] for trial in part["trials"]}
+    wanted = [trial for trial in whole["trials"] if trial["workload"] == "metadata" or trial["round"] < 3]
+    assert kept == {trial["id"]: trial["job_sha256"] for trial in wanted} and len(kept) == 10
+    assert [trial["order"] for trial in part["trials"]] == list(range(1, 11))
+    for rule, has in ((3, 3), ({"min": 2, "max": 4, "until": "5 %"}, 2)):
+        with pytest.raises(UserError, match=f"has 4 rounds in an entry of cells, but {has} at its top level"):
+            study(rule, cells=[{"rounds": 4}])
 
 
 def test_the_half_width_is_that_of_the_reported_interval():

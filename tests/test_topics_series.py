@@ -273,6 +273,14 @@ def test_rates_of_all_numbers_of_clients_stand_beside_each_other():
     (figure,) = clients.rates(study, PLACE[0], loads[2])
     assert "1, 2 and 3 clients" in figure.caption
     assert clients.rates(study, PLACE[0], loads[1]) == []  # it is in the figure of three
+    sized = Load("metadata@100", "smoke")
+    study.phases["workload"] = sized.workload
+    study.loads = lambda setting: [sized, *loads[1:]]
+    assert sorted(set(clients.together(study, PLACE[0], loads[2])["clients"])) == [1, 2, 3]
+    (figure,) = clients.rates(study, PLACE[0], loads[2])
+    assert "Sizes differ: metadata and metadata@100." in figure.caption
+    study.loads = lambda setting: [sized, Load("metadata@200", "smoke"), *loads[1:]]  # which of the two is not said
+    assert sorted(set(clients.together(study, PLACE[0], loads[2])["clients"])) == [2, 3]
 
 
 def test_fill_has_dips_shares_and_capacity(study):

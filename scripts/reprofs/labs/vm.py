@@ -106,7 +106,9 @@ class VmLab(GuestLab):
         return [
             *("-name", "reprofs"),
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-M", "pc,nvdimm=on", "-cpu", "max", "-smp", str(self.processors)),
+            # CMPXCHG16B: see the lab exact.
+            *("-M", "pc,nvdimm=on", "-cpu", "max" if self.accelerator == "kvm" else "max,-cx16"),
+            *("-smp", str(self.processors)),
             *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
             *("-accel", "kvm" if self.accelerator == "kvm" else "tcg,thread=multi", "-rtc", "base=2020-01-01"),
             *(

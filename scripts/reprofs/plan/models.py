@@ -751,6 +751,9 @@ class Cross(Part):
 
 
 class Entry(Cross):
+    rounds: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Only the study's first ones, for cells that take long; without this key all"
+    )
     factor: Filled | None = Field(
         None,
         description="What it changes of the base, in a few words. The base is the entry without this key; ratios are"
@@ -837,6 +840,16 @@ class Study(Cross):
             if "stop" in self.model_fields_set:
                 raise _wrong("must not have both stop and rounds with until, which is the reason: leave stop out")
             self.stop = None
+        return self
+
+    @model_validator(mode="after")
+    def _has_enough_rounds(self) -> Study:
+        least = self.rounds.min if isinstance(self.rounds, Rounds) else self.rounds
+        for entry in self.cells or []:
+            if entry.rounds and entry.rounds > least:
+                raise _wrong(
+                    f"has {entry.rounds} rounds in an entry of cells, but {least} at its top level: raise these"
+                )
         return self
 
     @model_validator(mode="after")

@@ -41,6 +41,15 @@ def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[
     return list(found.values())
 
 
+def limits(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> dict[tuple, int]:
+    """The number of rounds that each cell has at most, by the values of its names; modelled: as in `cells`."""
+    found: dict[tuple, int] = {}
+    for entry, cross in zip(study.get("cells", [{}]), _crosses(study, catalog, modelled), strict=True):
+        for cell in map(tuple, map(dict.values, cross)):
+            found[cell] = max(found.get(cell, 0), entry.get("rounds", most_rounds(study)))
+    return found
+
+
 def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
     """The entries of a study with factors, the base first: title (None of the base) and the names of their cells.
 

@@ -102,7 +102,10 @@ def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> s
     """`low - high`, both divided by `scale`; a dash if there is no interval."""
     if not (known(low) and known(high)):
         return DASH
-    return f"{digits(low / scale, significant)} {DASH} {digits(high / scale, significant)}"
+    low, high = low / scale, high / scale
+    # The ends of an interval of two or three rounds may have fifty digits.
+    show = digits if (low == 0 or abs(low) >= 1e-6) and abs(high) < 1e9 else scientific
+    return f"{show(low, significant)} {DASH} {show(high, significant)}"
 
 
 def reach(low: float, high: float, show: Any) -> str:

@@ -15,7 +15,7 @@ from reprofs.files import write_text
 from reprofs.plan import CELL, models
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.override import Override, add_places, overridden
-from reprofs.plan.study import cells, factors, looks, order, study_of
+from reprofs.plan.study import cells, factors, limits, looks, order, study_of
 from reprofs.project import project_root
 from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.job import render
@@ -57,6 +57,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
         modelled = labs.with_processors()
         named = cells(study, catalog, modelled)
         chosen = _possible(named, study, catalog, change) if change else [resolve(names, catalog) for names in named]
+        most = limits(study, catalog, modelled)
         changed = factors(study, catalog, modelled)
         if changed:
             more["factors"] = changed
@@ -70,6 +71,8 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
     jobs: dict[int, str] = {}  # of each cell, which differ by the seed alone from round to round
     for number, place in order(study, len(chosen)):
         cell = chosen[place]
+        if number > most[tuple(cell.names[key] for key in CELL)]:
+            continue
         trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
         if place not in jobs:
             jobs[place] = render(replace(cell, names=cell.names | {"seed": SEED})).text()

@@ -2,7 +2,7 @@
 
 from reprofs.plan import CELL as CELL
 
-PROTOCOL = 4  # increase when a change of the rules makes new numbers incomparable with old ones
+PROTOCOL = 5  # increase when a change of the rules makes new numbers incomparable with old ones
 BESIDE = "/run/reprofs"
 MOUNTPOINT = f"{BESIDE}/mnt"
 BASE = f"{BESIDE}/base"  # for file systems on top of another: overlayfs, a network server

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from reprofs.data.keys import Load, Setting
 from reprofs.report.display import Table, count, digits, listing, slug, time, unit_of
-from reprofs.report.plots import LINES, Figure, Plot, by_system, grid, grid_lines, legend, marks, styled
+from reprofs.report.plots import LINES, Figure, Plot, by_system, columns, grid, grid_lines, legend, marks, styled
 from reprofs.stats import series
 from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
@@ -114,9 +114,7 @@ def together(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     Of phases that moved bytes the sum of the clients' rates in MB/s, of others the mean time of the clients in s; means
     of the rounds. Empty but for the workload with the most clients, which has the others beside it.
     """
-    alone = _alone(load.workload)
-    numbers = {other: _number(other.workload) for other in study.loads(setting)}
-    numbers = {o: n for o, n in numbers.items() if (_alone(o.workload), o.scale) == (alone, load.scale)}
+    numbers = _beside(study, setting, load)
     if numbers[load] < max(numbers.values()):
         return pd.DataFrame(columns=GROUPED)
     rows = []
@@ -141,8 +139,21 @@ def together(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     return found.loc[found["title"].isin(found.loc[found["clients"] > 1, "title"]), GROUPED]
 
 
-def _alone(workload: str) -> str:
-    return re.sub(r"\+clients\d+", "", workload)
+def _beside(study: Study, setting: Setting, load: Load) -> dict[Load, int]:
+    """The loads that differ from this one in the number of clients, with that number; this one too.
+
+    Of the same size; where a number was run in one other size only, that one.
+    """
+    same = {o: _number(o.workload) for o in study.loads(setting) if o.scale == load.scale}
+    same = {o: n for o, n in same.items() if _alone(o.workload, sized=False) == _alone(load.workload, sized=False)}
+    found = {o: n for o, n in same.items() if _alone(o.workload) == _alone(load.workload)}
+    there = set(found.values())
+    others = [n for o, n in same.items() if o not in found]
+    return found | {o: n for o, n in same.items() if o not in found and n not in there and others.count(n) == 1}
+
+
+def _alone(workload: str, sized: bool = True) -> str:
+    return re.sub(r"\+clients\d+" if sized else r"\+clients\d+|@\d+", "", workload)
 
 
 def _number(workload: str) -> int:
@@ -155,10 +166,11 @@ def rates(study: Study, setting: Setting, load: Load) -> list[Figure]:
     own = together(study, setting, load)
     if own.empty:
         return []
+    beside = sorted({_alone(other.workload) for other in _beside(study, setting, load)})
     caption = (
         f"{load}, {setting}: {listing(own['clients'].drop_duplicates())} clients. MB/s: the sum of the clients' rates,"
         " as the published studies report them; of what moves no bytes the mean time of the clients in seconds. Means"
-        " over rounds."
+        f" over rounds.{f' Sizes differ: {listing(beside)}.' if len(beside) > 1 else ''}"
     )
     alt = "Bars by operation, file system and number of clients; the tables of clients have the numbers."
     return [Figure(slug("together", setting, load), caption, alt, bars(own))]
@@ -169,16 +181,19 @@ def bars(table: pd.DataFrame) -> Plot:
     """A panel an operation, a group of bars a file system, a bar a number of clients; `table` is that of `together`."""
     titles, labels = list(dict.fromkeys(table["title"])), list(dict.fromkeys(table["label"]))
     numbers = sorted(table["clients"].unique())
-    plot, panels = grid(-(-len(titles) // 2), 2, len(titles), 0.4 + 1.7 * -(-len(titles) // 2))
+    heads, turned = columns(labels, 45)
+    rows = -(-len(titles) // 2)
+    plot, panels = grid(rows, 2, len(titles), 0.4 + 1.7 * rows + (1.1 if turned else 0))
     width = 0.8 / len(numbers)
-    for axes, title in zip(panels, titles, strict=True):
+    for panel, (axes, title) in enumerate(zip(panels, titles, strict=True)):
         here = table[table["title"] == title]
         own = here.set_index(["label", "clients"])["value"]
         for place, number in enumerate(numbers):
             heights = [own.get((label, number), np.nan) for label in labels]
             x = np.arange(len(labels)) + (place - (len(numbers) - 1) / 2) * width
             axes.bar(x, heights, width * 0.95, color=LINES[place][0])
-        axes.set_xticks(range(len(labels)), [label.replace("+", "\n+") for label in labels])
+        # Turned ones are long: only below the last panel of each column.
+        axes.set_xticks(range(len(labels)), heads if not turned or panel + 2 >= len(panels) else [], rotation=turned)
         axes.set_title(title, loc="left")
         axes.set_ylabel(here["unit"].iloc[0])
         grid_lines(axes)

@@ -199,9 +199,10 @@ def heatmap(table: pd.DataFrame, order: list[str], words) -> Plot:
     height = 0.9 + 0.185 * (len(rows) + 0.9 * len({row[:2] for row in rows}))
     figure, axes = plt.subplots(figsize=(WIDTH, height))
     places = _heat_rows(axes, rows, words)
+    heads, turned = plots.columns(columns, 90)
     for x, label in enumerate(columns):
         shift = x + (0.25 if label not in contenders else 0)
-        axes.text(shift, -0.5, label.replace("+", "\n+"), ha="center", va="bottom", linespacing=0.95)
+        axes.text(shift, -0.5, heads[x], ha="center", va="bottom", rotation=turned, linespacing=0.95)
         for row, y in places:
             value = cost.get(label, pd.Series(dtype=float)).get(row, math.nan)
             plots.heat_cell(axes, shift, y, value, None if label not in contenders else colours(norm(max(value, 1))))
