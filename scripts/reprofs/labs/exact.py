@@ -229,7 +229,7 @@ class ExactLab(GuestLab):
         return [
             *("-name", "reprofs,debug-threads=on"),  # the gate knows the processor's thread by its name
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
-            # After CMPXCHG16B QEMU's emulation may leave wrong flags, and the kernel dies of them in an interrupt.
+            # After CMPXCHG16B the kernel was found with wrong flags and died of them (METHODOLOGY.md, exact lab).
             *("-M", "pc,nvdimm=on", "-cpu", ",+".join(["qemu64,-cx16", *self.processor.features]), "-smp", "1"),
             *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
             *("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01,clock=vm"),

@@ -59,7 +59,7 @@ mkdir /run/reprofs /run/machine /run/own
 mount --rbind / /run/machine || exit 1
 mounted=$(awk '$5 ~ "^/(etc|root|usr|var)/" && !index($5, "\\") {print $5}' /proc/self/mountinfo)
 for folder in /etc /root /usr /var $mounted; do
-    own=$(mktemp -d /run/own/XXXX)
+    own=$(mktemp -d -p /run/own)
     mkdir "$own/upper" "$own/work"
     [ ! -d "$folder" ] || mount -t overlay \
         -o "lowerdir=/run/machine$folder,upperdir=$own/upper,workdir=$own/work" own "$folder" || exit 1
