@@ -572,6 +572,19 @@ def test_time_between_operations_is_not_all_the_drivers(small):
     assert "more than 10 % in Make the directory tree (ext4" in said(changed, "25-threats")
 
 
+def test_how_busy_the_shared_processor_was(small):
+    """ext4 is busy for 95 % of the time in all phases, xfs for half; the others were not read."""
+    assert threats.one_processor(small) == (None, []) and "share one processor" not in said(small, "25-threats")
+    idle = small.phases["label"].map({"ext4": 0.05, "xfs": 0.5})
+    changed = dataclasses.replace(small, phases=small.phases.assign(processor_idle=idle))
+    table, above = threats.one_processor(changed)
+    assert [row["File system"] for row in table.rows] == ["ext4", "xfs"]
+    assert [set(row.values()) - {"ext4", "xfs"} for row in table.rows] == [{"95.0 %"}, {"50.0 %"}]
+    assert {label for one in above for label in one["labels"]} == {"ext4"}
+    text = said(changed, "25-threats")
+    assert "busy for more than 90 % of the time" in text and f"ext4 in {above[0]['title']}" in text
+
+
 def test_what_was_made_again_is_told(small):
     assert "again;" not in said(small, "23-quality") and "twice" not in said(small, "23-quality")
     changed = dataclasses.replace(small, environment=small.environment | {"ran_twice": 2, "set_aside": 1})

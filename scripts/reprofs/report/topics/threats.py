@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from reprofs.data.keys import OPERATION, SETTING
+from reprofs.report.display import DASH, Table, percent
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
@@ -36,19 +37,29 @@ def real_clocks(study: Study) -> list[dict]:
     return found
 
 
-def one_processor(study: Study) -> list[dict]:
-    """How busy the processor was that all hosts of a distributed file system share, by workload, where that was read.
+def one_processor(study: Study) -> tuple[Table | None, list[dict]]:
+    """How busy the processor was that all hosts of a distributed file system share, where that was read.
 
-    Keys: title, busy (label and share of the time, the busiest first; means of rounds), most (labels above BUSY).
+    The table: the share of the phases' time by file system and workload, means of phases and rounds. Above BUSY: title
+    of the workload, and labels. None and nothing where no trial has hosts.
     """
     phases = measured(study.phases).dropna(subset="processor_idle")
-    found = []
-    for workload, own in phases.groupby("workload", sort=False):
-        busy = (1 - own.groupby("label")["processor_idle"].mean()).sort_values(ascending=False)
-        most = sorted(busy.index[busy > BUSY])
-        title = study.plan["workloads"][workload]["title"]
-        found.append({"title": title, "busy": list(busy.items()), "most": most})
-    return found
+    title = phases["workload"].map(lambda name: study.plan["workloads"][name]["title"])
+    busy = 1 - phases.assign(title=title).groupby(["label", "title"], sort=False)["processor_idle"].mean()
+    if busy.empty:
+        return None, []
+    above = [
+        {"title": name, "labels": sorted(group.index.unique("label"))}
+        for name, group in busy[busy > BUSY].groupby("title", sort=False)
+    ]
+    wide = busy.unstack()
+    shares = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index, title.unique()]
+    rows = [
+        {"File system": label} | {name: percent(share) if share == share else DASH for name, share in row.items()}
+        for label, row in shares.iterrows()
+    ]
+    caption = "Share of the time in which the one processor of all hosts was busy; means over phases and rounds."
+    return Table("tbl-processor", caption, rows, left=["File system"]), above
 
 
 def one_machine(study: Study) -> dict | None:
