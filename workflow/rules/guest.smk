@@ -7,6 +7,7 @@ rule guest:
         "data/guest/{guest}.json",
     log:
         "logs/guest-{guest}.log",
+    priority: 1_000_000  # before all trials: else those whose guest is there would run ahead of their order
     conda:
         "../../envs/python.yaml"
     shell:
