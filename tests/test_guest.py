@@ -88,6 +88,7 @@ def test_root_image_is_the_same_wherever_and_whenever_made(tmp_path):
             r"'z\$\(touch PWNED\)' must have up to 64 lower-case letters",
         ),
         ({"guests": {"zfs": {"packages": [], "component": "a b"}}}, "'a b' must have up to 64 lower-case letters"),
+        ({"guests": {"zfs": {"packages": [], "userland": "a b"}}}, "'a b' must have up to 64 lower-case letters"),
         ({"guests": {"zfs": {"packages": [], "package": "x"}}}, r"guests\.zfs has the unknown key 'package'"),
         ({"guests": {"zfs": {"modules": "zfs-dkms"}}}, r"guests\.zfs must give packages as list"),
     ],
@@ -111,6 +112,25 @@ def test_further_component_of_the_archive():
     main, more = builder.apt_mirrors("trixie"), builder.apt_mirrors("trixie", "contrib")
     assert all(line.endswith(" main") for line in main)
     assert more == [f"{line} contrib" for line in main]
+
+
+def test_mirrors_of_a_newer_userland():
+    guest = builder.read_spec(name="saunafs")
+    assert (guest["suite"], guest["userland"]) == ("trixie", "sid")
+    newer = builder.apt_mirrors("sid")  # Debian has no archive for its security
+    assert newer and all(line.split()[2] == "sid" for line in newer)
+
+
+@pytest.mark.soak
+def test_a_newer_userland_has_the_same_kernel(engine, tmp_path):
+    made = {}
+    for name in ("base", "saunafs"):
+        made[name] = builder.build(files.cache_folder(), tmp_path / f"{name}.json", engine, print, name=name)
+    base, newer = made["base"], made["saunafs"]
+    kernel = {name: version for name, version in base["packages"].items() if name.startswith("linux-image-")}
+    assert kernel and kernel.items() <= newer["packages"].items()
+    assert (newer["kernel"], newer["modules"]) == (base["kernel"], base["modules"])
+    assert newer["packages"]["libc6"] != base["packages"]["libc6"]
 
 
 def test_mirrors_are_found_without_fetched_lists(tmp_path, monkeypatch):

@@ -403,6 +403,7 @@ def test_the_vm_lab_makes_the_same_hosts():
         ("ganesha", "v4.2"),
         ("gluster", "replica-3"),
         ("moosefs", "goal-3"),
+        ("saunafs", "ec-2-1"),
         ("cephfs", "kernel"),
     ],
 )
@@ -437,10 +438,14 @@ def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command
     assert done.returncode == code and done.stdout.startswith(told), done
 
 
+SAME_CHUNKS = (
+    "for s in s1 s2 s3; do (cd /run/reprofs/$s/chunks; find . -name '{}' | sort > /run/$s.chunks); done;"
+    " cmp /run/s1.chunks /run/s2.chunks; cmp /run/s1.chunks /run/s3.chunks; test $(wc -l < /run/s3.chunks) -gt 200"
+)
 COPIES = {  # file system -> a command that fails unless all three servers have every file of the first client
     "gluster": "for s in s1 s2 s3; do diff -r /run/reprofs/mnt/trial/c0/tree /run/reprofs/$s/brick/trial/c0/tree; done",
-    "moosefs": "for s in s1 s2 s3; do (cd /run/reprofs/$s/chunks; find . -name '*.mfs' | sort > /run/$s.chunks); done;"
-    " cmp /run/s1.chunks /run/s2.chunks; cmp /run/s1.chunks /run/s3.chunks; test $(wc -l < /run/s3.chunks) -gt 200",
+    "moosefs": SAME_CHUNKS.format("*.mfs"),
+    "saunafs": SAME_CHUNKS.format("chunk_*.met"),
     "nfs-xfs": "true",
 }
 

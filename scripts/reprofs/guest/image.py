@@ -142,8 +142,8 @@ def ensure(name: str, progress: Progress) -> None:
 def read_spec(path: Path = SPEC, name: str = "base") -> dict:
     """The description of the guest `name`, checked: the one in envs/guest.yaml, and what its section under guests adds.
 
-    Keys: name, suite, variant, memory_mib, packages, preload, component, modules, modprobe (the last four may be
-    empty).
+    Keys: name, suite, variant, memory_mib, packages, preload, component, userland, modules, modprobe (the last five may
+    be empty).
     Raises UserError naming file and key.
     """
     guest = parse(path, str(path))
@@ -156,11 +156,13 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
         )
     known = {"base": {"packages": []}, **guest.pop("guests", {})}
     for other, section in known.items():
-        kinds = {"component": str, "packages": list, "preload": list, "modules": str, "modprobe": list}
+        kinds = {"component": str, "userland": str, "packages": list, "preload": list, "modules": str, "modprobe": list}
         _check_keys(section, kinds, f"{path} under guests.{cut(other, 80)}", {"packages"})
-    # The first two are options of mmdebstrap, a component becomes a line of a sources list, a guest's name a file's.
+    # The first two are options of mmdebstrap, component and userland are in lines of apt's, a guest's name is a file's.
     words = [guest["suite"], guest["variant"], *known]
-    for word in words + [section["component"] for section in known.values() if "component" in section]:
+    for word in words + [
+        section[key] for section in known.values() for key in ("component", "userland") if key in section
+    ]:
         if not NAME.fullmatch(word):
             raise UserError(f"{path}: {short(word)} must have {NAME_RULE}")
     if name not in known:
@@ -178,7 +180,7 @@ def read_spec(path: Path = SPEC, name: str = "base") -> dict:
         if not (isinstance(module, str) and re.fullmatch(r"[a-z0-9_-]+", module)):
             raise UserError(f"{path} lists {short(module)} under preload, which is not the name of a module")
     own = {"packages": packages, "preload": preload, "name": name}
-    return {"component": "", "modules": "", "modprobe": [], **guest, **more, **own}
+    return {"component": "", "userland": "", "modules": "", "modprobe": [], **guest, **more, **own}
 
 
 def _check_keys(found: object, kinds: dict[str, type], place: str, needed: set[str]) -> None:
@@ -208,7 +210,10 @@ def apt_mirrors(suite: str, component: str = "") -> list[str]:
         created_by, part, origin, release, uri = line.split("|")
         if created_by != "Packages" or part != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
             continue
-        target = f"{suite}-security" if release.endswith("-security") else suite
+        security = release.endswith("-security")
+        if security and suite in ("sid", "unstable"):
+            continue  # Debian keeps no security archive for it
+        target = f"{suite}-security" if security else suite
         lines.append(f"deb {uri} {target} main {component}".rstrip())
     if not any(line.split()[2] == suite for line in lines):
         raise UserError(
@@ -301,6 +306,7 @@ def _root(cache: Path, guest: dict, mirrors: list[str] | None, progress: Progres
         guest["preload"],
         COMPILER,
     ]
+    ingredients += [guest["userland"]] if guest["userland"] else []
     ingredients += [[source, _compile_script(name)] for name, source in _module_sets(guest)]
     recipe = _digest(ingredients)
     started = time.monotonic()
@@ -360,7 +366,14 @@ def _build_root(home: Path, cache: Path, guest: dict, mirrors: list[str], say: P
     tree = home / "tree"
     tree.mkdir()
     say(f"{len(guest['packages'])} packages of Debian {guest['suite']} and what they need")
-    _unpack(tree, guest, guest["packages"], FINISH.read_text(), mirrors, say)
+    # The kernel and its modules come from the guest's own suite, so that all guests have the same one.
+    newer = apt_mirrors(guest["userland"]) if guest["userland"] else []
+    pin = (
+        f"Package: linux-image-* linux-headers-*\nPin: release n={guest['userland']}\nPin-Priority: -1\n"
+        if newer
+        else ""
+    )
+    _unpack(tree, guest, guest["packages"], FINISH.read_text(), mirrors + newer, say, pin=pin)
     lock = (tree / "packages.lock").read_bytes()
     (tree / "packages.lock").unlink()
     (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's choice: every mirror has the same bytes
@@ -476,10 +489,12 @@ def _unpack(
     say: Progress,
     *,
     folder: str = "",
+    pin: str = "",
 ) -> None:
     """Unpack packages into the empty folder `target`, owned by the caller and without device files.
 
-    hook: the text of a shell script that is run on the unpacked tree first; folder: take only this one of the tree.
+    hook: the text of a shell script that is run on the unpacked tree first; folder: take only this one of the tree;
+    pin: apt's preferences, see apt_preferences(5).
     """
     # As root mmdebstrap mounts the machine's own /dev/shm, /sys and more in the tree. In namespaces of its own those
     # mounts and all its processes end with it, also when it is killed: nothing is removed through a forgotten mount.
@@ -497,6 +512,8 @@ def _unpack(
     command += ['--aptopt=APT::Install-Recommends "false"']
     # As text, because the root of a user namespace may not be able to read the project's folder.
     command += [*(f"--aptopt={option.rstrip(';')}" for option in apt_options()), f"--extract-hook={hook}"]
+    if pin:
+        command += [f'--setup-hook=printf %s {shlex.quote(pin)} > "$1"/etc/apt/preferences.d/reprofs']
     command += [guest["suite"], "-", *mirrors]
     unpack = ["tar", "--extract", "--preserve-permissions", "--no-same-owner", "--exclude=./dev/*"]
     unpack += [f"--directory={target}", *(["--strip-components=2", f"./{folder}"] if folder else [])]

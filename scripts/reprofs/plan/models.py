@@ -31,6 +31,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from reprofs.errors import short
 from reprofs.files import write_text
 from reprofs.plan import NETWORK, PROCESSOR
+from reprofs.project import project_root
 
 GENERATED = "# Made by `reprofs schemas` from scripts/reprofs/plan/models.py.\n"
 
@@ -85,6 +86,13 @@ def _parameter(value: Any) -> int | float | str:
     if type(value) not in (int, float, str):
         raise PydanticCustomError("parameter_type", "neither number nor text")
     return value if isinstance(value, str) else Within(-(10**15), 10**15).check(value)
+
+
+def _guest(name: str) -> str:
+    section = yaml.safe_load((project_root() / "envs/guest.yaml").read_text(encoding="utf-8"))["guests"]
+    if name != "base" and name not in section:
+        raise _wrong(f"must be one of the guests of envs/guest.yaml: base, {', '.join(section)}")
+    return name
 
 
 def _once(names: list[str]) -> list[str]:
@@ -262,8 +270,8 @@ class Filesystem(Part):
     type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
     module: str | None = Field(None, description="Kernel module; absent when built in")
     packages: list[str] = []
-    guest: Literal["base", "zfs", "net", "gluster", "moosefs", "ceph", "ganesha", "sshfs"] = Field(
-        "base", description="Which guest image has what it needs"
+    guest: Annotated[str, AfterValidator(_guest)] = Field(
+        "base", description="Which guest of envs/guest.yaml has what it needs"
     )
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
     unavailable: Filled | None = Field(
