@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from reprofs.data.keys import OPERATION, SETTING
-from reprofs.report.display import DASH, Table, percent
+from reprofs.report.display import Table, percent
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
@@ -55,7 +55,7 @@ def one_processor(study: Study) -> tuple[Table | None, list[dict]]:
     wide = busy.unstack()
     shares = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index, title.unique()]
     rows = [
-        {"File system": label} | {name: percent(share) if share == share else DASH for name, share in row.items()}
+        {"File system": label} | {name: percent(share) for name, share in row.items()}
         for label, row in shares.iterrows()
     ]
     caption = "Share of the time in which the one processor of all hosts was busy; means over phases and rounds."
