@@ -349,6 +349,7 @@ def test_clients_summary_by_hand():
     assert found["rate_sum_items_s"] == pytest.approx(75)
     assert found["time_mean_ns"] == 3e9
     assert (found["first_done_ns"], found["last_done_ns"], found["makespan_ns"]) == (2e9, 5e9, 5e9)
+    assert found["at_once"] == pytest.approx(6 / 5)
     assert found["total_items_s"] == pytest.approx(40)  # 200 items in 5 s: the honest number
     assert found["total_mb_s"] == pytest.approx(2000 / 5 / 1e6)
     assert found["jain"] == pytest.approx(75**2 / (2 * (50**2 + 25**2)))

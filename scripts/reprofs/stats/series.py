@@ -405,8 +405,9 @@ def clients_summary(clients: pd.DataFrame) -> dict:
 
     As published studies count: rate_sum_items_s and rate_sum_mb_s (sums of the clients' own rates), time_mean_ns.
     Stricter: makespan_ns (first start to last end), total_items_s and total_mb_s (all work over the makespan, never
-    more than the sum). first_done_ns and last_done_ns are after the earliest start; jain is Jain's index of the rates
-    (of bytes, if there are none of items).
+    more than the sum). at_once: how many clients were in the phase at the same time, mean over the makespan; it may be
+    far below their number where clients go through several steps without waiting for one another. first_done_ns and
+    last_done_ns are after the earliest start; jain is Jain's index of the rates (of bytes, if there are none of items).
     Raises ValueError if there is no client or one took no time.
     """
     if clients.empty:
@@ -424,6 +425,7 @@ def clients_summary(clients: pd.DataFrame) -> dict:
         "first_done_ns": float(end.min()),
         "last_done_ns": float(span),
         "makespan_ns": float(span),
+        "at_once": float(wall.sum() / span),
         "total_items_s": float(items.sum() / span * 1e9),
         "total_mb_s": float(size.sum() / span * 1e3),
         "jain": jain((size if size.any() else items) / wall),

@@ -36,10 +36,14 @@ def facts(study: Study, setting: Setting, load: Load) -> dict:
     """How evenly the clients of a workload share.
 
     Keys: clients (how many); least and most (the rows of `summary` with the smallest and the largest Jain index, as
-    dictionaries).
+    dictionaries); apart (the titles and labels of rows in which less than half of the clients were in the operation at
+    once, by title).
     """
-    rows = summary(study, setting, load).sort_values("jain", kind="stable").to_dict("records")
-    return {"clients": int(rows[0]["n"]), "least": rows[0], "most": rows[-1]}
+    found = summary(study, setting, load).sort_values("jain", kind="stable")
+    few = found[found["at_once"] < found["n"] / 2].sort_index()
+    apart = {title: list(rows["label"]) for title, rows in few.groupby("title", sort=False)}
+    rows = found.to_dict("records")
+    return {"clients": int(rows[0]["n"]), "least": rows[0], "most": rows[-1], "apart": apart}
 
 
 def summary(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
@@ -64,6 +68,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
                 "Unit": "MB/s" if moved else "items/s",
                 "Sum of rates": digits(rate, 3),
                 "Total": digits(total, 3),
+                "At once": digits(row.at_once, 3),
                 "Mean time": time(row.time_mean_ns, 3),
                 "First done": time(row.first_done_ns, 3),
                 "Last done": time(row.last_done_ns, 3),
@@ -73,7 +78,8 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     caption = (
         f"Clients of {load}, {setting}; means over rounds. Sum of rates: the clients' own rates added up, as the"
         " published studies report them. Total: all work over the time from the first start to the last end, never more"
-        " than the sum. Jain: index of fairness, 1 when all clients have the same rate." + apart(study, setting, load)
+        " than the sum. At once: how many clients did it at the same time, mean over that time. Jain: index of"
+        " fairness, 1 when all clients have the same rate." + apart(study, setting, load)
     )
     return Table(f"tbl-{slug('clients', setting, load)}", caption, rows, ["Operation", "File system", "Unit"])
 

@@ -11,8 +11,6 @@ from reprofs.report.display import Table, percent
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
-BUSY = 0.9  # a processor that is busy for a larger share of the time decides it
-
 
 def applies(plan: dict) -> bool:
     """Always."""
@@ -37,29 +35,23 @@ def real_clocks(study: Study) -> list[dict]:
     return found
 
 
-def one_processor(study: Study) -> tuple[Table | None, list[dict]]:
-    """How busy the processor was that all hosts of a distributed file system share, where that was read.
+def one_processor(study: Study) -> Table | None:
+    """How busy the processor was that all hosts of a distributed file system share; None where no trial read that.
 
-    The table: the share of the phases' time by file system and workload, means of phases and rounds. Above BUSY: title
-    of the workload, and labels. None and nothing where no trial has hosts.
+    The share of the phases' time by file system (the busiest first) and workload, means of phases and rounds.
     """
     phases = measured(study.phases).dropna(subset="processor_idle")
+    if phases.empty:
+        return None
     title = phases["workload"].map(lambda name: study.plan["workloads"][name]["title"])
     busy = 1 - phases.assign(title=title).groupby(["label", "title"], sort=False)["processor_idle"].mean()
-    if busy.empty:
-        return None, []
-    above = [
-        {"title": name, "labels": sorted(group.index.unique("label"))}
-        for name, group in busy[busy > BUSY].groupby("title", sort=False)
-    ]
     wide = busy.unstack()
-    shares = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index, title.unique()]
+    wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index, title.unique()]
     rows = [
-        {"File system": label} | {name: percent(share) for name, share in row.items()}
-        for label, row in shares.iterrows()
+        {"File system": label} | {name: percent(share) for name, share in row.items()} for label, row in wide.iterrows()
     ]
     caption = "Share of the time in which the one processor of all hosts was busy; means over phases and rounds."
-    return Table("tbl-processor", caption, rows, left=["File system"]), above
+    return Table("tbl-processor", caption, rows, left=["File system"])
 
 
 def one_machine(study: Study) -> dict | None:
