@@ -242,12 +242,12 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     row = clients.table(study, *PLACE).rows[0]
     # Rates of 100 items in 3, 1 and 5 s; all 300 in 5 s.
     assert list(row.values())[1:8] == ["ext4", "items/s", "153", "60.0", "1.80", "3.00 s", "2.00 s"]
-    assert found["apart"] == {}
+    assert found["apart"] == 0
     # One after the other: none is there at the same time as another.
     later = study.clients.assign(start_ns=study.clients["client"] * 10**10)
     changed = dataclasses.replace(study, clients=later)
-    apart = clients.facts(changed, *PLACE)["apart"]
-    assert apart and all(labels for labels in apart.values())
+    found = clients.facts(changed, *PLACE)
+    assert found["apart"] == found["rows"] and found["alone"]["at_once"] < 1
     (figure,) = clients.figures(study, *PLACE)
     assert "3 clients" in figure.alt and len(figure.plot.axes) == 1
     assert clients.rates(study, *PLACE) == []  # these clients moved no bytes

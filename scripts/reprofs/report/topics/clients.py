@@ -36,14 +36,15 @@ def facts(study: Study, setting: Setting, load: Load) -> dict:
     """How evenly the clients of a workload share.
 
     Keys: clients (how many); least and most (the rows of `summary` with the smallest and the largest Jain index, as
-    dictionaries); apart (the titles and labels of rows in which less than half of the clients were in the operation at
-    once, by title).
+    dictionaries); rows (how many), apart (in how many of them less than half of the clients were in the operation at
+    once), alone (the row with the fewest).
     """
     found = summary(study, setting, load).sort_values("jain", kind="stable")
-    few = found[found["at_once"] < found["n"] / 2].sort_index()
-    apart = {title: list(rows["label"]) for title, rows in few.groupby("title", sort=False)}
     rows = found.to_dict("records")
-    return {"clients": int(rows[0]["n"]), "least": rows[0], "most": rows[-1], "apart": apart}
+    apart = int((found["at_once"] < found["n"] / 2).sum())
+    alone = min(rows, key=lambda row: row["at_once"])
+    few = {"rows": len(rows), "apart": apart, "alone": alone}
+    return {"clients": int(rows[0]["n"]), "least": rows[0], "most": rows[-1]} | few
 
 
 def summary(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
