@@ -403,7 +403,6 @@ def test_the_vm_lab_makes_the_same_hosts():
         ("ganesha", "v4.2"),
         ("gluster", "replica-3"),
         ("moosefs", "goal-3"),
-        ("saunafs", "ec-2-1"),
         ("cephfs", "kernel"),
     ],
 )
