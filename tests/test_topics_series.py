@@ -241,7 +241,7 @@ def test_clients_have_the_sum_and_the_honest_total(study):
     assert found["clients"] == 3 and found["least"]["first_done_ns"] == 2e9 and found["least"]["last_done_ns"] == 5e9
     row = clients.table(study, *PLACE).rows[0]
     # Rates of 100 items in 3, 1 and 5 s; all 300 in 5 s.
-    assert list(row.values())[1:8] == ["ext4", "items/s", "153", "60.0", "1.80", "3.00 s", "2.00 s"]
+    assert list(row.values())[1:9] == ["ext4", "items/s", "153", "60.0", "1.80", "3.00 s", "2.00 s", "5.00 s"]
     assert found["apart"] == 0
     # One after the other: none is there at the same time as another.
     later = study.clients.assign(start_ns=study.clients["client"] * 10**10)
