@@ -376,6 +376,25 @@ def test_commands_of_clients(any_engine, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param('sleep 0.3; test ! -e ../c0/kernel-0 && exec "$ENGINE" compile-tree -i 1 --files 20', id="late"),
+        pytest.param('exec "$ENGINE" compile-tree -i 1 --files 20 --order create #', id="fewer steps"),
+        pytest.param("exit #", id="none"),
+    ],
+)
+def test_clients_of_kernel_trees_wait_for_one_another(any_engine, tmp_path, last):
+    order = "--order create,read"
+    own = f'exec "$ENGINE" compile-tree -i 1 --files 40 {order}'
+    script = f"if test $REPROFS_CLIENT = 2; then {last} {order}\nelse {own}; fi"
+    command = execute(tmp_path, "sh", "-c", script, cwd=tmp_path, clients=3)
+    found = run(any_engine, client_lines(tmp_path, 3, command), tmp_path)
+    assert not [e for e in found if e["event"] == "failed"]
+    (one,) = [e for e in found if e["event"] == "phase"]
+    assert [s["name"] for s in one["samples"] if s["client"] == 0] == ["initial-create", "read-tree"]
+
+
 def test_samples_of_a_command_are_in_its_phase(any_engine, tmp_path):
     sample = '{"name":"a","start_ns":1,"wall_ns":2,"items":3,"bytes":4}'
     script = f"echo '{sample}' >> $REPROFS_SAMPLES; echo '{sample}' >> $REPROFS_SAMPLES"

@@ -724,6 +724,7 @@ static int run_all(uint64_t began) {
         else printf("caches are NOT dropped: /proc/sys/vm/drop_caches: %s\n", strerror(errno));
     }
     begin();
+    bool together = o.orders || o.make; /* the random phase has steps of its own in every client */
     for (struct step s; !bad && next(&s);) {
         if (!s.possible) {
             if (o.trace) printf("trace %s - - -\n", op_name[s.op]);
@@ -734,7 +735,9 @@ static int run_all(uint64_t began) {
         struct account a = {0};
         uint64_t expected, count;
         measure(k, &expected, &count);
+        if (together) meet(); /* nobody drops the caches while another one works */
         if (s.settle && !o.no_sync) settle(folder);
+        if (together) meet();
         struct rusage before, after;
         getrusage(RUSAGE_SELF, &before);
         uint64_t start = now_ns();

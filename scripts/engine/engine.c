@@ -754,6 +754,7 @@ static void phase_work(unsigned number, void *what, struct client *c) {
         snprintf(c->where, sizeof c->where, "%s", o.where);
     } else {
         start_step(p->step, (int)number, &p->result[number]);
+        meeting_leave();
         o.items = strtoull(get(p->step, "items", "1"), NULL, 10);
     }
     c->items = o.items, c->bytes = o.bytes, c->error = o.error;
@@ -787,6 +788,9 @@ static void step_phase(const struct step *s) {
     if (many &&
         (r = mmap(NULL, n * sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
         return failed("phase %s: no memory for %u clients", name, n);
+    int together = exec && many ? meeting_open(n) : -1;
+    if (exec && many && together < 0)
+        return failed("phase %s: cannot make a place where clients meet: %s", name, strerror(errno));
     struct phase phase = {s, op, r};
     uint64_t kills = oom_kills(), busy = 0, first = 0;
     struct counters before = sample();
@@ -827,6 +831,8 @@ static void step_phase(const struct step *s) {
     /* after it the devices took no time */
     if (cut_at && cut_at < began + worked) worked = cut_at > began ? cut_at - began : 0;
     unsetenv("REPROFS_CUT_NS");
+    unsetenv("REPROFS_MEETING");
+    if (together >= 0) close(together);
     bool rebuilding = *watched.path && !rebuild && !is_idle(watched.path);
     getrusage(many ? RUSAGE_CHILDREN : RUSAGE_SELF, &u1);
     struct counters after = sample();

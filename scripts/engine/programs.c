@@ -3,6 +3,7 @@
 #include "programs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -158,4 +159,58 @@ void client_series(const struct client *c, const char *name, unsigned number, ui
         sample_put(SAMPLE(.name = long_name, .start_ns = start - begin, .items = c->over_time[i], .client = number,
             .wall_ns = left < c->interval_ns ? left : c->interval_ns));
     }
+}
+
+/* ---- commands of clients ----------------------------------------------------------------------------------------- */
+struct meeting { /* a page of memory, which the programs map through the engine's descriptor */
+    /* three numbers that change together: meetings so far (upper 32 bits), clients that wait, clients that have ended
+     * (16 bits each) */
+    _Atomic uint64_t state;
+    uint32_t clients;
+};
+
+static struct meeting *meeting(void) {
+    const char *path = getenv("REPROFS_MEETING");
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) return NULL;
+    void *m = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return m == MAP_FAILED ? NULL : m;
+}
+
+int meeting_open(unsigned n) {
+    char path[64];
+    const struct meeting m = {.clients = n};
+    int fd = memfd_create("meeting", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (fd < 0 || write(fd, &m, sizeof m) != sizeof m || setenv("REPROFS_MEETING", path, 1)) return -1;
+    return fd;
+}
+
+/* One client more waits or has ended. Opens the meeting for those who wait when all clients do one or the other. */
+static void arrive(struct meeting *m, bool ended) {
+    uint64_t old = atomic_load(&m->state), new;
+    uint32_t turn, *turns = (uint32_t *)&m->state + 1, here, gone;
+    bool all;
+    do {
+        turn = (uint32_t)(old >> 32), here = (old >> 16 & UINT16_MAX) + !ended, gone = (old & UINT16_MAX) + ended;
+        all = here && here + gone >= m->clients;
+        new = (uint64_t)(turn + all) << 32 | (all ? 0 : here) << 16 | gone;
+    } while (!atomic_compare_exchange_weak(&m->state, &old, new));
+    if (all) syscall(SYS_futex, turns, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    while (!all && !ended && atomic_load(&m->state) >> 32 == turn)
+        syscall(SYS_futex, turns, FUTEX_WAIT, turn, NULL, NULL, 0);
+}
+
+void meeting_leave(void) {
+    struct meeting *m = meeting();
+    if (!m) return;
+    arrive(m, true);
+    munmap(m, sizeof *m);
+}
+
+void meet(void) {
+    static struct meeting *m;
+    if (!m && !(m = meeting())) return;
+    arrive(m, false);
 }

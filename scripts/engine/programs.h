@@ -67,4 +67,14 @@ typedef void client_work(unsigned number, void *what, struct client *c);
 struct client *clients_run(unsigned n, client_work *work, void *what);
 void clients_free(struct client *clients, unsigned n);
 
+/* ---- commands of clients: programs of their own, which may wait for one another ---------------------------------- */
+/* In the engine: a place where the commands of n clients meet, named by $REPROFS_MEETING. Returns its descriptor, to be
+ * closed after them, or -1 (errno). */
+int meeting_open(unsigned n);
+/* In the engine: the command of a client has ended; nobody waits for it any more. */
+void meeting_leave(void);
+/* In a program: waits until the programs of all other clients are here, too, or have ended. A program that is not the
+ * command of one of several clients, or whose clients are on machines of their own, goes on at once. */
+void meet(void);
+
 #endif
