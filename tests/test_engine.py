@@ -393,6 +393,11 @@ def test_clients_of_kernel_trees_wait_for_one_another(any_engine, tmp_path, last
     assert not [e for e in found if e["event"] == "failed"]
     (one,) = [e for e in found if e["event"] == "phase"]
     assert [s["name"] for s in one["samples"] if s["client"] == 0] == ["initial-create", "read-tree"]
+    for sample in one["samples"]:  # all on one clock
+        sample["start_ns"] += one["clients"][sample["client"]]["start_ns"]
+    reads = [s["start_ns"] for s in one["samples"] if s["name"] == "read-tree"]
+    ends = [s["start_ns"] + s["wall_ns"] for s in one["samples"] if s["name"] == "initial-create"]
+    assert max(ends) < min(reads)
 
 
 def test_samples_of_a_command_are_in_its_phase(any_engine, tmp_path):

@@ -892,7 +892,7 @@ static int parse_order(const char *text) {
 }
 
 static int compile_tree(int argc, char **argv) {
-    uint64_t began = now_ns();
+    uint64_t began = program_began();
     bool given_runs = false, given_reads = false, given_state = false;
     memset(&o, 0, sizeof o);
     o.trees = 30, o.runs = 100, o.reads = 3, o.buffer = 262144, o.list = SETS;

@@ -753,6 +753,9 @@ static void phase_work(unsigned number, void *what, struct client *c) {
         operation_run(p->operation, &trees[number], !strcmp(get(p->step, "order", "tree"), "random"), &c->latency, &o);
         snprintf(c->where, sizeof c->where, "%s", o.where);
     } else {
+        char began[32];
+        snprintf(began, sizeof began, "%llu", (unsigned long long)c->start);
+        setenv("REPROFS_BEGAN", began, 1);
         start_step(p->step, (int)number, &p->result[number]);
         meeting_leave();
         o.items = strtoull(get(p->step, "items", "1"), NULL, 10);

@@ -522,7 +522,7 @@ static int print_check(void) {
 }
 
 static int mdtest(int argc, char **argv) {
-    program_start = now_ns();
+    program_start = program_began();
     int code = parse(argc, argv);
     if (code) return code;
     if (p.check) return print_check();

@@ -75,6 +75,11 @@ void sample_put(const struct sample *s) {
     fputs("}\n", out);
 }
 
+uint64_t program_began(void) {
+    const char *began = getenv("REPROFS_BEGAN");
+    return began ? strtoull(began, NULL, 10) : now_ns();
+}
+
 /* ---- clients ----------------------------------------------------------------------------------------------------- */
 struct barrier { /* before the accounts, in the same shared memory */
     atomic_uint ready, open, passed;

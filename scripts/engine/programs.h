@@ -44,6 +44,9 @@ struct sample {
         .contiguous = NONE, \
         __VA_ARGS__})
 void sample_put(const struct sample *s);
+/* The origin of start_ns. Of the command of one of several clients: when that client passed the start barrier, which
+ * the engine says in $REPROFS_BEGAN and reports, so that samples of all clients are on one clock. Else now. */
+uint64_t program_began(void);
 
 /* ---- clients: processes that do the same thing and start together ------------------------------------------------ */
 enum { INTERVALS = 64 };

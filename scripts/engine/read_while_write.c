@@ -174,7 +174,7 @@ static int run(struct mixed *m) {
     if (s == MAP_FAILED || pipe2(gate, O_CLOEXEC)) return broken("read-while-write: cannot start: %s", strerror(errno));
     s->error = ECHILD; /* until the reader knows better */
     signal(SIGPIPE, SIG_IGN);
-    m->begin = now_ns();
+    m->begin = program_began();
     /* before the pool is made, so that the two share nothing that is written */
     pid_t parent = getpid(), child = fork();
     if (child < 0) return broken("read-while-write: cannot start the reader: %s", strerror(errno));

@@ -151,7 +151,7 @@ static int verify(const struct sweep *s) {
 }
 
 static int record_sweep(int argc, char **argv) {
-    struct sweep s = {.seed = 1, .prefix = "", .begin = now_ns()};
+    struct sweep s = {.seed = 1, .prefix = "", .begin = program_began()};
     int code = arguments(argc, argv, &s);
     if (code) return code;
     if (s.check) {

@@ -211,7 +211,7 @@ static int parse(int argc, char **argv) {
 }
 
 static int scratch_dna(int argc, char **argv) {
-    d.start = now_ns();
+    d.start = program_began();
     int code = parse(argc, argv);
     if (code) return code;
     if (d.check) {

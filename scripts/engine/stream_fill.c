@@ -72,7 +72,8 @@ static int fill(const struct fill *f) {
     char name[32];
     struct statvfs v;
     if (statvfs(".", &v)) return broken("stream-fill: cannot inspect the file system: %s", strerror(errno));
-    uint64_t capacity = (uint64_t)v.f_blocks * v.f_frsize, total = 0, files = 0, begin = now_ns();
+    uint64_t capacity = (uint64_t)v.f_blocks * v.f_frsize, total = 0, files = 0, begin = now_ns(),
+             began = program_began();
     sample_put(SAMPLE(.name = "capacity", .items = 1, .bytes = capacity));
     double slowest = 0, fastest = 0;
     for (uint64_t i = 0; f->until_full || i < f->count; i++) {
@@ -89,7 +90,7 @@ static int fill(const struct fill *f) {
         total += done, files += done > 0;
         if (done)
             sample_put(
-                SAMPLE(.name = "write", .start_ns = start - begin, .wall_ns = end - start, .items = 1, .bytes = done,
+                SAMPLE(.name = "write", .start_ns = start - began, .wall_ns = end - start, .items = 1, .bytes = done,
                     .iteration = (int64_t)i, .file_bytes = (int64_t)f->size, .record_bytes = (int64_t)f->buffer));
         if (error) {
             sample_put(SAMPLE(.name = "full", .wall_ns = end - begin, .items = files, .bytes = total,

@@ -605,7 +605,7 @@ static int parse(int argc, char **argv) {
 }
 
 static int walk(int argc, char **argv) {
-    uint64_t program_start = now_ns();
+    uint64_t program_start = program_began();
     static char top[PATH_MAX];
     struct stat s;
     int code = parse(argc, argv);
