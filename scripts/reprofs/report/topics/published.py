@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from reprofs.data.keys import Place, select
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, small, span, time
@@ -116,7 +117,8 @@ def claim_facts(study: Study, ground: Ground) -> dict[str, Any]:
 
     Keys: decided and open (the rows of `claims.claims` as dictionaries, the latter of claims that are not decidable
     here), verdicts (verdict -> how many, of those decided), slips (how many are contradicted by the published numbers
-    themselves).
+    themselves), far (how many were decided at a size more than ten times smaller, or larger, than theirs), sizes and
+    published_sizes (of those).
     """
     rows = claims.claims(study, ground).to_dict("records")
     decided = [row for row in rows if row["verdict"] != claims.NOT_HERE]
@@ -126,6 +128,9 @@ def claim_facts(study: Study, ground: Ground) -> dict[str, Any]:
         "open": [row for row in rows if row["verdict"] == claims.NOT_HERE],
         "verdicts": {word: number for word, number in verdicts.items() if number},
         "slips": sum(row["own"] == claims.CONTRADICTED for row in rows),
+        "far": len(far := [row for row in decided if _far(row)]),
+        "sizes": sorted({row["size"] for row in far}),
+        "published_sizes": sorted({row["published_size"] for row in far}),
     }
 
 
@@ -234,6 +239,9 @@ def claim_table(study: Study, ground: Ground, facts: dict[str, Any]) -> Table:
         }
         for row in facts["decided"]
     ]
+    for line, row in zip(shown, facts["decided"], strict=True):
+        if _far(row):
+            line["Verdict"] += f" at {row['size']:,}"
     caption = (
         "Published claims and their verdicts. Ratios are of the first value that a claim names over the second, or over"
         " each other one, in an order over the next; a value alone is in s, bytes or 1/s. In brackets intervals that"
@@ -298,6 +306,12 @@ def detail_table(ground: Ground, facts: dict[str, Any]) -> Table:
             " at the largest size, with the exponent of the last step."
         )
     return Table(f"tbl-{slug('claim-details', ground)}", caption, shown, left=["Claim", "Place", "Kind"])
+
+
+def _far(row: dict) -> bool:
+    """Whether a claim was decided at a size more than ten times smaller, or larger, than the one it is about."""
+    sizes = row["size"], row["published_size"]
+    return all(sizes) and max(sizes) > 10 * min(sizes)
 
 
 def _claimed(row: dict) -> str:
@@ -589,13 +603,25 @@ def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> 
     line = np.array(limits[0])
     axes.plot(line, line * factor, color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
     axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1], box_aspect=1)
-    for axis in (axes.xaxis, axes.yaxis):
-        _log_ticks(axis, reach)
+    for axis, ends in zip((axes.xaxis, axes.yaxis), limits, strict=True):
+        _log_ticks(axis, *ends)
 
 
-def _log_ticks(axis: Axis, reach: float) -> None:
-    """Few marks on a logarithmic axis that goes from its middle by a factor of `reach` both ways."""
-    axis.set_major_locator(LogLocator(subs=(1,) if reach > 6 else (1, 3) if reach > 2 else (1, 2, 3, 5, 7), numticks=7))
+def _log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Marks on a logarithmic axis from `low` to `high`: as many as have room for their numbers in a narrow panel."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ladders = [(1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)]
+    sets = [[10.0**power for power in decades[::step]] for step in (4, 3, 2)]
+    sets += [[sub * 10.0**power for power in decades for sub in ladder] for ladder in ladders]
+    sets += [list(MaxNLocator(count).tick_values(low, high)) for count in (2, 3, 4)]
+    inside = [[tick for tick in ticks if low <= tick <= high] for ticks in sets]
+    each = math.log(high / low) / ROOM  # character
+
+    def fit(ticks: list[float]) -> bool:
+        widths = [(len(PLAIN(one)) + len(PLAIN(other))) / 2 + 1 for one, other in pairwise(ticks)]
+        return all(math.log(b / a) >= w * each for (a, b), w in zip(pairwise(ticks), widths, strict=True))
+
+    axis.set_major_locator(FixedLocator(max((ticks for ticks in inside if fit(ticks)), key=len, default=[])))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(PLAIN)
 
@@ -667,10 +693,11 @@ def twins(lines: list[pd.DataFrame]) -> Plot:
             axes.plot(found[who], range(len(own)), ls="", marker="o", ms=3.6, color=colour)
             middle = math.sqrt(low * high)
             axes.set(xscale="log", xlim=(middle / reach, middle * reach))
-            _log_ticks(axes.xaxis, reach)
+            _log_ticks(axes.xaxis, middle / reach, middle * reach)
             axes.set_title(own["title"].iloc[0] if who == "published" else "", loc="left")
-            if not line:
-                axes.set_title(told, loc="right", fontsize=8, fontweight="bold")
+            if not line:  # above the first panel's own title, which may be as wide as the panel
+                space = {"xytext": (0, 22), "xycoords": "axes fraction", "textcoords": "offset points"}
+                axes.annotate(told, (0, 1), **space, fontsize=8, fontweight="bold")
         rows(pair[0], list(own["name"]))
         grid_lines(pair[1], "x")
         pair[1].tick_params(axis="y", length=0)
@@ -678,6 +705,7 @@ def twins(lines: list[pd.DataFrame]) -> Plot:
 
 
 TWINS = ("published", "this study")
+ROOM = 22  # characters along the axis of a narrow panel
 
 
 def _marks_alone(found: dict[str, tuple]) -> dict[str, tuple]:

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Setting
-from reprofs.report.display import DASH, Table, digits, listing, slug, small, span, unit_of
-from reprofs.report.plots import Figure, Plot, grid, grid_lines, marks, power, styled
+from reprofs.report.display import Table, digits, listing, slug, small, span, unit_of
+from reprofs.report.plots import Figure, Plot, grid, grid_lines, legend, marks, power, styled
 from reprofs.stats import series
 from reprofs.stats.compare import holm
 from reprofs.stats.study import Study
@@ -116,20 +116,19 @@ def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyo
 
     `table` has the columns label, `size` (a count), `time` (ns) and perhaps phase. Marks are measurements, lines the
     law time = factor * size ** exponent, broken where nothing was measured, shades the 95 % prediction interval.
-    The legend has the exponents with their 95 % intervals. A label with one size only has marks and no law. Raises
-    ValueError for an empty table.
+    A label with one size only has marks and no law. Raises ValueError for an empty table.
     """
     series.some(table, size)
     phases = list(dict.fromkeys(table["phase"])) if "phase" in table else [""]
     columns = min(2, len(phases))
     high = math.ceil(len(phases) / columns)
-    plot, panels = grid(high, columns, len(phases), 0.3 + 2.7 * high)
+    plot, panels = grid(high, columns, len(phases), 0.6 + 2.5 * high)
+    lines = marks(table["label"].unique())
     for axes, phase in zip(panels, phases, strict=True):
         own = table[table["phase"] == phase] if phase else table
         name, unit = unit_of(own[time].median())
-        lines = marks(own["label"].unique())
         for label, rows in own.groupby("label", sort=False):
-            _law(axes, str(label), rows[size].to_numpy(float), rows[time].to_numpy(float) / unit, lines[label], beyond)
+            _law(axes, rows[size].to_numpy(float), rows[time].to_numpy(float) / unit, lines[label], beyond)
         axes.set(xscale="log", yscale="log")
         axes.set_title(phase, loc="left")
         axes.set_ylabel(f"time, {name}", labelpad=1)
@@ -138,25 +137,19 @@ def growth(table: pd.DataFrame, size: str = "names", time: str = "wall_ns", beyo
             axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(FuncFormatter(power))
-        style = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "handlelength": 2.6, "alignment": "left"}
-        axes.legend(title="exponent (95 % interval)", loc="upper left", **style)
         grid_lines(axes, "both")
     plot.supxlabel(size, fontsize=8)
+    legend(plot, {label: (colour, marker, "-") for label, (colour, marker, _) in lines.items()}, mfc="none", mew=1.2)
     return plot
 
 
-def _law(axes, label: str, sizes: np.ndarray, times: np.ndarray, line: tuple, beyond: float) -> None:
+def _law(axes, sizes: np.ndarray, times: np.ndarray, line: tuple, beyond: float) -> None:
     colour, marker, _ = line
     axes.plot(sizes, times, ls="", marker=marker, ms=4.5, mfc="none", mec=colour, mew=1.2, zorder=3)
-    told = label
     if len(np.unique(sizes)) > 1:
         fit = series.scaling_fit(sizes, times)
-        told = f"{label}: {fit['exponent']:.2f}"
-        if not math.isnan(fit["low"]):
-            told += f" ({fit['low']:.2f} {DASH} {fit['high']:.2f})"
         inside = np.geomspace(sizes.min(), sizes.max(), 2)
         axes.plot(inside, fit["factor"] * inside ** fit["exponent"], color=colour, lw=1.2)
         outside = series.extrapolate(sizes, times, np.geomspace(sizes.max(), sizes.max() * beyond, 40))
         axes.plot(outside["size"], outside["time"], color=colour, lw=1.2, ls=(0, (4, 2)))
         axes.fill_between(outside["size"], outside["low"], outside["high"], color=colour, alpha=0.18, lw=0)
-    axes.plot([], [], color=colour, marker=marker, mfc="none", mew=1.2, ms=4.5, lw=1.2, label=told)
