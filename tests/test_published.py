@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import make
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
@@ -575,8 +576,9 @@ def test_a_law_that_does_not_fit_is_told(pages):
     assert row["last"] > row["exponent"] and row["by_last_ns"] > row["expected_ns"]
 
 
-def test_a_ratio_is_extrapolated_too():
-    facts = topic.claim_facts(law(), GROUND_GROWN)
+def test_a_ratio_is_extrapolated_too(pages):
+    grown = law()
+    facts = topic.claim_facts(grown, GROUND_GROWN)
     rows = {row["id"]: row for row in facts["decided"]}
     ratio = 128_000**0.2  # 10.5: that of find is 46, that of extraction 1.8
     assert [rows[name]["found"][0].ratio for name in ("find", "extract-many")] == pytest.approx([ratio] * 2, rel=0.001)
@@ -585,6 +587,23 @@ def test_a_ratio_is_extrapolated_too():
     assert {row["id"] for row in facts["open"]} >= {"find-12-hours", "find-again", "extract-twice", "one-archive"}
     row = next(row for row in topic.detail_table(GROUND_GROWN, facts).rows if row["Claim"] == "find")
     assert row["By the law"] and row["With a knee"] and row["Published size"] == "497,716,103"
+    # A verdict so far from the published size says where it holds.
+    shown = {row["Published claim"]: row["Verdict"] for row in topic.claim_table(grown, GROUND_GROWN, facts).rows}
+    assert shown[rows["find"]["claim"]["says"]] == "same direction at 128,000"
+    assert facts["far"] == len(facts["decided"]) > 0
+    assert "say nothing of the published 497,716,103, where the same ratio may be another one" in pages(grown)[0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(350, 900), (28_000, 30_000), (0.05, 0.07), (1e-3, 1e5), (99, 101)])
+def test_numbers_on_a_narrow_axis_do_not_touch(low, high):
+    no_bars = dict.fromkeys(("published_low", "published_high", "own_low", "own_high"), math.nan)
+    frame = pd.DataFrame({"name": ["a long name of a file system, somewhere", "another"], "published": [low, high]})
+    figure = topic.twins([frame.assign(title="find", own=frame["published"], **no_bars)] * 2)
+    with plt.rc_context(plots.STYLE):
+        figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert boxes and all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_one_size_has_no_law(pages):
