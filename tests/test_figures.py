@@ -212,3 +212,13 @@ def test_two_labs_meet_in_one_figure_without_units(tmp_path, monkeypatch):
         other = "host" if setting.lab == "exact" else "exact"
         for figure in of_one_setting(study, setting):
             assert f"lab {other}" not in figure.caption
+
+
+def test_long_titles_leave_the_panels_their_room(study, monkeypatch):
+    long = "What an operation with a very long title does to the files of a tree, which something else keeps"
+    monkeypatch.setattr(Study, "title", lambda self, workload, phase, cache: f"{long}, {phase}, {cache}")
+    (axes,) = answer.figures(study, SETTING)[0].plot.axes[:1]
+    axes.figure.canvas.draw()
+    assert axes.get_position().width > 0.5
+    panels = operations.intervals(study, SETTING, LOAD)[0].plot.axes
+    assert all(panel.get_title(loc="left").count("\n") <= 1 for panel in panels)

@@ -171,10 +171,11 @@ def grid(lines: int, columns: int, count: int, height: float, **options):
 
 
 def title(axes, operation: tuple, words: Callable[[str, str, str], str], unit: str = "") -> None:
-    """The words for an operation, and the unit of its axis, above its panel, in lines that end before the next one."""
+    """The words for an operation, and the unit of its axis, above its panel, in two lines as wide as it."""
     workload, _, phase, cache = operation
     width = 84 // axes.get_gridspec().ncols
-    text = words(workload, phase, cache) + (f", {unit}" if unit else "")
+    end = f", {unit}" if unit else ""
+    text = textwrap.shorten(words(workload, phase, cache), 2 * width - len(end) - 8, placeholder=" …") + end
     axes.set_title(textwrap.fill(text, width), loc="left", linespacing=1.0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -209,12 +211,18 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, 1.3 * reach), xlabel=unit)
     axes.tick_params(axis="y", length=0)
     plots.grid_lines(axes, "x")
-    handles = [Patch(color=colour, label=study.title(load.workload, *key)) for key, colour in colours.items()]
+    titles = (textwrap.shorten(study.title(load.workload, *key), 40, placeholder=" …") for key in colours)
+    handles = [Patch(color=colour, label=told) for colour, told in zip(colours.values(), titles, strict=True)]
     if len(parts.columns) > len(colours):
         rest = len(parts.columns) - len(colours)
         handles.append(Patch(color=GREY, label=count(rest, "other operation")))
+    lines = math.ceil(len(handles) / 3)
+    width = sum(
+        max(len(str(handle.get_label())) for handle in handles[at : at + lines]) for at in range(0, len(handles), lines)
+    )
+    columns = 3 if width <= 84 else 2  # characters that fit side by side
     style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "handlelength": 1, "fontsize": 8}
-    legend = axes.legend(handles=handles, title=str(load), ncols=3, alignment="left", borderaxespad=0.2, **style)
+    legend = axes.legend(handles=handles, title=str(load), ncols=columns, alignment="left", borderaxespad=0.2, **style)
     legend.get_title().set_fontweight("bold")
 
 
