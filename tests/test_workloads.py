@@ -18,9 +18,10 @@ NAMES = [
 ]
 
 
-def cell(workload: str, filesystem: str = "ext4", scale: str = "smoke") -> dict:
+def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> dict:
     """A trial, on disks that can lose their power if it cuts it."""
     cuts = workload in NAMES and any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"])
+    filesystem = filesystem or ("btrfs" if workload == "snapshots" else "ext4")  # which has none
     return helpers.cell(filesystem, workload=workload, scale=scale, profile="hdd-7200" if cuts else "ssd")
 
 
