@@ -606,6 +606,26 @@ def test_numbers_on_a_narrow_axis_do_not_touch(low, high):
         assert boxes and all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
+def test_numbers_on_logarithmic_axes_do_not_touch():
+    spans = list(itertools.product([0.0003, 0.07, 31, 480, 1234], [1.1, 1.9, 5, 40, 1e3, 1e6]))
+
+    @plots.styled
+    def drawn():
+        figure, panels = plots.grid(10, 3, len(spans), 12)
+        for axes, (low, factor) in zip(panels, spans, strict=True):
+            axes.plot([low, low * factor], [low, low * factor])
+            plots.log_axis(axes, "x")
+            plots.log_axis(axes, "y")
+        figure.canvas.draw()
+        return figure
+
+    for axes in drawn().axes:
+        across = [label.get_window_extent() for label in axes.get_xticklabels()]
+        upwards = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert across and all(left.x1 < right.x0 for left, right in itertools.pairwise(across))
+        assert upwards and all(below.y1 < above.y0 for below, above in itertools.pairwise(upwards))
+
+
 def test_one_size_has_no_law(pages):
     def seconds(label, stack, phase, cache, size, number):
         return 1.0 if size == 2000 or phase == "remove" else None

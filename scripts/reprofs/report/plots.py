@@ -24,10 +24,11 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
+from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure as Plot
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from reprofs.data.keys import OPERATION, natural
 from reprofs.report.display import DASH, inline
@@ -208,31 +209,54 @@ def value_axis(axes, unit: str = "") -> None:
     axes.autoscale_view()
     data = axes.dataLim
     if data.x0 > 0 and data.x1 / data.x0 >= 8:
-        axes.set_xscale("log")
-        decades = math.log10(data.x1 / data.x0)
-        axes.xaxis.set_major_locator(
-            LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12 if decades < 3.5 else 4)
-        )
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        log_axis(axes, "x")
     else:
         axes.set_xscale("linear")
         axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(PLAIN)
+        axes.xaxis.set_major_formatter(PLAIN)
     if unit:
         axes.set_xlabel(unit, labelpad=1)
 
 
 def log_axis(axes, which: str) -> None:
-    """Makes the axis x or y logarithmic, with plain numbers also where its data span less than a power of ten."""
+    """Makes the axis x or y logarithmic, with plain numbers, also where its data span less than a power of ten."""
     axis = getattr(axes, f"{which}axis")
     axes.set(**{f"{which}scale": "log"})
-    low, high = axis.get_data_interval()
-    decades = math.log10(high / low)
-    few = LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=12)
-    axis.set_major_locator(few if decades > 0.6 else MaxNLocator(4))
+    axis.set_major_locator(Numbers(axis))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(PLAIN)
+
+
+class Numbers(LogLocator):
+    """Marks of a logarithmic axis: as many round numbers as stand beside each other, written plainly."""
+
+    LADDERS = ((1,), (2,), (5,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
+
+    def __init__(self, along: Axis) -> None:
+        super().__init__()
+        self.along = along
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        powers = [10.0**power for power in range(math.floor(math.log10(vmin)), math.ceil(math.log10(vmax)) + 1)]
+        sets = [powers[first::step] for step in (4, 3, 2) for first in range(step)]
+        sets += [[sub * power for power in powers for sub in ladder] for ladder in self.LADDERS]
+        sets += [list(MaxNLocator(count).tick_values(vmin, vmax)) for count in (2, 3, 4)]
+        inside = [[tick for tick in ticks if vmin <= tick <= vmax] for ticks in sets]
+        return max((ticks for ticks in inside if self._fit(ticks, vmin, vmax)), key=len, default=[])
+
+    def _fit(self, ticks: list[float], low: float, high: float) -> bool:
+        axes = self.along.axes
+        across, box = self.along is axes.xaxis, axes.get_window_extent()
+        points = (box.width if across else box.height) * 72 / axes.figure.dpi
+        for a, b in itertools.pairwise(ticks):
+            letters = (len(PLAIN(a)) + len(PLAIN(b))) / 2 + 1.5
+            if math.log(b / a) / math.log(high / low) * points < (NUMERAL * letters if across else 2 * FONT):
+                return False
+        return True
+
+
+FONT = STYLE["xtick.labelsize"]  # points
+NUMERAL = 0.64 * FONT  # width
 
 
 def whole_axis(axes) -> None:

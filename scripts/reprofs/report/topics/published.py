@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Place, select
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, small, span, time
@@ -20,13 +18,13 @@ from reprofs.report.plots import (
     GREY,
     HIGHEST,
     INK,
-    PLAIN,
     WIDTH,
     Figure,
     Plot,
     grid,
     grid_lines,
     legend,
+    log_axis,
     marks,
     part,
     power,
@@ -602,28 +600,9 @@ def _scatter_panel(axes: Axes, cells: pd.DataFrame, found: dict[str, tuple]) -> 
     factor = math.exp(float(np.log(y / x).mean()))
     line = np.array(limits[0])
     axes.plot(line, line * factor, color=GREY, lw=0.8, ls=(0, (3, 2)), zorder=1)
-    axes.set(xscale="log", yscale="log", xlim=limits[0], ylim=limits[1], box_aspect=1)
-    for axis, ends in zip((axes.xaxis, axes.yaxis), limits, strict=True):
-        _log_ticks(axis, *ends)
-
-
-def _log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Marks on a logarithmic axis from `low` to `high`: as many as have room for their numbers in a narrow panel."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ladders = [(1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)]
-    sets = [[10.0**power for power in decades[::step]] for step in (4, 3, 2)]
-    sets += [[sub * 10.0**power for power in decades for sub in ladder] for ladder in ladders]
-    sets += [list(MaxNLocator(count).tick_values(low, high)) for count in (2, 3, 4)]
-    inside = [[tick for tick in ticks if low <= tick <= high] for ticks in sets]
-    each = math.log(high / low) / ROOM  # character
-
-    def fit(ticks: list[float]) -> bool:
-        widths = [(len(PLAIN(one)) + len(PLAIN(other))) / 2 + 1 for one, other in pairwise(ticks)]
-        return all(math.log(b / a) >= w * each for (a, b), w in zip(pairwise(ticks), widths, strict=True))
-
-    axis.set_major_locator(FixedLocator(max((ticks for ticks in inside if fit(ticks)), key=len, default=[])))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(PLAIN)
+    for which in "xy":
+        log_axis(axes, which)
+    axes.set(xlim=limits[0], ylim=limits[1], box_aspect=1)
 
 
 @styled
@@ -692,8 +671,8 @@ def twins(lines: list[pd.DataFrame]) -> Plot:
             axes.hlines(range(len(own)), found[f"{who}_low"], found[f"{who}_high"], color=colour, lw=1.4)
             axes.plot(found[who], range(len(own)), ls="", marker="o", ms=3.6, color=colour)
             middle = math.sqrt(low * high)
-            axes.set(xscale="log", xlim=(middle / reach, middle * reach))
-            _log_ticks(axes.xaxis, middle / reach, middle * reach)
+            log_axis(axes, "x")
+            axes.set_xlim(middle / reach, middle * reach)
             axes.set_title(own["title"].iloc[0] if who == "published" else "", loc="left")
             if not line:  # above the first panel's own title, which may be as wide as the panel
                 space = {"xytext": (0, 22), "xycoords": "axes fraction", "textcoords": "offset points"}
@@ -705,7 +684,6 @@ def twins(lines: list[pd.DataFrame]) -> Plot:
 
 
 TWINS = ("published", "this study")
-ROOM = 22  # characters along the axis of a narrow panel
 
 
 def _marks_alone(found: dict[str, tuple]) -> dict[str, tuple]:
