@@ -218,6 +218,7 @@ class Hosts(Part):
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
     logs: list[Filled] = Field([], description="Logs of the servers' daemons, patterns: their ends go into the record")
+    least_mib: Annotated[int, Field(ge=16, le=268435456)] = Field(32, description="No disk of a server is smaller")
 
 
 class Clients(Part):

@@ -88,7 +88,11 @@ def resolve(trial: dict, catalog: Catalog) -> Cell:
         scale=scale,
         profile=profile,
         stack=stack,
-        disk_mib=profile.get("size_mib") or stack.disk_mib(_offered_mib(trial, workload, scale, profile)),
+        disk_mib=profile.get("size_mib")
+        or max(
+            stack.disk_mib(_offered_mib(trial, workload, scale, profile)),
+            filesystem.hosts.least_mib if filesystem.hosts else 0,
+        ),
         paths=paths,
         commands=made,
         filesystem_file=catalog.file("filesystem", trial["filesystem"]),
