@@ -126,7 +126,7 @@ def test_lines_run_on_their_hosts():
     assert made[2] == ["nsenter", *inside, "--", "serve", "2", "/dev/nullb1", "s2"]
     assert len(made) == 5 and made[4][4:6] == ["yes", "5"] and made[4][6:] == hosts.inside("c1", ["ask"])
     assert [step.name for step in steps if isinstance(step, hosts.Host)] == ["s1", "s2", "s3", "c1"]
-    assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 3
+    assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 4  # of the servers; the syslog
     tools = [step.tool for step in steps if isinstance(step, Pin)]
     assert "sshd" in tools and not any("/" in tool for tool in tools)  # they are looked up along PATH
     with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
@@ -380,6 +380,7 @@ def test_every_client_reads_and_writes_over_its_own_cable(net_guest, recorded):
     assert max(phase["wall_ns"] for phase in measurement["phases"]) < 0.5e9
     written = min(check["bytes"] for check in measurement["verification"]) / 2
     assert len(sent) == 6 and sent[2] > 0.5 * written and sent[4] > 0.5 * written
+    assert any(c["stage"] == "logs" and "rpc.mountd" in c["output"] for c in measurement["commands"])
 
 
 def test_the_vm_lab_makes_the_same_hosts():

@@ -19,6 +19,7 @@ LIMIT_S = 600
 KEPT_BYTES = 65536  # of the output of counters and logs
 PLACE = "/run/hosts"
 OUTAGE = "/run/outage"
+SYSLOG = "/run/syslog"
 NET = "10.88.0"
 
 # No IPv6: its neighbour discovery would send packets now and then. No segments larger than a frame: they would pass the
@@ -36,6 +37,8 @@ ip link set br0 up
 echo 'hosts: files' > /etc/nsswitch.conf
 echo '127.0.0.1 localhost' > /etc/hosts
 printf '%s %s\\n' "$@" >> /etc/hosts
+# What daemons send to syslog. Only in guests, which have this busybox: the /dev/log of a machine is its own.
+[ ! -x /run/busybox ] || /run/busybox syslogd -S -s 0 -O {SYSLOG}
 """
 
 # $1: name, $2: address, $3: number, $4: MTU, $5: tc's words or nothing, $6: folders of a server's own, - for a client.
@@ -228,11 +231,12 @@ def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]
 
 
 def ends(names: list[str], logs: Iterable[str]) -> list[Step]:
-    """Steps that record what the queues counted and how the servers' logs end, and that remove the hosts."""
+    """Steps that record what the queues counted and how their logs end, and that remove the hosts."""
     found: list[Step] = [_shell("network", COUNTERS, *names, tail=KEPT_BYTES)]
     patterns = " ".join(logs)
     for name in names if patterns else ():
         if name[0] == "s":
             script = f"set -- {patterns}\n{LOGS.strip()}"
             found.append(Exec(stage="logs", limit_s=LIMIT_S, tail=KEPT_BYTES, arg=inside(name, ["sh", "-c", script])))
+    found.append(_shell("logs", f"[ ! -x /run/busybox ] || tail -n 80 {SYSLOG}", tail=KEPT_BYTES))
     return [*found, _shell("network", REMOVE, *names)]
