@@ -314,7 +314,7 @@ DECIDED = {  # by what a study measures at its own scale
     "datalad-2015": "get-ext4 get-xfs tar-ext4 tar-xfs du-reiserfs rm-zfs btrfs-get btrfs-tar btrfs-clone btrfs-untar"
     " reiserfs-get reiserfs-rm zfs-slowest-rm zfs-slowest-du zfs-warm-du lzo-clone zlib-clone compression-clone"
     " lzo-or-zlib",
-    "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time",
+    "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time tar-to-null",
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 raid0-raid5-xfs raid0-raid5-ext4 weaker-one-disk weaker-six-disks"
     " dips degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers",
     "streaming-disks": "raid0-raid5-xfs raid0-raid5-ext4 disks-xfs disks-ext4 weaker-one-disk weaker-three-disks"

@@ -266,7 +266,9 @@ def test_volumes_are_taken_down_before_what_they_are_on(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(cleanup, "SYS", tmp_path)
     monkeypatch.setattr(cleanup, "_run", lambda *command: done.append(command) or True)
-    no_devices = {name: io.BytesIO() for name in ("loop0", "loop1")}  # the real ones may be somebody's
+    # The real loop0 and loop1 may be somebody's, such as of a test beside this one.
+    monkeypatch.setattr(cleanup, "mounts", list)
+    no_devices = {name: io.BytesIO() for name in ("loop0", "loop1")}
     said = cleanup._release_devices(no_devices, set())
     assert done == [("dmsetup", "remove", "--retry", "reprofs-data"), ("mdadm", "--stop", "/dev/md127")]
     assert said[:2] == ["volume reprofs-data", "md array /dev/md127"]

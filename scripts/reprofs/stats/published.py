@@ -229,11 +229,13 @@ def beside(study: Study, place: Place) -> pd.DataFrame:
     ratio, low, high of this study over the published median, over the rounds and, where it is known, that error.
     """
     size = sizes(study, place)[-1]
-    published = _published(study)
-    published = published[published["size"] == nearest(published["size"], size)]
+    own = select(measurements(study), place, size=size)
+    published = _published(study).merge(own[CELL].drop_duplicates())
+    if len(published):
+        published = published[published["size"] == nearest(published["size"], size)]
     known = {tuple(number[key] for key in CELL): number for number in published.to_dict("records")}
     rows = []
-    for key, cell in select(measurements(study), place, size=size).groupby(CELL, sort=False):
+    for key, cell in own.groupby(CELL, sort=False):
         if key not in known:
             continue
         number, x = known[key], cell["wall_ns"].to_numpy(float)

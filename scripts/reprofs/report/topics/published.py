@@ -79,7 +79,7 @@ def order_facts(study: Study, place: Place) -> dict[str, Any]:
         "orders": orders,
         "few": orders.smallest_p > ALPHA / 5,
         "size": numbers.sizes(study, place)[-1],
-        "published_size": int(cells["published_size"].iloc[0]),
+        "published_size": int(cells["published_size"].iloc[0]) if len(cells) else None,
         "verdicts": verdicts,
         **{key: sum(row[key] for row in operations) for key in ("pairs", "same", "reversed")},
     }
