@@ -289,6 +289,20 @@ def test_rates_of_all_numbers_of_clients_stand_beside_each_other():
     assert sorted(set(clients.together(study, PLACE[0], loads[2])["clients"])) == [2, 3]
 
 
+def test_a_bar_that_dwarfs_those_of_all_others_is_cut():
+    def panel(title, **values):
+        rows = [(label, title, 30, "MB/s", value) for label, value in values.items()]
+        return pd.DataFrame(rows, columns=clients.GROUPED)
+
+    rates = panel("copy", ext4=100.0, xfs=80.0, btrfs=500.0)
+    (axes,) = clients.bars(rates).axes
+    assert axes.get_ylim()[1] == 125 and [text.get_text() for text in axes.texts] == ["500 →"]
+    assert "over 5 times" in clients._told_cut(pd.concat([rates, panel("delete", ext4=1.0)]))
+    for others in (panel("copy", ext4=100.0, xfs=80.0, btrfs=499.0), panel("copy", ext4=0.0, xfs=0.0, btrfs=1.0)):
+        (axes,) = clients.bars(others).axes
+        assert axes.get_ylim()[1] > others["value"].max() and not axes.texts and not clients._told_cut(others)
+
+
 def test_fill_has_dips_shares_and_capacity(study):
     (place,) = fill.places(study)
     assert place == (*PLACE, "create")

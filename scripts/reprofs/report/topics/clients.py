@@ -18,6 +18,7 @@ from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
 
 PANELS = 6  # on a page
+CUT = 5  # times the highest bar of all others: what is higher is cut
 GROUPED = ["label", "title", "clients", "unit", "value"]
 
 
@@ -177,10 +178,17 @@ def rates(study: Study, setting: Setting, load: Load) -> list[Figure]:
     caption = (
         f"{load}, {setting}: {listing(own['clients'].drop_duplicates())} clients. MB/s: the sum of the clients' rates,"
         " as the published studies report them; of what moves no bytes the mean time of the clients in seconds. Means"
-        f" over rounds.{f' Sizes differ: {listing(beside)}.' if len(beside) > 1 else ''}"
+        f" over rounds.{_told_cut(own)}{f' Sizes differ: {listing(beside)}.' if len(beside) > 1 else ''}"
     )
     alt = "Bars by operation, file system and number of clients; the tables of clients have the numbers."
     return [Figure(slug("together", setting, load), caption, alt, bars(own))]
+
+
+def _told_cut(table: pd.DataFrame) -> str:
+    panels = (panel.set_index(["label", "clients"])["value"] for _, panel in table.groupby("title"))
+    if all(_cut(panel) is None for panel in panels):
+        return ""
+    return f" What has over {CUT} times the value of every other file system goes beyond its panel; its value is in it."
 
 
 @styled
@@ -199,6 +207,13 @@ def bars(table: pd.DataFrame) -> Plot:
             heights = [own.get((label, number), np.nan) for label in labels]
             x = np.arange(len(labels)) + (place - (len(numbers) - 1) / 2) * width
             axes.bar(x, heights, width * 0.95, color=LINES[place][0])
+        cut = _cut(own)
+        if cut:
+            axes.set_ylim(0, cut)
+            for (label, number), value in own[own > cut].items():
+                bar = labels.index(label) + (numbers.index(number) - (len(numbers) - 1) / 2) * width
+                told = {"rotation": 90, "ha": "center", "va": "top", "color": "white", "fontsize": 7}
+                axes.text(bar, cut * 0.98, f"{digits(value, 3)} \N{RIGHTWARDS ARROW}", **told)
         # Turned ones are long: only below the last panel of each column.
         axes.set_xticks(range(len(labels)), heads if not turned or panel + 2 >= len(panels) else [], rotation=turned)
         axes.set_title(title, loc="left")
@@ -207,6 +222,17 @@ def bars(table: pd.DataFrame) -> Plot:
     handles = [Patch(color=LINES[place][0], label=count(int(n), "client")) for place, n in enumerate(numbers)]
     plot.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
     return plot
+
+
+def _cut(values: pd.Series) -> float | None:
+    """Where to end an axis whose highest bars would flatten those of all other file systems; None if none does.
+
+    `values` by label and number of clients.
+    """
+    highest = values.groupby("label").max().dropna().sort_values()
+    if len(highest) < 3 or not 0 < CUT * highest.iloc[-2] <= highest.iloc[-1]:
+        return None
+    return 1.25 * highest.iloc[-2]
 
 
 @styled
