@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from reprofs.data import tables
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog, validate
 from reprofs.report.topics import published as topic
@@ -335,9 +336,9 @@ def as_planned(name: str) -> Study:
     plan = make_plan(name, Catalog())
     phases, samples = [], []
     for trial in plan["trials"]:
-        label = trial["filesystem"] + (f"+{trial['variant']}" if trial["variant"] != "default" else "")
         own = {key: trial[key] for key in ("lab", "stack", "profile", "workload", "scale", "round")}
-        own |= {"trial": trial["id"], "label": label, "role": "contender", "status": "ok", "operation": "exec"}
+        own |= {"trial": trial["id"], "label": tables.label(trial, plan), "role": "contender"}
+        own |= {"status": "ok", "operation": "exec"}
         time = {"wall_ns": 10**9, "user_ns": 4 * 10**8, "system_ns": 10**8, "position": 0}
         for phase in plan["workloads"][trial["workload"]]["phases"]:
             place = own | {"phase": phase["name"], "cache": phase["cache"]}

@@ -624,3 +624,23 @@ def test_distinct_keys_are_sorted_named_tuples(mixed):
     assert str(found[0]) == "lab exact, stack md-raid5, device profile ssd"
     assert distinct(mixed.trials, Load) == [Load("metadata", "smoke")] and str(Load("w", "s")) == "w (s)"
     assert distinct(mixed.trials.iloc[:0], Setting) == []
+
+
+def test_frames_of_the_network_are_those_of_its_queues():
+    def command(stage, *lines):
+        return {"stage": stage, "output": "\n".join(lines)}
+
+    shaped = "qdisc netem 8001: root refcnt 2 limit 341 delay 10us rate 1Gbit packetoverhead 24 seed 7"
+    counts = " Sent 12600432 bytes 23418 pkt (dropped 3, overlimits 0 requeues 0)"
+    free = "qdisc noqueue 0: root refcnt 2"
+    none = " Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)"
+    ends = command("network", "s1, its end:", shaped, counts, "s1, end of the switch:", shaped, counts)
+    assert dataset._frames([command("make", shaped, counts), ends]) == {"network_frames": 46836, "network_dropped": 6}
+    assert dataset._frames([command("network", free, none)]) == {"network_frames": None, "network_dropped": None}
+
+
+def test_the_network_is_in_the_label_only_where_there_are_several():
+    for variant, label in (("v3@lan-1g", "nfs+v3"), ("default@lan-1g", "nfs")):
+        trial = {"filesystem": "nfs", "variant": variant}
+        assert dataset.label(trial, {"networks": {"lan-1g": {}}}) == label
+        assert dataset.label(trial, {"networks": {"lan-1g": {}, "wan-20ms": {}}}) == f"{label}@lan-1g"

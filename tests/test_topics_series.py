@@ -28,6 +28,7 @@ from reprofs.report.topics import (
     fill,
     iterations,
     lists,
+    methods,
     power_cuts,
     rates,
     runs,
@@ -836,3 +837,17 @@ def test_nothing_to_draw_is_said():
     for draw in (fill.filling, fill.exceedance, sweep.surface, windows.over_time, clients.finish, scaling.growth):
         with pytest.raises(ValueError, match="no samples"):
             draw(nothing)
+
+
+def test_the_table_of_networks_has_their_figures_and_what_their_queues_counted():
+    lan = {"title": "a switch", "rate_mbit": 1000, "delay_us": 10, "loss_percent": 0, "queue_frames": 340, "mtu": 1500}
+    free = lan | {"rate_mbit": 0, "delay_us": 0}
+    trials = [("v3@lan", 5000, 2), ("v3@lan", 6000, 0), ("v3@free", None, None), ("default", None, None)]
+    study = SimpleNamespace(plan={"networks": {"lan": lan, "free": free}})
+    study.trials = pd.DataFrame(trials, columns=["variant", "network_frames", "network_dropped"])
+    shaped, unshaped = (list(row.values()) for row in methods.networks(study).rows)
+    head = ["lan", "a switch", "1,000 Mbit/s", "10 µs", "0 %", "340 frames", "1,500 bytes"]
+    assert shaped == [*head, "5,000 to 6,000", "0 to 2"]
+    assert unshaped[2] == "not limited" and unshaped[-2:] == [DASH, DASH]
+    study.plan = {}
+    assert methods.networks(study) is None

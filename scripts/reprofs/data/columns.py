@@ -9,7 +9,7 @@ from reprofs import files
 # The first columns of every table: which trial a row belongs to.
 _IDENTITY = """
 trial        | string |    | Name of the trial: the stem of its raw record
-label        | string |    | File system, with its variant after a plus sign unless that is "default"
+label        | string |    | File system, +variant unless that is "default", @network where the study has several
 role         | string |    | contender, or ceiling: a bound that takes no part in ranks and winners
 status       | string |    | ok, failed, skipped, timeout, or missing when there is no record
 lab          | string |    | Where the trial ran and whose clock it read
@@ -39,6 +39,8 @@ stack_state          | string |       | State of the stack during the measured p
 stack_initial_sync   | string |       | Whether redundancy was complete before mkfs, and how that is known
 stack_fault          | string |       | Commands that put the fault into the stack, as executed
 stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases
+network_frames       | int64  |       | Frames sent by all ends of the cables of hosts; empty where nothing shaped them
+network_dropped      | int64  |       | Those of them that found a queue full, or that a network with loss lost
 prepared_items       | int64  |       | Things made before the measured phases; they enter no statistic
 prepared_bytes       | int64  | bytes | Content written with them
 ageing               | string |       | What filling and churning printed; empty without

@@ -596,11 +596,17 @@ def _mean(phases: list[dict]) -> dict:
     return {**phases[0], **mean, "device": None, "latency": None}
 
 
-def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
+def label(trial: dict, plan: dict) -> str:
+    """What tables and figures call the file system of a trial: the column label."""
     variant, at, network = trial["variant"].partition("@")
+    several = len(plan.get("networks", {})) > 1  # a network that all have tells none from another
+    return trial["filesystem"] + (f"+{variant}" if variant != "default" else "") + (at + network) * several
+
+
+def _identity(trial: dict, plan: dict, record: dict | None) -> dict:
     return {
         "trial": trial["id"],
-        "label": trial["filesystem"] + (f"+{variant}" if variant != "default" else "") + at + network,
+        "label": label(trial, plan),
         "role": plan["filesystems"].get(trial["filesystem"], {}).get("role", "contender"),
         "status": record["status"] if record else "missing",
         **{key: trial[key] for key in (*CELL, "round", "seed", "order")},
@@ -624,6 +630,7 @@ def _trial_row(record: dict | None, planned: dict) -> dict:
         **{f"stack_{key}": stack.get(key) for key in ("disks", "state", "initial_sync")},
         "stack_fault": "; ".join(faults) or None,
         "stack_readback": _readback(commands, planned.get("summary", [])),
+        **_frames(commands),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in ("items", "bytes")},
         **_ageing(next((phase for phase in prepared if phase["name"] == "age"), None)),
         **{f"{stage}_command": _join(tuple(argv[stage])) if stage in argv else None for stage in ("make", "mount")},
@@ -676,6 +683,18 @@ def _key_lines(output: str, summary: tuple[str, ...]) -> list[str]:
     lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
     lines = [line for line in lines if line]
     return [line for line in lines if len(lines) <= 2 or any(re.search(one, line) for one in summary)][:8]
+
+
+def _frames(commands: list[dict]) -> dict:
+    """What the queues of the network counted, all ends of its cables together; None where nothing was shaped.
+
+    Read from the lines of `tc -s qdisc show` (iproute2): Sent 210 bytes 5 pkt (dropped 0, overlimits 0 requeues 0).
+    """
+    said = "\n".join(command["output"] for command in commands if command["stage"] == "network")
+    lines = re.findall(r"^qdisc netem .*\n Sent \d+ bytes (\d+) pkt \(dropped (\d+)", said, re.MULTILINE)
+    counts = [tuple(map(int, line)) for line in lines]
+    sums = [sum(column) for column in zip(*counts, strict=True)] or [None, None]
+    return dict(zip(("network_frames", "network_dropped"), sums, strict=True))
 
 
 def _conditions(record: dict | None) -> dict:

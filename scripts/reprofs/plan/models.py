@@ -753,8 +753,8 @@ class Cross(Part):
     )
     networks: Names | None = Field(
         None,
-        description="Of the file systems with hosts: names of workflow/networks, which follow the variant after @, as"
-        f" nfs-xfs+v3-sync@lan-1g. Without this key {NETWORK}",
+        description="Of the file systems with hosts: names of workflow/networks; where there are several, they follow"
+        f" the variant after @, as nfs-xfs+v3-sync@lan-1g. Without this key {NETWORK}",
     )
     workloads: Names | None = None
 

@@ -351,11 +351,9 @@ def heat_grid(table: pd.DataFrame, rows: list[str], words: Callable[[str, str, s
 def columns(labels: list[str], room: int) -> tuple[list[str], int]:
     """What stands over columns of file systems, in lines, and by how many degrees it is turned to fit.
 
-    room: characters that all of them have together, side by side. A network that all have is left out.
+    room: characters that all of them have together, side by side.
     """
-    alike = len({label.partition("@")[2] for label in labels}) == 1
-    names = [label.partition("@")[0] if alike else label for label in labels]
-    lines = [name.replace("+", "\n+") for name in names]
+    lines = [label.replace("+", "\n+") for label in labels]
     longest = max(len(line) for name in lines for line in name.split("\n"))
     return lines, 90 if longest * len(lines) > room else 0
 

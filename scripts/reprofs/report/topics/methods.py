@@ -10,7 +10,7 @@ import pandas as pd
 
 from reprofs.data.keys import SETTING, Setting, distinct, select
 from reprofs.plan.study import looks
-from reprofs.report.display import DASH, Table, code, listing, percent, reach, verb
+from reprofs.report.display import DASH, Table, code, count, digits, listing, percent, reach, verb
 from reprofs.report.display import size as bytes_text
 from reprofs.report.topics.operations import share
 from reprofs.stats.cells import ENOUGH, abnormal, measured
@@ -227,6 +227,30 @@ def stacks(study: Study) -> Table:
     )
     left = ["Stack", "What it is", "State", "Initial synchronisation", "Read back"]
     return Table("tbl-stacks", caption, rows, left=left)
+
+
+def networks(study: Study) -> Table | None:
+    """The networks between hosts, by their files, and what their queues counted; None without any."""
+    used, rows = study.trials["variant"].str.partition("@")[2], []
+    for name, network in study.plan.get("networks", {}).items():
+        here = study.trials[used == name]
+        counts = {"Frames a trial": here["network_frames"], "Dropped": here["network_dropped"]}
+        rows.append(
+            {"Network": name, "What it is": network["title"]}
+            | {"Rate": f"{digits(network['rate_mbit'])} Mbit/s" if network["rate_mbit"] else "not limited"}
+            | {"Delay": f"{network['delay_us']:g} µs", "Loss": f"{network['loss_percent']:g} %"}
+            | {"Queue": count(network["queue_frames"], "frame"), "MTU": f"{network['mtu']:,} bytes"}
+            | {
+                head: reach(column.min(), column.max(), lambda value: f"{value:,.0f}") if column.notna().any() else DASH
+                for head, column in counts.items()
+            }
+        )
+    caption = (
+        "Networks: every host has a cable to one switch; rate, delay, loss and queue are those of each of its two"
+        " ends. Frames are those that all ends sent, from the start of the servers on; dropped ones found a queue full"
+        " or were lost at random, where a network loses some."
+    )
+    return Table("tbl-networks", caption, rows, left=["Network", "What it is"]) if rows else None
 
 
 def filesystems(study: Study) -> Table:
