@@ -47,15 +47,19 @@ def run(folder: Path, env: dict, *arguments) -> str:
     return text
 
 
-def to_do(folder: Path, env: dict, *arguments) -> set[str]:
-    """The rules that a run would execute now."""
+def dry_run(folder: Path, env: dict, *arguments) -> str:
     command = ["snakemake", "--quiet", "host", "--dry-run", "--cores", "1", *arguments]
     env = env | {"PATH": f"{BIN}:{env['PATH']}"}
     done = subprocess.run(
         [BIN / command[0], *command[1:]], cwd=folder / "checkout", env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.MULTILINE)) - {"all"}
+    return done.stdout
+
+
+def to_do(folder: Path, env: dict, *arguments) -> set[str]:
+    """The rules that a run would execute now."""
+    return set(re.findall(r"^(?:local)?rule (\w+):", dry_run(folder, env, *arguments), re.MULTILINE)) - {"all"}
 
 
 def guests(folder: Path) -> list[str]:
@@ -175,6 +179,13 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     (tmp_path / "checkout/data/guest/base.spec").unlink()  # as it was before the edits
     os.utime(spec, ns=(0, 0))
     assert to_do(tmp_path, env, *config) == set()
+    # With one more file system, which is anywhere in the order of the trials, only its own are to do.
+    study = tmp_path / "checkout/config/studies/small.yaml"
+    text = study.read_text()
+    edit_yaml(study, lambda d: d["filesystems"].insert(1, "xfs"))
+    todo = re.findall(r"output: data/raw/small/(\S+)\.json", dry_run(tmp_path, env, *config))
+    assert sorted(todo) == [f"r{n}-exact@v2-0.5ns-single-ssd-xfs+default-{WORKLOAD}-smoke" for n in (1, 2)]
+    study.write_text(text)
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
     edits = [
         (

@@ -123,11 +123,16 @@ onstart:
 
 
 def trial_options(name):
-    """The command-line options of `reprofs trial` for a trial of the plan."""
+    """The command-line options of `reprofs trial` for a trial of the plan.
+
+    Where time is counted the order of trials changes none of their numbers. Left out there, it does not make trials run
+    again when a study gets further cells, which are anywhere in its order.
+    """
+    left = {"id", "job_sha256"} | (set() if is_alone(name) else {"order"})
     options = {
         key.replace("_", "-"): value
         for key, value in TRIALS[name].items()
-        if key not in ("id", "job_sha256")
+        if key not in left
     }
     words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
     words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
