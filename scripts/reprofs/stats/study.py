@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import textwrap
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -28,11 +29,12 @@ class Study(Tables):
     def __repr__(self) -> str:
         about = self.plan["study"]
         text = io.StringIO()
-        print(f"Study {about['name']}: {about.get('question', about.get('title', ''))}", file=text)
+        print(textwrap.fill(f"Study {about['name']}: {about.get('question', about.get('title', ''))}"), file=text)
         for name in ("trials", "phases", "samples", "clients", "latency"):
             rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
             print(f"  {name:8} {rows}", file=text)
-        print(f"  results  {', '.join(field.name for field in fields(Results))}", file=text, end="")
+        names = ", ".join(field.name for field in fields(Results))
+        print(textwrap.fill(names, initial_indent="  results  ", subsequent_indent=" " * 11), file=text, end="")
         return text.getvalue()
 
     @functools.cached_property
