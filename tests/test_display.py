@@ -1,6 +1,7 @@
 """What notebooks show: numbers as words, tables, prose with facts, in the order in which it is written."""
 
 import math
+from types import SimpleNamespace
 
 import jinja2
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from reprofs.report import display as words
+from reprofs.report import plots
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -94,6 +96,17 @@ def test_what_is_shown_keeps_its_order(cell):
     found = cell("%%say\nBefore.\n\n{{ show(t, [u, t]) }}\nBetween.\n{{ show(u) }}\n\n\n\nAfter.", t=TABLE, u=other)
     kinds = [text if not text.startswith("<") else text[text.index("tbl-") :][:5] for text in found]
     assert kinds == ["Before.", "tbl-t", "tbl-u", "tbl-t", "Between.", "tbl-u", "After."]
+
+
+def test_figures_say_what_limits_their_study(cell):
+    figure = plots.Figure("a", "Times.", "alt", None)
+    shown = []
+    names = {"study": SimpleNamespace(limit="All share."), "t": TABLE, "f": figure}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "display", shown.append)
+        cell("%%say\n{{ show(t, f) }}", **names)
+        cell("%%say\n{{ show(f) }}", study="quick")
+    assert [one.caption for one in shown] == [TABLE.caption, "Times. All share.", "Times."]
 
 
 def test_a_lab_with_its_processor_is_no_mail_address(cell):

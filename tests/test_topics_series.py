@@ -839,6 +839,14 @@ def test_nothing_to_draw_is_said():
             draw(nothing)
 
 
+def test_only_what_hosts_of_one_machine_measured_has_a_limit(study):
+    assert study.limit == ""
+    hosted = {"nfs": {"hosts": {"servers": 1}}, "ext4": {}}
+    for labs, words in (({"exact@v2-0.5ns": {}}, "one processor"), ({"host": {}}, "the processors")):
+        limited = dataclasses.replace(study, plan=study.plan | {"filesystems": hosted, "labs": labs})
+        assert words in limited.limit
+
+
 def test_the_table_of_networks_has_their_figures_and_what_their_queues_counted():
     lan = {"title": "a switch", "rate_mbit": 1000, "delay_us": 10, "loss_percent": 0, "queue_frames": 340, "mtu": 1500}
     free = lan | {"rate_mbit": 0, "delay_us": 0}

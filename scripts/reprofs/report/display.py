@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
@@ -150,7 +150,7 @@ def slug(*parts: object) -> str:
 # ---- tables --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Table:
     """A table with an anchor and a caption: rows of text (Markdown's inline marks allowed), one dictionary each.
 
@@ -160,7 +160,7 @@ class Table:
     name: str
     caption: str
     rows: list[dict]
-    left: Iterable[str] = field(default=())
+    left: Iterable[str] = dataclasses.field(default=())
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -217,14 +217,17 @@ TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": rea
 def say(template: str, facts: dict[str, Any]) -> None:
     """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
 
-    Filters: listing, count, opening, verb, digits, small, time, percent, bytes, code. Raises jinja2.UndefinedError for
-    a fact that does not exist.
+    Filters: listing, count, opening, verb, digits, small, time, percent, bytes, code. What limits the numbers of the
+    fact `study` is said below every figure. Raises jinja2.UndefinedError for a fact that does not exist.
     """
     shown: list[Any] = []
+    limit = getattr(facts.get("study"), "limit", "")
 
     def show(*things: Any) -> str:
         flat = [one for thing in things for one in (thing if isinstance(thing, list | tuple) else [thing])]
-        shown.extend(flat)
+        for one in flat:
+            drawn = limit and hasattr(one, "plot")
+            shown.append(dataclasses.replace(one, caption=f"{one.caption} {limit}") if drawn else one)
         return "".join(f"\n\x00{len(shown) - len(flat) + number}\x00\n" for number in range(len(flat)))
 
     filled = TEMPLATES.from_string(template).render(facts, show=show)

@@ -48,6 +48,18 @@ class Study(Tables):
         return self.folder
 
     @property
+    def limit(self) -> str:
+        """What every figure has to say of its numbers: a sentence where hosts share a machine, else nothing."""
+        if not any(entry.get("hosts") for entry in self.plan.get("filesystems", {}).values()):
+            return ""
+        if any(lab.partition("@")[0] == "host" for lab in self.plan.get("labs", {})):
+            return "All hosts share the processors of one machine."
+        return (
+            "All hosts share one processor: CPU-bound work of servers does not run in parallel, time on the wire and on"
+            " disks does."
+        )
+
+    @property
     def margins(self) -> dict[str, float]:
         """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
         return results.margins(self)
