@@ -26,6 +26,7 @@ def test_words():
     assert words.digits(-1.5, 2) == f"{words.MINUS}1.5" and words.digits(math.inf) == "∞"
     assert words.size(1536) == "1.5 KiB" and words.size(2**30) == "1 GiB"
     assert words.percent(0.12345) == "12.3 %" and words.percent(0.00001) == "< 0.01 %"
+    assert words.chance(0.01234) == "p = 0.012" and words.chance(1e-9) == "p < 0.0001"
     assert words.span(1e-40, 9e61, significant=2) == f"1.0 {TIMES} 10⁻⁴⁰ {words.DASH} 9.0 {TIMES} 10⁶¹"
     assert words.span(0, 2e6, significant=2) == f"0 {words.DASH} 2,000,000"
     assert words.span(1, 2, significant=2) == f"1.0 {words.DASH} 2.0" and words.span(1, math.nan) == words.DASH

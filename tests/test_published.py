@@ -545,6 +545,14 @@ def test_a_law_is_extrapolated_to_the_published_hours(pages):
     assert "No law is refuted by the times measured" in body and appendix.count("time grows with names") == 12
 
 
+def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
+    found = law()
+    assert [topic.comparable(found, place) for place in published.places(found)] == [True, False]  # tar-to-null: XFS only
+    body, appendix = pages(found)
+    assert body.count("no order to compare") == 1  # in its own section
+    assert "### " in appendix and all(before.endswith("\n\n") for before in ("\n\n" + appendix).split("### ")[:-1])
+
+
 def test_a_published_time_within_half_a_decade_is_inside_or_outside(tmp_path, monkeypatch, pages):
     near = DATA_PLUG[DATA_PLUG["quantity"] == "time"].assign(
         size=300_000, value=1e-4 * 300_000, unit="s", origin="printed"
@@ -571,7 +579,7 @@ def test_a_law_that_does_not_fit_is_told(pages):
     bent = law(bend=0.05)
     body, appendix = pages(bent)
     assert "All of the 12 laws do not fit the times measured" in body
-    assert appendix.count("The times measured are no power law (lack of fit, p = ") == 12
+    assert appendix.count("The times measured are no power law (lack of fit, p ") == 12
     row = published.laws(bent, GROWN).iloc[0]
     assert row["last"] > row["exponent"] and row["by_last_ns"] > row["expected_ns"]
 

@@ -110,6 +110,13 @@ def law_facts(study: Study, place: Place) -> dict[str, Any]:
     return found
 
 
+def comparable(study: Study, place: Place) -> bool:
+    """Whether a place has a power law or an order of configurations to set beside what was published."""
+    if numbers.extrapolated(study, place):
+        return bool(law_facts(study, place)["laws"])
+    return bool(order_facts(study, place)["operations"])
+
+
 def claim_facts(study: Study, ground: Ground) -> dict[str, Any]:
     """Facts on the published claims.
 
