@@ -547,7 +547,8 @@ def test_a_law_is_extrapolated_to_the_published_hours(pages):
 
 def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
     found = law()
-    assert [topic.comparable(found, place) for place in published.places(found)] == [True, False]  # tar-to-null: XFS only
+    # The second place is tar-to-null, measured on XFS only.
+    assert [topic.comparable(found, place) for place in published.places(found)] == [True, False]
     body, appendix = pages(found)
     assert body.count("no order to compare") == 1  # in its own section
     assert "### " in appendix and all(before.endswith("\n\n") for before in ("\n\n" + appendix).split("### ")[:-1])
