@@ -87,7 +87,8 @@ def small(p: float) -> str:
 
 def chance(p: float) -> str:
     """A p value in a sentence: p = 0.012, p < 0.0001."""
-    return f"p {small(p)}" if p < 0.0001 else f"p = {small(p)}"
+    told = small(p)
+    return f"p {told}" if told.startswith("<") else f"p = {told}"
 
 
 def unit_of(ns: float) -> tuple[str, float]:
@@ -213,7 +214,7 @@ _ADDRESS = re.compile(r"(`[^`]*`)|(?<=\w)@(?=[\w-]+\.\w)")
 TEMPLATES = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
 TEMPLATES.filters |= {
     function.__name__: function
-    for function in (listing, count, opening, verb, first_upper, digits, small, chance, time, percent, code)
+    for function in (listing, count, opening, verb, first_upper, digits, chance, time, percent, code)
 } | {"bytes": size}
 TEMPLATES.tests["known"] = known
 TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": reach}
@@ -222,7 +223,7 @@ TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": rea
 def say(template: str, facts: dict[str, Any]) -> None:
     """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
 
-    Filters: listing, count, opening, verb, digits, small, chance, time, percent, bytes, code. What limits the numbers
+    Filters: listing, count, opening, verb, digits, chance, time, percent, bytes, code. What limits the numbers
     of the fact `study` is said below every figure. Raises jinja2.UndefinedError for a fact that does not exist.
     """
     shown: list[Any] = []
