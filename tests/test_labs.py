@@ -142,6 +142,20 @@ def test_vm_throttles_its_disks(machine):
     assert "cache=none" in drive and "throttling.iops-total=100,throttling.bps-total=52428800" in drive
 
 
+def test_vm_emulates_with_one_thread_where_more_can_kill_a_guest(machine):
+    def accelerator(version: str) -> str:
+        machine.version = version
+        options = machine._options()
+        return options[options.index("-accel") + 1]
+
+    assert [accelerator(v) for v in ("7.2.22", "8.0.5", "8.1.0", "10.0.2")] == [
+        *["tcg,thread=single"] * 2,
+        *["tcg,thread=multi"] * 2,
+    ]
+    machine.accelerator = "kvm"
+    assert accelerator("7.2.22") == "kvm"
+
+
 def test_vm_disks_whose_flushes_are_ignored(machine):
     catalog = Catalog()
     profile = catalog.get("device", "file-unsafe")
