@@ -166,6 +166,14 @@ def test_rounds_needed_are_the_fewest():
     assert few == 2 and np.isnan(many).all()
 
 
+def test_rounds_that_did_not_decide_are_not_enough():
+    a, b = [10054, 9805, 9780, 10039, 9907, 10047], [10632, 10132, 10525, 10731, 10409, 10303]
+    c, d = [10429, 10326, 10459, 10203, 9974, 10251], [9918, 10163, 10045, 9685, 9770, 10185]
+    found = judged(frame({"a": a, "b": b, "c": c, "d": d}))[2].iloc[0]
+    # Five rounds would have a power of 80 %, by the formula: these six decided nothing.
+    assert (found["verdict"], found["level"], found["n"], found["rounds"]) == ("undecided", "d c", 6, 7)
+
+
 def test_versus_turns_pairs_around():
     pairs = compare.pairwise(frame({"a": [10, 11, 12], "b": [21, 22, 23]}))
     straight, turned = compare.versus(pairs, "b").iloc[0], compare.versus(pairs, "a").iloc[0]

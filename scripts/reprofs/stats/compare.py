@@ -215,7 +215,8 @@ def winners(
     - `equivalent`: those of `level` are within `equal` of it, by two one-sided tests at 5 % each (D. J. Schuirmann,
       Journal of Pharmacokinetics 15, 1987).
     - `undecided`: neither is shown. `rounds` is about how many would show one or the other with a power of 80 % if
-      ratios and spread stay as they are; NaN if more than a thousand, or if a spread is not known (one round).
+      ratios and spread stay as they are, at least one more than were run; NaN if more than a thousand, or if a spread
+      is not known (one round).
     - `alone`: no other contender completed.
 
     level (separated by spaces): the contenders that may be the fastest as well, empty for `fastest`. The others are
@@ -265,11 +266,12 @@ def _verdicts(
         rounds_needed(open_["ratio"], open_["sd"], tests * caution, win, equal), open_["group"].to_numpy()
     )
     known = needed.notna().groupby(level=0).all()
+    more = found["n"] + 1  # the rounds at hand have not decided, whatever the power they had
     return pd.DataFrame(
         {
             "verdict": verdict,
             "level": level.groupby("group")["other"].agg(" ".join).reindex(found.index, fill_value=""),
-            "rounds": needed.groupby(level=0).max().where(known).reindex(found.index).astype(float),
+            "rounds": needed.groupby(level=0).max().where(known).reindex(found.index).astype(float).clip(lower=more),
             "detectable": smallest.groupby(group).median().reindex(found.index).astype(float),
         },
         index=found.index,

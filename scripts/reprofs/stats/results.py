@@ -17,7 +17,7 @@ from reprofs.files import write_bytes, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, spread, stacks
 
-ANALYSIS = 3  # increase when the same records would give other statistics
+ANALYSIS = 4  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 
