@@ -555,6 +555,14 @@ def test_sync_is_told_with_the_cache_state(small):
     assert "No sync was measured in these: `stat` (warm), `read` (cold) and `read` (warm)." in text
 
 
+def test_methods_say_which_cells_have_fewer_rounds(small):
+    assert methods.design(small)["fewer"] == [] and "except that" not in said(small, "24-methods")
+    last = small.trials["round"].max()
+    lost = (small.trials["round"] == last) & (small.trials["label"] == "ext4")
+    changed = dataclasses.replace(small, trials=small.trials[~lost])
+    assert ", except that 1 cell has only the first 1; the rounds used" in said(changed, "24-methods")
+
+
 def test_time_between_operations_is_not_all_the_drivers(small):
     """A thread of one file system that runs between the operations is not charged to the driver."""
     phases = small.phases.copy()

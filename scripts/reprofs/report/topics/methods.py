@@ -30,10 +30,10 @@ def applies(plan: dict) -> bool:
 def design(study: Study) -> dict:
     """What was run.
 
-    Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), rule
-    (by which rounds were added, or None), stop (why there are no more, or empty), devices (as found), cold_methods,
-    stacked (whether a stack is more than one device), faulty (whether a stack had a fault), clocks (lab, clock, least
-    and most ns of a reading).
+    Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), fewer
+    (words on the cells that have not all rounds), rule (by which rounds were added, or None), stop (why there are no
+    more, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device), faulty
+    (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
     """
     trials, about = study.trials, study.plan["study"]
     methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
@@ -41,9 +41,15 @@ def design(study: Study) -> dict:
         {"lab": lab, "clock": clock, "low": group["clock_read_ns"].min(), "high": group["clock_read_ns"].max()}
         for (lab, clock), group in trials.dropna(subset=["clock_name"]).groupby(["lab", "clock_name"])
     ]
+    rounds = trials.groupby([*SETTING, "label", "workload", "scale"])["round"].nunique()
+    fewer = rounds[rounds < rounds.max()].value_counts().sort_index()
     return {
-        "cells": len(trials[[*SETTING, "label", "workload", "scale"]].drop_duplicates()),
+        "cells": len(rounds),
         "rounds": trials["round"].nunique(),
+        "fewer": [
+            f"{count(cells, 'cell')} {verb(cells, 'has', 'have')} only the first {number}"
+            for number, cells in fewer.items()
+        ],
         "trials": len(trials),
         "settings": [str(setting) for setting in distinct(trials, Setting)],
         "numbers": {key: trials[key].nunique() for key in SETTING},
@@ -94,7 +100,7 @@ def described(study: Study) -> list[dict]:
     for name in sorted(study.trials["workload"].unique()):
         entry = study.plan["workloads"].get(name, {})
         keys = {"description": "", "source": "Source: ", "differs": "Differs from the source: "}
-        about = " ".join(f"{prefix}{entry[key].rstrip('.')}." for key, prefix in keys.items() if entry.get(key))
+        about = " ".join(f"{prefix}{_stopped(entry[key])}" for key, prefix in keys.items() if entry.get(key))
         # Of a workload with modifiers only the title is new.
         found.append(_entry("Workload", name, entry) | {"about": "" if about in told else about})
         told.add(about)
@@ -103,6 +109,10 @@ def described(study: Study) -> list[dict]:
         for name in sorted(study.trials[column].unique()):
             found.append(_entry(kind, name, study.plan.get(part, {}).get(name, {})) | {"about": ""})
     return found
+
+
+def _stopped(text: str) -> str:
+    return text if text.endswith((".", ".)")) else text + "."
 
 
 def _entry(kind: str, name: str, entry: dict) -> dict:
