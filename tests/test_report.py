@@ -16,6 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from reprofs.errors import UserError
 from reprofs.report import display, plots, render
 from reprofs.report.topics import labs, methods, quality, threats
+from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
@@ -141,7 +142,7 @@ def test_the_reader_finds_everything(page):
         "not measurement noise",
         "Outliers cannot be marked",  # what three rounds cannot show
         "smaller differences may be there unseen",
-        "The analysis has the number 3",
+        f"The analysis has the number {ANALYSIS}",
         "No space left on device",  # the failure
         "The guest gave no result within 120",  # the time-out
         "reprofs trial --lab exact --filesystem",
