@@ -367,6 +367,9 @@ def test_the_published_order_is_found_again(same, pages):
     body, appendix = pages(same)
     assert "4.17 % of the 24 ways" in body and "(one-sided, exact)" in body and "**Same order** (15 of 15)" in body
     assert "**Another order**" not in body and "**Undecided**" not in body
+    facts = topic.claim_facts(same, GROUND)
+    other, link = len(facts["open"]), topic.open_table(GROUND, facts).name
+    assert 0 < other < 28 and f"What it would take to decide the other {other}: [table](#{link})." in body
     assert appendix.count("same order.**") == 15
 
 
