@@ -561,7 +561,7 @@ def test_methods_say_which_cells_have_fewer_rounds(small):
     last = small.trials["round"].max()
     lost = (small.trials["round"] == last) & (small.trials["label"] == "ext4")
     changed = dataclasses.replace(small, trials=small.trials[~lost])
-    assert ", except that 1 cell has only the first 1; the rounds used" in said(changed, "24-methods")
+    assert ", except that 1 cell has only 1 round; the rounds used" in said(changed, "24-methods")
 
 
 def test_time_between_operations_is_not_all_the_drivers(small):

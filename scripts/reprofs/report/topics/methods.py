@@ -47,7 +47,7 @@ def design(study: Study) -> dict:
         "cells": len(rounds),
         "rounds": trials["round"].nunique(),
         "fewer": [
-            f"{count(cells, 'cell')} {verb(cells, 'has', 'have')} only the first {number}"
+            f"{count(cells, 'cell')} {verb(cells, 'has', 'have')} only {count(number, 'round')}"
             for number, cells in fewer.items()
         ],
         "trials": len(trials),
