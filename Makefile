@@ -5,6 +5,10 @@ SHELL := /bin/bash
 STUDY ?= quick
 # Images of containers like to set it; then every process compiles every module that it imports: seconds each time.
 unexport PYTHONDONTWRITEBYTECODE
+# Python does not start in a checkout with umlauts in its path where the locale is not UTF-8 (a .pth file has the path).
+ifneq ($(shell locale charmap 2> /dev/null),UTF-8)
+export LC_ALL := C.UTF-8
+endif
 # One more than there are processors: some tests wait for real disks and clocks.
 WORKERS = $$(($$(nproc) + 1))
 RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
@@ -15,14 +19,21 @@ help:  ## list what make can do
 setup:  ## install what is missing: Debian packages (apt) and the Python environment (uv.lock)
 	@scripts/setup
 
-# In the place of the study's own labs, device profiles and file systems.
-OVERRIDE = $(if $(LAB),lab='$(LAB)') $(if $(PROFILE),profile='$(PROFILE)') $(if $(WHERE),where='$(WHERE)') $(if $(CLIENTS),clients='$(CLIENTS)')
-
-report: setup  ## run a study and render report/STUDY/index.html and report.pdf (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
-	@[ -z "$(STRICT)" ] || [ -z "$(strip $(OVERRIDE))" ] || \
+# What a user gives is in the environment of the recipe as it was written, so that nothing of it is executed.
+report: override export STUDY := $(value STUDY)
+report: override export LAB := $(value LAB)
+report: override export PROFILE := $(value PROFILE)
+report: override export WHERE := $(value WHERE)
+report: override export CLIENTS := $(value CLIENTS)
+report: override export STRICT := $(value STRICT)
+report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
+	@[ -z "$$STRICT" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
 		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
-	@scripts/run-study --config study=$(STUDY) $(OVERRIDE)
-	@[ -z "$(STRICT)" ] || $(RUN) reprofs claims $(STUDY) --strict
+	@scripts/run-study --config study="$$STUDY" $${LAB:+lab="$$LAB"} $${PROFILE:+profile="$$PROFILE"} \
+		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"}
+	@$(RUN) reprofs answer "$$STUDY" $${LAB:+--lab "$$LAB"} $${PROFILE:+--profile "$$PROFILE"} \
+		$${WHERE:+--where "$$WHERE"} $${CLIENTS:+--clients "$$CLIENTS"}
+	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net
@@ -38,26 +49,33 @@ lint:
 	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
-	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/guest/*.c
-	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/*.sh .ci/run
+	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/programs/*.c scripts/guest/*.c scripts/guest/*/*.[ch]
+	@$(RUN) lizard --languages c --warnings_only --length 60 --CCN 20 scripts/engine
+	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/*/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
+	@$(RUN) python scripts/prose.py
+	@$(RUN) python scripts/catalog.py --check
 
+guest-%: override export GUEST = $*
 guest-%:
-	@$(RUN) reprofs guest --output data/guest/$*.json
+	@$(RUN) reprofs guest --output "data/guest/$$GUEST.json"
 
+bench: override export AGAINST := $(value AGAINST)
 bench: setup  ## the engine against a bare loop; a trial step by step (AGAINST=COMMIT: beside that commit); the statistics; large studies
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
 	@$(RUN) python tests/bench_inference.py
 	@$(RUN) python tests/bench_scale.py
 
-readme: setup  ## write README's tables of studies and workloads from their files
-	@$(RUN) python scripts/readme.py
+catalog: setup  ## write CATALOG.md, the tables of studies, file systems, workloads, …, from their files
+	@$(RUN) python scripts/catalog.py
 
+# Its settings are those of a user who was asked about news and updates, and wants none.
+JUPYTER = --LabApp.default_url=/lab/tree/notebooks/00-explore.ipynb --LabApp.app_settings_dir="$$PWD/config/jupyterlab"
 lab: setup  ## open the notebooks in JupyterLab
-	@$(RUN) jupyter lab --LabApp.default_url=/lab/tree/notebooks $$([ $$(id -u) -ne 0 ] || echo --allow-root)
+	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/results data/rounds report/*/ logs .snakemake
 
-.PHONY: help setup report test soak lint bench lab clean
+.PHONY: help setup report test soak lint bench catalog lab clean

@@ -18,10 +18,18 @@ include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
 
 
+onsuccess:
+    if edited := edited_meanwhile():
+        print(f"reprofs: {edited}", file=sys.stderr)
+
+
 rule all:
     default_target: True
     input:
-        # Listed although the report depends on them: otherwise a deleted record would not be noticed.
+        # Listed although the report depends on them: otherwise it would not be noticed that one was deleted.
         last_records,
+        f"data/tables/{STUDY}",
+        f"data/results/{STUDY}",
+        [f"report/{STUDY}/notebooks/{path.name}" for path in NOTEBOOKS],
         f"report/{STUDY}/index.html",
         f"report/{STUDY}/report.pdf",

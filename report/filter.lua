@@ -4,8 +4,8 @@
 -- 3. Figures and tables are numbered in their order, and links to them ([table](#tbl-x)) get that number as words.
 
 local html = FORMAT:match("html") ~= nil
--- In names like git-annex@2000 an @ is no citation and no numbered example.
-local readers = { html = "html", markdown = "markdown-citations-example_lists" }
+-- Markdown as JupyterLab reads it, but that HTML in it is text. What is not named here is off.
+local readers = { html = "html", markdown = "commonmark-raw_html+gfm_auto_identifiers+pipe_tables+smart" }
 local numbers, counts = {}, { Figure = 0, Table = 0 }
 
 local function tagged(cell, tag)
@@ -15,9 +15,21 @@ end
 -- A notebook has its figures in itself; here they are the files that were drawn for the report.
 local function from_file(image)
   local name = image.attributes.figure
-  if not name then return nil end
+  if not name or name:find("[/\\.]") then return nil end
   return pandoc.Image(image.caption, "../figures/" .. name .. ".svg", "", pandoc.Attr("", { "inline-svg" }))
 end
+
+-- Whatever a notebook shows, no other file and no address is read for it, nothing of it is code, and links lead to the
+-- web or into the report.
+local inert = {
+  Image = function(image)
+    local own = image.src:match("^%.%./figures/[^/\\]+%.svg$") or pandoc.mediabag.lookup(image.src)
+    return not own and image.caption or nil
+  end,
+  Link = function(link) return not (link.target:match("^https?://") or link.target:match("^#")) and link.content or nil end,
+  RawBlock = function() return {} end,
+  RawInline = function() return {} end,
+}
 
 -- The sides of a table's columns are classes of its cells.
 local function aligned(element)
@@ -34,8 +46,9 @@ local function parse(output)
   for _, format in ipairs({ "html", "markdown" }) do
     for _, block in ipairs(output.content) do
       if block.t == "RawBlock" and block.format == format then
-        local text = block.text:gsub("<style.-</style>", "")
-        return pandoc.read(text, readers[format], PANDOC_READER_OPTIONS).blocks:walk({ Image = from_file, Table = aligned })
+        local text = block.text:gsub("<style.-</style>", ""):gsub("</?[iI][fF][rR][aA][mM][eE].->", "")
+        local found = pandoc.read(text, readers[format], PANDOC_READER_OPTIONS, {}) -- of no files
+        return found.blocks:walk({ Image = from_file, Table = aligned })
       end
     end
   end
@@ -49,6 +62,7 @@ local function shows_figure_or_table(blocks)
   return found
 end
 
+local taken = {}
 local function cell(div)
   if not div.classes:includes("cell") then return nil end
   if tagged(div, "parameters") or tagged(div, "injected-parameters") then return {} end
@@ -63,14 +77,18 @@ local function cell(div)
       blocks:insert(block)
     end
   end
+  blocks = blocks:walk(inert)
   if html and code and shows_figure_or_table(blocks) then
     blocks:insert(pandoc.RawBlock("html", '<details class="code"><summary>Code</summary>'))
     blocks:insert(code)
     blocks:insert(pandoc.RawBlock("html", "</details>"))
   end
-  -- The anchors of an appendix are its own.
+  -- The anchors of an appendix are its own; a heading that comes again gets a number, as within one document.
   local function own(identifier)
-    return appendix and identifier ~= "" and appendix:lower() .. "-" .. identifier or identifier
+    if identifier == "" then return identifier end
+    if appendix then identifier = appendix:lower() .. "-" .. identifier end
+    taken[identifier] = (taken[identifier] or 0) + 1
+    return taken[identifier] == 1 and identifier or identifier .. "-" .. (taken[identifier] - 1)
   end
   -- A notebook is a section: its title is one level down.
   return blocks:walk({

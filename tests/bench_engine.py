@@ -17,7 +17,7 @@ from pathlib import Path
 from reprofs import files
 from reprofs.guest import engine
 from reprofs.guest.steps import job_line
-from reprofs.plan import trees
+from reprofs.plan import tree
 
 FILES, DIRECTORIES, REPEATS = 20_000, 1_200, 7
 TREE = {
@@ -82,7 +82,7 @@ def compare_walks(binary: Path, folder: Path) -> None:
     job = folder / "walked-job"
     job.write_text("\n".join(lines) + "\n")
     subprocess.run([binary, "run", job], stdout=subprocess.DEVNULL, check=True)
-    walk = [binary, "walk", "--fast"]
+    walk = [engine.build(files.cache_folder(), "walk"), "--fast"]
     works = {
         "names": (["find", top, "-printf", "x"], [*walk, "--count"]),
         "stat": (["find", top, "-size", "+99999999k"], walk),
@@ -123,15 +123,16 @@ def open_barrier(binary: Path, folder: Path) -> None:
     )
 
 
-def use_memory(binary: Path) -> None:
-    """Memory of the engine for a tree of ten million names, listed and as an archive."""
+def use_memory() -> None:
+    """Memory of the programs for a tree of ten million names, listed and as an archive."""
     print()
-    listed = ["look-alike", "--list", "--files", "10000000", *shlex.split(trees.arguments("linux"))]
-    for words in (listed, ["archive", "--names", "10000000", "--size-median", "1"]):
+    listed = ["look-alike", "--list", "--files", "10000000", *shlex.split(tree.arguments("linux"))]
+    for name, *words in (listed, ["archive", "--names", "10000000", "--size-median", "1"]):
+        binary = engine.build(files.cache_folder(), name)
         child = subprocess.Popen([binary, *words, "--seed", "7"], stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-        print(f"{words[0]}, ten million names: {used.ru_maxrss / 1024:.1f} MiB of memory, exit code {child.returncode}")
+        print(f"{name}, ten million names: {used.ru_maxrss / 1024:.1f} MiB of memory, exit code {child.returncode}")
 
 
 def main() -> None:
@@ -146,7 +147,7 @@ def main() -> None:
         print_loops(runs)
         compare_walks(binary, folder)
         open_barrier(binary, folder)
-        use_memory(binary)
+        use_memory()
 
 
 def print_loops(runs: list) -> None:

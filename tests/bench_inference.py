@@ -1,6 +1,6 @@
 """`make bench`: whether the statistics hold what they promise, by simulation: coverage, false verdicts, power.
 
-python tests/bench_inference.py [STUDIES]        prints the tables of METHODOLOGY.md, section Statistics
+python tests/bench_inference.py [STUDIES]        prints the tables of docs/methods/statistics.md
 
 What is simulated are log ratios and times of rounds; everything else is the package's own code.
 """
@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 from reprofs.data.keys import SETTING
+from reprofs.plan.study import Rounds
 from reprofs.stats import compare, rounds
 from reprofs.stats.cells import interval
 
@@ -92,7 +93,7 @@ def stopped(
             tuple(f"{number}" for _ in rounds.KEYS): pd.DataFrame(own, index=range(1, most + 1), columns=labels)
             for number, own in enumerate(logs)
         }
-        n = rounds.stopping(known, {"rounds": rule}, most)["looks"][-1]["rounds"]
+        n = rounds.stopping(known, Rounds(**rule), compare.WIN, most).looks[-1].rounds
         row: dict = {"rounds": n}
         for prefix, caution in (("plain_", 1), ("", compare.CAUTION)):
             ratio = compare.paired(logs[0, :n, 1:2] - logs[0, :n, :1], level=compare.joint(caution))
@@ -116,7 +117,7 @@ def shares(found: list[pd.DataFrame], lead: float) -> dict[str, float]:
         named = study[study["verdict"] == "fastest"]
         # Where all are equal none is the fastest, and c0 stands for those that may not be left out.
         false.append(bool(len(named) if not lead else (named["best"] != "c0").any()))
-        left.append(any("c0" not in f"{row.best} {row.level}".split() for row in study.itertuples()))
+        left.append(any("c0" not in (row.best, *row.level) for row in study.itertuples()))
     worst = [bool((study["verdict"] == "equivalent").any()) for study in found]
     every = pd.concat(found)["verdict"]
     return {"false_fastest": np.mean(false), "false_slower": np.mean(left), "any_equivalent": np.mean(worst)} | {

@@ -22,7 +22,6 @@ from reprofs.guest import image
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import exact
 from reprofs.plan.catalog import Catalog
-from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 
 PROBE, START, SUM, WHOLE = "cost", "start of QEMU, restore", "steps", "reprofs trial, with Python"
@@ -37,8 +36,8 @@ class Watched(exact.ExactLab):
         super().__init__(*words, **names)
         self.seen: list[tuple[int, float]] = []  # bytes of output, CPU seconds
 
-    def _machine(self, place: Path, incoming: bool = False) -> Any:
-        machine = super()._machine(place, incoming)
+    def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Any:
+        machine = super()._machine(place, incoming, plugin)
         if incoming:
             threading.Thread(target=self._watch, args=(place / "output", machine.process.pid), daemon=True).start()
         return machine
@@ -74,7 +73,14 @@ def name_of(step: Step) -> str:
 
 def measure(trial: dict, catalog: Catalog) -> list[dict]:
     """Rows: step, CPU seconds of QEMU, millions of instructions."""
-    cell = resolve(trial, catalog)
+    try:
+        from helpers import cell as trial_of
+        from reprofs.trial.resolve import resolve
+    except ImportError:  # the package of an older commit, which has a trial's names as a dictionary
+        from reprofs.trial.cell import resolve
+
+        trial_of = dict
+    cell = resolve(trial_of(**trial), catalog)
     image.ensure(cell.filesystem.guest, lambda line: print(line, file=sys.stderr))
     processor = getattr(cell, "processor", None)  # the package may be an older one
     lab = Watched.open(guest=cell.filesystem.guest, **({"processor": processor} if processor else {}))
@@ -168,11 +174,10 @@ def main() -> None:
             git = ["git", "-C", str(root), "worktree"]
             subprocess.run([*git, "add", "--detach", str(checkouts[other]), other], check=True, capture_output=True)
         try:
+            from helpers import names  # in this commit's way
+
             for filesystem, *workload in chosen:
-                name, variant = Catalog().variant(filesystem)
-                trial = {"lab": "exact", "filesystem": name, "variant": variant, "stack": "single", "profile": "ssd"}
-                trial |= {"workload": (workload or ["metadata"])[0], "scale": "smoke", "round": 1, "seed": 11}
-                compare(checkouts, trial | {"order": None})
+                compare(checkouts, names(filesystem, workload=(workload or ["metadata"])[0]))
         finally:
             if other:
                 subprocess.run([*git, "remove", "--force", str(checkouts[other])], check=True, capture_output=True)

@@ -19,11 +19,16 @@ from helpers import CATALOG
 from reprofs import cli, files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
-from reprofs.trial.cell import resolve
+from reprofs.plan.cell import Trial
+from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+
+# A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
+    os.environ.pop(name, None)
 
 
 def pytest_collection_modifyitems(items):
@@ -144,8 +149,12 @@ def says():
 
 
 @pytest.fixture(scope="session")
-def engine() -> Path:
-    """The load engine, built or found in the cache."""
+def engine(tmp_path_factory) -> Path:
+    """The runner of the load engine, built or found in the cache; started by a test, it finds all programs."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in engine_builder.names():
+        (folder / name).symlink_to(engine_builder.build(files.cache_folder(), name))
+    os.environ["REPROFS_PROGRAMS"] = str(folder)
     return engine_builder.build(files.cache_folder())
 
 
@@ -176,16 +185,15 @@ def recorded(guest, shared):
     """
 
     @contextlib.contextmanager
-    def place(trial: dict):
-        names = resolve(trial, CATALOG).names
+    def place(names: dict):
         key = json.dumps({name: names[name] for name in sorted(names) if name != "order"})
         output = shared / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         with output.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield output
 
-    def record(trial: dict) -> dict:
-        with place(trial) as output:
+    def record(trial: Trial) -> dict:
+        with place(resolve(trial, CATALOG).cell.names()) as output:
             if not output.exists():
                 run_trial(trial, CATALOG, output)
             return json.loads(output.read_text())

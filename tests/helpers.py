@@ -1,42 +1,75 @@
 """What tests of several parts use: one catalog, cells, jobs, and what came back."""
 
-import copy
 import json
 from dataclasses import dataclass
 
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import Outcome
 from reprofs.plan.catalog import Catalog
-from reprofs.trial.cell import resolve
+from reprofs.plan.cell import Trial, taken_apart
+from reprofs.plan.device import Plain
+from reprofs.plan.filesystem import variant_of
+from reprofs.plan.plan import Plan
+from reprofs.plan.workload import Workload
 from reprofs.trial.job import render
+from reprofs.trial.resolve import resolve
 
 CATALOG = Catalog()  # every file is read once; nobody changes it
 
 
-def cell(filesystem: str = "ext4", **changes) -> dict:
-    """A smoke trial on one disk in the exact lab, in the first variant of a file system, with some parts changed."""
-    variant = CATALOG.variant(filesystem)[1]
-    place = {"lab": "exact", "filesystem": filesystem, "variant": variant, "stack": "single", "profile": "ssd"}
+def names(filesystem: str = "ext4", **changes) -> dict:
+    """The names of a smoke trial on one disk in the exact lab, in the first variant of a file system, with some
+    changed: as the command line and records have them.
+    """
+    place = {"lab": "exact", "filesystem": filesystem, "stack": "single", "profile": "ssd"}
+    if "variant" not in changes:
+        place["filesystem"], place["variant"] = variant_of(filesystem, CATALOG)
     return {**place, "workload": "metadata", "scale": "smoke", "round": 1, "seed": 11, "order": None, **changes}
 
 
-def rendered(trial: dict, catalog: Catalog = CATALOG) -> Job:
+def cell(filesystem: str = "ext4", **changes) -> Trial:
+    """The trial of these names."""
+    return Trial(**taken_apart(names(filesystem, **changes)))
+
+
+def changed(trial: Trial, **what) -> Trial:
+    """A trial with other names."""
+    return trial.model_copy(update=what)
+
+
+def rendered(trial: Trial, catalog: Catalog = CATALOG) -> Job:
     """The job of a trial."""
     return render(resolve(trial, catalog))
 
 
 def quarter(name: str) -> str:
     """A workload with a quarter of its files, where their number can be chosen."""
-    workload = CATALOG.get("workload", name)
-    return f"{name}@{workload['scales']['smoke']['files'] // 4}" if workload.get("size") == "files" else name
+    workload = CATALOG.get(Workload, name)
+    return f"{name}@{workload.scales.smoke.files // 4}" if workload.size == "files" else name
+
+
+def plan_with(plan: Plan, workload: str = "metadata", phase: int | None = None, **keys) -> Plan:
+    """A plan with other keys of a workload, or of one of its phases; they are not checked."""
+    entry = plan.workloads[workload]
+    if phase is not None:
+        phases = [*entry.phases]
+        phases[phase] = phases[phase].model_copy(update=keys)
+        keys = {"phases": phases}
+    workloads = plan.workloads | {workload: entry.model_copy(update=keys)}
+    return plan.model_copy(update={"workloads": workloads})
+
+
+def device(**keys) -> Plain:
+    """A device profile of these keys."""
+    return Plain(title="made", **keys)
 
 
 def catalog_with(name: str, change, base: str | None = None) -> Catalog:
     """A catalog with a workload `name`: the one of that name (or `base`) after `change` of its data."""
     catalog = Catalog()
-    data = copy.deepcopy(catalog.get("workload", base or name))
+    data = catalog.get(Workload, base or name).as_json()
     change(data)
-    catalog.add("workload", name, data)
+    catalog.add(Workload, name, data)
     return catalog
 
 

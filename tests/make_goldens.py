@@ -23,7 +23,7 @@ LEFT_OUT = {
 }
 GOLDENS = Path(__file__).parent / "notebooks"
 # Those that show the most; the others are run without a kernel by test_report.py.
-NAMES = ["01-answer", "02-operations", "27-statistics"]
+NAMES = ["answer", "operations", "statistics"]
 # Small, but with a failure, an upper bound, and enough contenders for the tests of ranks.
 STUDY = {"systems": ["ext4", "xfs", "jfs", "tmpfs"], "workloads": ["metadata"]}
 STUDY["failures"] = {("jfs", "metadata", 2): ("failed", "No space left on device.")}

@@ -273,7 +273,7 @@ def test_nothing_but_the_fill(age, fresh):
         ("--fill 50 --size-median 0", ["--size-median cannot be 0"]),
         ("--fill 50 --size-median 1G", ["--size-median", "above --size-max"]),
         ("--fill 50 --nonsense 1", ["unknown option --nonsense", "--reserve"]),
-        ("--fill 50 a b", ["two folders"]),
+        ("--fill 50 a b", ["b is one argument too many"]),
         ("--verify --layout", ["exclude"]),
     ],
 )

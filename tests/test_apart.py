@@ -10,16 +10,23 @@ from pathlib import Path
 
 import pytest
 from helpers import cell, rendered
-from reprofs.data import tables
+from reprofs.data import rows
 from reprofs.errors import UserError
 from reprofs.guest.steps import Barrier, Phase, Tree
 from reprofs.labs import _apart, _conditions
 from reprofs.plan.catalog import Catalog
-from reprofs.trial.cell import resolve
+from reprofs.plan.cell import Trial
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.study import Study
+from reprofs.plan.workload import Workload
 from reprofs.trial.commands import trial_lines
+from reprofs.trial.plan import make_plan
+from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
 NAMES = ["a", "b", "c"]
+OWN = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["mount"], "stacks": ["single"]}
+OWN |= {"profiles": ["as-found"], "filesystems": ["here"], "workloads": ["metadata"]}
 # $1: host name, $2: port, $3: folder with the keys. The key that may enter is in a home that only this server sees.
 SERVER = """
 hostname "$1"
@@ -33,12 +40,14 @@ exec dropbear -F -E -s -r "$3/$1" -p "127.0.0.1:$2"
 def catalog_of(folder: Path, hosts: list[str]) -> Catalog:
     catalog = Catalog()
     catalog.add(
-        "filesystem", "here", catalog.get("filesystem", "here") | {"path": str(folder), "clients": {"hosts": hosts}}
+        Filesystem,
+        "here",
+        catalog.get(Filesystem, "here").as_json() | {"path": str(folder), "clients": {"hosts": hosts}},
     )
     return catalog
 
 
-def trial_of(workload: str) -> dict:
+def trial_of(workload: str) -> Trial:
     return cell("here", lab="mount", workload=workload, profile="as-found")
 
 
@@ -132,7 +141,7 @@ def test_wrong_hosts_are_one_sentence(tmp_path):
         catalog_of(tmp_path, ["-oProxyCommand=x"])
     catalog = Catalog()
     with pytest.raises(UserError, match=r"has the key clients, .* without the key path"):
-        catalog.add("filesystem", "own", catalog.get("filesystem", "ext4") | {"clients": {"hosts": ["a"]}})
+        catalog.add(Filesystem, "own", catalog.get(Filesystem, "ext4").as_json() | {"clients": {"hosts": ["a"]}})
     with pytest.raises(UserError, match=r"\+fill is for one machine, and file system here has the key clients"):
         resolve(trial_of("metadata+fill50"), catalog_of(tmp_path, ["a"]))
 
@@ -144,15 +153,18 @@ def test_phases_of_several_become_one():
     """Two clients: the second starts 40 ns later and ends last; its sync of 5 ns is the only one after all work."""
     clocks = _apart._Clocks({"a": (1000, 1000), "b": (0, 20)})
     shared = {"cache": "warm", "operation": "create", "user_ns": 1, "system_ns": 2, "settle_ns": 3, "settled": True}
+    shared |= {"processor_busy": None, "used_bytes": 10, "used_inodes": None}
     latency = {"sub_bucket_bits": 6, "count": 1, "sum_ns": 7, "min_ns": 7, "max_ns": 7, "buckets": [[7, 1]]}
     one = {**shared, "wall_ns": 100, "sync_ns": 30, "driver_ns": 4, "items": 5, "bytes": 6, "latency": latency}
-    other = one | {"wall_ns": 90, "sync_ns": 5, "latency": latency | {"min_ns": 2, "buckets": [[2, 1], [7, 1]]}}
+    told = {"processor_busy": 0.5, "used_bytes": 12}
+    other = one | told | {"wall_ns": 90, "sync_ns": 5, "latency": latency | {"min_ns": 2, "buckets": [[2, 1], [7, 1]]}}
     starts = [clocks.here("a", 1500), clocks.here("b", 550)]
     made = _apart._together([one, other], starts)
     assert made["clients"][0] == {"start_ns": 0, "wall_ns": 70, "items": 5, "bytes": 6}
     assert made["clients"][1] == {"start_ns": 40, "wall_ns": 85, "items": 5, "bytes": 6}
     assert (made["wall_ns"], made["sync_ns"], made["items"], made["user_ns"]) == (130, 5, 10, 2)
     assert made["latency"]["buckets"] == [[2, 1], [7, 2]] and made["latency"]["min_ns"] == 2
+    assert (made["processor_busy"], made["used_bytes"], made["used_inodes"]) == (0.5, 12, None)
     assert clocks.within() == 10
 
 
@@ -174,7 +186,7 @@ def test_four_clients_on_three_hosts(machines, tmp_path):
     assert record["status"] == "ok", record["reason"]
     measured, lab = record["measurement"], record["environment"]["lab"]
     assert lab["clients"] == ["a", "b", "c", "a"] and 0 < lab["clocks_within_ns"] < 1e9
-    row = tables._trial_row(record, {})
+    row = rows.trial_row(record, {})
     assert row["starts_within_ns"] == lab["starts_within_ns"] > 0 and row["clocks_within_ns"] == lab["clocks_within_ns"]
     create = next(phase for phase in measured["phases"] if phase["name"] == "create")
     assert create["items"] == create["latency"]["count"] == 160 and len(create["clients"]) == 4
@@ -193,7 +205,7 @@ def test_four_clients_on_three_hosts(machines, tmp_path):
 
 def catalog_here(folder: Path) -> Catalog:
     catalog = Catalog()
-    catalog.add("filesystem", "here", catalog.get("filesystem", "here") | {"path": str(folder)})
+    catalog.add(Filesystem, "here", catalog.get(Filesystem, "here").as_json() | {"path": str(folder)})
     return catalog
 
 
@@ -216,9 +228,9 @@ def test_one_client_runs_on_the_first_machine(machines, tmp_path):
 def test_a_machine_that_fails_fails_the_trial(machines, tmp_path):
     """And the others, which wait for it, end."""
     catalog = catalog_of(tmp_path, machines)
-    workload = catalog.get("workload", "metadata")
+    workload = catalog.get(Workload, "metadata").as_json()
     phase = {"name": "one", "title": "x", "run": 'sh -c "test $(hostname) != b"', "items": "one"}
-    catalog.add("workload", "fails", workload | {"phases": [phase], "populate": []})
+    catalog.add(Workload, "fails", workload | {"phases": [phase], "populate": []})
     record = run_trial(trial_of("fails+clients3"), catalog, tmp_path / "r.json", 60)
     assert record["status"] == "failed"
     assert record["reason"] == "client 1 on b: one: sh exited with 1: no output"
@@ -233,7 +245,7 @@ def test_hosts_that_cannot_be_used_are_one_sentence(machines, tmp_path):
         hidden.rmdir()
     assert said["status"] == "skipped" and "The host a cannot use the directory under test" in said["reason"]
     catalog = catalog_of(tmp_path, machines)
-    catalog.add("workload", "lacks", catalog.get("workload", "metadata") | {"tools": ["sh", "no-such-tool"]})
+    catalog.add(Workload, "lacks", catalog.get(Workload, "metadata").as_json() | {"tools": ["sh", "no-such-tool"]})
     said = run_trial(trial_of("lacks@40"), catalog, tmp_path / "r.json", 60)
     assert said["status"] == "skipped" and said["reason"] == "The host a has no command no-such-tool: install it there."
     said = record_of(tmp_path, "metadata@40", ["nowhere"], tmp_path)
@@ -241,7 +253,9 @@ def test_hosts_that_cannot_be_used_are_one_sentence(machines, tmp_path):
 
 
 def test_the_table_of_clients_names_the_machines():
-    plan = {"filesystems": {"here": {"clients": {"hosts": ["a", "b"]}}}, "workloads": {"w": {}}}
-    hosts = tables._client_hosts(plan, {"filesystem": "here", "workload": "w"})
+    catalog = catalog_of(Path("/mnt"), ["a", "b"])
+    catalog.add(Study, "own", OWN)
+    plan = make_plan("own", catalog)
+    hosts = rows.client_hosts(plan, plan.trials[0])
     phase = {"clients": [{"start_ns": 0, "wall_ns": 1, "items": 1, "bytes": 1}] * 3}
-    assert [row["host"] for row in tables._clients(phase, [], hosts)] == ["a", "b", "a"]
+    assert [row["host"] for row in rows.clients(phase, [], hosts)] == ["a", "b", "a"]

@@ -86,6 +86,29 @@ def test_extracted(make, engine, tmp_path):
     assert subprocess.run(["tar", "-d", "-C", tmp_path], input=data, capture_output=True, timeout=60).returncode == 1
 
 
+def test_symbolic_links_are_for_the_second_pass_of_tar(make, engine, tmp_path):
+    arguments = [*ARGUMENTS, "--symlinks", 20]
+    data = make(*arguments)
+    plain, found = members(make(*ARGUMENTS)), members(data)
+    links = [member for member in found if member.issym()]
+    assert len(links) == pytest.approx(0.2 * sum(member.isreg() for member in plain), rel=0.3)
+    assert all(member.linkname == f"/{member.name}" for member in links)
+    # A hard link to a symbolic link is what the pass is about; names are those without symbolic links.
+    assert {member.linkname for member in found if member.islnk()} & {member.name for member in links}
+    assert [member.name for member in found] == [member.name for member in plain]
+    for options, passes in (("-x", True), ("-xP", False)):
+        place = tmp_path / options
+        place.mkdir()
+        subprocess.run(["tar", options, "-C", place], input=data, check=True, timeout=60, stderr=subprocess.PIPE)
+        subprocess.run(["tar", "-dP", "-C", place], input=data, check=True, timeout=60)
+        made = [(path.is_symlink(), path.lstat().st_ctime_ns) for path in place.rglob("*") if not path.is_dir()]
+        symbolic, regular = ([time for is_link, time in made if is_link is kind] for kind in (True, False))
+        assert len(symbolic) >= len(links)
+        assert (min(symbolic) >= max(regular)) is passes  # a second pass comes after all files
+    checked = subprocess.run([engine, "archive", "--check", *map(str, arguments)], capture_output=True, timeout=60)
+    assert json.loads(checked.stdout) == {"bytes": sum(m.size for m in found if m.isreg()), "names": NAMES}
+
+
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_are_disjoint_and_complete(make, parts):
     whole = {tell(member) for member in members(make(*ARGUMENTS))}

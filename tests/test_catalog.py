@@ -1,6 +1,5 @@
 """Descriptors: every file in the checkout fits its schema, and every mistake gives one sentence with file and key."""
 
-import copy
 import hashlib
 import json
 import os
@@ -11,57 +10,69 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, cell, names, rendered
 from reprofs.errors import UserError
-from reprofs.plan import CELL, models, trees
 from reprofs.plan import catalog as catalogs
-from reprofs.plan.catalog import FOLDERS, Catalog, named, parse, validate
-from reprofs.plan.stacks import commands, expand, resolve
-from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.plan import read, schemas, tree
+from reprofs.plan.catalog import Catalog, named
+from reprofs.plan.command import expand
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem, variant_of
+from reprofs.plan.network import Network
+from reprofs.plan.parts import Descriptor
+from reprofs.plan.processor import Processor
+from reprofs.plan.published import Published
+from reprofs.plan.read import parse, read_yaml, validate
+from reprofs.plan.schemas import NAMED
+from reprofs.plan.stack import Layer, resolve
+from reprofs.plan.study import Study
+from reprofs.plan.tree import Tree
+from reprofs.plan.workload import Workload
 from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan
+from reprofs.trial.resolve import resolve as resolve_cell
 
-KINDS = ("filesystem", "stack", "device", "network", "workload", "study")
+KINDS = (Filesystem, Layer, Device, Network, Processor, Workload, Study)
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), DESCRIPTORS)
 def test_descriptor_fits_its_schema(kind, name):
-    assert CATALOG.get(kind, name)["title"]
+    assert CATALOG.get(kind, name).title
 
 
 @pytest.mark.parametrize(
     ("filesystem", "variant"),
-    [(fs, variant) for fs in CATALOG.paths("filesystem") for variant in CATALOG.get("filesystem", fs)["variants"]],
+    [(fs, variant) for fs in CATALOG.paths(Filesystem) for variant in CATALOG.get(Filesystem, fs).variants],
 )
-@pytest.mark.parametrize("workload", CATALOG.paths("workload"))
+@pytest.mark.parametrize("workload", CATALOG.paths(Workload))
 def test_every_cell_renders(filesystem, variant, workload):
-    descriptor = CATALOG.get("filesystem", filesystem)
-    lab = "mount" if "path" in descriptor else "exact"
+    descriptor = CATALOG.get(Filesystem, filesystem)
+    lab = "mount" if descriptor.path else "exact"
     place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    place["stack"] = models.Filesystem.model_validate(descriptor).simplest_stack()
-    asked = CATALOG.get("workload", workload)
-    if asked["raw"] != descriptor["raw"] or asked["network"] != (descriptor["raw"] and "hosts" in descriptor):
+    place["stack"] = descriptor.simplest_stack()
+    asked = CATALOG.get(Workload, workload)
+    if asked.raw != descriptor.raw or asked.network != (descriptor.raw and bool(descriptor.hosts)):
         with pytest.raises(UserError, match=r"measures the (device|network) itself|is the bare .* and keeps no files"):
             resolve_cell(cell(**place), CATALOG)
         return
-    if any("outage" in phase for phase in asked["phases"]) and "outage" not in descriptor:
+    if any(phase.outage for phase in asked.phases) and not descriptor.outage:
         with pytest.raises(UserError, match=r"and file system .* has (none|no key outage)"):
             resolve_cell(cell(**place), CATALOG)
         return
-    if any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"]):
-        if lab == "mount" or not descriptor["device"] or "hosts" in descriptor:
+    if any(phase.crash for phase in asked.phases):
+        if lab == "mount" or not descriptor.device or descriptor.hosts:
             pytest.skip("it has no device whose power could be cut")
         place["profile"] = "hdd-7200"
     parts = resolve_cell(cell(**place), CATALOG)
     assert not re.search(r"\{[a-z_]+\}", render(parts).text())
-    assert len(devices(parts)) == (parts.stack.disks if descriptor["device"] and lab == "exact" else 0)
+    assert len(devices(parts)) == (parts.stack.disks if descriptor.device and lab == "exact" else 0)
 
 
-@pytest.mark.parametrize("stack", [*CATALOG.paths("stack"), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
+@pytest.mark.parametrize("stack", [*CATALOG.paths(Layer), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
 def test_every_stack_renders_and_is_read_back(stack):
     filesystem = resolve(stack, CATALOG).filesystem or "ext4"
-    variant = CATALOG.variant(filesystem)[1]
+    variant = variant_of(filesystem, CATALOG)[1]
     trial = cell(filesystem=filesystem, variant=variant, stack=stack, workload="populated")
     parts = resolve_cell(trial, CATALOG)
     job = render(parts).text()
@@ -91,7 +102,7 @@ def test_array_on_disks_with_old_data_is_synced_first():
     """--assume-clean only where the disks read as zeros; otherwise the driver waits for the initial sync."""
     stack = resolve("md-raid6", Catalog())
     disks = [f"/dev/sd{letter}" for letter in "abcdef"]
-    fresh, used = (commands(stack, disks, clean, "/m") for clean in (True, False))
+    fresh, used = (stack.commands(disks, clean, "/m") for clean in (True, False))
     assert "--assume-clean" in fresh.build[0] and not fresh.resync
     assert "--assume-clean" not in used.build[0] and used.resync == ["/sys/block/md127/md/sync_action"]
     assert stack.initial_sync(True) == "assumed clean: the disks read as zeros"
@@ -99,30 +110,30 @@ def test_array_on_disks_with_old_data_is_synced_first():
     assert resolve("md-raid0", Catalog()).initial_sync(False) == "none needed"
 
 
-@pytest.mark.parametrize("kind", ["filesystem", "stack"])
+@pytest.mark.parametrize("kind", [Filesystem, Layer])
 def test_template_fits_the_schema_and_explains_every_key(root, kind):
-    text = (root / FOLDERS[kind] / "_template.yaml").read_text()
-    assert validate(yaml.safe_load(text), kind, "template")["title"] == "Example"
+    text = (root / kind.folder / "_template.yaml").read_text()
+    assert validate(yaml.safe_load(text), kind, "template").title == "Example"
     assert "_template" not in Catalog().paths(kind)
-    for key in models.schema(kind)["properties"]:
+    for key in kind.schema_of()["properties"]:
         assert f"\n{key}:" in text, key
 
 
 def test_schemas_are_those_of_the_models(root, tmp_path):
-    for path in models.write_schemas(tmp_path):
+    for path in schemas.write_schemas(tmp_path):
         there = root / "workflow/schemas" / path.name
         assert there.read_text() == path.read_text(), f"{path.name} is out of date: run `reprofs schemas`"
         jsonschema.Draft202012Validator.check_schema(yaml.safe_load(there.read_text()))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "published", "tree"])
+@pytest.mark.parametrize("kind", [*KINDS, Published, Tree])
 def test_schemas_take_every_file_as_the_models_do(kind):
     """For editors: what the models take the schemas take too, and what they fill in."""
-    check = jsonschema.Draft202012Validator(models.schema(kind))
-    paths = trees.profiles() if kind == "tree" else Catalog().paths(kind)
+    check = jsonschema.Draft202012Validator(kind.schema_of())
+    paths = Catalog().paths(kind)
     for path in paths.values():
         check.validate(yaml.safe_load(path.read_text()))
-        check.validate(catalogs.read_yaml(path, kind))
+        check.validate(read_yaml(path, kind).as_json())
 
 
 def test_a_variant_may_be_checked_in_another_way():
@@ -136,11 +147,11 @@ def test_a_variant_may_be_checked_in_another_way():
 
 
 def test_defaults_are_filled_in():
-    btrfs = Catalog().get("filesystem", "btrfs")
-    assert btrfs["device"] is True
-    assert btrfs["variants"]["none"]["mount"] == "relatime"
-    assert Catalog().variant("btrfs") == ("btrfs", "none")
-    assert Catalog().variant("btrfs+zstd") == ("btrfs", "zstd")
+    btrfs = Catalog().get(Filesystem, "btrfs")
+    assert btrfs.device is True
+    assert btrfs.variants["none"].mount == "relatime"
+    assert variant_of("btrfs", Catalog()) == ("btrfs", "none")
+    assert variant_of("btrfs+zstd", Catalog()) == ("btrfs", "zstd")
 
 
 MISTAKES = {
@@ -200,56 +211,56 @@ def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
     says(reprofs("plan", "quick", cwd=checkout), "workflow/filesystems/ext4.yaml line", "not valid YAML")
 
 
-STUDY, RULE = ("study", "quick"), {"min": 3, "max": 20, "until": "5 %"}
+STUDY, RULE = (Study, "quick"), {"min": 3, "max": 20, "until": "5 %"}
 
 
 def test_what_several_models_or_names_have_in_common():
     """Where a value decides which keys there are, and where the keys are names, a sentence still names the key."""
     for kind, name, change, told in (
         (
-            "device",
+            Device,
             "ssd",
             lambda d: d.update(backing="modell"),
             r"backing is 'modell', but must be .*did you mean model",
         ),
-        ("device", "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known keys: title"),
+        (Device, "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known keys: title"),
         (
-            "device",
+            Device,
             "hdd-7200",
             lambda d: d["disk"].update(kind="flash"),
             r"disk\.kind is 'flash', but must be 'rotating'",
         ),
-        ("device", "hdd-7200", lambda d: d["disk"].pop("kind"), "key 'kind' is missing at disk"),
-        ("device", "hdd-7200", lambda d: d["disk"].update(zone=1), "unknown key 'zone' at disk: did you mean zones"),
+        (Device, "hdd-7200", lambda d: d["disk"].pop("kind"), "key 'kind' is missing at disk"),
+        (Device, "hdd-7200", lambda d: d["disk"].update(zone=1), "unknown key 'zone' at disk: did you mean zones"),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d["variants"]["default"].update(titel=1),
             r"variants\.default: did you mean title",
         ),
-        ("filesystem", "ext4", lambda d: d.pop("type"), "the top level lacks the key type: give type, packages"),
+        (Filesystem, "ext4", lambda d: d.pop("type"), "the top level lacks the key type: give type, packages"),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d["phases"][0].update(run="x"),
             r"phases\.0 must have one of the keys operation",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d.update(populate=["creat"]),
             r"populate\.0 is 'creat', .*did you mean create",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d["scales"]["smoke"].update(x=[1]),
             r"scales\.smoke\.x is \[1\], but must be",
         ),
-        ("study", "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
-        ("study", "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
-        ("study", "quick", lambda d: d.update(margins={"win": 0.1}), "margins must not have a win above equal"),
-        ("study", "quick", lambda d: d.update(margins={"equal": 0}), "margins.equal is 0, but must be"),
+        (Study, "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
+        (Study, "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
+        (Study, "quick", lambda d: d.update(margins={"win": 0.1}), "margins must not have a win above equal"),
+        (Study, "quick", lambda d: d.update(margins={"equal": 0}), "margins.equal is 0, but must be"),
         (*STUDY, lambda d: d.update(rounds=RULE | {"min": 1}), r"rounds\.min is 1, but must be at least 2"),
         (*STUDY, lambda d: d.update(rounds=RULE | {"max": 2}), "rounds must have a max of at least its min, 3"),
         (*STUDY, lambda d: d.update(rounds=RULE | {"until": 5}), r"rounds\.until is 5, but must be a percentage"),
@@ -262,7 +273,7 @@ def test_what_several_models_or_names_have_in_common():
         (*STUDY, lambda d: d.update(rounds={"min": 3, "max": 9}), "key 'until' is missing at rounds"),
         (*STUDY, lambda d: d.update(rounds=RULE | {"step": 2}), "unknown key 'step' at rounds: known keys: min, max"),
         (*STUDY, lambda d: d.update(rounds=RULE, stop="Enough."), "must not have both stop and rounds with until"),
-        ("stack", "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
+        (Layer, "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):
         with pytest.raises(UserError, match=told):
             Catalog().add(kind, name, changed(kind, name, change))
@@ -273,15 +284,15 @@ def test_the_line_of_a_mistake(tmp_path):
         "title: t\nquestion: q\nlabs:\n  - exact\n  - 7\nrounds: 0\nscale: smoke\nseed: 1\n"
     )
     with pytest.raises(UserError, match=r"x\.yaml line 6: rounds is 0"):
-        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+        read_yaml(tmp_path / "x.yaml", Study)
     (tmp_path / "x.yaml").write_text(
         "title: t\nlabs:\n  - exact\n  - 7\nquestion: q\nrounds: 1\nscale: smoke\nseed: 1\n"
     )
     with pytest.raises(UserError, match=r"x\.yaml line 4: labs\.1 is 7, but must be of type string"):
-        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+        read_yaml(tmp_path / "x.yaml", Study)
     (tmp_path / "x.yaml").write_text("title: t\n\nlabs:\n")
     with pytest.raises(UserError, match=r"x\.yaml: labs is empty: write a value, or leave the key out"):
-        catalogs.read_yaml(tmp_path / "x.yaml", "study")
+        read_yaml(tmp_path / "x.yaml", Study)
 
 
 def test_unknown_placeholder_and_open_quote():
@@ -301,21 +312,21 @@ def test_unknown_placeholder_and_open_quote():
 def test_two_files_of_one_name(tmp_path, root):
     (tmp_path / "ext4.yaml").write_text((root / "workflow/filesystems/ext4.yaml").read_text())
     with pytest.raises(UserError, match="same name"):
-        Catalog([str(tmp_path)]).paths("filesystem")
+        Catalog([str(tmp_path)]).paths(Filesystem)
     with pytest.raises(UserError, match="not a folder"):
-        Catalog([str(tmp_path / "none")]).paths("filesystem")
+        Catalog([str(tmp_path / "none")]).paths(Filesystem)
 
 
 def test_blocks_are_complete_shuffled_and_repeatable():
     plan = make_plan("quick", Catalog())
-    rounds = plan["study"]["rounds"]
+    rounds = plan.study.rounds
     assert plan == make_plan("quick", Catalog())
-    assert [t["order"] for t in plan["trials"]] == list(range(1, len(plan["trials"]) + 1))
+    assert [t.order for t in plan.trials] == list(range(1, len(plan.trials) + 1))
     orders = []
     for number in range(1, rounds + 1):
-        block = [t for t in plan["trials"] if t["round"] == number]
-        assert {t["seed"] for t in block} == {plan["study"]["seed"] + number}
-        orders.append([(t["filesystem"], t["variant"], t["workload"]) for t in block])
+        block = [t for t in plan.trials if t.round == number]
+        assert {t.seed for t in block} == {plan.study.seed + number}
+        orders.append([(t.filesystem, t.variant, t.workload) for t in block])
     assert all(sorted(order) == sorted(orders[0]) for order in orders)  # every cell once in every block
     assert len({tuple(order) for order in orders}) == rounds  # in another order each time
     assert all(order != sorted(order) for order in orders)
@@ -335,7 +346,7 @@ def test_crosses_are_joined_and_a_cell_comes_once(checkout, edit_yaml, reprofs):
     plan = json.loads((checkout / "plan.json").read_text())
     found = sorted((trial["stack"], trial["filesystem"]) for trial in plan["trials"])
     assert found == [("md-raid5", "xfs"), ("md-raid5@5", "xfs"), ("single", "ext4"), ("single", "xfs")]
-    assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get("stack", "md-raid5")["summary"] != []
+    assert plan["stacks"]["md-raid5"]["summary"] == Catalog().get(Layer, "md-raid5").summary != []
     assert plan["labs"]["exact@v2-0.5ns"]["exact"]
     assert "counted instructions" in plan["labs"]["exact@v2-0.5ns"]["meaning"]
     assert plan["stacks"]["md-raid5"]["disks"] == 6 and plan["stacks"]["md-raid5@5"]["family"] == "md-raid5"
@@ -345,7 +356,7 @@ def test_plan_is_printed(reprofs):
     done = reprofs("plan", "quick")
     assert done.returncode == 0
     assert "Which of seven file systems" in done.stdout
-    assert len(done.stdout.splitlines()) == 4 + len(make_plan("quick", Catalog())["trials"])
+    assert len(done.stdout.splitlines()) == 4 + len(make_plan("quick", Catalog()).trials)
 
 
 def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
@@ -366,8 +377,8 @@ def test_another_file_system_is_one_file(tmp_path, root, reprofs):
         .replace("ext4", "ext9")
     )
     (tmp_path / "ext9.yaml").write_text(text)
-    assert "ext9" in Catalog([str(tmp_path)]).paths("filesystem")
-    assert "ext9" not in Catalog().paths("filesystem")
+    assert "ext9" in Catalog([str(tmp_path)]).paths(Filesystem)
+    assert "ext9" not in Catalog().paths(Filesystem)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -401,18 +412,18 @@ def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
     assert f"{tmp_path}: {f'{stem}.yaml'!r}"[:100] in str(told.value)
 
 
-@pytest.mark.parametrize("kind", [*FOLDERS, "tree", "extra"])
+@pytest.mark.parametrize("kind", [*NAMED, Tree, "extra"])
 def test_every_folder_of_descriptors_is_asked_for_its_names(kind, tmp_path, monkeypatch):
-    folder = tmp_path / {**FOLDERS, "tree": trees.FOLDER, "extra": "more"}[kind]
+    folder = tmp_path / ("more" if kind == "extra" else kind.folder)
     folder.mkdir(parents=True)
     (folder / "y$(touch PWNED).yaml").touch()
-    for module in (catalogs, trees):
+    for module in (catalogs, read, tree):
         monkeypatch.setattr(module, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"y\$\(touch PWNED\)\.yaml' .*: rename it"):
-        if kind == "tree":
-            trees.profiles()
+        if kind is Tree:
+            tree.profiles()
         else:
-            Catalog(["more"] if kind == "extra" else []).paths("filesystem" if kind == "extra" else kind)
+            Catalog(["more"] if kind == "extra" else []).paths(Filesystem if kind == "extra" else kind)
 
 
 def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
@@ -455,15 +466,15 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
 )
 def test_bad_names_on_the_command_line(arguments, told, tmp_path, reprofs, says):
     if arguments[0] == "trial":
-        chosen = {f"--{key}": value for key, value in cell(order=1, output=tmp_path / "r.json").items()}
+        chosen = {f"--{key}": value for key, value in names(order=1, output=tmp_path / "r.json").items()}
         chosen |= {arguments[1]: arguments[2]}
         arguments = ["trial", *(str(word) for pair in chosen.items() for word in pair)]
     says(reprofs(*arguments), told)
     assert not list(tmp_path.iterdir())
 
 
-def changed(kind: str, name: str, change) -> dict:
-    data = copy.deepcopy(Catalog().get(kind, name))
+def changed(kind: type[Descriptor], name: str, change) -> dict:
+    data = Catalog().get(kind, name).as_json()
     change(data)
     return data
 
@@ -472,25 +483,25 @@ def changed(kind: str, name: str, change) -> dict:
     ("kind", "name", "change", "told"),
     [
         (
-            "filesystem",
+            Filesystem,
             "btrfs",
             lambda d: d["variants"].update({"zstd\n": d["variants"]["zstd"]}),
             r"a key at variants is 'zstd\\n', but must be a name",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d["phases"][0].update(name="a\n"),
             r"phases\.0\.name is 'a\\n', but must be",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d.update(environment={"A=B": "c"}),
             "a key at environment is 'A=B', but must",
         ),
-        ("stack", "md-raid5", lambda d: d.update(filesystem="$(x)"), r"filesystem is '\$\(x\)', but must be the name"),
-        ("study", "quick", lambda d: d["stacks"].append("single\n"), r"stacks\.1 is 'single\\n', but must be a name"),
+        (Layer, "md-raid5", lambda d: d.update(filesystem="$(x)"), r"filesystem is '\$\(x\)', but must be the name"),
+        (Study, "quick", lambda d: d["stacks"].append("single\n"), r"stacks\.1 is 'single\\n', but must be a name"),
     ],
 )
 def test_bad_names_in_a_file(kind, name, change, told):
@@ -501,18 +512,18 @@ def test_bad_names_in_a_file(kind, name, change, told):
 def test_trials_of_one_name_or_too_long_a_one_are_refused():
     catalog = Catalog()
     for name in ("a", "a-b"):
-        catalog.add("stack", name, {"title": name, "disks": {"default": 1}})
+        catalog.add(Layer, name, {"title": name, "disks": {"default": 1}})
     for name in ("b-c", "c", "p" * 60):
-        catalog.add("device", name, {"title": name})
-    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
-    catalog.add("study", "own", {**study, "profiles": ["b-c", "c"]})
+        catalog.add(Device, name, {"title": name})
+    study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
+    catalog.add(Study, "own", {**study, "profiles": ["b-c", "c"]})
     with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.5ns-a-b-c-ext4"):
         make_plan("own", catalog)
-    catalog.add("study", "own", {**study, "profiles": ["p" * 60]})
-    assert make_plan("own", catalog)["trials"]
-    catalog.add("stack", "s" * 60, {"title": "s", "disks": {"default": 1}})
-    catalog.add("filesystem", "f" * 60, Catalog().get("filesystem", "ext4"))
-    catalog.add("study", "own", {**study, "profiles": ["p" * 60], "stacks": ["s" * 60], "filesystems": ["f" * 60]})
+    catalog.add(Study, "own", {**study, "profiles": ["p" * 60]})
+    assert make_plan("own", catalog).trials
+    catalog.add(Layer, "s" * 60, {"title": "s", "disks": {"default": 1}})
+    catalog.add(Filesystem, "f" * 60, Catalog().get(Filesystem, "ext4").as_json())
+    catalog.add(Study, "own", {**study, "profiles": ["p" * 60], "stacks": ["s" * 60], "filesystems": ["f" * 60]})
     with pytest.raises(UserError, match="characters, but may have at most 200"):
         make_plan("own", catalog)
 
@@ -551,7 +562,7 @@ def test_what_no_file_may_hold(tmp_path, data, told):
     assert len(str(found.value)) < 300
 
 
-def make_with(kind: str, name: str, change, **place) -> None:
+def make_with(kind: type[Descriptor], name: str, change, **place) -> None:
     catalog = Catalog()
     catalog.get(kind, name)
     catalog.add(kind, name, changed(kind, name, change))
@@ -562,71 +573,71 @@ def make_with(kind: str, name: str, change, **place) -> None:
     ("kind", "name", "change", "told"),
     [
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d.update(make=["  "]),
             r"make\.0 is ' ', but must be a command, not blank",
         ),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d.update(make=["{make}"]),
             r"filesystems/ext4.yaml: make: '\{make\}' has no program",
         ),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d.update(check=["e2fsck 'x"]),
             "filesystems/ext4.yaml: check: .*no closing quot",
         ),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d["variants"]["default"].update(make="-L 'x"),
             r"filesystems/ext4.yaml: make: \{make\}: \"-L 'x\" cannot be split into words",
         ),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d.update(sync=["{device.x}"]),
             "ext4.yaml: sync: .* has an unknown placeholder",
         ),
         (
-            "filesystem",
+            Filesystem,
             "ext4",
             lambda d: d.update(sync=["{device:>9}"]),
             "ext4.yaml: sync: .* has an unknown placeholder",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d.update(size="file"),
             "metadata.yaml: size is 'file', which is not a whole",
         ),
         (
-            "workload",
+            Workload,
             "metadata",
             lambda d: d["phases"][0].update(limit_s=10**25),
             r"phases\.0\.limit_s is 1.*, but must be at most",
         ),
         (
-            "stack",
+            Layer,
             "md-raid10",
             lambda d: d["disks"].update(multiple_of=5),
             "md-raid10.yaml: disks.default is 6, but must",
         ),
-        ("stack", "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
-        ("stack", "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices is empty"),
-        ("device", "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
+        (Layer, "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
+        (Layer, "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices is empty"),
+        (Device, "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
         (
-            "device",
+            Device,
             "ssd",
             lambda d: d.update(completion_ns=10**25),
-            "completion_ns is 1.*, but must be at most 60000000000",
+            "completion_ns is 1.*, but must be at most 1000000000 ns",
         ),
-        ("device", "ssd", lambda d: d.update(completion_ns=3.0), "completion_ns is 3.0, but must be of type integer"),
+        (Device, "ssd", lambda d: d.update(completion_ns=3.0), "completion_ns is 3.0, but must be of type integer"),
         (
-            "device",
+            Device,
             "hdd-7200",
             lambda d: d["disk"].update(outer_mb_s=1e25),
             r"outer_mb_s is 1e\+25, but must be at most",
@@ -635,8 +646,59 @@ def make_with(kind: str, name: str, change, **place) -> None:
 )
 def test_what_no_job_is_made_of(kind, name, change, told):
     with pytest.raises(UserError, match=told) as found:
-        make_with(kind, name, change, **({} if kind == "workload" else {"profile" if kind == "device" else kind: name}))
+        make_with(
+            kind, name, change, **({} if kind is Workload else {"profile" if kind is Device else kind.kind: name})
+        )
     assert len(str(found.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "told"),
+    [
+        (
+            Published,
+            "datalad-2015",
+            lambda d: some(d, "within").update(within=1250000),
+            "within is 1250000, .* most 10.",
+        ),
+        (
+            Workload,
+            "metadata",
+            lambda d: d["scales"]["paper"].update(folders=4294967296),
+            "folders 4.29497e.09, .* most",
+        ),
+        (
+            Workload,
+            "metadata",
+            lambda d: d["scales"]["smoke"].update(size_median=4 * 10**9),
+            "at most 1000000000 bytes",
+        ),
+        (
+            Workload,
+            "metadata",
+            lambda d: d["scales"]["smoke"].update(size_sigma=6),
+            "size_sigma is 6, but must be at most 5",
+        ),
+        (Network, "lan-1g", lambda d: d.update(delay_us=1e-12), "delay_us is 1e-12, but must be at least 0.001 µs"),
+        (Network, "lan-1g", lambda d: d.update(delay_us=10**7), "delay_us is 10000000, but must be at most 1000000 µs"),
+        (Network, "lan-1g", lambda d: d.update(loss_percent=100), "loss_percent is 100, but must be at most 50 %"),
+        (Device, "hdd-7200", lambda d: d["disk"].update(rpm=7), "disk.rpm is 7, .* at least 100 rounds a minute"),
+        (Device, "hdd-7200", lambda d: d["disk"].update(outer_mb_s=0.01), "must be at least 0.1 MB/s"),
+        (Device, "hdd-7200", lambda d: d["disk"].update(track_to_track_ms=1e-9), "must be at least 0.001 ms"),
+        (Layer, "single", lambda d: d.update(least_mib=2**30), "least_mib is 1073741824, .* at most 1048576 MiB"),
+    ],
+)
+def test_what_no_machine_has(kind, name, change, told):
+    """A slip in a unit: the limit is named, with its unit."""
+    data = Catalog().get(kind, name).as_json()
+    change(data)
+    with pytest.raises(UserError, match=told):
+        Catalog().add(kind, name, data)
+
+
+def some(published: dict, key: str) -> dict:
+    """A claim with that key."""
+    return next(claim for claim in published["claims"] if key in claim)
 
 
 @pytest.mark.parametrize(
@@ -656,7 +718,7 @@ def test_commands_that_the_engine_cannot_be_asked_about(run, told):
             scale["long"] = "x" * 9000
 
     with pytest.raises(UserError, match=told) as found:
-        make_with("workload", "mdtest", change, workload="mdtest")
+        make_with(Workload, "mdtest", change, workload="mdtest")
     assert "workflow/workloads/mdtest.yaml: workload mdtest, scale smoke, phase" in str(found.value)
     assert len(str(found.value)) < 400
 
@@ -666,40 +728,42 @@ def test_sentences_are_short_whatever_is_in_a_file():
         for change in (lambda d: d.update(title=value), lambda d: d.update(stacks=[value])):  # noqa: B023
             with pytest.raises(UserError) as found:
                 validate(
-                    {**Catalog().get("study", "quick"), "x": value} | changed("study", "quick", change), "study", "f"
+                    {**Catalog().get(Study, "quick").as_json(), "x": value} | changed(Study, "quick", change),
+                    Study,
+                    "f",
                 )
             assert len(str(found.value)) < 400
     with pytest.raises(UserError) as found:
-        Catalog().get("study", "x" * 9000)
+        Catalog().get(Study, "x" * 9000)
     assert len(str(found.value)) < 400
 
 
 def test_the_plan_names_the_job_that_each_trial_will_run():
     catalog = Catalog()
     loads = ["metadata", "metadata+clients2+fill50", "look-alike", "git-annex+aged2", "random-access", "scratch-dna"]
-    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4", "nfs"], workloads=loads, rounds=2))
-    catalog.add("study", "own", study)
-    trials = make_plan("own", catalog)["trials"]
+    study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4", "nfs"], workloads=loads, rounds=2))
+    catalog.add(Study, "own", study)
+    trials = make_plan("own", catalog).trials
     for trial in trials:
-        job = render(resolve_cell({key: trial[key] for key in (*CELL, "round", "seed")}, catalog)).text()
-        assert trial["job_sha256"] == hashlib.sha256(job.encode()).hexdigest(), trial
-        assert str(trial["seed"]) in job
-    assert len({trial["job_sha256"] for trial in trials}) == len(trials)
+        job = rendered(cell(**trial.names()), catalog).text()
+        assert trial.job_sha256 == hashlib.sha256(job.encode()).hexdigest(), trial
+        assert str(trial.seed) in job
+    assert len({trial.job_sha256 for trial in trials}) == len(trials)
 
 
 def test_processors_are_an_axis_of_the_labs_that_model_them():
     catalog = Catalog()
-    study = changed("study", "quick", lambda d: d.update(filesystems=["ext4"], workloads=["metadata"], rounds=1))
-    catalog.add("study", "own", {**study, "labs": ["exact", "host"], "processors": ["v1-1ns", "v2-0.5ns"]})
+    study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4"], workloads=["metadata"], rounds=1))
+    catalog.add(Study, "own", {**study, "labs": ["exact", "host"], "processors": ["v1-1ns", "v2-0.5ns"]})
     plan = make_plan("own", catalog)
-    jobs = {trial["lab"]: trial["job_sha256"] for trial in plan["trials"]}
-    assert jobs.keys() == plan["labs"].keys() == {"exact@v1-1ns", "exact@v2-0.5ns", "host"}
+    jobs = {trial.full_lab: trial.job_sha256 for trial in plan.trials}
+    assert jobs.keys() == plan.labs.keys() == {"exact@v1-1ns", "exact@v2-0.5ns", "host"}
     assert len(set(jobs.values())) == 3  # so that an edit of a processor repeats its trials
-    assert plan["labs"]["exact@v2-0.5ns"]["processor"]["ns_per_instruction"] == 0.5
-    assert "1 instruction = 0.5 ns" in plan["labs"]["exact@v2-0.5ns"]["clock_text"]
-    assert plan["labs"]["host"].get("processor") is None
-    catalog.add("study", "own", {**study, "labs": ["exact@v1-1ns"]})  # one of the lab's own
-    assert [trial["lab"] for trial in make_plan("own", catalog)["trials"]] == ["exact@v1-1ns"]
+    assert plan.labs["exact@v2-0.5ns"].processor.ns_per_instruction == 0.5
+    assert "1 instruction = 0.5 ns" in plan.labs["exact@v2-0.5ns"].clock_text
+    assert plan.labs["host"].processor is None
+    catalog.add(Study, "own", {**study, "labs": ["exact@v1-1ns"]})  # one of the lab's own
+    assert [(trial.lab, trial.processor) for trial in make_plan("own", catalog).trials] == [("exact", "v1-1ns")]
 
 
 @pytest.mark.parametrize(
@@ -712,7 +776,7 @@ def test_processors_are_an_axis_of_the_labs_that_model_them():
 )
 def test_wrong_processors_are_one_sentence(change, words):
     catalog = Catalog()
-    catalog.add("study", "own", changed("study", "quick", lambda d: d.update(change)))
+    catalog.add(Study, "own", changed(Study, "quick", lambda d: d.update(change)))
     with pytest.raises(UserError, match=re.escape(words)):
         make_plan("own", catalog)
 
@@ -720,4 +784,4 @@ def test_wrong_processors_are_one_sentence(change, words):
 def test_time_of_an_instruction_is_one_that_the_timer_can_follow():
     processor = {"title": "x", "ns_per_instruction": 0.3, "features": [], "sources": ["x"]}
     with pytest.raises(UserError, match=r"own: ns_per_instruction must be 1, 0\.5 or 0\.25\."):
-        Catalog().add("processor", "own", processor)
+        Catalog().add(Processor, "own", processor)

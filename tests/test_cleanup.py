@@ -5,13 +5,16 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
+from conftest import BIN
 from reprofs import cleanup, files
 from reprofs.workplace import workplace
 
@@ -24,19 +27,20 @@ from pathlib import Path
 from reprofs import files
 from reprofs.guest.steps import Clock, Exec, Job, Mkdir
 from reprofs.labs import Disks, exact, host, mount, vm
+from reprofs.plan.device import Plain
 lab, marker, target, manifest = sys.argv[1:]
 def sh(script):
     return Exec(stage="t", arg=["sh", "-c", script])
 if lab == "host":
     script = f"mkfs.ext4 -q -F /run/reprofs/disk0 && mount -t ext4 /run/reprofs/disk0 /run/reprofs/mnt; touch {marker}"
     steps = [Mkdir(path="/run/reprofs/mnt"), sh(script), sh("cat /dev/zero > /run/reprofs/mnt/x & sleep 60")]
-    host.Lab.open().run(Job(steps), 120, Disks({"backing": "file"}, 2, 400))
+    host.Lab.open().run(Job(steps), 120, Disks(Plain(title="x", backing="file"), 2, 400))
 elif lab == "mount":
     job = Job([sh(f"echo x > /run/reprofs/mnt/y; touch {marker}"), sh("sleep 60")], mountpoint="/run/reprofs/mnt")
     mount.Lab.open(path=target).run(job, 120, Disks())
 elif lab == "vm":
     lab = vm.VmLab(json.loads(Path(manifest).read_text()), files.cache_folder(), "tcg")
-    lab.run(Job([Clock()]), 120, Disks({"backing": "file"}, 2, 64))
+    lab.run(Job([Clock()]), 120, Disks(Plain(title="x", backing="file"), 2, 64))
 else:
     lab = exact.ExactLab(json.loads(Path(manifest).read_text()), files.cache_folder())
     lab.run(Job([sh("while :; do :; done")]), 120)
@@ -274,6 +278,21 @@ def test_volumes_are_taken_down_before_what_they_are_on(tmp_path, monkeypatch):
     assert said[:2] == ["volume reprofs-data", "md array /dev/md127"]
 
 
+def test_a_device_of_a_new_kind_is_taken_down_as_its_layers_file_says(tmp_path, monkeypatch):
+    made_up_stack(tmp_path, {"loop0": [], "loop1": [], "bcache0": ["loop0"], "bcache1": ["loop1"]})
+    stop = "stop: ['sh -c \"echo 1 > /sys/block/bcache0/bcache/stop\"', 'wipefs {disks}']"
+    for name, text in (("broken", "]"), ("bcache", f"makes: [/dev/bcache0]\n{stop}\n"), ("list", "[]")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    done = []
+    monkeypatch.setattr(cleanup, "SYS", tmp_path)
+    monkeypatch.setattr(cleanup, "STACKS", str(tmp_path))
+    monkeypatch.setattr(cleanup, "_run", lambda *command: done.append(command) or True)
+    monkeypatch.setattr(cleanup, "mounts", list)
+    said = cleanup._release_devices({name: io.BytesIO() for name in ("loop0", "loop1")}, set())
+    assert done == [("sh", "-c", "echo 1 > /sys/block/bcache0/bcache/stop")]  # of bcache1 no file says anything
+    assert said[0] == "device /dev/bcache0" and not any("bcache1" in line for line in said)
+
+
 def test_pool_on_a_trials_devices_alone(tmp_path, monkeypatch):
     """ZFS may be missing here: a command that speaks like zpool stands for it."""
     text = (
@@ -305,6 +324,24 @@ def test_lock_that_a_dying_child_holds_is_waited_for(tmp_path, somewhere, reprof
     assert not place.exists()
 
 
+@pytest.mark.parametrize("when", ["_end_processes", "mounts"])
+def test_a_folder_that_another_sweep_removes_meanwhile(tmp_path, monkeypatch, when):
+    """Two sweeps may find the same folder; the end of a trial, which no longer holds its lock, is one of them."""
+    place = tmp_path / "reprofs-work-x"
+
+    def other(*_: object) -> list:
+        shutil.rmtree(place, ignore_errors=True)
+        return []
+
+    monkeypatch.setattr(cleanup, "_loops", lambda: {"loop4095": ("/somebody/else", (0, 0))})
+    monkeypatch.setattr(cleanup, when, other)
+    for do, said in ((cleanup.release, []), (cleanup.remove, True)):
+        place.mkdir()
+        (place / "owner").touch()
+        assert do(place) == said
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
     """As root, a rename would make an ordinary file of /dev/null."""
     (tmp_path / "null").symlink_to("/dev/null")
@@ -317,3 +354,59 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
     os.close(end)
     files.write_text(tmp_path / "file", "kept")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "null", "pipe"]
+
+
+def test_empty_folders_of_killed_workflows_go_while_none_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleanup.tempfile, "tempdir", str(tmp_path))
+    names = ["snakemake1fbe_tvj", "snakemakefull_abc", "snakemakenew_abcd", "snakemake"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / names[1] / "file").touch()
+    for name in (names[0], names[1], names[3]):
+        os.utime(tmp_path / name, (0, 0))
+    with monkeypatch.context() as running:
+        running.setattr(cleanup, "_is_snakemake", lambda _: True)
+        assert cleanup.sweep_workflows() == []
+    monkeypatch.setattr(cleanup, "_is_snakemake", lambda _: False)
+    assert cleanup.sweep_workflows() == [f"folder {tmp_path / names[0]}"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_a_workflow_is_known_by_its_first_words(tmp_path):
+    for command, is_one in (("python\0.venv/bin/snakemake\0--cores", True), ("less\0x\0y\0snakemake", False)):
+        (tmp_path / "cmdline").write_text(command)
+        assert cleanup._is_snakemake(tmp_path) is is_one
+    assert not cleanup._is_snakemake(tmp_path / "ended")
+
+
+# Stands for the workflow: starts a notebook and waits for it.
+WORKFLOW = """
+import subprocess, sys, time
+subprocess.Popen(sys.argv[1:])
+time.sleep(300)
+"""
+
+
+def test_a_killed_workflow_takes_its_notebook_and_kernel_with_it(tmp_path, somewhere):
+    cell = nbformat.v4.new_code_cell(
+        f"import os, time\nopen({str(tmp_path / 'kernel')!r}, 'w').write(f'{{os.getpid()}} {{os.getppid()}}')\n"
+        "time.sleep(300)",
+        metadata={"tags": ["parameters"]},
+    )
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "long.ipynb")
+    words = [BIN / "reprofs", "notebook", tmp_path / "long.ipynb", "--study", "x", "--log", tmp_path / "log.ipynb"]
+    environment = os.environ | somewhere | {"REPROFS_PROGRESS": "1 0 1"}
+    command = [sys.executable, "-c", WORKFLOW, *words, "--output", tmp_path / "out.ipynb"]
+    workflow = subprocess.Popen(command, env=environment)
+    try:
+        deadline = time.monotonic() + 40
+        while not ((tmp_path / "kernel").exists() and (pids := (tmp_path / "kernel").read_text().split())[1:]):
+            assert time.monotonic() < deadline and workflow.poll() is None
+            time.sleep(0.05)
+    finally:
+        workflow.kill()
+        workflow.wait()
+    while any(cleanup._lives(int(pid)) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not (tmp_path / "out.ipynb").exists()

@@ -11,17 +11,20 @@ import re
 from functools import partial
 
 import pytest
-from helpers import CATALOG, cell, events, told
+from helpers import CATALOG, cell, changed, events, told
 from reprofs import labs
 from reprofs.guest.steps import Exec, Job, Step
-from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.stacks import resolve
-from reprofs.plan.workloads import resolve as resolve_workload
-from reprofs.trial.cell import resolve as resolve_cell
+from reprofs.plan.cell import Trial
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.stack import Layer, resolve
+from reprofs.plan.workload import Workload
+from reprofs.plan.workload import resolve as resolve_workload
 from reprofs.trial.job import devices, render
 from reprofs.trial.protocol import RECOVERY
 from reprofs.trial.record import measurement
+from reprofs.trial.resolve import resolve as resolve_cell
 from reprofs.trial.run import obstacle
 
 OWN = Catalog()
@@ -39,14 +42,14 @@ for name, mib, phases in (("contract", 1024, [READ, REMOVE]), ("stack", 512, [RE
         "populate": ["make-tree", "create"],
         "phases": phases,
     }
-    OWN.add("workload", name, small)
+    OWN.add(Workload, name, small)
 # What is no file system keeps no files; in an existing directory nothing is made or mounted (tests/test_labs.py).
-NAMES = [n for n in CATALOG.paths("filesystem") if not (CATALOG.get("filesystem", n).keys() & {"path"})]
-NAMES = [n for n in NAMES if not CATALOG.get("filesystem", n)["raw"]]
+NAMES = [n for n in CATALOG.paths(Filesystem) if not CATALOG.get(Filesystem, n).path]
+NAMES = [n for n in NAMES if not CATALOG.get(Filesystem, n).raw]
 COMPOSED = ["md-raid6+lvm", "md-raid5x2+btrfs-raid0", "md-raid6@4", "md-raid10@12", "md-raid0@24"]
 
 
-def steps_of(trials: list[dict]) -> list[Step]:
+def steps_of(trials: list[Trial]) -> list[Step]:
     """Steps that run cells one after another in one guest, each on new disks."""
     steps, gone, modelled = [], [], 0
     for trial in trials:
@@ -61,7 +64,7 @@ def steps_of(trials: list[dict]) -> list[Step]:
     return steps
 
 
-def parts_of(trials: list[dict], found: list[dict]) -> list[list[dict]]:
+def parts_of(trials: list[Trial], found: list[dict]) -> list[list[dict]]:
     """The events of each cell, held against the contract."""
     parts: list[list[dict]] = []
     for event in found:
@@ -74,70 +77,69 @@ def parts_of(trials: list[dict], found: list[dict]) -> list[list[dict]]:
     return parts
 
 
-def run(trials: list[dict]) -> None:
+def run(trials: list[Trial]) -> None:
     """Runs cells one after another in one guest, and holds what came back against the contract."""
     outcome = open_lab(trials[0]).run(Job(steps_of(trials)), 900)
     assert outcome.ending == "finished", outcome.console
     parts_of(trials, events(outcome.output))
 
 
-def open_lab(trial: dict) -> labs.Lab:
-    return labs.get_lab(trial["lab"]).open(guest=CATALOG.get("filesystem", trial["filesystem"])["guest"])
+def open_lab(trial: Trial) -> labs.Lab:
+    return labs.get_lab(trial.lab).open(guest=CATALOG.get(Filesystem, trial.filesystem).guest)
 
 
-def hold(trial: dict, found: list[dict]) -> None:
+def hold(trial: Trial, found: list[dict]) -> None:
     """What was asked for was mounted, every phase ran, every file came back, and cold reads came from the device."""
-    descriptor = CATALOG.get("filesystem", trial["filesystem"])
+    descriptor = CATALOG.get(Filesystem, trial.filesystem)
     assert not [event for event in found if event["event"] == "failed"], (trial, found[-5:])
-    kind = descriptor["variants"][trial["variant"]].get("type", descriptor["type"])
+    own = descriptor.variants[trial.variant].type
+    kind = descriptor.type if own is None else own
     assert {event["type"] for event in found if event["event"] == "mounted"} == {kind}
     measured = measurement(copy.deepcopy(found), [], "instructions")  # which takes the events apart
     checked = measured["verification"]
     assert checked and all((v["files"], v["mismatches"]) == (TREE["files"], 0) for v in checked), trial
-    declared = [(p.name, p.cache) for p in resolve_workload(trial["workload"], OWN).phases]
-    if trial["workload"] == "cut":
+    declared = [(p.name, p.cache) for p in resolve_workload(trial.workload, OWN).phases]
+    if trial.workload == "cut":
         declared += [(f"stat{RECOVERY}", "cold")]
         assert [v["name"] for v in checked] == ["populate: tree", "stat: tree"]
     phases = [p for p in measured["phases"] if p["operation"] != "rebuild"]
     assert [(p["name"], p["cache"]) for p in phases] == declared
     assert all(p["wall_ns"] > 0 for p in phases)
-    for phase in phases if descriptor["device"] else ():
+    for phase in phases if descriptor.device else ():
         if phase["cold"] and phase["operation"] == "read":
             assert phase["device"]["read_bytes"] > 0.1 * phase["bytes"], trial
-            assert trial["lab"] == "host" or trial["stack"] != "single" or phase["cold"]["proved"], trial
+            assert trial.lab == "host" or trial.stack != "single" or phase["cold"]["proved"], trial
         # What is in memory must not touch the device; an array reads what it needs to write the rest of a stripe.
-        if trial["stack"] == "single" and phase["cache"] == "warm" and phase["operation"] in ("stat", "read"):
+        if trial.stack == "single" and phase["cache"] == "warm" and phase["operation"] in ("stat", "read"):
             assert phase["device"]["read_bytes"] == 0, (trial, phase)
 
 
-def in_all_variants(filesystem: str) -> list[dict]:
+def in_all_variants(filesystem: str) -> list[Trial]:
     """All phases of metadata in the first variant, then every other one; or the only one again."""
-    descriptor = CATALOG.get("filesystem", filesystem)
-    stack = models.Filesystem.model_validate(descriptor).simplest_stack()
-    first, *others = (
-        cell(filesystem, variant=name, stack=stack, workload="contract") for name in descriptor["variants"]
-    )
-    cells = [{**first, "workload": f"metadata@{TREE['files']}"}, *(others or [first])]
+    descriptor = CATALOG.get(Filesystem, filesystem)
+    stack = descriptor.simplest_stack()
+    first, *others = (cell(filesystem, variant=name, stack=stack, workload="contract") for name in descriptor.variants)
+    cells = [changed(first, workload=f"metadata@{TREE['files']}"), *(others or [first])]
     for trial in cells:
-        assert obstacle(resolve_cell(trial, OWN), open_lab(trial)) == descriptor.get("unavailable", "")
-    return [] if "unavailable" in descriptor else cells
+        assert obstacle(resolve_cell(trial, OWN), open_lab(trial)) == (descriptor.unavailable or "")
+    return [] if descriptor.unavailable else cells
 
 
-def in_turn(stacks: list[str]) -> list[dict]:
+def in_turn(stacks: list[str]) -> list[Trial]:
     """The first stack twice, each other once, on disks whose power is cut: it comes back with the tree that was there
     before. A stack with a fault is not put together again, and those that are composed of others lose their power in
     tests/test_power.py.
     """
-    cells: list[dict] = []
+    cells: list[Trial] = []
     for stack in stacks:
         again = {"workload": "cut", "profile": "hdd-7200"}
-        if stack in COMPOSED or "fault" in CATALOG.get("stack", stack):
+        if stack in COMPOSED or CATALOG.get(Layer, stack).fault:
             again = {"workload": "stack"}
         # It hands over two devices, and ext4 takes one.
         name = "md-raid5x2+lvm" if stack == "md-raid5x2" else stack
         first = cell(kind_of(stack)[0], stack=name, workload="stack")
         assert not obstacle(resolve_cell(first, OWN), open_lab(first))
-        cells += [first, {**first, **again}] if not cells else [{**first, **again}]
+        cells += [first, changed(first, **again)] if not cells else [changed(first, **again)]
     return cells
 
 
@@ -146,18 +148,18 @@ def kind_of(stack: str) -> tuple[str, ...]:
     modules; the engine looks after a rebuild until its job ends.
     """
     kind = (resolve(stack, CATALOG).filesystem or "ext4", stack.partition("-")[0])
-    return (*kind, "fault") if stack not in COMPOSED and "fault" in CATALOG.get("stack", stack) else kind
+    return (*kind, "fault") if stack not in COMPOSED and CATALOG.get(Layer, stack).fault else kind
 
 
 def guest_name(filesystem: str) -> str:
-    return CATALOG.get("filesystem", filesystem)["guest"]
+    return CATALOG.get(Filesystem, filesystem).guest
 
 
 AT_ONCE = 5  # stacks: modelled disks of all of them stay in the guest, and it takes at most 32
 # kind and number -> stacks.
 STACKS = {
     (*kind, str(at // AT_ONCE + 1)): stacks[at : at + AT_ONCE]
-    for kind, found in itertools.groupby(sorted([*CATALOG.paths("stack"), *COMPOSED], key=kind_of), kind_of)
+    for kind, found in itertools.groupby(sorted([*CATALOG.paths(Layer), *COMPOSED], key=kind_of), kind_of)
     for stacks in [list(found)]
     for at in range(0, len(stacks), AT_ONCE)
 }
@@ -176,10 +178,10 @@ def test_stacks_in_the_guest(guest, kind):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make loop devices and mount")
-@pytest.mark.parametrize("filesystem", [name for name in NAMES if "hosts" not in CATALOG.get("filesystem", name)])
+@pytest.mark.parametrize("filesystem", [name for name in NAMES if not CATALOG.get(Filesystem, name).hosts])
 def test_file_system_on_this_kernel(filesystem):
     """Those with hosts: tests/test_labs.py."""
-    if "host" not in CATALOG.get("filesystem", filesystem).get("labs", ["host"]):
+    if "host" not in (CATALOG.get(Filesystem, filesystem).labs or ["host"]):
         pytest.skip("the host lab does not run it")
     trial = cell(filesystem, lab="host", profile="ram", workload="contract")
     lab = open_lab(trial)
@@ -188,7 +190,7 @@ def test_file_system_on_this_kernel(filesystem):
     parts = resolve_cell(trial, OWN)
     found = devices(parts)
     size = found[0]["size_bytes"] >> 20 if found else 0
-    outcome = lab.run(render(parts), 600, labs.Disks(CATALOG.get("device", "ram"), len(found), size))
+    outcome = lab.run(render(parts), 600, labs.Disks(CATALOG.get(Device, "ram"), len(found), size))
     assert outcome.ending == "finished", outcome.console
     hold(trial, events(outcome.output))
 
@@ -196,9 +198,9 @@ def test_file_system_on_this_kernel(filesystem):
 def test_what_is_there_must_be_what_was_asked_for(guest):
     """A stack whose build makes something else than its file promises fails the trial: here a stripe sold as RAID 6."""
     catalog = Catalog()
-    layer = catalog.get("stack", "md-raid6")
+    layer = catalog.get(Layer, "md-raid6").as_json()
     build = [layer["build"][0].replace("--level=6", "--level=0").replace("--bitmap=none {clean}", "")]
-    catalog.add("stack", "md-raid6", {**layer, "build": build, "modules": ["raid0"]})
+    catalog.add(Layer, "md-raid6", {**layer, "build": build, "modules": ["raid0"]})
     parts = resolve_cell(cell(stack="md-raid6", workload="populated"), catalog)
     lab = labs.get_lab("exact").open()
     outcome = lab.run(render(parts), 120, labs.Disks(parts.profile, 6, parts.disk_mib))

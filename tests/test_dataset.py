@@ -1,6 +1,7 @@
 """Raw records become tables: complete, sorted, byte-identical, documented; bad records are named."""
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -14,11 +15,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from helpers import cell
+from reprofs.data import columns, outputs, records, rows
 from reprofs.data import study as data
 from reprofs.data import tables as dataset
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
+from reprofs.data.latency import bucket_bounds
+from reprofs.data.rows import label
 from reprofs.errors import UserError
 from reprofs.importers import fio
+from reprofs.plan.plan import Plan
 from reprofs.report.display import DASH
 from reprofs.report.topics import ageing
 from reprofs.stats import study as studies
@@ -66,7 +72,7 @@ def test_identical_input_gives_identical_bytes(source, tables, tmp_path):
 
 def test_several_processes_that_read_batches_give_the_same_tables(source, tables, tmp_path):
     dataset.build(source / "plan.json", source / "raw", tmp_path / "tables", batch=4)
-    for path in tables.iterdir():
+    for path in (path for path in tables.iterdir() if path.name != "files.sha256"):
         other = tmp_path / "tables" / path.name
         # Rows are grouped by batches in the file of latencies.
         same = pq.read_table(path).equals(pq.read_table(other)) if path.stem == "latency" else None
@@ -128,6 +134,10 @@ def test_buckets_in_any_order_and_none_at_all(source, tmp_path):
 def test_a_rebuild_replaces_the_folder(source, tables, tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/left.over").write_text("")
+    with pytest.raises(UserError, match="exists and has no tables"):
+        dataset.build(source / "plan.json", source / "raw", tmp_path / "tables")
+    assert (tmp_path / "tables/left.over").exists()
+    (tmp_path / "tables/records.sha256").write_text("")
     dataset.build(source / "plan.json", source / "raw", tmp_path / "tables")
     assert not (tmp_path / "tables/left.over").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["tables"]
@@ -142,6 +152,26 @@ def test_every_planned_trial_is_a_row(source, tables):
     failed = trials.loc["r2-exact-single-ssd-jfs+default-repository-smoke"]
     assert (failed["status"], failed["reason"]) == ("failed", "git clone ended with exit code 128.")
     assert failed["phases"] == 5
+
+
+def test_a_new_key_of_a_phase_needs_a_line_in_the_schema_and_one_in_the_columns(source, tmp_path, monkeypatch):
+    monkeypatch.setitem(columns.TABLES, "phases", f"{columns.TABLES['phases']}page_faults | int64 | | Page faults\n")
+    known = records.record_schema()
+    keys = known["$defs"]["phase"]["properties"] | {"page_faults": {"type": "integer"}}
+    changed = known | {"$defs": known["$defs"] | {"phase": known["$defs"]["phase"] | {"properties": keys}}}
+    monkeypatch.setattr(records, "record_schema", lambda: changed)
+    monkeypatch.setattr(rows, "record_schema", lambda: changed)
+    caches = columns.schema, rows._in_record, rows._keys
+    for cached in caches:
+        cached.cache_clear()
+    copy_with(source, tmp_path, lambda record: record["measurement"]["phases"][2].update(page_faults=7))
+    try:
+        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
+        faults = data.load(tmp_path / "tables").phases.sort_values("position")["page_faults"]
+    finally:
+        for cached in caches:
+            cached.cache_clear()
+    assert faults[2] == 7 and faults.count() == 1
 
 
 def test_values_come_from_the_record(source, tables):
@@ -186,11 +216,11 @@ def test_bucket_bounds_hold_their_values_within_the_promised_error():
     for value in [*range(300), 1023, 1024, 123_456_789, 2**40 + 12345]:
         exponent = max(value.bit_length() - 7, 0)
         index = value if value < 128 else (exponent << 6) + (value >> exponent)
-        lower, upper = dataset.bucket_bounds(index)
+        lower, upper = bucket_bounds(index)
         assert lower <= value < upper
         if value >= 128:
             assert abs((lower + upper) / 2 - value) / value <= 0.008
-    bounds = [dataset.bucket_bounds(index) for index in range(2000)]
+    bounds = [bucket_bounds(index) for index in range(2000)]
     assert all(first[1] == second[0] for first, second in itertools.pairwise(bounds))
 
 
@@ -322,6 +352,29 @@ def test_records_of_two_guests_are_not_one_study(source, tmp_path, key):
     assert f"environment.lab.{key}" in str(caught.value) and path.name in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ([{"engine_sha256": "another"}], "engine_sha256"),
+        ([{"programs_sha256": {"mdtest": "one"}}, {"programs_sha256": {"mdtest": "other"}}], "programs_sha256.mdtest"),
+        ([{"programs_sha256": {"mdtest": "one"}}, {"programs_sha256": {"walk": "other"}}], ""),
+    ],
+)
+def test_records_of_two_engines_are_not_one_study(tmp_path, changes, key):
+    """In labs with a real clock, too; records need not have used the same programs."""
+    plan = make.make(tmp_path, rounds=2, systems=["ext4"], workloads=["metadata"], failures={}, labs=("host",))
+    for path, change in zip(sorted((tmp_path / "raw").iterdir()), changes, strict=False):
+        record = json.loads(path.read_text())
+        record["environment"]["lab"] |= change
+        path.write_text(json.dumps(seals.seal(record)))
+    if not key:
+        dataset.build(plan, tmp_path / "raw", tmp_path / "tables")
+        return
+    with pytest.raises(UserError, match="do not come from one engine") as caught:
+        dataset.build(plan, tmp_path / "raw", tmp_path / "tables")
+    assert f"environment.lab.{key} has 2 values" in str(caught.value)
+
+
 def test_every_flipped_bit_is_noticed(source, tmp_path):
     """A damaged record never becomes a table, wherever the damage is."""
     path = copy_with(source, tmp_path, lambda record: None)
@@ -360,7 +413,7 @@ def test_bad_files_are_named(tmp_path):
     with pytest.raises(UserError, match="not valid JSON"):
         dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
     (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(UserError, match="no key `study`"):
+    with pytest.raises(UserError, match="study is missing: run `reprofs plan`"):
         dataset.build(tmp_path / "plan.json", tmp_path, tmp_path / "tables")
     with pytest.raises(UserError, match="no tables"):
         data.load(tmp_path)
@@ -421,8 +474,10 @@ def test_real_clocks_are_told_with_the_conditions_of_their_host(mixed):
 
 def test_stacks_are_in_the_order_of_the_study(mixed):
     assert list(mixed.stacks()) == ["md-raid5-rebuilding", "single", "md-raid5-degraded", "md-raid5"]
-    mixed.plan["study"]["stacks"] = ["single", "md-raid5@6"]  # what the plan calls md-raid5, with six as its default
-    assert list(mixed.stacks())[:2] == ["single", "md-raid5"]
+    # What the plan calls md-raid5, with six as its default.
+    study = mixed.plan.study.model_copy(update={"stacks": ["single", "md-raid5@6"]})
+    changed = dataclasses.replace(mixed, plan=mixed.plan.model_copy(update={"study": study}))
+    assert list(changed.stacks())[:2] == ["single", "md-raid5"]
 
 
 def test_key_lines_of_what_a_stack_says_of_itself():
@@ -435,17 +490,17 @@ def test_key_lines_of_what_a_stack_says_of_itself():
         "Personalities : [raid6] [raid5] [raid4] \nmd127 : active raid5 nullb0[0] nullb2[2] nullb1[1](F)\n"
         "      196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]\n      \nunused devices: <none>\n"
     )
-    assert dataset._key_lines(mdstat, tuple(md)) == [
+    assert outputs.key_lines(mdstat, tuple(md)) == [
         "md127 : active raid5",
         "196608 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]",
     ]
-    assert dataset._key_lines("recover\n", tuple(md)) == ["recover"]
-    assert dataset._key_lines(" linear 1 6 active\n", ()) == ["linear 1 6 active"]
+    assert outputs.key_lines("recover\n", tuple(md)) == ["recover"]
+    assert outputs.key_lines(" linear 1 6 active\n", ()) == ["linear 1 6 active"]
     usage = (
         "Overall:\n    Device size:\t1.00GiB\n    Used:\t1\n\nData,RAID1: Size:1.00GiB, Used:0.00B\n   /dev/nullb0\t1\n"
     )
-    assert dataset._key_lines(usage, tuple(btrfs)) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
-    assert dataset._key_lines(usage, ()) == []
+    assert outputs.key_lines(usage, tuple(btrfs)) == ["Data,RAID1: Size:1.00GiB, Used:0.00B"]
+    assert outputs.key_lines(usage, ()) == []
 
 
 def sample(name: str, wall: int, **more) -> dict:
@@ -535,6 +590,52 @@ def test_output_of_fio_becomes_a_sample(tmp_path):
     expected = fio.samples(text)
     found = study.samples[study.samples["phase"] == "make-tree"]
     assert list(found["wall_ns"]) == [one["wall_ns"] for one in expected] and set(found["name"]) == {"write"}
+
+
+@pytest.mark.parametrize(
+    ("samples", "kind"),
+    [
+        ([("one", 0, 5, {}), ("two", 5, 3, {})], "in-turn"),
+        ([("one", 0, 5, {"client": 1}), ("two", 9, 3, {"client": 1}), ("two", 12, 1, {"client": 1})], "in-turn"),
+        ([("one", 0, 5, {}), ("two", 4, 3, {})], "at-once"),
+        ([("one", 0, 50, {}), ("two", 50, 1, {}), ("one", 60, 50, {}), ("two", 51, 10, {})], "at-once"),
+        ([("one", 0, 5, {"client": 0}), ("two", 5, 3, {"client": 1})], "at-once"),
+        ([("one", 0, 5, {"iteration": 0}), ("one", 5, 5, {"iteration": 1}), ("two", 10, 3, {})], "repeated"),
+        ([("one", 0, 5, {}), ("two", 5, 3, {}), ("one-over-time", 1, 2, {"client": 7})], "in-turn"),  # part of a part
+    ],
+)
+def test_a_part_of_a_command_says_whether_it_has_a_sum_with_others(samples, kind, tmp_path):
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0]["samples"] = [
+                {"name": name, "start_ns": start, "wall_ns": wall, "items": 1, "bytes": 0} | more
+                for name, start, wall, more in samples
+            ]
+        else:
+            part["workloads"]["metadata"]["phases"][0]["samples"] = {"one": "One", "two": "Two"}
+
+    phases = built(tmp_path, change).phases.set_index("phase")["part"]
+    assert phases["one"] == kind and (phases["two"] == kind or kind == "repeated")
+    assert phases.drop(["one", "two"]).isna().all()
+
+
+def test_flushes_that_fio_timed_are_columns(tmp_path):
+    """As the other latencies of a phase; version 3.39 counts them beside the latencies only."""
+    data = json.loads((Path(__file__).parent / "fixtures/import/fio.json").read_text())
+    lat = {"min": 700, "max": 9000, "mean": 800.5, "stddev": 1.0, "N": 40, "percentile": {"99.000000": 8800}}
+    data["jobs"][0]["sync"] = {"total_ios": 0, "lat_ns": lat}
+
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0] |= {"output": json.dumps(data), "exit": 0}
+        else:
+            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+
+    phases = built(tmp_path, change).phases
+    columns = [f"flush_{key}" for key in ("count", "sum_ns", "min_ns", "max_ns", "p99_ns")]
+    timed = phases.dropna(subset="flush_count")
+    assert timed[["phase", *columns]].to_numpy().tolist() == [["write", 40, 32020, 700, 9000, 8800]]
+    assert len(phases) > 1 and phases.drop(timed.index)[columns].isna().all(axis=None)
 
 
 @pytest.mark.parametrize(
@@ -635,12 +736,13 @@ def test_frames_of_the_network_are_those_of_its_queues():
     free = "qdisc noqueue 0: root refcnt 2"
     none = " Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)"
     ends = command("network", "s1, its end:", shaped, counts, "s1, end of the switch:", shaped, counts)
-    assert dataset._frames([command("make", shaped, counts), ends]) == {"network_frames": 46836, "network_dropped": 6}
-    assert dataset._frames([command("network", free, none)]) == {"network_frames": None, "network_dropped": None}
+    assert outputs.frames([command("make", shaped, counts), ends]) == {"network_frames": 46836, "network_dropped": 6}
+    assert outputs.frames([command("network", free, none)]) == {"network_frames": None, "network_dropped": None}
 
 
 def test_the_network_is_in_the_label_only_where_there_are_several():
-    for variant, label in (("v3@lan-1g", "nfs+v3"), ("default@lan-1g", "nfs")):
-        trial = {"filesystem": "nfs", "variant": variant}
-        assert dataset.label(trial, {"networks": {"lan-1g": {}}}) == label
-        assert dataset.label(trial, {"networks": {"lan-1g": {}, "wan-20ms": {}}}) == f"{label}@lan-1g"
+    one, two = (Plan.model_construct(networks=dict.fromkeys(names)) for names in (["lan-1g"], ["lan-1g", "wan-20ms"]))
+    for variant, expected in (("v3@lan-1g", "nfs+v3"), ("default@lan-1g", "nfs")):
+        trial = cell("nfs", variant=variant)
+        assert label(trial, one) == expected
+        assert label(trial, two) == f"{expected}@lan-1g"

@@ -11,12 +11,14 @@ import pytest
 from helpers import catalog_with, cell
 from reprofs.errors import UserError
 from reprofs.importers import fio
-from reprofs.plan import disks
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.device import Device, Rotating, Solid
+from reprofs.plan.disk import ACCESSES, CLOSED, SIMULATION, Access, expected, hides_software, simulate
+from reprofs.plan.read import validate
 from reprofs.project import project_root
 from reprofs.trial.run import run_trial
 
-MODELLED = [name for name in Catalog().paths("device") if "disk" in Catalog().get("device", name)]
+MODELLED = [name for name in Catalog().paths(Device) if Catalog().get(Device, name).drive]
 ROTATING = {
     "kind": "rotating",
     "rpm": 6000,  # a turn takes 10 ms
@@ -55,8 +57,12 @@ def profile(disk: dict, **changes) -> dict:
     return {"title": "a", "backing": "model", "sources": ["b"], "disk": disk | changes}
 
 
+def drive(disk: dict, **changes) -> Rotating | Solid:
+    return validate(profile(disk, **changes), Device, "mine").drive
+
+
 def found(disk: dict, **changes) -> dict:
-    return disks.parameters(profile(disk, **changes))
+    return drive(disk, **changes).parameters()
 
 
 # ---- profiles --------------------------------------------------------------------------------------------------------
@@ -68,7 +74,7 @@ def test_there_are_modelled_profiles():
 
 @pytest.mark.parametrize("name", MODELLED)
 def test_a_profile_becomes_what_the_driver_reads(name):
-    text = disks.line(Catalog().get("device", name), 10**12)
+    text = Catalog().get(Device, name).drive.line(10**12)
     words = dict(word.split("=") for word in text.split(" "))
     assert words.pop("kind") in ("rotating", "solid")
     assert words["size"] == str(10**12)
@@ -123,14 +129,14 @@ def entry(**changes) -> dict:
 )
 def test_a_wrong_profile_is_one_sentence(data, told):
     with pytest.raises(UserError, match=told):
-        Catalog().add("device", "mine", data)
+        Catalog().add(Device, "mine", data)
 
 
 # ---- the model -------------------------------------------------------------------------------------------------------
 
 
 def test_the_seek_curve_has_the_three_times_it_is_made_from():
-    a, b, c = disks.seek_curve(ROTATING)
+    a, b, c = drive(ROTATING).seek_curve()
     assert a == 1e6
     assert a + b + c == pytest.approx(16e6)
     one, other = numpy.random.default_rng(1).random((2, 400_000))
@@ -141,57 +147,55 @@ def test_the_seek_curve_has_the_three_times_it_is_made_from():
 def test_the_simulation_by_hand():
     # One zone and a half: 6 GB in zones of 3 GB; tracks of 1 MB outside and 0.5 MB inside, a turn of 10 ms.
     own, size = found(ROTATING, overhead_us=100), 6_000_000_000
-    one = disks.Job(False, 100_000, 1, "random")
+    one = Access(False, 100_000, 1, "random")
     # 0.1 ms; the head is on the track, a quarter of a turn away after 2.5 ms; 100 kB take 1 ms.
-    assert disks.simulate(own, size, one, [250_000]) == pytest.approx(3.5e6)
+    assert simulate(own, size, one, [250_000]) == pytest.approx(3.5e6)
     # 0.1 ms; the place has just passed: the rest of the turn.
-    assert disks.simulate(own, size, one, [0]) == pytest.approx(11e6)
+    assert simulate(own, size, one, [0]) == pytest.approx(11e6)
     # A seek over half of the stroke, then a turn's rest; 100 kB take 2 ms in the inner zone.
-    a, b, c = disks.seek_curve(ROTATING)
+    a, b, c = drive(ROTATING).seek_curve()
     seek = a + b * 0.5**0.5 + c / 2
-    assert disks.simulate(own, size, one, [3_000_000_000]) == pytest.approx(
-        (1e5 + seek) // 1e7 * 1e7 + 1e7 + 2e6, rel=1e-6
-    )
-    write = disks.Job(True, 100_000, 1, "random")
-    late = disks.simulate(own, size, write, [3_000_000_000 + 500_000]) - 12e6  # angle 0, one track on
+    assert simulate(own, size, one, [3_000_000_000]) == pytest.approx((1e5 + seek) // 1e7 * 1e7 + 1e7 + 2e6, rel=1e-6)
+    write = Access(True, 100_000, 1, "random")
+    late = simulate(own, size, write, [3_000_000_000 + 500_000]) - 12e6  # angle 0, one track on
     assert late % 1e7 == pytest.approx(0, abs=1e3) or late % 1e7 == pytest.approx(1e7, abs=1e3)
 
 
 def test_the_nearest_in_time_goes_first_and_age_goes_before():
     own, size = found(ROTATING), 6_000_000_000
-    two = disks.Job(False, 100_000, 2, "random")
+    two = Access(False, 100_000, 2, "random")
     # 700 kB and 200 kB on the same track: in the order of the platter both are done within one turn.
-    assert disks.simulate(own, size, two, [700_000, 200_000]) == pytest.approx(8e6)
+    assert simulate(own, size, two, [700_000, 200_000]) == pytest.approx(8e6)
     # A far one beside hundreds of near ones: it is served after half a second, not at the end.
     near = [200_000, 700_000] * 100
     far = [5_000_000_000]
-    alone = disks.simulate(own, size, two, near)
+    alone = simulate(own, size, two, near)
     assert alone == pytest.approx(100 * 1e7 - 2e6, rel=0.01)
-    seek = disks.simulate(own, size, disks.Job(False, 100_000, 1, "random"), far)
-    both = disks.simulate(own, size, two, far + near)
+    seek = simulate(own, size, Access(False, 100_000, 1, "random"), far)
+    both = simulate(own, size, two, far + near)
     assert alone + seek < both < alone + 4 * seek
 
 
 @pytest.mark.parametrize("name", ["random-read-1", "sync-random"])
 @pytest.mark.parametrize("profile_name", ["hdd-7200-no-cache", "hdd-st4000nm0033"])
 def test_closed_form_and_simulation_agree(profile_name, name):
-    chosen = Catalog().get("device", profile_name)
-    own, job = disks.parameters(chosen), disks.JOBS[name]
+    chosen = Catalog().get(Device, profile_name)
+    own, job = chosen.drive.parameters(), ACCESSES[name]
     own["write_cache"] = 0
-    size = chosen.get("size_mib", 16384) << 20
+    size = (chosen.disk_mib or 16384) << 20
     places = numpy.random.default_rng(3).integers(0, size // 4096, 40_000) * 4096
-    closed, basis = disks.expected(own, size, job, 40_000)
-    assert basis == disks.CLOSED
-    assert disks.simulate(own, size, job, places) / 40_000 == pytest.approx(closed, rel=0.01)
+    closed, basis = expected(own, size, job, 40_000)
+    assert basis == CLOSED
+    assert simulate(own, size, job, places) / 40_000 == pytest.approx(closed, rel=0.01)
 
 
 def test_a_deeper_queue_is_faster_and_never_faster_than_the_transfer():
-    own = disks.parameters(Catalog().get("device", "hdd-7200"))
+    own = Catalog().get(Device, "hdd-7200").drive.parameters()
     places = numpy.random.default_rng(4).integers(0, SIZE // 4096, 3000) * 4096
-    times = [disks.simulate(own, SIZE, disks.Job(False, 4096, depth, "random"), places) for depth in (1, 4, 32)]
+    times = [simulate(own, SIZE, Access(False, 4096, depth, "random"), places) for depth in (1, 4, 32)]
     assert times[0] > 1.4 * times[1] > 1.4 * 1.4 * times[2]
-    _, basis = disks.expected(own, SIZE, disks.JOBS["random-read-32"], 1000)
-    assert basis == disks.SIMULATION
+    _, basis = expected(own, SIZE, ACCESSES["random-read-32"], 1000)
+    assert basis == SIMULATION
 
 
 @pytest.mark.parametrize(
@@ -207,7 +211,7 @@ def test_a_deeper_queue_is_faster_and_never_faster_than_the_transfer():
     ],
 )
 def test_a_solid_disk_by_hand(name, us):
-    assert disks.expected(found(SOLID), SIZE, disks.JOBS[name], 1000)[0] == pytest.approx(us * 1e3)
+    assert expected(found(SOLID), SIZE, ACCESSES[name], 1000)[0] == pytest.approx(us * 1e3)
 
 
 @pytest.mark.parametrize(
@@ -223,21 +227,21 @@ def test_a_solid_disk_by_hand(name, us):
     ],
 )
 def test_a_rotating_disk_by_hand(changes, name, ms):
-    assert disks.expected(found(ROTATING, **changes), SIZE, disks.JOBS[name], 1000)[0] == pytest.approx(ms * 1e6)
+    assert expected(found(ROTATING, **changes), SIZE, ACCESSES[name], 1000)[0] == pytest.approx(ms * 1e6)
 
 
 def test_software_is_hidden_where_something_else_takes_longer():
     own, kept = found(ROTATING), found(ROTATING, nonvolatile=True)
-    hidden = {name for name, job in disks.JOBS.items() if disks.hides_software(own, job)}
+    hidden = {name for name, job in ACCESSES.items() if hides_software(own, job)}
     assert hidden == {"random-read-32", "read-outer", "read-inner", "write-outer", "write-inner", "sync-same"}
-    assert not disks.hides_software(kept, disks.JOBS["sync-same"])
-    assert not disks.hides_software(found(SOLID), disks.JOBS["sync-same"])
+    assert not hides_software(kept, ACCESSES["sync-same"])
+    assert not hides_software(found(SOLID), ACCESSES["sync-same"])
 
 
 def test_sequences_take_the_rate_of_their_zone():
     own = found(ROTATING)
     for name, rate in (("read-outer", 100e6), ("read-inner", 50e6), ("write-inner", 50e6)):
-        assert disks.expected(own, SIZE, disks.JOBS[name], 10**9)[0] == pytest.approx(131072 / rate * 1e9, rel=1e-5)
+        assert expected(own, SIZE, ACCESSES[name], 10**9)[0] == pytest.approx(131072 / rate * 1e9, rel=1e-5)
 
 
 # ---- the report ------------------------------------------------------------------------------------------------------
@@ -293,16 +297,21 @@ ENOUGH = {"requests": 3000, "syncs": 750, "reading": "256M", "writing": "64M", "
 )
 def test_a_modelled_disk_in_the_guest_does_what_the_model_says(device_trial, name, scale, times):
     """In `make soak` twice the same. The study `devices` asks for more."""
-    own = disks.parameters(Catalog().get("device", name))
+    own = Catalog().get(Device, name).drive.parameters()
     phases = device_trial(name, scale)
     assert all(device_trial(name, scale) == phases for _ in range(times - 1))
-    assert [phase["name"] for phase in phases] == list(disks.JOBS)
+    assert [phase["name"] for phase in phases] == list(ACCESSES)
     for phase in phases:
-        job = disks.JOBS[phase["name"]]
+        job = ACCESSES[phase["name"]]
         (sample,) = fio.samples(phase["output"])
         time = sample["wall_ns"] / sample["items"]
-        disk, _ = disks.expected(own, SIZE, job, sample["items"])
+        disk, _ = expected(own, SIZE, job, sample["items"])
         # One at a time the software comes on top, up to 60 µs; random places of one round are within a few percent.
         assert 0.97 * disk < time < 1.03 * disk + (60_000 if job.depth == 1 else 0), phase["name"]
+        flushes, synced = fio.flushes(phase["output"]), phase["name"].startswith("sync-")
+        assert (flushes is not None) == synced, phase["name"]
+        if flushes:  # fio times each of them, but for the last one
+            assert flushes["count"] in (sample["items"], sample["items"] - 1)
+            assert flushes["min_ns"] <= flushes["sum_ns"] / flushes["count"] <= flushes["max_ns"] < sample["wall_ns"]
     reads = next(phase for phase in phases if phase["name"] == "random-read-1")
     assert 0 < reads["device"]["model_ns"] < 0.03 * reads["wall_ns"]

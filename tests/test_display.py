@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from reprofs.report import display as words
-from reprofs.report import plots
+from reprofs.report import marks, plots
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -31,7 +31,7 @@ def test_words():
     assert words.span(0, 2e6, significant=2) == f"0 {words.DASH} 2,000,000"
     assert words.span(1, 2, significant=2) == f"1.0 {words.DASH} 2.0" and words.span(1, math.nan) == words.DASH
     assert words.reach(1.001, 1.002, "{:.1f}".format) == "1.0" and words.reach(1, 2, str) == "1 to 2"
-    assert words.code("a`b") == "``a`b``" and words.slug("a+b", ("c d", ""), 0) == "a-b-c-d-0"
+    assert marks.code("a`b") == "``a`b``" and words.slug("a+b", ("c d", ""), 0) == "a-b-c-d-0"
     assert not any(map(words.known, (None, math.nan, pd.NA))) and words.known(0)
     assert words.ref("tbl-a", ("b", 1)) == "[table](#tbl-a-b-1)" and words.ref("fig-a").startswith("[figure]")
 
@@ -39,16 +39,19 @@ def test_words():
 TABLE = words.Table(
     "tbl-t",
     "a < b & **c**",
-    [{"Name": "`x<y>` <b>", "n": 1}, {"Name": "**strong** & [link](#tbl-t)", "n": 2, "More": "<script>"}],
+    [
+        {"Name": "`x<y>` <b>", "n": 1},
+        {"Name": marks.strong("*a*") + " & " + words.ref("tbl-t"), "n": 2, "More": "<script>"},
+    ],
     left=["Name"],
 )
 
 
 def test_a_table_escapes_its_text_and_knows_its_marks():
     html = TABLE._repr_html_()
-    assert '<table id="tbl-t">' in html and "<caption>a &lt; b &amp; <strong>c</strong></caption>" in html
+    assert '<table id="tbl-t">' in html and "<caption>a &lt; b &amp; **c**</caption>" in html
     assert "<code>x&lt;y&gt;</code> &lt;b&gt;" in html
-    assert '<strong>strong</strong> &amp; <a href="#tbl-t">link</a>' in html
+    assert '<strong>*a*</strong> &amp; <a href="#tbl-t">table</a>' in html
     assert "&lt;script&gt;" in html and "<script" not in html and "<b>" not in html
     assert html == TABLE._repr_html_()
 
@@ -63,7 +66,7 @@ def test_columns_of_a_table_have_their_side():
 def test_a_table_is_a_frame_as_well():
     frame = TABLE.frame
     assert list(frame.columns) == ["Name", "n", "More"] and list(frame["More"]) == ["", "<script>"]
-    assert repr(TABLE).startswith("a < b & **c**\n") and "**strong**" in repr(TABLE)
+    assert repr(TABLE).startswith("a < b & **c**\n") and r"**\*a\*** \& [table](#tbl-t)" in repr(TABLE)
     assert words.Table("tbl-none", "Nothing.", [])._repr_html_().count("<td") == 0
 
 
@@ -111,8 +114,8 @@ def test_figures_say_what_limits_their_study(cell):
 
 
 def test_a_lab_with_its_processor_is_no_mail_address(cell):
-    (text,) = cell("%%say\nOf exact@v2-0.5ns, `exact@v2-0.5ns` and `metadata@2000`, metadata@2000.")
-    assert text == "Of exact\\@v2-0.5ns, `exact@v2-0.5ns` and `metadata@2000`, metadata@2000."
+    (text,) = cell("%%say\nOf {{ lab }}, {{ lab | code }} and {{ work }}.", lab="exact@v2-0.5ns", work="metadata@2000")
+    assert text == "Of exact\\@v2-0.5ns, `exact@v2-0.5ns` and metadata@2000."
 
 
 def test_nothing_to_show_leaves_the_prose(cell):
@@ -130,3 +133,10 @@ def test_facts_of_one_cell_do_not_stay(cell):
     cell("%%say\n{% set inner = 1 %}{{ inner }}")
     with pytest.raises(jinja2.UndefinedError, match="inner"):
         cell("%%say\n{{ inner }}")
+
+
+def test_a_cell_ends_its_line_only_before_an_interval():
+    """So that a number stays with its unit, and a table of many columns is not wider than the page."""
+    rows = [{"a": "left as it is", "b": "1.5 ms (1.4 to 1.6)"}]
+    html = words.Table("tbl-x", "x", rows, left=["a"])._repr_html_()
+    assert ">left as it is</td>" in html and ">1.5\xa0ms (1.4\xa0to\xa01.6)</td>" in html

@@ -2,10 +2,11 @@
 
 import math
 import os
-import shutil
 import statistics
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from helpers import events
@@ -44,14 +45,17 @@ def names(folder: Path) -> list[tuple[str, bytes | None]]:
 
 
 @pytest.fixture(scope="module", params=["plain", "undefined", "thread"])
-def any_engine(request, engine, tmp_path_factory) -> Path:
-    """The engine as shipped, and built with each sanitizer that the compiler offers for a program of its own."""
+def any_engine(request, engine, tmp_path_factory) -> Iterator[Path]:
+    """The runner as shipped, and built with each sanitizer that the compiler offers, with the program that jobs run."""
     if request.param == "plain":
-        return engine
-    output = tmp_path_factory.mktemp("engine") / "engine"
+        yield engine
+        return
+    folder = tmp_path_factory.mktemp("engine")
     flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={request.param}", "-fno-sanitize-recover=all"]
-    builder.compile_c(sorted(builder.SOURCE.glob("*.c")), output, flags)
-    return output
+    for name, file in {"": "engine", "compile-tree": "compile-tree"}.items():
+        builder.compile_c(builder.sources(name), folder / file, flags)
+    with mock.patch.dict(os.environ, REPROFS_PROGRAMS=str(folder)):
+        yield folder / "engine"
 
 
 def test_life_cycle_of_a_tree(any_engine, tmp_path):
@@ -232,7 +236,7 @@ def test_padding_ends_the_job(engine, tmp_path):
 
 def test_histogram_is_within_one_percent(engine, tmp_path):
     """The same sums from buckets and from the exact total; and the scheme itself, value by value."""
-    from reprofs.data.tables import bucket_bounds
+    from reprofs.data.latency import bucket_bounds
 
     found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
     h = next(e for e in found if e.get("name") == "create")["latency"]
@@ -241,30 +245,6 @@ def test_histogram_is_within_one_percent(engine, tmp_path):
     for index, _ in h["buckets"]:
         low, high = bucket_bounds(index)
         assert high - low <= max(1, 0.016 * low)
-
-
-def test_two_builds_are_equal(tmp_path, engine):
-    again = tmp_path / "engine"
-    builder.compile_c(sorted(builder.SOURCE.glob("*.c")), again, builder.FLAGS)
-    assert again.read_bytes() == engine.read_bytes()
-
-
-def test_a_program_is_one_file(tmp_path, monkeypatch):
-    """A file with PROGRAM is enough, and in which order a folder lists its files makes no difference."""
-    source = shutil.copytree(builder.SOURCE, tmp_path / "source")
-    made = (
-        '#include "programs.h"\nstatic int made(int argc, char **argv) { return argc + **argv; }\nPROGRAM("a", made);\n'
-    )
-    (source / "made.c").write_text(made)
-    monkeypatch.setattr(builder, "SOURCE", source)
-    first = builder.build(tmp_path / "first")
-    assert subprocess.run([first, "a", "b"]).returncode == 2 + ord("a")
-    told = subprocess.run([first], capture_output=True, text=True).stderr.partition("one of: ")[2].split()
-    files = [path.stem.replace("_", "-") for path in sorted(source.glob("*.c")) if "\nPROGRAM(" in path.read_text()]
-    assert told == ["a" if name == "made" else name for name in files] and len(told) > 10
-    listed = Path.glob
-    monkeypatch.setattr(Path, "glob", lambda folder, pattern: list(listed(folder, pattern))[::-1])
-    assert builder.build(tmp_path / "second").read_bytes() == first.read_bytes()
 
 
 def test_output_must_match_every_expression(engine, tmp_path):
@@ -285,6 +265,22 @@ def test_preparation_is_no_phase(engine, tmp_path):
     lines = [tree(tmp_path), phase(tmp_path, "make-tree") + "\tunmeasured=1", phase(tmp_path, "create")]
     found = run(engine, lines, tmp_path)
     assert [(e["event"], e.get("name")) for e in found[:2]] == [("preparation", "make-tree"), ("phase", "create")]
+
+
+def test_how_busy_the_processors_are_in_a_phase(engine, tmp_path):
+    """Of those that the engine may use, here one; a phase in ticks of 10 ms, as without root, must be long enough."""
+    loop = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done"
+    job = tmp_path / "job"
+    job.write_text("\n".join([execute(tmp_path, "sh", "-c", loop), execute(tmp_path, "true", space=tmp_path)]) + "\n")
+    own = min(os.sched_getaffinity(0))
+    done = subprocess.run(["taskset", "-c", f"{own}", engine, "run", job], capture_output=True, text=True, check=True)
+    computes, short = (event for event in events(done.stdout) if event["event"] == "phase")
+    assert computes["wall_ns"] < 500_000_000 or computes["processor_busy"] > 0.8
+    assert short["processor_busy"] is None or 0 <= short["processor_busy"] <= 1
+    # What is used of the file system is told of the one that the phase names.
+    assert computes["used_bytes"] is None and computes["used_inodes"] is None
+    disk = os.statvfs(tmp_path)
+    assert short["used_bytes"] == pytest.approx((disk.f_blocks - disk.f_bfree) * disk.f_frsize, rel=0.05)
 
 
 def test_waits_until_idle_and_times_the_rebuild(engine, tmp_path):

@@ -12,10 +12,12 @@ import run
 import yaml
 from conftest import ROOT
 from reprofs.errors import UserError
-from reprofs.plan.catalog import Catalog, validate
-from reprofs.report import topics
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.plan import Plan
+from reprofs.plan.read import validate
+from reprofs.plan.study import Study as StudyFile
+from reprofs.report import contents
 from reprofs.report.topics import factors as topic
-from reprofs.report.topics import published
 from reprofs.stats import factors
 from reprofs.stats.study import Study
 from reprofs.trial.plan import make_plan
@@ -26,36 +28,37 @@ BITMAP, AGED = "write-intent bitmap", "the third run in one file system"
 DU, GET = 3.6 / 0.849, 33.5 / 11
 
 
-def plan_of(change=lambda study: None) -> dict:
+def plan_of(change=lambda study: None) -> Plan:
     """The plan of the study after `change(study)`."""
     own, catalog = copy.deepcopy(STUDY), Catalog()
     change(own)
-    catalog.add("study", "mine", own)
+    catalog.add(StudyFile, "mine", own)
     return make_plan("mine", catalog)
 
 
-def study(seconds, plan: dict | None = None) -> Study:
+def study(seconds, plan: Plan | None = None) -> Study:
     """The study as if it had run: `seconds` of (factor, None for the base, file system, phase, round); None: no row."""
     plan = plan or plan_of()
     rows, samples, trials = [], [], []
-    for factor in plan["factors"]:
-        for cell in factor["cells"]:
-            for trial in (t for t in plan["trials"] if all(t[key] == cell[key] for key in cell)):
-                label = cell["filesystem"] + ("" if cell["variant"] == "default" else f"+{cell['variant']}")
-                trials.append({"trial": trial["id"], "label": label, **cell})
-                for position, phase in enumerate(plan["workloads"][trial["workload"]]["phases"]):
-                    time = seconds(factor["title"], cell["filesystem"], phase["name"], trial["round"])
-                    if phase["cache"] == "warm" or time is None:
+    for factor in plan.factors:
+        for cell in factor.cells:
+            names = cell.names()
+            for trial in (trial for trial in plan.trials if names.items() <= trial.names().items()):
+                label = cell.filesystem + ("" if cell.variant == "default" else f"+{cell.variant}")
+                trials.append({"trial": trial.id, "label": label, **names})
+                for position, phase in enumerate(plan.workloads[trial.workload].phases):
+                    time = seconds(factor.title, cell.filesystem, phase.name, trial.round)
+                    if phase.cache == "warm" or time is None:
                         continue
-                    row = {"trial": trial["id"], "label": label, "status": "ok", "operation": "exec"}
-                    row |= {"phase": phase["name"], "cache": "cold", "round": trial["round"], "position": position}
+                    row = {"trial": trial.id, "label": label, "status": "ok", "operation": "exec"}
+                    row |= {"phase": phase.name, "cache": "cold", "round": trial.round, "position": position}
                     rows.append(row | {"wall_ns": round(time * 1e9)})
-                    if factor["title"] == AGED:  # the phase's own time is the mean of the runs
+                    if factor.title == AGED:  # the phase's own time is the mean of the runs
                         samples += [
-                            row | {"name": phase["name"], "iteration": run, "wall_ns": round(time * run * 1e9)}
+                            row | {"name": phase.name, "iteration": run, "wall_ns": round(time * run * 1e9)}
                             for run in (1, 2, 3)
                         ]
-    plan = {key: value for key, value in plan.items() if key != "trials"}  # as in the tables of a study
+    plan = plan.model_copy(update={"trials": []})  # as in the tables of a study
     tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
     return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=Path("unused"))
 
@@ -132,12 +135,12 @@ def test_deviating_operations_and_the_nearest_factor():
 
 
 def test_a_factor_without_numbers_is_told():
-    found = topic.facts(study(lambda *key: None if key[0] == BITMAP else seconds(*key)))
+    found = topic.facts(factors.Factors(study(lambda *key: None if key[0] == BITMAP else seconds(*key))))
     assert found["missing"] == [BITMAP] and BITMAP not in [entry["factor"] for entry in found["factors"]]
 
 
 def test_facts_tables_and_figure():
-    own = study(seconds)
+    own = factors.Factors(study(seconds))
     found = topic.facts(own)
     assert (found["reference"], found["others"], found["ratios"]) == ("btrfs", ["ext4", "xfs"], 2)
     assert found["factors"][0]["factor"] == BITMAP, "the most helpful first"
@@ -159,7 +162,7 @@ def page(found: Study, tmp_path, monkeypatch) -> str:
     """What the executed notebook shows of a study."""
     monkeypatch.setattr(package, "open", lambda name: found, raising=False)
     (tmp_path / "plan.json").write_text("{}")
-    cells = json.loads((run.execute(tmp_path, ["16-factors"]) / "16-factors.ipynb").read_text())["cells"]
+    cells = json.loads((run.execute(tmp_path, ["factors"]) / "factors.ipynb").read_text())["cells"]
     outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
     return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
 
@@ -173,7 +176,7 @@ def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
     assert "Two ratios are off by a factor of 1.5 or more in the base." in text
     assert "brings 1 of them within that factor" in text
     assert f"the thing that brings them the nearest is {BITMAP} in 1." in text
-    brought = [row.values() for row in topic.nearest(study(seconds)).rows]
+    brought = [row.values() for row in topic.nearest(factors.Factors(study(seconds))).rows]
     assert [list(row)[3:] for row in brought] == [["1.00", BITMAP, "3.00", "yes"], ["2.00", "base", "2.00", "no"]]
     assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
 
@@ -185,10 +188,9 @@ def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
 
 def test_which_topic_a_study_has():
     plan = plan_of()
-    assert topic.applies(plan) and not published.applies(plan)
-    names = [path.name for path in topics.notebooks(plan, ROOT / "notebooks")]
-    assert "16-factors.ipynb" in names and "15-published.ipynb" not in names
-    assert not topic.applies(make_plan("quick", Catalog()))
+    names = [own.name for own in contents.topics(plan)]
+    assert "factors" in names and "published" not in names
+    assert "factors" not in [own.name for own in contents.topics(make_plan("quick", Catalog()))]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_study_with_wrong_factors_is_refused(change, sentence):
     own = copy.deepcopy(STUDY)
     change(own)
     with pytest.raises(UserError, match=sentence):
-        validate(own, "study", "mine")
+        validate(own, StudyFile, "mine")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_drawing_leaves_nothing_behind(study):
 def test_a_figure_escapes_its_words(study):
     figure = plots.Figure("f", "**a** < b & `c`", 'a "b" <c>', answer.figures(study, SETTING)[0].plot)
     html = figure._repr_html_()
-    assert "<figcaption><strong>a</strong> &lt; b &amp; <code>c</code></figcaption>" in html
+    assert "<figcaption>**a** &lt; b &amp; <code>c</code></figcaption>" in html
     assert 'alt="a &quot;b&quot; &lt;c&gt;"' in html
 
 

@@ -50,7 +50,7 @@ def test_a_changed_statistic_makes_a_golden_fail(project, tmp_path):
     assert source.count("x.std(axis=1, ddof=1)") == 1
     cells.write_text(source.replace("x.std(axis=1, ddof=1)", "x.std(axis=1, ddof=0)"))
     shutil.rmtree(project / "data/results", ignore_errors=True)  # else those that were saved are shown
-    done = nbval(project, "27-statistics", path=package.parent)
+    done = nbval(project, "statistics", path=package.parent)
     assert done.returncode == 1 and "Cell outputs differ" in done.stdout, done.stdout[-4000:]
 
 

@@ -5,14 +5,17 @@ Loop devices tell no serial number, so the tests show the guard a /sys in which 
 
 import contextlib
 import functools
+import itertools
 import os
+import random
 import struct
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
-from helpers import shell
+from helpers import device, shell
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Teardown
@@ -179,6 +182,56 @@ def test_partition_table(disk):
         disk.check()
 
 
+def archive(folder: Path) -> bytes:
+    (folder / "letter").write_text("to whom it may concern")
+    return subprocess.run(["tar", "-C", folder, "-c", "letter"], capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("kind", ["random", "at 50 MiB", "text", "archive", "at the end"])
+def test_data_without_a_signature(disk, tmp_path, kind):
+    draw = random.Random(kind)
+    place, content = {
+        "random": (0, draw.randbytes(100 * MIB)),
+        "at 50 MiB": (50 * MIB, draw.randbytes(MIB)),
+        "text": (0, b"notes of mine"),
+        "archive": (0, archive(tmp_path)),
+        "at the end": (100 * MIB - 1, b"x"),
+    }[kind]
+    write_at(disk.path, (place, content))
+    with refused("not empty", f"{cleanup.LOOKED_AT}", "`blkdiscard --zeroout"):
+        disk.check()
+    assert disk.file.read_bytes()[place : place + len(content)] == content
+
+
+def test_wiped_file_system_with_files(disk, tmp_path):
+    with mounted(disk.path, tmp_path / "point"):
+        (tmp_path / "point/letter").write_text("to whom it may concern")
+    run("wipefs", "--all", "--quiet", disk.path)
+    with refused("not empty", "is not zero"):
+        disk.check()
+
+
+def test_what_is_looked_at_is_a_small_part_evenly_spread(disk):
+    for size in (3 * MIB, 100 * MIB, 4 * 10**12):
+        places = cleanup.looked_at(size)
+        assert places[0][0] == 0 and sum(places[-1]) == size
+        assert sum(length for _, length in places) <= 4 * MIB
+        gaps = {after - before for (before, _), (after, _) in itertools.pairwise(places[1:-1])}
+        assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+def test_open_for_writing_in_another_process(disk):
+    """A handle without O_EXCL: only the process itself shows it."""
+    code = f"import os, sys; os.open({disk.path!r}, os.O_RDWR); print('open', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "open\n"
+        with refused("in use", f"process {other.pid}", "open for writing"):
+            disk.check()
+        other.communicate("")
+    assert disk.check()
+
+
 @pytest.fixture
 def parted(disk):
     """A partition that the kernel was told of (a kernel may not read partition tables itself); its path."""
@@ -313,6 +366,19 @@ def test_replaced_between_check_and_use(disk):
         guard.check_again(found, disk.sysfs)
 
 
+def test_file_system_made_between_check_and_use(disk):
+    found = disk.check()
+    run("mkfs.ext4", "-q", disk.path)
+    with refused("not empty", "signature (ext4)"):
+        guard.check_again(found, disk.sysfs)
+
+
+def test_nobody_can_mount_a_disk_that_is_held(disk, tmp_path):
+    run("mkfs.ext4", "-q", disk.path)
+    with guard.held(disk.path):
+        assert subprocess.run(["mount", disk.path, tmp_path], capture_output=True).returncode
+
+
 # ---- the list, and the host lab on such a disk
 
 WORK = Job(
@@ -340,27 +406,52 @@ def test_shipped_list_is_empty():
 
 def test_too_few_disks(listed):
     with pytest.raises(Obstacle, match=r"needs 2 of the real disks, but config/devices.yaml lists 1"):
-        listed.run(WORK, 60, Disks({"backing": "device"}, 2, 50))
+        listed.run(WORK, 60, Disks(device(backing="device"), 2, 50))
 
 
 def test_too_small(listed, disk):
     with pytest.raises(Obstacle, match="smaller than the 200 MiB"):
-        listed.run(WORK, 60, Disks({"backing": "device"}, 1, 200))
+        listed.run(WORK, 60, Disks(device(backing="device"), 1, 200))
 
 
 def test_trial_on_a_disk_leaves_it_empty(listed, disk):
     for _ in range(2):
-        outcome = listed.run(WORK, 60, Disks({"backing": "device"}, 1, 50))
+        outcome = listed.run(WORK, 60, Disks(device(backing="device"), 1, 50))
         assert outcome.ending == "finished" and b'"failed"' not in outcome.output, outcome.output
         assert outcome.environment["devices"] == [{"backing": "device", "serial": "S1", "size_bytes": 100 * MIB}]
     assert disk.check()
+
+
+def test_what_somebody_writes_after_a_trial_is_seen(listed, disk, capsys):
+    """The data of a trial stay where nobody looks; so the next one would not see what is new there."""
+    fill = Job([shell("tr '\\0' x < /dev/zero | dd of=/run/reprofs/disk0 bs=1M iflag=fullblock 2>&1 || true")])
+    listed.run(fill, 60, Disks(device(backing="device"), 1, 50))
+    assert f"(serial S1) is empty in {cleanup.LOOKED_AT}, and is used" in capsys.readouterr().err
+    assert b"xxxx" in disk.file.read_bytes() and disk.check()
+    write_at(disk.path, (50 * MIB, b"mine" * 100_000))
+    with refused("not empty", "is not zero"):
+        disk.check()
+
+
+def test_file_system_made_between_check_and_use_stops_the_trial(listed, disk, monkeypatch):
+    checked = host.guard.check
+
+    def check_and_make(*arguments):
+        found = checked(*arguments)
+        run("mkfs.ext4", "-q", disk.path)
+        return found
+
+    monkeypatch.setattr(host.guard, "check", check_and_make)
+    with pytest.raises(Obstacle, match=r"signature \(ext4\)"):
+        listed.run(WORK, 60, Disks(device(backing="device"), 1, 50))
+    assert run("blkid", "-p", "-s", "TYPE", "-o", "value", disk.path) == "ext4"
 
 
 def test_refused_disk_is_not_touched(listed, disk):
     run("mkfs.ext4", "-q", disk.path)
     before = disk.file.read_bytes()
     with pytest.raises(Obstacle, match="not empty"):
-        listed.run(WORK, 60, Disks({"backing": "device"}, 1, 50))
+        listed.run(WORK, 60, Disks(device(backing="device"), 1, 50))
     assert disk.file.read_bytes() == before
 
 
@@ -374,7 +465,7 @@ def test_disk_that_vanishes_after_the_check_stops_the_trial(listed, disk, monkey
 
     monkeypatch.setattr(host.guard, "check", check_and_detach)
     with pytest.raises(Obstacle, match="vanished or was replaced"):
-        listed.run(WORK, 60, Disks({"backing": "device"}, 1, 50))
+        listed.run(WORK, 60, Disks(device(backing="device"), 1, 50))
     assert not disk.file.read_bytes().strip(b"\0")
 
 

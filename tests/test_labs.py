@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import events, job_of, outputs, shell
+from helpers import CATALOG, cell, device, events, job_of, outputs, rendered, shell
 from reprofs import cleanup, files, labs
 from reprofs.errors import UserError
 from reprofs.guest.steps import Clock, Devices, Job, Mkdir, Module, Mounted, Processor
 from reprofs.labs import Disks, Obstacle, Outcome, get_lab, host, mount, vm
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.stacks import commands
-from reprofs.plan.stacks import resolve as resolve_stack
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.stack import Layer
+from reprofs.plan.stack import resolve as resolve_stack
 from reprofs.trial import commands as commands_module
 from reprofs.trial import progress, run
-from reprofs.trial.cell import resolve
-from reprofs.trial.job import render
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
@@ -63,8 +63,9 @@ def open_folder(monkeypatch):
         (folder / name).chmod(0o777)
     folder.chmod(0o755)
     engine = mount.Lab.open(path=".").engine
-    shutil.copy(engine, folder / "cache/engine" / engine.name)
-    (folder / "cache/engine" / engine.name).chmod(0o755)
+    for made in (engine, engine.with_suffix(".sha256")):
+        shutil.copy(made, folder / "cache/engine")
+        (folder / "cache/engine" / made.name).chmod(0o755)
     monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
     monkeypatch.setenv("REPROFS_CACHE", str(folder / "cache"))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -87,11 +88,11 @@ def test_every_lab_has_the_whole_interface():
         assert lab.exclusive is (name != "exact") and lab.provisions is (name != "mount")
         assert lab.seeds is lab.in_guest is (name in ("exact", "vm"))
         assert lab.exact is lab.models is (name == "exact") and lab.meaning.startswith("In the ")
-        assert set(lab.facts()) == {"clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models"}
-        assert lab.disks_zeroed({"backing": "memory"}) is (name != "mount")
+        assert lab.facts().clock == lab.clock and lab.facts().processor is None
+        assert lab.disks_zeroed(device()) is (name != "mount")
         for method in ("open", "obstacle", "run", "environment", "device_steps", "device_path"):
             assert callable(getattr(lab, method))
-    assert not host.Lab.disks_zeroed({"backing": "device"})
+    assert not host.Lab.disks_zeroed(device(backing="device"))
 
 
 # ---- vm
@@ -104,9 +105,9 @@ def machine(guest, memory) -> vm.Lab:
 
 
 def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
-    disks = Disks({"backing": "memory"}, 24, 64)
-    paths = [machine.device_path(i, {}) for i in range(24)]
-    assert (paths[0], paths[23], machine.device_path(26, {})) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
+    disks = Disks(device(), 24, 64)
+    paths = [machine.device_path(i, disks.profile) for i in range(24)]
+    assert (paths[0], paths[23], machine.device_path(26, disks.profile)) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
     array = f"mdadm --create /dev/md127 --run --quiet --level=6 --raid-devices=6 --assume-clean {' '.join(paths[18:])}"
     job = job_of(
         *machine.device_steps(disks.profile, disks.count, disks.size_mib),
@@ -118,6 +119,8 @@ def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
         shell(
             "cat /proc/mdstat; modprobe ext4; mkfs.ext4 -q /dev/md127; mount /dev/md127 /mnt; df -T /mnt; umount /mnt"
         ),
+        *machine.program_steps(),
+        shell('"$ENGINE" mdtest -C -F -I 3 -d /run/x && "$ENGINE" mdtest -C -F -I 3 -d /run/x --verify'),
         shell("sleep 2"),
     )
     outcome = machine.run(job, 200, disks)
@@ -125,6 +128,8 @@ def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     assert said.splitlines()[2:4] == ["24", str(machine.processors)]  # after the words of two modprobe
     assert "md127 : active raid6 vdx[5] vdw[4] vdv[3] vdu[2] vdt[1] vds[0]" in said and "[6/6] [UUUUUU]" in said
     assert "disk23" in said and "/dev/md127" in said
+    assert "1 tasks, 1 iterations: as written" in said
+    assert list(outcome.environment["programs_sha256"]) == ["mdtest"]
     slept = json.loads(outcome.output.splitlines()[-2])["wall_ns"] / 1e9
     assert 2 <= slept <= outcome.host_seconds  # the guest's second is the host's
     assert (outcome.environment["accelerator"], outcome.environment["start"]) == ("tcg", "cold boot")
@@ -133,7 +138,7 @@ def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
 
 def test_vm_throttles_its_disks(machine):
     """300 requests at 100 a second: at least two seconds, as the first second's may come at once."""
-    profile = {"backing": "file", "iops": 100, "bandwidth_mb_s": 50}
+    profile = device(backing="file", iops=100, bandwidth_mb_s=50)
     write = shell("dd if=/dev/zero of=/dev/vda bs=4k count=300 oflag=direct; cat /sys/block/vda/stat")
     outcome = machine.run(job_of(*machine.device_steps(profile, 1, 64), write), 120, Disks(profile, 1, 64))
     assert int(outputs(outcome)[-1].splitlines()[-1].split()[4]) >= 300
@@ -158,17 +163,19 @@ def test_vm_emulates_with_one_thread_where_more_can_kill_a_guest(machine):
 
 def test_vm_disks_whose_flushes_are_ignored(machine):
     catalog = Catalog()
-    profile = catalog.get("device", "file-unsafe")
+    profile = catalog.get(Device, "file-unsafe")
     assert vm.Lab.unsuited(profile) == ""
     machine.disks = Disks(profile, 2, 64)
     drives = [option for option in machine._drives() if option.startswith("if=none")]
     assert len(drives) == 2 and all(",cache=unsafe," in drive for drive in drives)
-    machine.disks = Disks(catalog.get("device", "file"), 1, 64)
+    machine.disks = Disks(catalog.get(Device, "file"), 1, 64)
     assert ",cache=none," in machine._drives()[1]
     assert "not in a file" in get_lab("exact").unsuited(profile)
     assert "takes devices as they are" in host.Lab.unsuited(profile)
     with pytest.raises(UserError, match="has a cache, which only a disk with backing: file can have"):
-        catalog.add("device", "wrong", {"title": "Wrong", "backing": "memory", "cache": "unsafe"})
+        catalog.add(Device, "wrong", {"title": "Wrong", "backing": "memory", "cache": "unsafe"})
+    with pytest.raises(UserError, match="ignores flushes: give it promise: none, and the reason under why"):
+        catalog.add(Device, "wrong", {"title": "Wrong", "backing": "file", "cache": "unsafe"})
 
 
 @pytest.mark.parametrize(
@@ -186,21 +193,21 @@ def test_vm_endings(machine, script, ending, limit):
 
 
 def test_vm_says_what_it_cannot_do(machine):
-    assert machine.obstacle(["git"], [], [], {"backing": "file", "iops": 5}) == ""
-    assert "no package nosuch" in machine.obstacle(["nosuch"], [], [], {})
-    for modelled in ({"completion_ns": 1}, {"backing": "model"}):
+    assert machine.obstacle(["git"], [], [], device(backing="file", iops=5)) == ""
+    assert "no package nosuch" in machine.obstacle(["nosuch"], [], [], device())
+    for modelled in (device(completion_ns=1), CATALOG.get(Device, "hdd-7200")):
         assert "models no disks" in machine.obstacle([], [], [], modelled)
-    assert "lab host" in machine.obstacle([], [], [], {"backing": "device"})
+    assert "lab host" in machine.obstacle([], [], [], device(backing="device"))
     exact = get_lab("exact")(machine.manifest, machine.cache)
-    assert "in memory" in exact.obstacle([], [], [], {"backing": "file"})
-    assert "vm lab" in exact.obstacle([], [], [], {"iops": 5})
+    assert "in memory" in exact.obstacle([], [], [], device(backing="file"))
+    assert "vm lab" in exact.obstacle([], [], [], device(iops=5))
 
 
 def test_vm_without_room_for_its_disks(machine, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
     with pytest.raises(Obstacle, match=r"2 disks of 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"):
-        machine.run(job_of(Clock()), 60, Disks({}, 2, 64))
+        machine.run(job_of(Clock()), 60, Disks(device(), 2, 64))
 
 
 def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monkeypatch):
@@ -234,8 +241,8 @@ def quick(monkeypatch):
 
 
 def run_trial(tmp_path, **changes) -> dict:
-    cell = {"stack": "single", "profile": "ram", "variant": "default", "workload": "metadata", "scale": "smoke"}
-    return run.run_trial({**cell, "round": 1, "seed": 5, "order": None, **changes}, Catalog(), tmp_path / "r.json")
+    trial = cell(**{"profile": "ram", "variant": "default", "seed": 5, **changes})
+    return run.run_trial(trial, Catalog(), tmp_path / "r.json")
 
 
 @needs_root
@@ -267,7 +274,12 @@ FETCH = "import urllib.request as u; print(u.urlopen('http://s1:8080/mark').read
 def test_host_makes_hosts_of_its_own(tmp_path, quick, memory):
     """Two clients ask a server by its name; what it writes to this machine's folders is not there afterwards."""
     catalog = Catalog()
-    data = catalog.get("filesystem", "sshfs") | {"labs": ["host"], "type": "ext4", "packages": [], "inspect": []}
+    data = catalog.get(Filesystem, "sshfs").as_json() | {
+        "labs": ["host"],
+        "type": "ext4",
+        "packages": [],
+        "inspect": [],
+    }
     data |= {"hosts": {"servers": 1, "private": ["/var/lib/own"]}, "check": ["fsck.ext4 -fn {device}"]}
     data["make"] = [
         "mkfs.ext4 -q {device}",
@@ -287,9 +299,8 @@ def test_host_makes_hosts_of_its_own(tmp_path, quick, memory):
         {"host": "s1", "wait": "sh -c 'pgrep -c -x python3 || true'", "expect": "^0$"},
         "umount {base}",
     ]
-    catalog.add("filesystem", "own", data)
-    trial = {"lab": "host", "filesystem": "own", "variant": "default@loopback", "stack": "single", "profile": "ram"}
-    trial |= {"workload": "metadata@30+clients2", "scale": "smoke", "round": 1, "seed": 5, "order": None}
+    catalog.add(Filesystem, "own", data)
+    trial = cell("own", lab="host", variant="default@loopback", profile="ram", workload="metadata@30+clients2", seed=5)
     record = run.run_trial(trial, catalog, tmp_path / "r.json")
     assert record["status"] == "ok", record["reason"]
     checks = record["measurement"]["verification"]
@@ -323,7 +334,7 @@ def test_host_runs_servers_that_this_machine_has(tmp_path, quick, filesystem, va
 @needs_root
 def test_host_endings():
     lab = host.Lab.open()
-    late = lab.run(job_of(shell("sleep 100 & sleep 100")), 1, Disks({}, 1, 64))
+    late = lab.run(job_of(shell("sleep 100 & sleep 100")), 1, Disks(device(), 1, 64))
     assert late.ending == "timeout" and late.host_seconds < 50
     assert lab.run(job_of(shell("kill -9 $PPID; sleep 1")), 60).ending == "killed"
 
@@ -336,7 +347,7 @@ def test_host_is_apart():
         load, shell("readlink /run/reprofs/disk*; ls /proc | grep -c '^[0-9]'; mount -t tmpfs x /mnt; echo $HOME")
     )
     disks, processes, home = [], 0, ""
-    *disks, processes, home = outputs(host.Lab.open().run(job, 60, Disks({}, 2, 64)))[0].splitlines()
+    *disks, processes, home = outputs(host.Lab.open().run(job, 60, Disks(device(), 2, 64)))[0].splitlines()
     assert len(disks) == 2 and all(disk.startswith("/dev/loop") for disk in disks) and int(processes) < 10
     assert "reprofs-work" in home
     assert not any(str(point) == "/mnt" for _, _, point in cleanup.mounts())
@@ -356,7 +367,7 @@ def test_modules_that_are_there_are_not_loaded(monkeypatch):
 def test_host_console_has_what_the_kernel_said(memory):
     """A device that is no file system: mounting it makes the kernel complain."""
     job = job_of(shell("mount -t ext4 /run/reprofs/disk0 /mnt; true"))
-    outcome = host.Lab.open().run(job, 60, Disks({}, 1, 64))
+    outcome = host.Lab.open().run(job, 60, Disks(device(), 1, 64))
     assert "engine ended: 0" in outcome.console
     if not os.access("/dev/kmsg", os.R_OK):
         pytest.skip("root may not read the kernel's log here")
@@ -366,18 +377,18 @@ def test_host_console_has_what_the_kernel_said(memory):
 @needs_root
 def test_host_says_what_it_cannot_do(monkeypatch):
     lab = host.Lab.open()
-    assert lab.obstacle(["coreutils"], ["ls"], ["tmpfs"], {"backing": "memory"}) == ""
+    assert lab.obstacle(["coreutils"], ["ls"], ["tmpfs"], device()) == ""
     assert "install the Debian package nosuch-tools" in lab.obstacle(
-        ["coreutils", "nosuch-tools"], ["mkfs.nosuch"], [], {}
+        ["coreutils", "nosuch-tools"], ["mkfs.nosuch"], [], device()
     )
-    assert "kernel has no module nosuchfs" in lab.obstacle([], [], ["nosuchfs"], {})
-    assert "config/devices.yaml lists no real disk" in lab.obstacle([], [], [], {"backing": "device"})
+    assert "kernel has no module nosuchfs" in lab.obstacle([], [], ["nosuchfs"], device())
+    assert "config/devices.yaml lists no real disk" in lab.obstacle([], [], [], device(backing="device"))
     for modelled in ("completion_ns", "iops", "bandwidth_mb_s"):
-        assert "profile that models nothing" in lab.obstacle([], [], [], {modelled: 5})
+        assert "profile that models nothing" in lab.obstacle([], [], [], device(**{modelled: 5}))
 
 
 def test_host_without_root_is_a_sentence(open_folder):
-    said = as_nobody(lambda: host.Lab.open().obstacle([], [], [], {}))
+    said = as_nobody(lambda: host.Lab.open().obstacle([], [], [], device()))
     assert said == "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
 
 
@@ -398,17 +409,15 @@ def test_host_refuses_names_that_are_taken(stack, filesystem, sentence, monkeypa
     monkeypatch.setattr(host, "PATH", f"{tmp_path}:{host.PATH}")
     exists, taken = Path.exists, ("/sys/block/md127", "/dev/reprofs", "/dev/mapper/reprofs-jbod")
     monkeypatch.setattr(Path, "exists", lambda path: str(path) in taken or exists(path))
-    cell = {"lab": "host", "filesystem": filesystem, "variant": "default", "stack": stack, "profile": "ram"}
-    cell |= {"workload": "metadata", "scale": "smoke", "round": 1, "seed": 1, "order": None}
-    job = render(resolve(cell, Catalog()))
+    job = rendered(cell(filesystem, lab="host", variant="default", stack=stack, profile="ram", seed=1), Catalog())
     with pytest.raises(Obstacle, match=sentence):
-        host.Lab.open().run(job, 60, Disks({}, 6, 64))
+        host.Lab.open().run(job, 60, Disks(device(), 6, 64))
 
 
 def test_a_stack_names_all_that_it_makes():
     """What stands in the commands that build a layer, as a device that is no disk, is what must be free."""
-    for name in Catalog().paths("stack"):
-        stack = commands(resolve_stack(name, Catalog()), [f"/disk{i}" for i in range(6)], True, "/m")
+    for name in Catalog().paths(Layer):
+        stack = resolve_stack(name, Catalog()).commands([f"/disk{i}" for i in range(6)], True, "/m")
         words = [word for line in stack.build for word in line]
         named = {word for word in [*words, *stack.devices] if word.startswith("/dev/")}
         assert all(any(path == made or path.startswith(f"{made}/") for made in stack.makes) for path in named), name
@@ -431,7 +440,8 @@ def test_killed_engine_takes_its_mounts_along(memory, first):
         f"cleanup.MEMORY = Path('{memory}')\n"
         "from reprofs.labs import Disks, host\n"
         "script = 'mkfs.ext4 -q /run/reprofs/disk0; mount /run/reprofs/disk0 /mnt; sleep 100'\n"
-        f"host.Lab.open().run(Job([{first}Exec(stage='x', arg=['sh', '-c', script])]), 200, Disks({{}}, 1, 64))\n"
+        f"job = Job([{first}Exec(stage='x', arg=['sh', '-c', script])])\n"
+        "host.Lab.open().run(job, 200, Disks(count=1, size_mib=64))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program])
 
@@ -471,7 +481,7 @@ def test_mount_as_an_ordinary_user(open_folder):
         ]
         job = Job(steps, mountpoint="/run/reprofs/mnt")
         outcome = lab.run(job, 60)
-        return [lab.obstacle(["coreutils"], ["ls"], [], {}), outputs(outcome), outcome.environment["path"]]
+        return [lab.obstacle(["coreutils"], ["ls"], [], device()), outputs(outcome), outcome.environment["path"]]
 
     reason, said, path = as_nobody(run)
     assert reason == "" and path == str(open_folder / "target")
@@ -482,16 +492,17 @@ def test_mount_as_an_ordinary_user(open_folder):
 
 
 def test_mount_says_what_is_wrong_with_the_directory(open_folder):
-    assert "does not exist: mount it" in mount.Lab.open(path=str(open_folder / "nosuch")).obstacle([], [], [], {})
+    assert "does not exist: mount it" in mount.Lab.open(path=str(open_folder / "nosuch")).obstacle([], [], [], device())
     (open_folder / "target").chmod(0o755)
-    said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], {}))
+    said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], device()))
     assert said == "" if os.geteuid() else "cannot be written" in said
 
 
 def test_mount_refuses_a_directory_without_room(tmp_path, quick, monkeypatch):
     monkeypatch.setattr(mount.Lab, "room", lambda lab, sizes, share: 2 << 20)
+    monkeypatch.chdir(tmp_path)  # other tests run trials in the checkout at the same time
     record = run_trial(tmp_path, lab="mount", filesystem="here")
-    assert record["status"] == "skipped" and not list(ROOT.glob("reprofs-work-*"))
+    assert record["status"] == "skipped" and not list(tmp_path.glob("reprofs-work-*"))
     assert re.fullmatch(
         r"The content is about \d+ MiB, but \. has 2 MiB free: choose another directory or a smaller scale\.",
         record["reason"],
@@ -504,11 +515,12 @@ def test_mount_leaves_nothing_when_the_time_is_over(open_folder):
     assert not list((open_folder / "target").iterdir())
 
 
-def test_mount_trial_of_the_shipped_example(tmp_path, quick):
+def test_mount_trial_of_the_shipped_example(tmp_path, quick, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # other tests run trials in the checkout at the same time
     record = run_trial(tmp_path, lab="mount", filesystem="here")
     assert record["status"] == "ok", record["reason"]
     assert record["environment"]["lab"]["path"] == "." and record["measurement"]["mounted"]["type"]
-    assert not list(ROOT.glob("reprofs-work-*"))
+    assert not list(tmp_path.glob("reprofs-work-*"))
 
 
 # ---- one at a time, on a quiet host
@@ -593,7 +605,6 @@ def pass_time(root: Path, **changes: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, ""),
         ({"proc__stat": "cpu  200 0 100 1050 20 1 2 10\ncpu0 1\ncpu1 1\n"}, "used 1.5 of 2 processors"),
         ({"proc__stat": STAT.format(idle=1150, steal=60)}, "used 0.5 of 2 processors"),
         ({"proc__meminfo": "Dirty: 20000 kB\nWriteback: 4576 kB\n"}, "24 MiB were still to be written"),
@@ -606,7 +617,13 @@ def test_what_is_not_quiet(made_up, changes, words):
     before = conditions.sample(made_up)
     pass_time(made_up, **changes)
     said = conditions.noise(before, conditions.sample(made_up))
-    assert words in said and (said == "" or words) and "\n" not in said
+    assert words in said and "\n" not in said
+
+
+def test_nothing_but_passing_time_is_quiet(made_up):
+    before = conditions.sample(made_up)
+    pass_time(made_up)
+    assert conditions.noise(before, conditions.sample(made_up)) == ""
 
 
 def test_settling_ends_when_it_is_quiet_or_the_limit_is_reached(made_up):
@@ -718,7 +735,51 @@ def test_progress_knows_which_guest_a_record_came_from(tmp_path, monkeypatch):
     with contextlib.ExitStack() as after:
         after.callback(os.environ.pop, "REPROFS_PROGRESS", None)
         progress.start(jobs)
-        assert os.environ["REPROFS_PROGRESS"].split()[1] == "3"
+        assert os.environ["REPROFS_PROGRESS"].split()[1:] == ["2", "5"]
+
+
+def progress_lines(folder: Path, monkeypatch, before: int, ends: list[float], at_most: bool = False) -> list[str]:
+    """What is said of trials that end at these seconds of a run; of its 60 trials `before` were there already."""
+    now, lines = 1_000_000.0, []
+    monkeypatch.delenv("REPROFS_PROGRESS", raising=False)
+    monkeypatch.setattr(progress.time, "time", lambda: now)
+    jobs = {folder / f"{number}.json": (f"job {number}", None) for number in range(60)}
+    for number in range(before):
+        path = folder / f"{number}.json"
+        path.write_text(json.dumps({"job_sha256": f"job {number}"}))
+        os.utime(path, (now - 0.25, now - 0.25))
+    trial = {"lab": progress.USUAL_LAB, "stack": "single", "profile": "ssd", "filesystem": "ext4", "variant": "default"}
+    trial |= {"workload": "metadata", "round": 1}
+    with contextlib.ExitStack() as after:
+        after.callback(os.environ.pop, "REPROFS_PROGRESS", None)
+        progress.start(jobs, at_most)
+        for number, seconds in enumerate(ends, start=before):
+            now = 1_000_000.0 + seconds
+            path = folder / f"{number}.json"
+            path.write_text("{}")
+            os.utime(path, (now, now))
+            line = progress.line({"trial": trial, "status": "ok", "reason": ""}, path, 1.0)
+            lines.append(line.replace("ext4+default metadata round 1: ok in 1.0 s; ", ""))
+    return lines
+
+
+def test_the_time_left_is_not_told_by_the_first_trial_which_boots_the_guest(tmp_path, monkeypatch):
+    lines = progress_lines(tmp_path, monkeypatch, 0, [28, 30, 32, 34, 36, 38])
+    assert lines[0] == "trial 1 of 60: elapsed 0:28"
+    assert lines[3] == "trial 4 of 60: elapsed 0:34"
+    assert lines[4] == "trial 5 of 60: elapsed 0:36, about 1:50 left"  # 55 trials, two seconds each
+    assert lines[5] == "trial 6 of 60: elapsed 0:38, about 1:48 left"
+
+
+def test_a_run_that_is_taken_up_counts_the_trials_that_were_there(tmp_path, monkeypatch):
+    lines = progress_lines(tmp_path, monkeypatch, 40, [3, 6, 9, 12, 15], at_most=True)
+    assert lines[0] == "trial 41 of at most 60: elapsed 0:03"
+    assert lines[4] == "trial 45 of at most 60: elapsed 0:15, at most 0:45 left"
+
+
+def test_trials_that_are_made_again_are_counted_alone(tmp_path, monkeypatch):
+    lines = progress_lines(tmp_path, monkeypatch, 59, [2, 4])
+    assert lines == ["trial 60 of 60: elapsed 0:02", "trial 2: elapsed 0:04"]
 
 
 @pytest.mark.parametrize(

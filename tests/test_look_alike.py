@@ -18,7 +18,8 @@ import yaml
 from conftest import ROOT
 from reprofs.errors import UserError
 from reprofs.guest import check
-from reprofs.plan import trees, workloads
+from reprofs.plan import tree as trees
+from reprofs.plan import workload as workloads
 from reprofs.plan.catalog import Catalog
 from scipy import stats
 
@@ -157,7 +158,7 @@ def test_odd_names_are_scanned(tmp_path, engine):
     for name in (b"\xff\xfe", b"a\nb", b"true", b"12", "é".encode()):
         Path(os.fsdecode(bytes(tmp_path / "t") + b"/" + name)).write_text("x")
     trees.write(tmp_path / "t", tmp_path / "p.yaml", names=True)
-    assert set(trees.read(str(tmp_path / "p.yaml"))["names"]) == {"\\xff\\xfe", "a\nb", "true", "12", "é"}
+    assert set(trees.read(str(tmp_path / "p.yaml")).names) == {"\\xff\\xfe", "a\nb", "true", "12", "é"}
     trees.arguments(str(tmp_path / "p.yaml"))
 
 
@@ -373,7 +374,7 @@ def test_content_compresses_as_asked(generate, tmp_path, percent):
         ("--files 3 --sizes 1:1 --level 1/1/0//", ["--level cannot be"]),
         ("--files 3 --compress 99", ["--compress cannot be 99"]),
         ("--files 100000000 --sizes 1:1 --level 1/1/0/0// --level 1/0/0/0//", ["more than 6000000 folders"]),
-        (f"--files 3 {SMALL} a b", ["two folders"]),
+        (f"--files 3 {SMALL} a b", ["b is one argument too many"]),
     ],
 )
 def test_wrong_arguments_are_one_sentence(look_alike, arguments, words):
@@ -404,7 +405,7 @@ def listed(look_alike, name: str, files: int) -> list[tuple[int, str, int]]:
     return [(row[0].count("/"), row[1], int(row[2])) for row in (line.split("\t") for line in done.stdout.splitlines())]
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / trees.FOLDER).glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / trees.Tree.folder).glob("*.yaml")))
 @pytest.mark.parametrize("files", [1, 30, 2000])
 def test_every_profile_makes_a_tree_of_any_size(look_alike, generate, tmp_path, name, files):
     arguments = f"--files {files} --seed 3 --size-max 5000 {trees.arguments(name)}"
@@ -412,7 +413,7 @@ def test_every_profile_makes_a_tree_of_any_size(look_alike, generate, tmp_path, 
     assert sum(path.is_file() and not path.is_symlink() for path in top.rglob("*")) == files
     done = look_alike(arguments, "--verify", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert not [level for level in trees.read(name)["levels"] if level["files"] and not level["folders"]]
+    assert not [level for level in trees.read(name).levels if level.files and not level.folders]
 
 
 def test_the_linux_profile_has_the_published_numbers(look_alike):
@@ -452,13 +453,13 @@ def test_the_scratch_profile_has_the_published_sets(look_alike):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "workflow/workloads").glob("look-alike*.yaml")))
 def test_the_workloads_make_and_check_their_trees(engine, tmp_path, name):
     workload = workloads.resolve(name, Catalog())
-    check.check(name, workload, "smoke")
+    check.check(workload, "smoke")
     samples = tmp_path / "samples"
     work = tmp_path / "work"
     work.mkdir()
     phase = workload.phases[0]
     for command in (phase.run, phase.check):
-        words = workloads.words(command, workload, "smoke", 3, name)
+        words = workload.words(command, "smoke", 3, name)
         assert words[0] == "engine"
         environment = {**os.environ, "REPROFS_SAMPLES": str(samples)}
         done = subprocess.run([engine, *words[1:]], cwd=work, env=environment, capture_output=True, text=True)

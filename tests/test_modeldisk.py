@@ -9,16 +9,18 @@ from helpers import CATALOG, events
 from reprofs import files
 from reprofs.guest.steps import Exec, Job, Step, Write
 from reprofs.labs.exact import ExactLab
+from reprofs.plan.device import Device
 
-ROTATING, SOLID = (CATALOG.get("device", name) for name in ("hdd-7200", "ssd-sata"))
+ROTATING, SOLID = (CATALOG.get(Device, name) for name in ("hdd-7200", "ssd-sata"))
 
 
 def shell(script: str) -> Exec:
     return Exec(stage="test", arg=["bash", "-ec", script])
 
 
-def disk(profile: dict, **changes) -> list[Step]:
-    return ExactLab.device_steps({**profile, "disk": {**profile["disk"], **changes}}, 1, 256)
+def disk(profile: Device, **changes) -> list[Step]:
+    changed = profile.model_copy(update={"disk": profile.drive.model_copy(update=changes)})
+    return ExactLab.device_steps(changed, 1, 256)
 
 
 def run(guest: dict, steps: list[Step], *scripts: str) -> list[str]:

@@ -9,21 +9,23 @@ from dataclasses import replace
 
 import pytest
 import test_contract
-from helpers import CATALOG, cell, job_of, outputs, rendered, shell
+from helpers import CATALOG, cell, changed, job_of, names, outputs, rendered, shell
 from reprofs import files
-from reprofs.data import tables
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
 from reprofs.guest.steps import Exec, Pause, Phase, Pin
-from reprofs.plan import models, networks
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.networks import Job, Network
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.network import EXCHANGES, UNTIMED, Exchange, Network
+from reprofs.plan.plan import Plan
+from reprofs.plan.study import Study
+from reprofs.plan.workload import Workload
 from reprofs.stats.networks import BAND
 from reprofs.trial.plan import make_plan
 from reprofs.trial.run import run_trial
 
-NAMES = sorted(CATALOG.paths("network"))
+NAMES = sorted(CATALOG.paths(Network))
 OWN = {"title": "t", "rate_mbit": 800, "delay_us": 100, "queue_frames": 50, "mtu": 1500, "sources": ["s"]}
 STUDY = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}
 STUDY |= {"stacks": ["single"], "profiles": ["ssd"], "filesystems": ["nfs-ext4", "ext4"], "workloads": ["metadata"]}
@@ -36,12 +38,12 @@ def net_guest(engine, root) -> dict:
 
 
 def network(**changes) -> Network:
-    return Network("own", **{"loss_percent": 0, **OWN, **changes})
+    return Network(**OWN | changes)
 
 
-def planned(**changes) -> dict:
+def planned(**changes) -> Plan:
     catalog = Catalog()
-    catalog.add("study", "own", STUDY | changes)
+    catalog.add(Study, "own", STUDY | changes)
     return make_plan("own", catalog)
 
 
@@ -50,7 +52,7 @@ def planned(**changes) -> dict:
 
 def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
     plan = planned(networks=["lan-1g", "wan-20ms"])
-    jobs = {trial["id"]: trial["job_sha256"] for trial in plan["trials"]}
+    jobs = {trial.id: trial.job_sha256 for trial in plan.trials}
     middle = "exact@v2-0.5ns-single-ssd"
     assert sorted(jobs) == [
         f"r1-{middle}-ext4+default-metadata-smoke",
@@ -58,9 +60,9 @@ def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
         f"r1-{middle}-nfs-ext4+v3-sync@wan-20ms-metadata-smoke",
     ]
     assert len(set(jobs.values())) == 3  # so that an edit of a network repeats its trials
-    assert plan["networks"].keys() == {"lan-1g", "wan-20ms"}
-    assert planned()["trials"][0]["variant"] in ("default", "v3-sync@lan-1g")
-    assert "networks" not in planned(filesystems=["ext4"], networks=["lan-1g"])
+    assert plan.networks.keys() == {"lan-1g", "wan-20ms"}
+    assert planned().trials[0].full_variant in ("default", "v3-sync@lan-1g")
+    assert not planned(filesystems=["ext4"], networks=["lan-1g"]).networks
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_parts_that_do_not_fit_are_one_sentence(changes, told):
 
 
 def test_a_network_for_a_file_system_without_hosts_is_refused(reprofs, says, tmp_path):
-    asked = cell(network="lan-1g", output=tmp_path / "r.json")
+    asked = names(network="lan-1g", output=tmp_path / "r.json")
     made = reprofs("trial", *(word for key, value in asked.items() if value for word in (f"--{key}", value)))
     says(made, "ext4 has no hosts and needs no network: leave out lan-1g")
 
@@ -102,14 +104,14 @@ def test_a_network_for_a_file_system_without_hosts_is_refused(reprofs, says, tmp
     ],
 )
 def test_wrong_lines_for_hosts_are_one_sentence(line, told):
-    data = Catalog().get("filesystem", "nfs-ext4")
+    data = Catalog().get(Filesystem, "nfs-ext4").as_json()
     with pytest.raises(UserError, match=re.escape(told)):
-        Catalog().add("filesystem", "own", data | {"make": [line]})
+        Catalog().add(Filesystem, "own", data | {"make": [line]})
 
 
 def test_lines_run_on_their_hosts():
     catalog = Catalog()
-    data = catalog.get("filesystem", "nfs-ext4")
+    data = catalog.get(Filesystem, "nfs-ext4").as_json()
     lines = [
         "echo {s3} {c1}",
         {"host": "servers", "run": "serve {number} {disk} {host}"},
@@ -117,8 +119,8 @@ def test_lines_run_on_their_hosts():
     ]
     hosted = {"servers": 3, "private": ["/var/lib/x"], "logs": ["/var/log/x*.log"]}
     mount = [*data["mount"], {"host": "s1", "run": "/usr/sbin/sshd -f none"}]
-    catalog.add("filesystem", "own", data | {"hosts": hosted, "make": lines, "mount": mount})
-    trial = cell("nfs-ext4", stack="servers") | {"filesystem": "own"}
+    catalog.add(Filesystem, "own", data | {"hosts": hosted, "make": lines, "mount": mount})
+    trial = changed(cell("nfs-ext4", stack="servers"), filesystem="own")
     steps = rendered(trial, catalog).steps
     made = [step.arg for step in steps if getattr(step, "stage", "") == "make"]
     assert made[0] == ["echo", "10.88.0.3", "10.88.0.101"]
@@ -130,7 +132,7 @@ def test_lines_run_on_their_hosts():
     tools = [step.tool for step in steps if isinstance(step, Pin)]
     assert "sshd" in tools and not any("/" in tool for tool in tools)  # they are looked up along PATH
     with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
-        rendered({**trial, "stack": "single"}, catalog)
+        rendered(changed(trial, stack="single"), catalog)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_lines_run_on_their_hosts():
 )
 def test_figures_that_no_network_has_are_one_sentence(changes, told):
     with pytest.raises(UserError, match=re.escape(told)):
-        Catalog().add("network", "own", OWN | changes)
+        Catalog().add(Network, "own", OWN | changes)
 
 
 def test_clients_of_a_workload_are_on_hosts_of_their_own():
@@ -184,32 +186,18 @@ def test_clients_on_the_servers_have_their_network_and_the_mounts_of_all():
     assert [step.name for step in one if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
 
 
-def test_how_busy_the_one_processor_is_is_read_around_every_phase():
-    """Where hosts share it; not where the network itself is measured."""
-    steps = rendered(cell("nfs-ext4", workload="metadata@60+clients2")).steps
-    phases = [place for place, step in enumerate(steps) if isinstance(step, Phase) and not step.unmeasured]
-    beside = [steps[place + far] for place in phases for far in (-1, 1)]
-    assert phases and all(step.stage == "idle" and step.arg == ["cat", "/proc/uptime"] for step in beside)
-    assert "cat" in [step.tool for step in steps if isinstance(step, Pin)]
-    for trial in (cell(), cell("wire", variant="default@lan-1g", profile="ram", workload="network")):
-        assert not any(getattr(step, "stage", "") == "idle" for step in rendered(trial).steps)
-
-
-def test_the_share_of_an_idle_processor_by_hand():
-    """Of 4 s 3 were idle, one of them while devices settled; then all of a second, and more; then 10 ms, too few."""
-    said = ["10.00 5.00", "15.00 8.00", "20.00 9.00", "21.10 10.10", "22.00 11.00", "22.01 11.01"]
-    commands = [{"stage": "idle", "output": f"{text}\n"} for text in said]
-    phases = [{"name": "one", "wall_ns": 4e9, "settle_ns": 1e9}, {"name": "two", "wall_ns": 1e9, "settle_ns": 0}]
-    phases.append({"name": "three", "wall_ns": 1e7, "settle_ns": 0})
-    record = {"measurement": {"commands": commands, "phases": phases}}
-    assert tables._idle(record) == {id(phases[0]): 0.5, id(phases[1]): 1.0}
-    assert tables._idle({"measurement": {"commands": commands[1:], "phases": phases}}) == tables._idle(None) == {}
+def test_what_a_saved_cluster_holds_is_the_beginning_of_the_job():
+    job = rendered(cell("nfs-ext4"))
+    (place,) = (number for number, step in enumerate(job.steps) if isinstance(step, Pause))
+    setup, *rest = job.text().partition(f"{job.steps[place].line()}\n")
+    assert job.setup() == setup + rest[0] and len(job.setup().splitlines()) == place + 1
+    assert rendered(cell()).setup() == ""  # without hosts nothing is worth a state of its own
 
 
 def test_a_server_is_not_lost_with_clients_on_it():
-    data = Catalog().get("workload", "server-lost")
+    data = Catalog().get(Workload, "server-lost").as_json()
     with pytest.raises(UserError, match="has the keys on_servers and outage: clients would be lost"):
-        Catalog().add("workload", "own", data | {"on_servers": True})
+        Catalog().add(Workload, "own", data | {"on_servers": True})
 
 
 # ---- closed forms
@@ -217,8 +205,8 @@ def test_a_server_is_not_lost_with_clients_on_it():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_network_becomes_words_for_tc(name):
-    words = networks.get(name, CATALOG).qdisc()
-    assert words[:2] == ["netem", "limit"] if name != networks.UNTIMED else words == []
+    words = CATALOG.get(Network, name).qdisc()
+    assert words[:2] == ["netem", "limit"] if name != UNTIMED else words == []
 
 
 def test_the_queue_has_room_for_what_is_under_way():
@@ -229,18 +217,18 @@ def test_the_queue_has_room_for_what_is_under_way():
 
 def test_a_message_by_hand():
     # 100 bytes a µs; 62 + 38 bytes, sent by the host and by the switch, two delays: 2 µs + 200 µs.
-    assert networks.way(network(), 34, 28) == 202_000
+    assert network().way(34, 28) == 202_000
     # Two full frames and one of 62 + 38: the switch has the last one when it has sent the two: 15.38 * 3 + 1 µs.
-    assert networks.way(network(delay_us=0), 2 * 1472 + 34, 28) == pytest.approx(3 * 15_380 + 1000)
-    assert networks.expected(network(), Job(34, 34, 28), 5000) == 2 * 202_000 + 5000
+    assert network(delay_us=0).way(2 * 1472 + 34, 28) == pytest.approx(3 * 15_380 + 1000)
+    assert network().expected(Exchange(34, 34, 28), 5000) == 2 * 202_000 + 5000
 
 
 def test_a_stream_takes_the_longer_of_wire_and_window():
-    job = Job(14_480, 1, 52, window=4)  # ten frames
-    assert networks.expected(network(delay_us=0), job) == pytest.approx(10 * 15_380)
+    stream = Exchange(14_480, 1, 52, window=4)  # ten frames
+    assert network(delay_us=0).expected(stream) == pytest.approx(10 * 15_380)
     # Eleven frames and an answer of 53 + 38 bytes, four delays, for four messages.
     far = network(delay_us=1000)
-    assert networks.expected(far, job) == pytest.approx((11 * 15_380 + 2 * 910 + 4e6) / 4)
+    assert far.expected(stream) == pytest.approx((11 * 15_380 + 2 * 910 + 4e6) / 4)
 
 
 # ---- the program
@@ -275,7 +263,7 @@ def test_the_second_half_of_a_stream_is_timed(engine, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("walk", 9, 9), "walk is no test; known are round-trips, requests, stream"),
+        (("walk", 9, 9), "test cannot be walk; known are round-trips, requests, stream"),
         (("stream", 1, 9), "the count must be from 2 to 1G, not 1"),
         (("round-trips", 9, 1401), "the bytes of round-trips must be from 1 to 1400, not 1401"),
         (("--window", 0, "stream", 9, 9), "--window must be from 1 to 1M, not 0"),
@@ -302,11 +290,11 @@ def test_a_network_in_the_guest_does_what_its_file_says(net_guest, recorded):
     """All jobs of lan-1g; the time of the software, which the study takes from other networks, is below 20 µs."""
     record = recorded(cell("wire", variant="default@lan-1g", profile="ram", workload="network"))
     assert record["status"] == "ok", record["reason"]
-    lan = networks.get("lan-1g", CATALOG)
+    lan = CATALOG.get(Network, "lan-1g")
     samples = [sample for phase in record["measurement"]["phases"] for sample in phase["samples"]]
-    assert [sample["name"] for sample in samples] == list(networks.JOBS)
+    assert [sample["name"] for sample in samples] == list(EXCHANGES)
     for sample in samples:
-        time, expected = sample["wall_ns"] / sample["items"], networks.expected(lan, networks.JOBS[sample["name"]])
+        time, expected = sample["wall_ns"] / sample["items"], lan.expected(EXCHANGES[sample["name"]])
         if sample["name"] == "stream":
             assert time == pytest.approx(expected, rel=BAND)
         else:
@@ -317,13 +305,13 @@ def test_a_network_in_the_guest_does_what_its_file_says(net_guest, recorded):
 
 
 def hosted(name):
-    return "hosts" in CATALOG.get("filesystem", name)
+    return bool(CATALOG.get(Filesystem, name).hosts)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [n for n in test_contract.NAMES if hosted(n)])
 def test_file_system_with_hosts_in_the_guest(engine, root, name):
-    guest = CATALOG.get("filesystem", name)["guest"]
+    guest = CATALOG.get(Filesystem, name).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     test_contract.run(test_contract.in_all_variants(name))
 
@@ -333,17 +321,17 @@ def test_file_system_with_hosts_in_the_guest(engine, root, name):
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
-        *((n, next(iter(CATALOG.get("filesystem", n)["variants"]))) for n in test_contract.NAMES if hosted(n)),
+        *((n, next(iter(CATALOG.get(Filesystem, n).variants))) for n in test_contract.NAMES if hosted(n)),
         ("gluster", "replica-3-small-files"),  # caches of the client that the servers invalidate
         ("cephfs", "fuse"),
     ],
 )
 def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, monkeypatch, name, variant, workload):
     """Rounds share it: what servers draw at random is the same in all of them. The second runs on a busy machine."""
-    filesystem = CATALOG.get("filesystem", name)
-    guest = filesystem["guest"]
+    filesystem = CATALOG.get(Filesystem, name)
+    guest = filesystem.guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
-    stack = models.Filesystem.model_validate(filesystem).simplest_stack()
+    stack = filesystem.simplest_stack()
     trial = cell(name, variant=variant, stack=stack, workload=workload)
     made = []
     for number, start in enumerate(("auto", "auto", "cold boot")):
@@ -358,10 +346,11 @@ def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, mon
     assert starts == ["snapshot of the mounted cluster"] * 2 + ["cold boot"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("name", "variant"), [("nfs-ext4", "v4.2-sync@lan-1g"), ("sshfs", "default@lan-1g")])
 def test_the_same_bytes_from_cold_boot_on_a_busy_machine(engine, root, recorded, tmp_path, monkeypatch, name, variant):
     """NFS in the kernel and a file system in user space; all others in the test above."""
-    guest = CATALOG.get("filesystem", name)["guest"]
+    guest = CATALOG.get(Filesystem, name).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     trial = cell(name, variant=variant, workload="metadata@30+clients2")
     first = recorded(trial)
@@ -421,9 +410,9 @@ def test_the_vm_lab_makes_the_same_hosts():
 def test_hosts_in_the_vm_lab(engine, root, tmp_path, monkeypatch, name, variant):
     """Two clients on hosts of their own, on a real clock, from mkfs to the check of the file system."""
     monkeypatch.setenv("REPROFS_SETTLE", "0")
-    guest = CATALOG.get("filesystem", name)["guest"]
+    guest = CATALOG.get(Filesystem, name).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
-    stack = models.Filesystem.model_validate(CATALOG.get("filesystem", name)).simplest_stack()
+    stack = CATALOG.get(Filesystem, name).simplest_stack()
     hosts_of = {"variant": f"{variant}@lan-1g", "stack": stack, "workload": "metadata@30+clients2"}
     trial = cell(name, lab="vm", profile="ram", **hosts_of)
     record = run_trial(trial, CATALOG, tmp_path / "r.json")
@@ -465,19 +454,17 @@ COPIES = {  # file system -> a command that fails unless all three servers have 
 def test_what_one_client_writes_another_reads_and_every_server_has(engine, root, tmp_path, name):
     """200 files of the first client, after a cold mount, through the mount of the second and on the servers' disks."""
     catalog = Catalog()
-    filesystem, metadata = catalog.get("filesystem", name), catalog.get("workload", "metadata")
-    guest = filesystem["guest"]
+    filesystem, metadata = catalog.get(Filesystem, name), catalog.get(Workload, "metadata").as_json()
+    guest = filesystem.guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     script = "diff -r /run/reprofs/mnt/trial/c0/tree /run/reprofs/c2/trial/c0/tree; " + COPIES[name]
     script += "; find /run/reprofs/c2/trial/c0/tree -type f | wc -l"
     phases = [phase for phase in metadata["phases"] if phase["name"] in ("make-tree", "create")]
     phases.append({"name": "look", "title": "Look", "cache": "cold", "items": "one"} | {"run": f'sh -ec "{script}"'})
-    catalog.add("workload", "own", metadata | {"phases": phases, "tools": ["diff"]})
-    variant = next(iter(filesystem["variants"]))
-    stack = models.Filesystem.model_validate(filesystem).simplest_stack()
-    trial = cell(name, variant=variant, stack=stack, workload="metadata@200+clients2") | {
-        "workload": "own@200+clients2"
-    }
+    catalog.add(Workload, "own", metadata | {"phases": phases, "tools": ["diff"]})
+    variant = next(iter(filesystem.variants))
+    stack = filesystem.simplest_stack()
+    trial = cell(name, variant=variant, stack=stack, workload="own@200+clients2")
     record = run_trial(trial, catalog, tmp_path / "r.json")
     assert record["status"] == "ok", record["reason"]
     (look,) = (phase for phase in record["measurement"]["phases"] if phase["name"] == "look")

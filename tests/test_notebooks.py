@@ -41,15 +41,15 @@ def test_they_run_where_they_lie_and_show_their_figures(project):
     One that shows figures, before there are statistics; then the one that writes these.
     """
     seen = {}
-    for name in ("02-operations", "27-statistics"):
+    for name in ("operations", "statistics"):
         output = project / "notebooks" / f"{name}.ipynb"
         options = {"kernel_name": "python3", "progress_bar": False, "execution_timeout": 300}
         papermill.execute_notebook(ROOT / "notebooks" / f"{name}.ipynb", output, cwd=str(output.parent), **options)
         seen[name] = shown(nbformat.read(output, as_version=4))
-        assert (project / "data/results/quick").exists() == (name == "27-statistics")
-    drawn = pictures(seen["02-operations"])
+        assert (project / "data/results/quick").exists() == (name == "statistics")
+    drawn = pictures(seen["operations"])
     assert len(drawn) == 2 and all(text.startswith("<?xml") and "</svg>" in text for text in drawn)
-    assert seen["27-statistics"].count("<table") > 1 and not pictures(seen["27-statistics"])
+    assert seen["statistics"].count("<table") > 1 and not pictures(seen["statistics"])
     # What they wrote is where the workflow writes it, and not beside them.
     assert {path.name for path in (project / "data/results/quick").iterdir()} >= {"statistics.parquet", "ranks.parquet"}
     assert {path.suffix for path in (project / "notebooks").iterdir()} == {".ipynb"}

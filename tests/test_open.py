@@ -3,8 +3,11 @@
 import dataclasses
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import make
+import nbformat
 import pandas as pd
 import pytest
 import reprofs as package
@@ -14,6 +17,8 @@ from reprofs import importers
 from reprofs.data import tables
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
+from reprofs.files import SUMS, write_sums
+from reprofs.report import render
 from reprofs.stats import results
 
 
@@ -80,6 +85,43 @@ def test_saved_and_computed_results_are_equal(project, monkeypatch):
         pd.testing.assert_frame_equal(saved[name], frame, check_exact=True, obj=name)
 
 
+def note(folder):
+    """Note the files of a folder as they are now, as if they had been made so."""
+    write_sums(folder / SUMS, [path for path in folder.iterdir() if path.name != SUMS])
+
+
+@pytest.mark.parametrize("name", ["phases.parquet", "study.json", "environment.json", "dictionary.csv", SUMS])
+def test_tables_that_were_changed_are_named(project, tmp_path, name):
+    """As `sha256sum --check` names them."""
+    folder = Path(shutil.copytree(project / "data/tables/quick", tmp_path / "study"))
+    check = ["sha256sum", "--check", "--quiet", SUMS]
+    assert subprocess.run(check, cwd=folder, check=False).returncode == 0
+    whole = (folder / name).read_bytes()
+    for change in (lambda path: path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]), Path.unlink):
+        change(folder / name)
+        assert subprocess.run(check, cwd=folder, check=False, capture_output=True).returncode
+        with pytest.raises(UserError, match="is missing or was changed after it was made: run `make report`") as caught:
+            package.open(str(folder))
+        assert str(folder) in str(caught.value)
+    (folder / name).write_bytes(whole)
+    sums = (folder / SUMS).read_text()
+    (folder / SUMS).write_text("".join(line for line in sums.splitlines(True) if "trials" not in line))
+    with pytest.raises(UserError, match=r"trials\.parquet is missing or was changed"):
+        package.open(str(folder))
+    (folder / SUMS).write_text(sums)
+    assert len(package.open(str(folder)).phases)
+
+
+def test_a_notebook_that_was_changed_after_it_was_executed_is_named(tmp_path):
+    path = tmp_path / "mine.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Mine")]), path)
+    write_sums(tmp_path / "mine.ipynb.sha256", [path])
+    assert render.merge([path]).cells
+    path.write_text(path.read_text().replace("Mine", "Yours"))
+    with pytest.raises(UserError, match=r"mine\.ipynb was changed after it was executed: run `make report`"):
+        render.merge([path])
+
+
 def test_results_of_other_tables_are_computed_again(project, monkeypatch, tmp_path):
     shutil.copytree(project / "data/tables/quick", tmp_path / "study")
     study = package.open(str(tmp_path / "study"))
@@ -87,6 +129,7 @@ def test_results_of_other_tables_are_computed_again(project, monkeypatch, tmp_pa
     study.save_results()
     phases = study.phases.assign(wall_ns=study.phases["wall_ns"] * 2)
     phases.to_parquet(tmp_path / "study/phases.parquet", index=False)
+    note(tmp_path / "study")
     after = package.open(str(tmp_path / "study"))
     assert results.load(after.folder, after) is None
     assert after.results.statistics["mean_ns"].tolist() == (before["mean_ns"] * 2).tolist()
@@ -104,6 +147,7 @@ def test_results_of_another_analysis_or_of_other_margins_are_computed_again(proj
     plan = json.loads((tmp_path / "study/study.json").read_text())
     plan["study"]["margins"] = {"equal": 0.5}
     (tmp_path / "study/study.json").write_text(json.dumps(plan))
+    note(tmp_path / "study")
     other = package.open(str(tmp_path / "study"))
     assert other.margins == {"win": 0.02, "equal": 0.5} and results.load(other.folder, other) is None
     verdicts = [one.results.winners["verdict"].eq("equivalent").sum() for one in (study, other)]
@@ -116,10 +160,12 @@ def test_results_that_cannot_be_read_are_named(project, tmp_path):
     assert results.load(tmp_path / "none", study) is None
     study.save_results()
     (study.folder / "ranks.parquet").write_text("no parquet")
-    with pytest.raises(UserError, match="study-results cannot be read"):
-        results.load(study.folder, study)
-    (study.folder / "ranks.parquet").unlink()
-    assert results.load(study.folder, study) is None
+    for change in (lambda path: None, Path.unlink):
+        change(study.folder / "ranks.parquet")
+        with pytest.raises(
+            UserError, match=r"study-results/ranks\.parquet is missing or was changed after it was made"
+        ):
+            results.load(study.folder, study)
     (study.folder / results.OF).write_text(json.dumps(study.digests)[:-3])
     with pytest.raises(UserError, match="delete the folder"):
         results.load(study.folder, study)
@@ -147,6 +193,25 @@ def test_an_import_is_a_study(imported):
     ratio = study.results.pairwise.set_index(["phase", "cache"]).loc[("rm", "cold")]
     assert (ratio["a"], ratio["b"]) == ("ext4", "xfs") and ratio["ratio"] == pytest.approx(2)
     assert study.save_results().name == "old-results" and package.open("imported/old").results is not None
+
+
+@pytest.mark.parametrize("name", ["phases.parquet", "findings.csv", "import.json", "files.sha256"])
+def test_an_import_that_was_changed_is_named(imported, name):
+    """Also where a time is only smaller, and where the digests are gone."""
+    path = imported[0].parent / "data/imported/old" / name
+    package.open("imported/old")
+    if name == "phases.parquet":
+        table = pd.read_parquet(path)
+        table.assign(wall_ns=table["wall_ns"].where(table["label"] != "ext4", 1)).to_parquet(path)
+    elif name == "files.sha256":
+        path.unlink()
+    else:
+        path.write_text(path.read_text() + "\n")
+    with pytest.raises(
+        UserError, match="is missing or was changed after it was made: run `reprofs import` again"
+    ) as told:
+        package.open("imported/old")
+    assert f"imported/old/{name} " in str(told.value)
 
 
 def test_what_an_import_has_not_is_told(imported):

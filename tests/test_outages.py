@@ -4,17 +4,19 @@ import json
 import subprocess
 
 import pytest
-from helpers import CATALOG, cell, rendered
+from conftest import ROOT
+from helpers import CATALOG, cell, changed, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
 from reprofs.guest.steps import Exec, Phase
 from reprofs.plan.catalog import Catalog
-from reprofs.report import topics
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.study import Study
+from reprofs.report import contents
 from reprofs.report.topics import outages
 from reprofs.trial.plan import make_plan
-from reprofs.trial.protocol import IDLE
 from reprofs.trial.run import run_trial
 from test_topics_series import made, shown
 
@@ -41,12 +43,21 @@ def test_the_last_server_is_lost_beside_the_phase_and_comes_back():
     assert killed[5:7] == ["stamp lost-done", "sleep 10"] and "glusterd --log-level WARNING" in killed[8]
     assert cut[4] == "ip link set vs3 down" and cut[8] == "ip link set vs3 up"
     assert [line for line in cut if "heal gv info" in line] == [line for line in killed if "heal gv info" in line] != []
-    steps = [step for step in rendered(GLUSTER, CATALOG).steps if getattr(step, "stage", "") != IDLE]
+    steps = rendered(GLUSTER, CATALOG).steps
     for number, step in enumerate(steps):
         if isinstance(step, Phase):
             assert steps[number - 1].stage == steps[number + 1].stage == f"outage {step.name}"
             assert steps[number + 1].limit_s == 600 + 5 + 10 + 60  # with the limit of healing
     assert "rpc.nfsd 0" in scripts(NFS)["outage server-killed"]  # no signal kills threads of the kernel
+
+
+def test_how_long_healing_takes_is_not_told_in_steps_of_seconds():
+    """A wait looks every 0.1 s. CephFS's servers say every five seconds what they have, so it is asked no sooner."""
+    for name in CATALOG.paths(Filesystem):
+        outage = CATALOG.get(Filesystem, name).outage
+        for line in outage.healed if outage else ():
+            assert name == "cephfs" or "sleep" not in (line.wait or ""), name
+    assert "\n    sleep 0.1\n" in (ROOT / "scripts/shell/wait.sh").read_text()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +68,7 @@ def test_the_last_server_is_lost_beside_the_phase_and_comes_back():
             cell("nfs-ext4", variant="v3-sync", workload="server-lost"),
             "kills a server in phase server-killed, and file system nfs-ext4 has no key outage in its file",
         ),
-        (NFS | {"workload": "server-lost+clients2"}, "server-lost"),
+        (changed(NFS, workload="server-lost+clients2"), "server-lost"),
     ],
 )
 def test_what_cannot_lose_a_server_is_refused(trial, told):
@@ -66,9 +77,9 @@ def test_what_cannot_lose_a_server_is_refused(trial, told):
 
 
 def test_a_line_for_a_host_that_is_not_there_is_one_sentence():
-    data = CATALOG.get("filesystem", "nfs-xfs")
+    data = CATALOG.get(Filesystem, "nfs-xfs").as_json()
     with pytest.raises(UserError, match=r"has a line for the host s2 under outage\.back, which"):
-        Catalog().add("filesystem", "own", data | {"outage": {"back": [{"host": "s2", "run": "serve"}]}})
+        Catalog().add(Filesystem, "own", data | {"outage": {"back": [{"host": "s2", "run": "serve"}]}})
 
 
 @pytest.mark.parametrize(("mend", "code"), [("true", 0), ("false", 1)])
@@ -118,7 +129,7 @@ def test_what_the_client_saw_is_in_the_tables_and_sentences(tmp_path):
     found = outages.facts(study)
     assert (found["whole"], found["files"], found["outages"]) == (["ext4"], 40, 1)
     assert found["broken"] == [{"label": "xfs", "promised": 40, "broken": 1, "outages": 1}]
-    text = shown(tmp_path, "22-outages")
+    text = shown(tmp_path, "outages")
     for words in (
         "whole afterwards on ext4: 40 files in 1 outage. No loss in 1 outage on one",
         "that up to 95.0 % of outages like these lose a file",
@@ -141,7 +152,7 @@ def test_copies_that_do_not_come_back_are_told(tmp_path):
     study = made(tmp_path, late)
     (row,) = (row for row in study.phases.to_dict("records") if row["label"] == "ext4" and row["outage_what"])
     assert row["outage_healed"] is False and row["outage_heal_ns"] == 62_500_000_000
-    text = shown(tmp_path, "22-outages")
+    text = shown(tmp_path, "outages")
     assert "**Healing.** After a server was killed, copies were still missing 62.5 s (ext4) after the server" in text
     assert "> 62.5 s" in text and "all copies were there again" not in text
 
@@ -168,9 +179,9 @@ def test_nfs_loses_its_server(engine, root, tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("trial", [NFS, GLUSTER, GLUSTER | {"filesystem": "moosefs", "variant": "goal-3"}])
+@pytest.mark.parametrize("trial", [NFS, GLUSTER, changed(GLUSTER, filesystem="moosefs", variant="goal-3")])
 def test_an_outage_twice_has_the_same_bytes(engine, root, tmp_path, trial):
-    name = CATALOG.get("filesystem", trial["filesystem"])["guest"]
+    name = CATALOG.get(Filesystem, trial.filesystem).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{name}.json", engine, print, name=name)
     first, second = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
     seen = whole(first)
@@ -184,7 +195,7 @@ def test_phases_whose_length_is_given_are_not_ranked(loads, ranked):
     study = {"title": "t", "question": "q", "scale": "smoke", "rounds": 1, "seed": 7, "labs": ["exact"]}
     study |= {"stacks": ["single"], "profiles": ["ssd"], "filesystems": ["nfs-xfs+v3-sync", "nfs-xfs+v4.2-sync"]}
     catalog = Catalog()
-    catalog.add("study", "own", study | {"workloads": loads})
+    catalog.add(Study, "own", study | {"workloads": loads})
     plan = make_plan("own", catalog)
-    assert topics.applies("outages", plan)
-    assert [topics.applies(name, plan) for name in ("operations", "ranks")] == [ranked] * 2
+    names = {topic.name for topic in contents.topics(plan)}
+    assert names & {"outages", "operations", "ranks"} == ({"outages", "operations", "ranks"} if ranked else {"outages"})

@@ -6,16 +6,18 @@ from collections import Counter
 
 import pytest
 from helpers import CATALOG, cell
+from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.labs import _conditions as conditions
 from reprofs.labs import _guard as guard
 from reprofs.labs import host
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.override import Override, override, place_name
+from reprofs.plan.study import Study
 from reprofs.trial import commands, limits
-from reprofs.trial.cell import resolve
 from reprofs.trial.job import render
 from reprofs.trial.plan import check_machine, make_plan
+from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -27,30 +29,29 @@ def test_two_directories_take_the_place_of_file_systems(tmp_path):
     two.mkdir()
     change = override("mount", where=f"{one},{two}")
     plan = make_plan("quick", Catalog(), change)
-    trials = plan["trials"]
-    assert {trial["lab"] for trial in trials} == {"mount"} and len(trials) == 2 * plan["study"]["rounds"]
-    assert {trial["filesystem"] for trial in trials} == {place_name(str(one)), place_name(str(two))}
-    assert plan["study"]["name"] == change.named("quick") != "quick"
-    assert plan["study"]["override"] == {
+    assert {trial.lab for trial in plan.trials} == {"mount"} and len(plan.trials) == 2 * plan.study.rounds
+    assert {trial.filesystem for trial in plan.trials} == {place_name(str(one)), place_name(str(two))}
+    assert plan.study.name == change.named("quick") != "quick"
+    assert plan.study.override.as_json() == {
         "text": f"LAB=mount WHERE={one},{two}",
         "own": {
             "labs": ["exact"],
             "profiles": ["ssd"],
             "stacks": ["single"],
-            "filesystems": sorted(CATALOG.get("study", "quick")["filesystems"]),
+            "filesystems": sorted(CATALOG.get(Study, "quick").filesystems),
         },
         "left_out": [],
     }
-    assert "override" not in make_plan("quick", CATALOG)["study"]
+    assert make_plan("quick", CATALOG).study.override is None
 
 
 def test_clients_run_on_other_machines(tmp_path):
     change = override("mount", where=str(tmp_path), clients="node1,me@node2")
     plan = make_plan("quick", Catalog(), change)
-    assert plan["study"]["name"] == f"quick+mount+{place_name(str(tmp_path))}+on-node1-me-node2"
-    assert plan["study"]["override"]["text"] == f"LAB=mount WHERE={tmp_path} CLIENTS=node1,me@node2"
-    (place,) = plan["filesystems"].values()
-    assert place["clients"] == {"hosts": ["node1", "me@node2"]}
+    assert plan.study.name == f"quick+mount+{place_name(str(tmp_path))}+on-node1-me-node2"
+    assert plan.study.override.text == f"LAB=mount WHERE={tmp_path} CLIENTS=node1,me@node2"
+    (place,) = plan.filesystems.values()
+    assert place.clients.hosts == ["node1", "me@node2"]
 
 
 def test_names_of_overridden_studies_are_their_own():
@@ -66,12 +67,12 @@ def test_names_of_overridden_studies_are_their_own():
 
 def test_cells_that_the_other_lab_cannot_have_are_left_out():
     plan = make_plan("datalad-2015", Catalog(), Override("host", "file"))
-    assert {(trial["lab"], trial["profile"]) for trial in plan["trials"]} == {("host", "file")}
+    assert {(trial.lab, trial.profile) for trial in plan.trials} == {("host", "file")}
     plan = make_plan("small-files", Catalog(), Override("host", "file"))
-    lost = " ".join(plan["study"]["override"]["left_out"])
+    lost = " ".join(plan.study.override.left_out)
     assert "nfs+v4.2-async on single, file, compile-round1;" in lost
     assert "left out: file system nfs runs in exact and vm only, not in the lab host" in lost
-    left = {trial["filesystem"] for trial in plan["trials"]}
+    left = {trial.filesystem for trial in plan.trials}
     assert left and "nfs" not in left
 
 
@@ -161,9 +162,9 @@ def test_disks_are_checked_against_the_cell(monkeypatch):
 @needs_root
 def test_what_is_printed_is_what_a_host_trial_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(conditions, "SETTLE_LIMIT_S", 1)
-    names = cell(lab="host", profile="ram", workload="list-recursive@40")
-    printed = commands.trial_lines(names, CATALOG)
-    record = run_trial(names, CATALOG, tmp_path / "r.json")
+    trial = cell(lab="host", profile="ram", workload="list-recursive@40")
+    printed = commands.trial_lines(trial, CATALOG)
+    record = run_trial(trial, CATALOG, tmp_path / "r.json")
     assert record["status"] == "ok", record["reason"]
     told = [line.rpartition("  # ") for line in printed]
     phases = [(line, what) for line, _, what in told if what.startswith("phase ")]
@@ -186,13 +187,14 @@ def test_what_is_printed_is_what_a_host_trial_runs(tmp_path, monkeypatch):
     kinds = Counter(line[0] for line in job)
     assert printed.count("sync; echo 3 > /proc/sys/vm/drop_caches") == kinds["drop"] > 0
     assert "mount -t tmpfs -o mode=755 reprofs /run/reprofs || exit 1" in printed
-    assert f"truncate --size={resolve(names, CATALOG).disk_mib}M $PLACE/disk0" in printed
+    assert f"truncate --size={resolve(trial, CATALOG).disk_mib}M $PLACE/disk0" in printed
 
 
 def test_printed_commands_name_real_disks_and_directories(tmp_path, monkeypatch):
     monkeypatch.setattr(guard, "allowed", lambda: [{"path": "/dev/sdx"}, {"path": "/dev/sdy"}])
     lines = commands.trial_lines(cell(lab="host", profile="disk", stack="md-raid0@3"), CATALOG)
-    assert lines[-2:] == [f"wipefs --all --quiet {path}  # after the trial" for path in ("/dev/sdx", "/dev/sdy")]
+    wiped = [f"wipefs --all --quiet {path}  # after the trial" for path in ("/dev/sdx", "/dev/sdy")]
+    assert lines[-3:] == [*wiped, f": zeros are written to {cleanup.LOOKED_AT}, of each"]
     assert "ln -s /dev/sdx /run/reprofs/disk0" in lines and "ln -s /dev/sdy /run/reprofs/disk1" in lines
     assert any("1 more real disks are needed than config/devices.yaml lists" in line for line in lines)
     change = override("mount", where=str(tmp_path))

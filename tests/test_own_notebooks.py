@@ -13,15 +13,17 @@ from conftest import BIN, ROOT
 from reprofs import sources
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
-from reprofs.report import topics
+from reprofs.plan.plan import Plan, read_plan
+from reprofs.plan.study import Study
+from reprofs.report import contents
 from reprofs.trial.plan import make_plan
 
-QUICK = Catalog().get("study", "quick")
+QUICK = Catalog().get(Study, "quick").as_json()
 
 
-def plan_with(notebooks) -> dict:
+def plan_with(notebooks) -> Plan:
     catalog = Catalog()
-    catalog.add("study", "own", QUICK | {"notebooks": notebooks})
+    catalog.add(Study, "own", QUICK | {"notebooks": notebooks})
     return make_plan("own", catalog)
 
 
@@ -35,8 +37,7 @@ def write(folder, name: str, *cells: str) -> None:
     ("names", "told"),
     [
         (["gone.ipynb"], r"study own: notebooks names gone\.ipynb, which is not in notebooks/: put it there"),
-        (["ranks.ipynb"], r"notebooks names ranks\.ipynb, but 03-ranks\.ipynb has this name already: rename yours\."),
-        (["03-ranks.ipynb"], r"notebooks\.0 is '03-ranks\.ipynb', but must be the name of a file in notebooks/"),
+        (["00-explore.ipynb"], r"notebooks\.0 is '00-explore\.ipynb', but must be the name of a file in notebooks/"),
         (["../mine.ipynb"], "must be the name of a file in notebooks/"),
         (["mine.py"], r"then \.ipynb"),
         ([], "must have at least 1"),
@@ -50,7 +51,7 @@ def test_bad_names_are_told_when_the_study_is_planned(names, told):
 
 
 def test_a_study_without_has_no_key():
-    assert "notebooks" not in make_plan("quick", Catalog())["study"]
+    assert make_plan("quick", Catalog()).study.notebooks is None
 
 
 def test_it_runs_after_the_topics(tmp_path, monkeypatch):
@@ -63,9 +64,9 @@ def test_it_runs_after_the_topics(tmp_path, monkeypatch):
     plan = json.loads((tmp_path / "plan.json").read_text())
     plan["study"]["notebooks"] = ["mine.ipynb"]
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    names = [path.name for path in topics.notebooks(plan, notebooks)]
-    assert len(names) > 5 and names[-1] == "mine.ipynb" and sorted(names[:-1]) == names[:-1]
-    assert "00-explore.ipynb" not in names
+    plan = read_plan(tmp_path / "plan.json")
+    names = [path.name for path in contents.notebooks(plan, notebooks)]
+    assert names == [*(f"{topic.name}.ipynb" for topic in contents.topics(plan)), "mine.ipynb"] and len(names) > 5
     run.build(tmp_path)
     monkeypatch.setattr(run, "SOURCES", notebooks)
     executed = nbformat.read(run.execute(tmp_path, ["mine"]) / "mine.ipynb", as_version=4)
@@ -75,11 +76,11 @@ def test_it_runs_after_the_topics(tmp_path, monkeypatch):
 def test_the_workflow_runs_it_and_the_report_has_it(checkout, edit_yaml, tmp_path):
     write(
         checkout / "notebooks",
-        "mine.ipynb",
+        "my-notes.ipynb",
         'study = "quick"',
         "here = !pwd\n%matplotlib inline\nfrom reprofs.importers import fio",
     )
-    edit_yaml(checkout / "config/studies/quick.yaml", lambda study: study.update(notebooks=["mine.ipynb"]))
+    edit_yaml(checkout / "config/studies/quick.yaml", lambda study: study.update(notebooks=["my-notes.ipynb"]))
     env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(checkout / "scripts")}
 
     def dry() -> subprocess.CompletedProcess:
@@ -88,19 +89,19 @@ def test_the_workflow_runs_it_and_the_report_has_it(checkout, edit_yaml, tmp_pat
 
     done = dry()
     assert done.returncode == 0, done.stderr
-    job = re.search(r"^rule notebook_mine:\n(.*?)\n\n", done.stdout, re.MULTILINE | re.DOTALL)[1]
-    assert "input: notebooks/mine.ipynb, data/tables/quick" in job
+    job = re.search(r"^rule notebook_my-notes:\n(.*?)\n\n", done.stdout, re.MULTILINE | re.DOTALL)[1]
+    assert "input: notebooks/my-notes.ipynb, data/tables/quick" in job
     assert "scripts/reprofs/importers/fio.py" in job  # an edit of what it imports runs it again
-    assert "output: report/quick/notebooks/mine.ipynb" in job
+    assert "output: report/quick/notebooks/my-notes.ipynb" in job
     report = re.search(r"^rule report:\n +input: (.*)\n", done.stdout, re.MULTILINE)[1]
     listed = re.findall(r"report/quick/notebooks/[\w-]+\.ipynb", report)
-    assert listed[-1].endswith("mine.ipynb") and len(listed) > 5
-    assert json.loads((checkout / "data/plan/quick.json").read_text())["study"]["notebooks"] == ["mine.ipynb"]
+    assert listed[-1].endswith("my-notes.ipynb") and len(listed) > 5
+    assert json.loads((checkout / "data/plan/quick.json").read_text())["study"]["notebooks"] == ["my-notes.ipynb"]
 
-    write(checkout / "notebooks", "mine.ipynb", 'study = "quick"', "import import")
+    write(checkout / "notebooks", "my-notes.ipynb", 'study = "quick"', "import import")
     done = dry()
     assert done.returncode != 0
-    assert "notebooks/mine.ipynb: 'import import' is not Python" in done.stdout + done.stderr
+    assert "notebooks/my-notes.ipynb: 'import import' is not Python" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -113,7 +114,7 @@ def test_what_is_no_notebook_is_told(text, tmp_path):
 
 def test_cells_of_magics_are_read():
     """As before, prose of %%say has no imports, and other lines of IPython are no mistakes."""
-    found = {path.stem for path in sources.of(str(ROOT / "notebooks/03-ranks.ipynb"))}
+    found = {path.stem for path in sources.of(str(ROOT / "notebooks/ranks.ipynb"))}
     assert {"ranks", "compare", "display"} <= found and "exact" not in found
 
 

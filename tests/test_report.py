@@ -12,10 +12,13 @@ import nbformat
 import pandas as pd
 import pytest
 import run
+from helpers import CATALOG
 from IPython.core.interactiveshell import InteractiveShell
 from reprofs.errors import UserError
+from reprofs.plan.processor import Processor
 from reprofs.report import display, plots, render
-from reprofs.report.topics import labs, methods, quality, threats
+from reprofs.report import text as lines_of
+from reprofs.report.topics import labs, methods, operations, quality, space, statistics, threats
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
 
@@ -42,10 +45,12 @@ class Page(HTMLParser):
 
 
 def executed(folder: Path, *names: str, **options) -> list[Path]:
-    """The executed notebooks (default: all) of a fixture study made with `options`, in their order."""
+    """The executed notebooks (default: those of its topics) of a fixture study made with `options`, in their order."""
     make.make(folder, **options)
     run.build(folder, results=bool(names))  # all notebooks include that of the statistics, which saves them
-    return sorted(run.execute(folder, names or None).glob("*.ipynb"))
+    names = names or run.names_of(folder)
+    place = run.execute(folder, names)
+    return [place / f"{name}.ipynb" for name in names]
 
 
 def outputs(*notebooks: Path) -> list[str]:
@@ -115,7 +120,7 @@ def test_it_fetches_nothing(page):
 
 def test_ids_are_unique_and_links_arrive(page):
     parsed = Page(page)
-    assert len(parsed.ids) == len(set(parsed.ids))
+    assert not {one for one in parsed.ids if parsed.ids.count(one) > 1}
     inside = [target[1:] for target in parsed.targets if target.startswith("#")]
     assert inside and set(inside) <= set(parsed.ids)
     assert not re.search(r'<a href="#[^"]*"></a>', page)
@@ -230,7 +235,7 @@ def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
     first = notebook(tmp_path / "1.ipynb", ("", "question"), ("answer", "totals"), ("", "scope"))
     second = notebook(tmp_path / "2.ipynb", ("answer", "by the way"), ("", "details"))
     third = notebook(tmp_path / "3.ipynb", ("answer", "what was asked"), ("", "more"), ("appendix", "all"))
-    merged = render.merge([first, second, third], {third})
+    merged = render.merge([first, second, third], ["3"])
     found = [cell.outputs[0].data["text/markdown"] for cell in merged.cells if "outputs" in cell]
     assert found == ["question", "what was asked", "totals", "by the way", "scope", "details", "more", "all"]
     found = [cell.outputs[0].data["text/markdown"] for cell in render.merge([third]).cells if "outputs" in cell]
@@ -263,8 +268,11 @@ NO_RESULT = {
             | {"rounds": 2, "workloads": ["metadata"]},
             "Only ext4 has results, so there is nothing to compare it with.",
         ),
-        ({"systems": ["tmpfs"], "failures": {}}, "No contender completed a trial, so there is no answer."),
-        ({"rounds": 2, "systems": ["ext4", "xfs"], "failures": NO_RESULT}, "Of 8 trials 8 have no complete result"),
+        ({"systems": ["tmpfs"], "failures": {}}, "The study has no contender, so no file systems are compared."),
+        (
+            {"rounds": 2, "systems": ["ext4", "xfs"], "failures": NO_RESULT},
+            "No contender completed a trial, so there is no answer.\nOf 8 trials 8 have no complete result",
+        ),
         (
             {"systems": ["ext4", "xfs", "jfs"], "failures": {}, "spread": 0.0, "workloads": ["metadata"]},
             "is the cheapest",
@@ -312,7 +320,7 @@ def test_every_sentence_holds_for_any_study(tmp_path, without_pictures, options,
     assert expected in body
     assert not re.search(r"\bnan\b|\bNaN\b|<NA>|\bNone\b|\binf\b|Undefined", body)
     assert not re.search(r"\b1 (trials|rounds|operations|cells|contenders|file systems|files|packages)\b", body)
-    assert not re.search(r"[ \t][.,;](\s|$)|\{\{|\{%", body)
+    assert not re.search(r"(^|\s)[.,;](\s|$)|\{\{|\{%", body)
 
 
 # T. Hoefler and R. Belli, Scientific Benchmarking of Parallel Computing Systems, SC'15: what shows that a rule is kept.
@@ -397,12 +405,13 @@ def stacked(tmp_path_factory):
 def test_a_study_of_many_stacks_has_one_section_on_stacks_not_one_for_each(stacked):
     shown = outputs(*stacked)
     found = [line for text in shown for line in text.splitlines() if line.startswith("## ")]
-    assert found[:5] == [
-        *("## What each workload costs", "## Operation by operation", "## What would change the answer"),
+    assert found[:6] == [
+        *("## What each workload costs", "## Limits of these answers"),
+        *("## Operation by operation", "## What would change the answer"),
         "## Life of a directory tree (metadata, smoke, stack single)",
         "## metadata (smoke), lab exact, device profile ssd",
     ]
-    assert not [line for line in found[5:] if "md-raid" in line]
+    assert not [line for line in found[6:] if "md-raid" in line]
     ids = Page("".join(shown)).ids
     assert len([name for name in ids if name.startswith("tbl-winners")]) == 1
     for label in ("btrfs-none", "btrfs-zstd", "ext4", "xfs"):
@@ -429,20 +438,20 @@ def test_ratios_to_single_and_to_the_healthy_stack_are_there(stacked):
 
 
 def test_what_stacks_may_hide_is_among_the_threats(stacked):
-    found = prose(next(path for path in stacked if path.stem == "25-threats"))
+    found = prose(next(path for path in stacked if path.stem == "threats"))
     for part in (
         "was assumed to be complete, not written",
         "the rebuild was over when the phase ended",
         "were skipped",
     ):
         assert part in found, part
-    failures = prose(next(path for path in stacked if path.stem == "23-quality"))
+    failures = prose(next(path for path in stacked if path.stem == "quality"))
     assert "Rounds" in failures and "1, 2 and 3" in failures  # rounds that ended alike share a row
 
 
 def test_healthy_and_degraded_stacks_are_compared_without_a_single_device(tmp_path, without_pictures):
     options = {"systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": {}, "stacks": FAULTS}
-    text = prose(*executed(tmp_path, "01-answer", "04-stacks", "05-rebuilds", **options))
+    text = prose(*executed(tmp_path, "answer", "stacks", "rebuilds", **options))
     assert re.search(r"md-raid5-degraded relative to md-raid5: ext4 1\.\d+ \([^)]+\) and xfs 1\.\d+", text)
     assert "Rebuild. While the workload ran" in text.replace("*", "") and "relative to single" not in text
 
@@ -451,7 +460,7 @@ LABS = {"labs": ["exact", "host"], "workloads": ["metadata"], "failures": {}}
 
 
 def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures):
-    names = ["01-answer", "14-labs", "25-threats"]
+    names = ["answer", "labs", "threats"]
     answer, agreement, threats = executed(tmp_path, *names, systems=["ext4", "xfs", "btrfs", "tmpfs"], **LABS)
     assert "tbl-clocks-exact-host-single-ssd-0" in tables_of(agreement)
     text = prose(answer, agreement).replace("*", "")
@@ -468,8 +477,9 @@ def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures
         assert part in text, part
     study = open_study(str(tmp_path / "tables"))
     assert labs.facts(study)[0]["instruction"] is None  # of an unknown processor
-    about = {name: study.lab(name) | {"processor": {"ns_per_instruction": 0.5}} for name in ("exact", "host")}
-    (told,) = labs.facts(dataclasses.replace(study, plan=study.plan | {"labs": about}))
+    processor = CATALOG.get(Processor, "v2-0.5ns")
+    about = {name: facts.model_copy(update={"processor": processor}) for name, facts in study.plan.labs.items()}
+    (told,) = labs.facts(dataclasses.replace(study, plan=study.plan.model_copy(update={"labs": about})))
     assert told["instruction"]["least"] < told["instruction"]["mean"] == told["pace"] / 2 < told["instruction"]["most"]
 
 
@@ -491,7 +501,7 @@ def test_no_table_and_no_figure_holds_the_times_of_two_clocks(tmp_path, stacks):
     both = {name for name in moved["exact"] & moved["host"] if "tbl-digests" not in name}
     # Ratios of two clocks are their own table, in the notebook that is there for it.
     assert {name.rsplit("-", 1)[0] for name in both} == {
-        f"14-labs tbl-{kind}-exact-host-{stack}-ssd" for stack in stacks for kind in ("clocks", "paces")
+        f"labs tbl-{kind}-exact-host-{stack}-ssd" for stack in stacks for kind in ("clocks", "paces")
     }
 
 
@@ -504,8 +514,8 @@ def shown(notebooks: list[Path]):
 
 
 def test_what_is_missing_is_named(folder, notebooks, tmp_path):
-    with pytest.raises(UserError, match=r"01-quality\.ipynb: run `make report`"):
-        render.render([tmp_path / "01-quality.ipynb", *notebooks], tmp_path / "out", folder / "tables")
+    with pytest.raises(UserError, match=r"quality\.ipynb: run `make report`"):
+        render.render([tmp_path / "quality.ipynb", *notebooks], tmp_path / "out", folder / "tables")
     with pytest.raises(UserError, match="no tables"):
         render.render(notebooks, tmp_path / "out", tmp_path)
     # A sentence that points to a table which no notebook shows.
@@ -552,16 +562,16 @@ def test_sync_is_told_with_the_cache_state(small):
     found = methods.sync(changed)
     assert "`stat` (cold)" in found["synced"] and "`create`" in found["synced"]
     assert found["unsynced"] == ["`stat` (warm)", "`read` (cold)", "`read` (warm)"]
-    text = said(changed, "24-methods")
+    text = said(changed, "methods")
     assert "No sync was measured in these: `stat` (warm), `read` (cold) and `read` (warm)." in text
 
 
 def test_methods_say_which_cells_have_fewer_rounds(small):
-    assert methods.design(small)["fewer"] == [] and "except that" not in said(small, "24-methods")
+    assert methods.design(small)["fewer"] == [] and "except that" not in said(small, "methods")
     last = small.trials["round"].max()
     lost = (small.trials["round"] == last) & (small.trials["label"] == "ext4")
     changed = dataclasses.replace(small, trials=small.trials[~lost])
-    assert ", except that 1 cell has only 1 round; the rounds used" in said(changed, "24-methods")
+    assert ", except that 1 cell has only 1 round; the rounds used" in said(changed, "methods")
 
 
 def test_time_between_operations_is_not_all_the_drivers(small):
@@ -579,31 +589,115 @@ def test_time_between_operations_is_not_all_the_drivers(small):
     (found,) = threats.driver(changed)
     assert [place["title"] for place in found["above"]] == ["Make the directory tree"]
     assert "ext4" in found["above"][0]["labels"] and "tmpfs" not in found["above"][0]["labels"]
-    assert "more than 10 % in Make the directory tree (ext4" in said(changed, "25-threats")
+    assert "more than 10 % in Make the directory tree (ext4" in said(changed, "threats")
 
 
-def test_how_busy_the_shared_processor_was(small):
-    """ext4 is busy for 95 % of the time in all phases, xfs for half; the others were not read."""
-    assert threats.one_processor(small) is None and "share one processor" not in said(small, "25-threats")
-    idle = small.phases["label"].map({"ext4": 0.05, "xfs": 0.5}).astype("Float64")
-    changed = dataclasses.replace(small, phases=small.phases.assign(processor_idle=idle))
-    table = threats.one_processor(changed)
+def test_who_does_not_keep_fsync_is_shown_and_never_ranked(tmp_path):
+    """ext4 is the cheapest by far, in a variant whose file says that it does not keep the promise."""
+    make.make(tmp_path, rounds=2, systems=["ext4", "xfs", "btrfs", "tmpfs"], workloads=["metadata"], failures={})
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan["filesystems"]["ext4"]["variants"]["default"] |= {"promise": "none", "why": "the server answers at once"}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    run.build(tmp_path)
+    study = open_study(str(tmp_path / "tables"))
+    (setting,) = study.settings
+    found = study.results
+    assert set(study.trials.loc[study.trials["label"] == "ext4", "role"]) == {"no-promise"}
+    assert "ext4" in set(found.totals["label"]) and "ext4" not in study.contenders(setting)
+    assert "ext4" not in {*found.ranks["label"], *found.winners["best"], *found.cheapest["best"]}
+    assert not any("ext4" in level for frame in (found.winners, found.cheapest) for level in frame["level"])
+    assert study.beside(setting) == ["ext4", "tmpfs"]
+    words = prose(run.execute(tmp_path, ["answer"]) / "answer.ipynb").replace("*", "")
+    assert "Not ranked, because fsync is not kept when the power fails: ext4 (the server answers at once)." in words
+    assert not re.search(r"ext4 (is|costs?|cannot be|takes)", words)
+    line = next(line for line in lines_of.totals(study, setting).splitlines() if line.startswith("ext4"))
+    assert line.endswith("fsync not kept")
+    cells = statistics.cells(study, setting, study.loads(setting)[0])
+    assert {row["File system"] for row in cells.rows} >= {"ext4†", "tmpfs*"} and "†: does not keep" in cells.caption
+    (figure, *_) = operations.heatmaps(study, setting)
+    assert figure.caption.endswith("ext4 does not keep what fsync promises: not ranked.")
+
+
+def test_on_a_device_that_ignores_flushes_nobody_is_ranked(tmp_path):
+    make.make(tmp_path, rounds=2, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={})
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan["devices"]["ssd"] |= {"promise": "none", "why": "it is in memory"}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    run.build(tmp_path)
+    study = open_study(str(tmp_path / "tables"))
+    assert dict(zip(study.trials["label"], study.trials["role"], strict=True)) == {
+        "ext4": "no-promise",
+        "xfs": "no-promise",
+        "tmpfs": "ceiling",
+    }
+    assert study.results.ranks.empty and study.results.winners.empty and not study.labels()
+    for name in run.names_of(tmp_path):
+        run.execute(tmp_path, [name])
+    words = prose(tmp_path / "report/notebooks/answer.ipynb").replace("*", "")
+    assert "Not ranked, because fsync is not kept when the power fails: everything on ssd (it is in memory)." in words
+    assert "the cheapest" not in words
+
+
+def test_what_the_files_take_on_each_file_system(small):
+    """By hand: 30 MB on ext4, 10 MB in steps of 10 MB on xfs, 20 MB on tmpfs, no contender; 16 MB of content."""
+    ((setting, load),) = space.places(small)
+    new = 2**24
+    after = {"ext4": (3e7, 1e6), "xfs": (1e7, 2e7), "tmpfs": (2e7, 1e6)}
+    there = small.phases["phase"].isin(["create", "stat", "read", "rename"])
+    used = [
+        new + int(after[label][0] if full else after[label][1])
+        for label, full in zip(small.phases["label"], there, strict=True)
+    ]
+    changed = dataclasses.replace(small, phases=small.phases.assign(used_bytes=pd.array(used, dtype="Int64")))
+    found = space.fullest(changed, setting, load).set_index("label")
+    assert list(found.index) == ["xfs", "tmpfs", "ext4"] and list(found["taken"]) == [1e7, 2e7, 3e7]
+    assert (
+        list(found["step"]) == [1e7, 1e6, 1e6]
+        and set(found["new"]) == {new}
+        and set(found["title"]) == {"Create files"}
+    )
+    assert space.least(changed, setting, load) is None  # of two contenders one counts too coarsely to be compared
+    told = space.least(small, setting, load)
+    assert (told["best"][0], told["worst"][0], told["coarse"]) == ("xfs", "ext4", [])
+    rows = {row["File system"]: row for row in space.table(changed, setting, load).rows}
+    assert rows["xfs"]["Taken"] == "9.54 MiB ± 9.54 MiB" and rows["ext4"]["Of content"] == "1.88"
+    assert rows["ext4"]["A file"] == "14.6 KiB" and rows["ext4"]["Inodes"] == "2,064"
+    assert "Grey, not ranked: tmpfs." in space.figure(changed, setting, load).caption
+    nothing = small.phases.assign(used_bytes=pd.array([pd.NA] * len(small.phases), dtype="Int64"))
+    assert space.places(dataclasses.replace(small, phases=nothing)) == []
+
+
+def test_how_busy_the_processors_were(small):
+    """ext4 is busy for 95 % of the time in all phases, xfs for half; the others do not tell."""
+    busy = small.phases["label"].map({"ext4": 0.95, "xfs": 0.5}).astype("Float64")
+    changed = dataclasses.replace(small, phases=small.phases.assign(processor_busy=busy))
+    table = threats.processors(changed)
     assert [row["File system"] for row in table.rows] == ["ext4", "xfs"]
     assert [set(row.values()) - {"ext4", "xfs"} for row in table.rows] == [{"95.0 %"}, {"50.0 %"}]
-    assert "\n* All hosts share one processor" in said(changed, "25-threats")
+    assert "tells how busy the processors were" in said(changed, "threats") and "All hosts share" not in said(
+        changed, "threats"
+    )
+    # A long phase counts for more than a short one: half of the time, not of the phases.
+    first = small.phases["phase"] == small.phases["phase"].iloc[0]
+    lengths = small.phases.assign(processor_busy=(~first).astype("Float64"), wall_ns=first.map({True: 8, False: 1}))
+    (row, *_) = threats.processors(dataclasses.replace(small, phases=lengths)).rows
+    assert set(row.values()) - {row["File system"]} == {"50.0 %"}
     # A second workload, of ext4 only: nothing is known of xfs there.
     more = changed.phases[changed.phases["label"] == "ext4"].assign(workload="git-annex")
-    plan = small.plan | {"workloads": small.plan["workloads"] | {"git-annex": {"title": "Annex"}}}
+    annex = {"git-annex": small.plan.workloads["metadata"].model_copy(update={"title": "Annex"})}
+    plan = small.plan.model_copy(update={"workloads": small.plan.workloads | annex})
     both = dataclasses.replace(small, plan=plan, phases=pd.concat([changed.phases, more]))
-    table = threats.one_processor(both)
+    table = threats.processors(both)
     assert {row["File system"]: row["Annex"] for row in table.rows} == {"ext4": "95.0 %", "xfs": display.DASH}
+    nothing = small.phases.assign(processor_busy=pd.array([pd.NA] * len(small.phases), dtype="Float64"))
+    assert threats.processors(dataclasses.replace(small, phases=nothing)) is None
 
 
 def test_what_was_made_again_is_told(small):
-    assert "again;" not in said(small, "23-quality") and "twice" not in said(small, "23-quality")
+    assert "again;" not in said(small, "quality") and "twice" not in said(small, "quality")
     changed = dataclasses.replace(small, environment=small.environment | {"ran_twice": 2, "set_aside": 1})
     assert (quality.facts(changed)["ran_twice"], quality.facts(changed)["set_aside"]) == (2, 1)
-    text = said(changed, "23-quality")
+    text = said(changed, "quality")
     assert "Two trials ran twice, because the lab's process was killed the first time." in text
     assert "One earlier record was set aside, and its trial made again." in text
 

@@ -1,5 +1,6 @@
 """Rounds that adapt: the rule, the decision at each look against known truths, and what is told of it."""
 
+import dataclasses
 import json
 import math
 import os
@@ -15,7 +16,8 @@ from reprofs.data.columns import TABLES
 from reprofs.data.study import load
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.study import looks
+from reprofs.plan.plan import Plan, Stopping
+from reprofs.plan.study import Rounds, Study
 from reprofs.report.topics import methods
 from reprofs.stats import compare, results, rounds
 from reprofs.trial.plan import make_plan, table
@@ -30,26 +32,26 @@ def examined(times: dict, tests: int = 1, until: float = 0.05, **options) -> dic
     return rounds.examine(rounds.times(phases, int(phases["round"].max())), tests, until)
 
 
-def study(rule, **changes) -> dict:
+def study(rule, **changes) -> Plan:
     """The plan of a study of two workloads with these rounds."""
     catalog = Catalog()
-    data = {key: value for key, value in catalog.get("study", "quick").items() if key != "stop"}
+    data = {key: value for key, value in catalog.get(Study, "quick").as_json().items() if key != "stop"}
     data |= {"filesystems": ["ext4", "xfs"], "workloads": ["metadata", "repository"], "rounds": rule} | changes
-    catalog.add("study", "quick", data)
+    catalog.add(Study, "quick", data)
     return make_plan("quick", catalog)
 
 
 def test_looks_are_planned_and_each_has_half_as_many_rounds_again():
-    assert looks({"rounds": {"min": 3, "max": 20, "until": "5 %"}}) == [3, 5, 8, 12, 18, 20]
-    assert looks({"rounds": RULE}) == [2, 3, 5, 8] and looks({"rounds": {"min": 4, "max": 4}}) == [4]
-    assert looks({"rounds": 7}) == [7]
+    assert Rounds(min=3, max=20, until="5 %").looks() == [3, 5, 8, 12, 18, 20]
+    assert Rounds(**RULE).looks() == [2, 3, 5, 8] and Rounds(min=4, max=4, until="5 %").looks() == [4]
+    assert study(7).study.looks() == [7]
 
 
 def test_the_trials_of_a_round_are_the_same_whether_their_number_is_fixed_or_not():
     fixed, adapts = study(3), study({"min": 3, "max": 4, "until": "5 %"})
-    assert adapts["trials"][:12] == fixed["trials"] and len(adapts["trials"]) == 16
-    assert fixed["study"]["stop"] == "the number of rounds was fixed before the first trial"
-    assert "stop" not in adapts["study"]  # which would not be true
+    assert adapts.trials[:12] == fixed.trials and len(adapts.trials) == 16
+    assert fixed.study.stop == "the number of rounds was fixed before the first trial"
+    assert adapts.study.stop is None  # which would not be true
     assert "at most 16 trials: 3 or 4 rounds, until ratios are known within ±5 %, shuffled" in table(adapts)
     assert "12 trials in 3 rounds, shuffled" in table(fixed)
 
@@ -57,10 +59,10 @@ def test_the_trials_of_a_round_are_the_same_whether_their_number_is_fixed_or_not
 def test_cells_that_take_long_have_the_first_rounds_only():
     whole = study(3)
     part = study(3, cells=[{"workloads": ["metadata"]}, {"workloads": ["repository"], "rounds": 2}])
-    kept = {trial["id"]: trial["job_sha256"] for trial in part["trials"]}
-    wanted = [trial for trial in whole["trials"] if trial["workload"] == "metadata" or trial["round"] < 3]
-    assert kept == {trial["id"]: trial["job_sha256"] for trial in wanted} and len(kept) == 10
-    assert [trial["order"] for trial in part["trials"]] == list(range(1, 11))
+    kept = {trial.id: trial.job_sha256 for trial in part.trials}
+    wanted = [trial for trial in whole.trials if trial.workload == "metadata" or trial.round < 3]
+    assert kept == {trial.id: trial.job_sha256 for trial in wanted} and len(kept) == 10
+    assert [trial.order for trial in part.trials] == list(range(1, 11))
     for rule, has in ((3, 3), ({"min": 2, "max": 4, "until": "5 %"}, 2)):
         with pytest.raises(UserError, match=f"has 4 rounds in an entry of cells, but {has} at its top level"):
             study(rule, cells=[{"rounds": 4}])
@@ -115,8 +117,8 @@ def test_workloads_are_compared_as_a_whole_and_parts_that_have_no_sum_one_by_one
 
 def test_a_study_ends_at_the_first_look_that_is_enough():
     def ended(times: dict, done: int, **rule) -> tuple:
-        found = rounds.stopping(rounds.times(frame(times), done), {"rounds": RULE | rule}, done)
-        return [look["rounds"] for look in found["looks"]], found["enough"], found["why"]
+        found = rounds.stopping(rounds.times(frame(times), done), Rounds(**RULE | rule), compare.WIN, done)
+        return [look.rounds for look in found.looks], found.enough, found.why
 
     rng = np.random.default_rng(1)
     near = dict(zip("ab", 100 * np.exp(rng.normal(0, 0.01, (2, 8))), strict=True))
@@ -127,8 +129,9 @@ def test_a_study_ends_at_the_first_look_that_is_enough():
     assert ended({"a": far["a"]}, 2) == ([2], True, "alone")
     # Rounds after those that a look is about, and who came first, change nothing.
     shuffled = frame(near).sample(frac=1, random_state=1)
-    later = rounds.stopping(rounds.times(shuffled, 8), {"rounds": RULE}, 3)
-    assert later == rounds.stopping(rounds.times(frame({k: v[:3] for k, v in near.items()}), 3), {"rounds": RULE}, 3)
+    first = rounds.times(frame({key: values[:3] for key, values in near.items()}), 3)
+    looks = [rounds.stopping(found, Rounds(**RULE), compare.WIN, 3) for found in (rounds.times(shuffled, 8), first)]
+    assert looks[0] == looks[1]
 
 
 @pytest.fixture
@@ -184,7 +187,7 @@ def test_tables_and_report_tell_why_a_study_ended(adapting, tmp_path):
     adapting.write_text(json.dumps(plan))
     rounds.look(adapting, tmp_path / "raw", 3, adapting)
     found = run.build(tmp_path)
-    assert found.plan["study"]["rounds"] == 3 and found.plan["stopping"]["why"] == "most"
+    assert found.plan.study.rounds == 3 and found.plan.stopping.why == "most"
     told = methods.stopping(found)
     assert told["rule"] == {"until": "0.0001 %", "max": 3, "looks": "2 or 3"}
     assert told["stop"].startswith("there were 3, the most that were allowed, though 1 of these ratios was not known")
@@ -214,8 +217,9 @@ def test_words_for_each_reason(adapting, tmp_path, why, widest, words):
     place = dict(zip(rounds.KEYS, ["exact", "single", "ssd", "metadata", "smoke", "all operations", ""], strict=True))
     one = place | {"best": "a", "other": "b", "half_width": 0.034} if widest else None
     look = {"rounds": 5, "compared": 1, "open": 0, "widest": one}
-    found.plan["stopping"] = {"rule": RULE, "looks": [look], "enough": True, "why": why}
-    assert re.search(words, methods.stopping(found)["stop"])
+    told = Stopping.model_validate({"rule": RULE, "looks": [look], "enough": True, "why": why})
+    changed = dataclasses.replace(found, plan=found.plan.model_copy(update={"stopping": told}))
+    assert re.search(words, methods.stopping(changed)["stop"])
 
 
 def test_intervals_hold_although_rounds_end_when_they_are_narrow():

@@ -1,13 +1,14 @@
 """Series against numbers worked out by hand, and against properties."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from reprofs.data.keys import Load, Setting
-from reprofs.plan.workloads import without_size
-from reprofs.stats import series
+from reprofs.plan.workload import without_size
+from reprofs.stats import scaling, series
 from statsmodels.api import OLS
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
@@ -384,22 +385,22 @@ def test_clients_table_and_what_cannot_be_summarised():
 
 def test_an_exact_law_is_found():
     sizes = np.array([1e3, 1e4, 1e5, 1e6])
-    found = series.scaling_fit(sizes, 7 * sizes**1.5)
+    found = scaling.fit(sizes, 7 * sizes**1.5)
     assert found["exponent"] == pytest.approx(1.5)
     assert found["low"] == pytest.approx(1.5) and found["high"] == pytest.approx(1.5)
     assert found["factor"] == pytest.approx(7)
     assert found["r2"] == pytest.approx(1)
-    assert list(series.extrapolate(sizes, 7 * sizes**1.5, [4])["time"]) == [pytest.approx(56)]
+    assert list(scaling.extrapolate(sizes, 7 * sizes**1.5, [4])["time"]) == [pytest.approx(56)]
 
 
 def test_the_interval_of_the_exponent_by_hand():
     # Logarithms (0, 0), (1, 1), (2, 3): slope 1.5, residuals 1/6, -1/3, 1/6, s² = 1/6 over 1, Sxx = 2.
-    found = series.scaling_fit(np.exp([0, 1, 2]), np.exp([0, 1, 3]))
+    found = scaling.fit(np.exp([0, 1, 2]), np.exp([0, 1, 3]))
     reach = 12.7062 * math.sqrt(1 / 6 / 2)  # Student's t of one degree of freedom
     assert found["exponent"] == pytest.approx(1.5)
     assert found["high"] - found["exponent"] == pytest.approx(reach, rel=1e-4)
     assert found["last"] == pytest.approx(2) and math.isnan(found["fit_p"])
-    ahead, far = series.extrapolate(np.exp([0, 1, 2]), np.exp([0, 1, 3]), np.exp([3, 4])).to_dict("records")
+    ahead, far = scaling.extrapolate(np.exp([0, 1, 2]), np.exp([0, 1, 3]), np.exp([3, 4])).to_dict("records")
     # At 3: -1/6 + 1.5 * 3, half width t * s * sqrt(1 + 1/3 + 2² / 2).
     width = 12.7062 * math.sqrt(1 / 6 * (1 + 1 / 3 + 4 / 2))
     assert math.log(ahead["time"]) == pytest.approx(4.5 - 1 / 6)
@@ -410,21 +411,19 @@ def test_the_interval_of_the_exponent_by_hand():
 
 
 def test_two_points_have_a_law_without_an_interval():
-    found = series.scaling_fit([10, 100], [1, 10])
+    found = scaling.fit([10, 100], [1, 10])
     assert found["exponent"] == pytest.approx(1) and math.isnan(found["low"])
-    ahead = series.extrapolate([10, 100], [1, 10], [1000]).iloc[0]
+    ahead = scaling.extrapolate([10, 100], [1, 10], [1000]).iloc[0]
     assert ahead["time"] == pytest.approx(100) and math.isnan(ahead["high"])
 
 
 def test_rounds_are_not_sizes():
     """Three rounds of a size do not make the law more certain than their mean does."""
     sizes, times = np.array([10.0, 100, 1000]), np.array([1.0, 12, 100])
-    once, thrice = series.scaling_fit(sizes, times), series.scaling_fit(np.repeat(sizes, 3), np.repeat(times, 3))
+    once, thrice = scaling.fit(sizes, times), scaling.fit(np.repeat(sizes, 3), np.repeat(times, 3))
     assert (thrice["n"], thrice["low"], thrice["high"]) == pytest.approx((3, once["low"], once["high"]))
     spread = np.tile([0.9, 1.0, 1 / 0.9], 3)
-    assert series.scaling_fit(np.repeat(sizes, 3), np.repeat(times, 3) * spread)["exponent"] == pytest.approx(
-        once["exponent"]
-    )
+    assert scaling.fit(np.repeat(sizes, 3), np.repeat(times, 3) * spread)["exponent"] == pytest.approx(once["exponent"])
 
 
 def test_lack_of_fit_is_that_of_the_analysis_of_variance():
@@ -434,20 +433,20 @@ def test_lack_of_fit_is_that_of_the_analysis_of_variance():
     x, groups = np.log(sizes), pd.Categorical(sizes)
     straight = OLS(np.log(times), np.column_stack([np.ones(len(x)), x])).fit()
     free = OLS(np.log(times), pd.get_dummies(groups).to_numpy(float)).fit()
-    assert series.scaling_fit(sizes, times)["fit_p"] == pytest.approx(free.compare_f_test(straight)[1])
-    assert series.scaling_fit(sizes, sizes**1.1)["fit_p"] == 1 and series.scaling_fit(sizes, sizes * x)["fit_p"] == 0
+    assert scaling.fit(sizes, times)["fit_p"] == pytest.approx(free.compare_f_test(straight)[1])
+    assert scaling.fit(sizes, sizes**1.1)["fit_p"] == 1 and scaling.fit(sizes, sizes * x)["fit_p"] == 0
 
 
 def test_lack_of_fit_and_the_interval_keep_their_level():
     rng = np.random.default_rng(9)
     sizes = np.repeat([1e3, 1e4, 1e5, 1e6], 3)
-    fits = [series.scaling_fit(sizes, sizes**1.1 * rng.lognormal(0, 0.1, 12)) for _ in range(200)]
+    fits = [scaling.fit(sizes, sizes**1.1 * rng.lognormal(0, 0.1, 12)) for _ in range(200)]
     assert sum(fit["fit_p"] < 0.05 for fit in fits) <= 18  # 5 % of 200, and what chance adds
     # With 5 % of lack of fit at every size, the same for all rounds, the interval still holds.
     held = 0
     for _ in range(200):
         law = np.repeat(np.array([1e3, 1e4, 1e5, 1e6]) ** 1.1 * rng.lognormal(0, 0.05, 4), 3)
-        found = series.scaling_fit(sizes, law * rng.lognormal(0, 0.01, 12))
+        found = scaling.fit(sizes, law * rng.lognormal(0, 0.01, 12))
         held += found["low"] <= 1.1 <= found["high"]
     assert 180 <= held <= 199
 
@@ -463,7 +462,7 @@ def test_lack_of_fit_and_the_interval_keep_their_level():
 )
 def test_what_has_no_law(sizes, times, words):
     with pytest.raises(ValueError, match=words):
-        series.scaling_fit(sizes, times)
+        scaling.fit(sizes, times)
 
 
 def test_the_exponent_does_not_depend_on_units_and_holds_the_truth():
@@ -472,16 +471,16 @@ def test_the_exponent_does_not_depend_on_units_and_holds_the_truth():
     inside = 0
     for _ in range(200):
         times = 3 * sizes**1.1 * rng.lognormal(0, 0.1, len(sizes))
-        found = series.scaling_fit(sizes, times)
+        found = scaling.fit(sizes, times)
         inside += found["low"] <= 1.1 <= found["high"]
-        assert series.scaling_fit(sizes * 8, times * 1e9)["exponent"] == pytest.approx(found["exponent"])
+        assert scaling.fit(sizes * 8, times * 1e9)["exponent"] == pytest.approx(found["exponent"])
     assert 180 <= inside <= 199  # 95 % of 200
 
 
 def test_scaling_table():
     rows = [{"label": "x", "phase": p, "names": n, "wall_ns": n**e} for p, e in (("a", 1), ("b", 2)) for n in (1, 10)]
     rows.append({"label": "lone", "phase": "a", "names": 5, "wall_ns": 5})
-    found = series.scaling_table(pd.DataFrame(rows))
+    found = scaling.table(pd.DataFrame(rows))
     assert list(found["label"]) == ["x", "x"]
     assert list(found["exponent"]) == [pytest.approx(1), pytest.approx(2)]
 
@@ -490,8 +489,9 @@ SETTING = Setting("exact", "single", "ssd")
 
 
 def test_sizes_of_a_workload_are_one_table():
-    entry = {"size": "names", "scale": {"names": 1000}}
-    workloads = {"tree@8": entry | {"scale": {"names": 8}}, "tree": entry, "tree+clients2": entry, "other": {}}
+    few, many = (SimpleNamespace(size="names", parameters={"names": number}) for number in (8, 1000))
+    other = SimpleNamespace(size=None, parameters={})
+    workloads = {"tree@8": few, "tree": many, "tree+clients2": many, "other": other}
     rows = [
         {
             "workload": name,
@@ -508,12 +508,12 @@ def test_sizes_of_a_workload_are_one_table():
         if (name, label) != ("tree@8", "xfs")  # xfs has one size only
     ]
     phases = pd.DataFrame(rows).assign(**SETTING._asdict())
-    ((base, found),) = series.sized(phases, workloads, SETTING).items()
+    ((base, found),) = scaling.sized(phases, workloads, SETTING).items()
     assert base == "tree" and set(found["unit"]) == {"names"}
     expected = [("p0", "ext4", 8), ("p0", "ext4", 1000), ("p1", "ext4", 8), ("p1", "ext4", 1000)]
     assert list(found[["phase", "label", "size"]].itertuples(index=False, name=None)) == expected
-    assert series.sized(phases, workloads, SETTING._replace(profile="hdd")) == {}
-    assert series.sized(phases.assign(status="failed"), workloads, SETTING) == {}
+    assert scaling.sized(phases, workloads, SETTING._replace(profile="hdd")) == {}
+    assert scaling.sized(phases.assign(status="failed"), workloads, SETTING) == {}
 
 
 def test_a_workload_without_its_size():

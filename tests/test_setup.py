@@ -1,6 +1,7 @@
 """scripts/setup: what a newcomer without root, or with the wrong Python, is told; nothing is half-done."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, copy_checkout
+from jupyterlab_server.settings_utils import get_settings
+from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.config import read_config
+from reprofs.plan.override import override
+from reprofs.trial.plan import make_plan
 
 TOOLS = ("bash", "dirname", "env", "git", "flock", "mkfs.erofs", "shellcheck", "cat", "tail", "mktemp", "rm")
 
@@ -75,3 +82,73 @@ def test_makefile_explains_itself():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in ("report", "test", "soak", "lab", "setup", "bench", "clean"):
         assert f"make {target}" in done.stdout
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Runs make with a Makefile whose commands only say their words; returns these, and what they left."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "scripts").mkdir()
+    for name in ("scripts/setup", "scripts/run-study", "run"):
+        script(tmp_path / name, 'printf "%s\\n" "${0##*/}" "$@" "AGAINST=${AGAINST-}" | tr "\\n" "|"; echo')
+
+    def run(*words: str) -> list[list[str]]:
+        command = ["make", *words, "RUN=./run"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+        assert left == {"Makefile", "scripts", "scripts/setup", "scripts/run-study", "run"}
+        said = [line.split("|")[:-1] for line in done.stdout.splitlines() if not line.startswith("setup|")]
+        return said if done.returncode == 0 else [[done.stderr]]
+
+    return run
+
+
+WORDS = ["quick;touch X", "$(touch X)", "`touch X`", "$(shell touch X)", "a' touch X '", 'a" touch X "', "a b", "-x $Y"]
+
+
+@pytest.mark.parametrize("name", ["STUDY", "LAB", "PROFILE", "WHERE", "CLIENTS"])
+@pytest.mark.parametrize("word", WORDS)
+def test_what_a_user_gives_make_is_a_word_for_commands_and_nothing_more(make, name, word):
+    study, answer = make("report", f"{name}={word}")
+    key, end = name.lower(), "AGAINST="
+    if name == "STUDY":
+        assert study == ["run-study", "--config", f"study={word}", end]
+        assert answer == ["run", "reprofs", "answer", word, end]
+    else:
+        assert study == ["run-study", "--config", "study=quick", f"{key}={word}", end]
+        assert answer == ["run", "reprofs", "answer", "quick", f"--{key}", word, end]
+
+
+@pytest.mark.parametrize("word", ["1", *WORDS])
+def test_a_strict_report_ends_with_the_verdicts(make, word):
+    assert make("report", "STUDY=plug-2020", f"STRICT={word}")[2][1:5] == ["reprofs", "claims", "plug-2020", "--strict"]
+    assert "leave it out beside LAB" in make("report", f"STRICT={word}", "LAB=mount")[0][0]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_guests_and_commits_are_words_too(make, word):
+    assert make(f"guest-{word}") == [["run", "reprofs", "guest", "--output", f"data/guest/{word}.json", "AGAINST="]]
+    assert {said[-1] for said in make("bench", f"AGAINST={word}")} == {f"AGAINST={word}"}
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("name", ["study", "lab", "profile", "where", "clients"])
+def test_a_name_that_is_none_is_one_sentence(name, word):
+    given = {"where": "/tmp", "lab": "mount"} if name == "clients" else {"lab": "mount"} if name == "where" else {}
+    with pytest.raises(UserError) as caught:
+        settings = read_config(given | {name: word})
+        change = override(settings.lab, settings.profile, settings.where, settings.clients)
+        make_plan(settings.study, Catalog(), change)
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+
+
+def test_jupyterlab_opens_on_the_notebook_for_trying_and_asks_nothing_about_news():
+    command = subprocess.run(["make", "-n", "lab"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    opened = re.search(r"default_url=/lab/tree/(\S+)", command)[1]
+    assert (ROOT / opened).is_file()
+    folder = re.search(r'app_settings_dir="\$PWD/([^"]+)"', command)[1]
+    schemas = Path(sys.prefix) / "share/jupyter/lab/schemas"
+    name = "@jupyterlab/apputils-extension:notification"
+    found, _ = get_settings(str(ROOT / folder), str(schemas), str(ROOT / "nowhere"), schema_name=name)
+    defaults = {key: entry["default"] for key, entry in found["schema"]["properties"].items() if "default" in entry}
+    assert (defaults["fetchNews"], defaults["checkForUpdates"]) == ("false", False)

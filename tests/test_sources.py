@@ -35,7 +35,8 @@ def imports(stage: str) -> str:
     if not stage.endswith(".ipynb"):
         return f"import {stage}"
     cells = json.loads(Path(stage).read_text())["cells"]
-    lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
+    code = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    lines = [line for source in code if not source.startswith("%%say") for line in source.splitlines()]
     loads = "import reprofs\nreprofs.load_ipython_extension(get_ipython())\nreprofs.open\n"
     return loads + "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 

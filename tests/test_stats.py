@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import run
+from reprofs.plan.plan import PlannedStack
 from reprofs.stats import cells, compare, labs, spread, stacks
 from scipy import stats as reference
 from statsmodels.stats.multitest import multipletests
@@ -171,7 +172,7 @@ def test_rounds_that_did_not_decide_are_not_enough():
     c, d = [10429, 10326, 10459, 10203, 9974, 10251], [9918, 10163, 10045, 9685, 9770, 10185]
     found = judged(frame({"a": a, "b": b, "c": c, "d": d}))[2].iloc[0]
     # Five rounds would have a power of 80 %, by the formula: these six decided nothing.
-    assert (found["verdict"], found["level"], found["n"], found["rounds"]) == ("undecided", "d c", 6, 7)
+    assert (found["verdict"], found["level"], found["n"], found["rounds"]) == ("undecided", ("d", "c"), 6, 7)
 
 
 def test_versus_turns_pairs_around():
@@ -187,7 +188,7 @@ def test_versus_turns_pairs_around():
 def test_the_fastest_is_shown_against_every_other():
     times = {"a": [100, 101, 102], "b": [200, 201, 203], "c": [300, 302, 303]}
     row = judged(frame(times))[2].iloc[0]
-    assert (row["verdict"], row["best"], row["runner_up"], row["level"]) == ("fastest", "a", "b", "")
+    assert (row["verdict"], row["best"], row["runner_up"], row["level"]) == ("fastest", "a", "b", ())
     both = [reference.ttest_rel(np.log(times[x]), np.log(times["a"])).pvalue for x in "bc"]
     assert row["p"] == row["p_holm"] == pytest.approx(max(both)) and row["low"] > 1
     # The same data among a hundred operations that show nothing are no proof.
@@ -200,7 +201,7 @@ def test_the_fastest_is_shown_against_every_other():
 def test_a_lead_below_the_margin_is_not_named():
     times = frame({"a": [10000, 10010, 10020], "b": [10100, 10111, 10120]})
     assert judged(times)[2].iloc[0]["p_holm"] < 0.05
-    assert (judged(times)[2].iloc[0]["verdict"], judged(times)[2].iloc[0]["level"]) == ("equivalent", "b")
+    assert (judged(times)[2].iloc[0]["verdict"], judged(times)[2].iloc[0]["level"]) == ("equivalent", ("b",))
     table, pairs = cells.statistics(times), compare.pairwise(times)
     assert compare.winners(table, pairs, win=0.005).iloc[0]["verdict"] == "fastest"
 
@@ -208,7 +209,7 @@ def test_a_lead_below_the_margin_is_not_named():
 def test_those_that_may_be_the_fastest_are_named_and_those_shown_slower_are_not():
     times = {"a": [1000, 1015, 1020], "b": [1050, 1000, 1080], "c": [3000, 3021, 3030]}
     row = judged(frame(times))[2].iloc[0]
-    assert (row["verdict"], row["best"], row["level"]) == ("undecided", "a", "b")
+    assert (row["verdict"], row["best"], row["level"]) == ("undecided", "a", ("b",))
     assert row["rounds"] > 3 and row["detectable"] > 1.03
     # As many rounds of the same ratio and spread do decide, more often than not.
     rng, n = np.random.default_rng(5), int(row["rounds"])
@@ -225,7 +226,7 @@ def test_equal_times_without_spread_are_equivalent_and_different_ones_are_not():
 
 def test_one_round_shows_nothing_and_one_contender_is_alone():
     row = judged(frame({"a": [5], "b": [500]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", "b")
+    assert (row["verdict"], row["level"]) == ("undecided", ("b",))
     assert all(math.isnan(row[key]) for key in ("p", "p_holm", "rounds", "detectable"))
     table, pairs, winners = judged(frame({"a": [5, 6, 7], "t": [1, 1, 1]}, roles={"t": "ceiling"}))
     assert winners.iloc[0]["verdict"] == "alone" and winners.iloc[0]["best"] == "a"
@@ -234,11 +235,11 @@ def test_one_round_shows_nothing_and_one_contender_is_alone():
 
 def test_a_contender_with_a_lost_round_stays_in_the_comparison():
     row = judged(frame({"a": [100, 101, 102], "b": [200, None, None]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", "b")
+    assert (row["verdict"], row["level"]) == ("undecided", ("b",))
     row = judged(frame({"a": [100, 101, 102], "b": [200, None, None], "c": [300, 301, 302]}))[2].iloc[0]
-    assert (row["verdict"], row["level"], row["p"]) == ("undecided", "b", 1)
+    assert (row["verdict"], row["level"], row["p"]) == ("undecided", ("b",), 1)
     row = judged(frame({"a": [100, 101, None], "b": [None, None, 200]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", "b") and math.isnan(row["ratio"])
+    assert (row["verdict"], row["level"]) == ("undecided", ("b",)) and math.isnan(row["ratio"])
 
 
 @pytest.mark.parametrize(("contenders", "rounds", "cv"), [(2, 3, 0.01), (7, 3, 0.01), (7, 6, 0.05)])
@@ -248,8 +249,8 @@ def test_of_equal_contenders_few_studies_name_a_fastest(contenders, rounds, cv):
     assert found["false_fastest"] <= 0.11 and found["false_slower"] <= 0.11  # 5 % of 100, and what chance adds
     for study in studies:
         for row in study.itertuples():
-            assert (row.verdict == "fastest") == (row.level == ""), "a fastest one has nobody beside it, others do"
-            assert row.best not in row.level.split()
+            assert (row.verdict == "fastest") == (row.level == ()), "a fastest one has nobody beside it, others do"
+            assert row.best not in row.level
 
 
 def test_a_large_lead_is_found():
@@ -264,8 +265,11 @@ def test_a_workload_as_a_whole_is_the_sum_of_its_phases():
     assert set(cells.statistics(whole)["phase"]) == {compare.TOTAL} and len(judged(whole)[2]) == 1
     failed = rows.assign(status=["failed" if n == 2 else "ok" for n in rows["round"]])
     assert compare.totals(failed)["wall_ns"].tolist() == [11, 6]
-    # Parts of a command have no sync of their own, and may run at the same time.
-    assert compare.totals(rows.assign(sync_ns=[None] + [0] * 7)).empty
+    # Parts of a command have no sync of their own, and no sum unless one process did them in turn.
+    parts = rows.assign(sync_ns=[None] + [0] * 7)
+    assert compare.totals(parts).empty
+    for kind, none in (("in-turn", False), ("at-once", True), ("repeated", True)):
+        assert compare.totals(parts.assign(part=[kind] + [None] * 7)).empty == none
 
 
 def test_settings_never_meet():
@@ -381,14 +385,15 @@ def test_holm_is_that_of_statsmodels():
     assert compare.holm([0.03, math.nan, 0.01]) == pytest.approx([0.03, math.nan, 0.02], nan_ok=True)
 
 
-def described(*names: str) -> dict[str, dict]:
+def described(*names: str) -> dict[str, PlannedStack]:
     """Descriptions of stacks as in a plan: md-raid5@3, md-raid5-degraded, md-raid6+lvm ..."""
     found = {}
     for name in names:
         family, _, disks = name.partition("@")
         state = next((state for state in ("degraded", "rebuilding") if state in name), "healthy")
         count = int(disks) if disks else 1 if name == "single" else 6
-        found[name] = {"state": state, "layers": family.split("+"), "disks": count}
+        layers = family.split("+")
+        found[name] = PlannedStack(title=name, family=family, state=state, layers=layers, disks=count)
     return found
 
 
@@ -481,6 +486,8 @@ def test_labs_are_compared_by_ratios_within_a_round():
     assert (found["a"], found["b"], found["n"]) == ("exact", "host", 2)
     assert [found["ratio"], found["processor"]] == pytest.approx([math.sqrt(0.5 * 0.6)] * 2)
     assert labs.clock_ratios(frame({"a": [1, 2]})).empty
+    turned = labs.clock_ratios(two_labs({"a": [10, 100]}, {"a": [5, 60]}), exact={"host"}).iloc[0]
+    assert (turned["a"], turned["b"], turned["ratio"]) == ("host", "exact", pytest.approx(1 / found["ratio"]))
 
 
 def test_agreement_of_orders_by_hand():

@@ -217,7 +217,7 @@ def test_every_record_is_one_call(engine, tmp_path):
     calls = {}
     for record in (4 * KIB, 64 * KIB):
         arguments = [engine, "record-sweep", "-d", tmp_path, "--file-sizes", "1M", "--record-sizes", str(record)]
-        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env={})
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its counts are there until it is waited for
         counts = dict(line.split(": ") for line in Path(f"/proc/{process.pid}/io").read_text().splitlines())
         assert process.wait() == 0

@@ -1,7 +1,6 @@
-"""Topics: each has a module and a notebook, and is in the report of the studies that have it, in its order."""
+"""The report's contents: each topic has a module and a notebook, and is in the reports of the studies that have it."""
 
-import copy
-import json
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,86 +8,83 @@ from pathlib import Path
 import make
 import pytest
 from conftest import ROOT
-from reprofs.plan import disks, networks
-from reprofs.report import topics
+from helpers import CATALOG, device, plan_with
+from reprofs.plan.cell import PlannedTrial
+from reprofs.plan.device import Device
+from reprofs.plan.disk import ACCESSES
+from reprofs.plan.network import EXCHANGES
+from reprofs.plan.plan import Plan, write_plan
+from reprofs.plan.published import Published
+from reprofs.plan.study import Factor
+from reprofs.plan.workload import Crash, Outage
+from reprofs.report import contents, topics
+from reprofs.report.contents import CONTENTS
 from reprofs.stats import series
 
 NOTEBOOKS = ROOT / "notebooks"
 ALWAYS = ["answer", "operations", "quality", "methods", "threats", "environment", "statistics"]
-MODULES = sorted(path.stem for path in Path(topics.__file__).parent.glob("[a-z]*.py"))
+TOPICS = {topic.name: topic for topic in CONTENTS}
 
 
-def plan(labs=("exact",), stacks=("single",), systems=("ext4",), workloads=("metadata",), profile="ssd") -> dict:
-    """A plan of one round."""
-    return make._plan(1, list(systems), list(workloads), list(labs), list(stacks), profile)
+plan = make.plan
 
 
-def changed(change) -> dict:
-    """A small plan after `change(plan)`."""
-    found = copy.deepcopy(plan())
-    change(found)
-    return found
+def workload(**more) -> Plan:
+    return plan_with(plan(), **more)
 
 
-def workload(**more) -> dict:
-    return changed(lambda found: found["workloads"]["metadata"].update(more))
+def phase(**more) -> Plan:
+    return plan_with(plan(), phase=0, **more)
 
 
-def phase(**more) -> dict:
-    return changed(lambda found: found["workloads"]["metadata"]["phases"][0].update(more))
+def having(**more) -> Plan:
+    """A small plan with other parts, which are not checked."""
+    return plan().model_copy(update=more)
 
 
-def sized(*sizes: int, size: str | None = "files", role="contender") -> dict:
+def trials_of(**differing) -> list[PlannedTrial]:
+    """Trials of a plan that differ in one name."""
+    ((key, values),) = differing.items()
+    return [plan().trials[0].model_copy(update={key: value}) for value in values]
+
+
+def sized(*sizes: int, size: str | None = "files", role="contender") -> Plan:
     """A plan with a workload for each size, named as the sizes of one workload are."""
-
-    def change(found):
-        entry, trial = found["workloads"]["metadata"], found["trials"][0]
-        found["filesystems"]["ext4"]["role"] = role
-        found["workloads"] = {
-            f"metadata@{number}": entry | {"scale": {"files": number}} | ({"size": size} if size else {})
-            for number in sizes
-        }
-        found["trials"] = [dict(trial, workload=name) for name in found["workloads"]]
-
-    return changed(change)
+    small = plan()
+    entry, ext4 = small.workloads["metadata"], small.filesystems["ext4"]
+    workloads = {
+        f"metadata@{number}": entry.model_copy(update={"size": size, "scale": entry.scale.resized("files", number)})
+        for number in sizes
+    }
+    systems = {"ext4": ext4.model_copy(update={"role": role})}
+    return having(workloads=workloads, filesystems=systems, trials=trials_of(workload=workloads))
 
 
-def changed_labs(found: dict) -> dict:
+def elsewhere_too(found: Plan) -> Plan:
     """The same plan in another lab as well."""
-    return found | {"trials": found["trials"] + [dict(trial, lab="host") for trial in found["trials"]]}
+    again = [trial.model_copy(update={"lab": "host"}) for trial in found.trials]
+    return found.model_copy(update={"trials": [*found.trials, *again]})
 
 
-def modelled(*profiles: str, samples=None) -> dict:
+def modelled(*profiles: str, samples=None) -> Plan:
     """A plan of a modelled disk's jobs on these profiles."""
-
-    def change(found):
-        trial = found["trials"][0]
-        jobs = {name: "A job" for name in disks.JOBS} if samples is None else samples
-        found["workloads"]["metadata"]["phases"][0]["samples"] = jobs
-        found["trials"] = [dict(trial, profile=name) for name in profiles]
-        found["devices"] = {name: {"title": name} | ({"disk": {}} if name == "hdd" else {}) for name in profiles}
-
-    return changed(change)
+    jobs = {name: "A job" for name in ACCESSES} if samples is None else samples
+    devices = {name: CATALOG.get(Device, "hdd-7200") if name == "hdd" else device() for name in profiles}
+    return phase(samples=jobs).model_copy(update={"devices": devices, "trials": trials_of(profile=profiles)})
 
 
-def rounds(number: int, **more) -> dict:
-    found = make._plan(number, ["ext4"], ["metadata"], ["exact"], ["single"], "ssd")
-    found["study"].update(more)
-    return found
+def rounds(number: int, **more) -> Plan:
+    found = plan(number)
+    return found.model_copy(update={"study": found.study.model_copy(update=more)})
 
 
-def wired(*names: str, samples=None) -> dict:
-    """A plan of the networks' jobs on these networks; an empty name is a file system without hosts."""
-
-    def change(found):
-        trial = found["trials"][0]
-        jobs = {name: "A job" for name in networks.JOBS} if samples is None else samples
-        found["workloads"]["metadata"]["phases"][0]["samples"] = jobs
-        found["trials"] = [dict(trial, variant=f"default@{name}" if name else "default") for name in names]
-
-    return changed(change)
+def wired(*names: str, samples=None) -> Plan:
+    """A plan of the networks' jobs on these networks."""
+    jobs = {name: "A job" for name in EXCHANGES} if samples is None else samples
+    return phase(samples=jobs).model_copy(update={"trials": trials_of(network=names)})
 
 
+PUBLISHED = Published.model_construct(title="t")
 SAMPLES = {
     "fill": {"write": "Write", "full": "Full", "capacity": "Capacity"},
     "sweep": {f"sweep-{name}": name for name in series.TESTS},
@@ -97,6 +93,7 @@ SAMPLES = {
 }
 # Topic -> plans that have it, plans that do not.
 PLANS = {
+    "space": ([plan()], [plan(workloads=["repository"])]),
     "ranks": (
         [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
         [plan(), plan(systems=["ext4", "tmpfs"])],
@@ -116,8 +113,8 @@ PLANS = {
         [rounds(6, published="datalad-2015"), workload(runs=2)],
         [rounds(5, published="datalad-2015"), rounds(6), workload(runs=1)],
     ),
-    "power_cuts": ([phase(crash={"after": 0.5})], [plan()]),
-    "outages": ([phase(outage={"what": "link-cut"})], [plan()]),
+    "power_cuts": ([phase(crash=Crash())], [plan()]),
+    "outages": ([phase(outage=Outage(what="link-cut", after_s=1, for_s=1))], [plan()]),
     "disks": ([modelled("hdd", "reference", "ram")], [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})]),
     "networks": (
         [wired("lan-1g", "reference"), wired("lan-1g", "loopback")],
@@ -127,32 +124,38 @@ PLANS = {
     "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
     "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
-    "factors": ([changed(lambda found: found.update(factors=[{"title": None}]))], [plan()]),
+    "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
     "published": (
-        [changed(lambda found: found.update(published={"title": "t"}))],
-        [plan(), changed(lambda found: found.update(published={"title": "t"}, factors=[{"title": None}]))],
+        [having(published=PUBLISHED)],
+        [plan(), having(published=PUBLISHED, factors=[Factor(cells=[])])],
     ),
 }
 
 
-def test_every_topic_has_a_notebook_and_every_notebook_a_topic():
-    """But 00-explore, which is for those who work with a study."""
-    found = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if not path.stem.startswith("00-")]
-    assert sorted(map(topics.name_of, found)) == MODULES == sorted([*ALWAYS, *PLANS])
-    numbers = [path.stem.partition("-")[0] for path in found]
-    assert len(set(numbers)) == len(numbers) and all(len(number) == 2 for number in numbers)
+def test_every_topic_has_a_module_and_a_notebook_of_its_name():
+    """A notebook without a module is somebody's own, a module without a notebook is one that topics share."""
+    names = [topic.name for topic in CONTENTS]
+    assert len(set(names)) == len(names)
+    modules, written = pkgutil.iter_modules(topics.__path__), {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
+    assert set(names) == {module.name for module in modules} & written
+
+
+@pytest.mark.parametrize("topic", CONTENTS, ids=lambda topic: topic.name)
+def test_every_topic_asks_a_question_and_can_be_asked_of_a_plan(topic):
+    assert topic.question.endswith("?") and topic.question[0].isupper()
+    assert {topic.applies(plan()), topic.asked(plan())} <= {True, False}
 
 
 @pytest.mark.parametrize("name", ALWAYS)
 def test_these_are_in_every_report(name):
-    assert topics.applies(name, plan())
+    assert TOPICS[name].applies(plan())
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_topic_applies_where_the_plan_has_it(name):
     having, lacking = PLANS[name]
-    assert [topics.applies(name, found) for found in having] == [True] * len(having)
-    assert [topics.applies(name, found) for found in lacking] == [False] * len(lacking)
+    assert [TOPICS[name].applies(found) for found in having] == [True] * len(having)
+    assert [TOPICS[name].applies(found) for found in lacking] == [False] * len(lacking)
 
 
 # Topic -> plans that ask for it above all, plans that only have it.
@@ -165,59 +168,51 @@ ASKED = {
         [plan(stacks=["md-raid5", "md-raid5-rebuilding"])],
         [plan(stacks=["single", "md-raid5-rebuilding"], systems=["ext4", "xfs", "jfs"])],
     ),
-    "scaling": ([sized(1000, 2000)], [changed_labs(sized(1000, 2000))]),
+    "scaling": ([sized(1000, 2000)], [elsewhere_too(sized(1000, 2000))]),
 }
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_what_a_plan_asks_above_all_follows_from_what_it_has(name):
     asking, having = ASKED[name]
-    assert all(topics.applies(name, found) for found in asking + having)
-    assert [topics.asked(name, found) for found in asking] == [True] * len(asking)
-    assert [topics.asked(name, found) for found in having] == [False] * len(having)
+    assert all(TOPICS[name].applies(found) for found in asking + having)
+    assert [name in contents.first(found) for found in asking] == [True] * len(asking)
+    assert [name in contents.first(found) for found in having] == [False] * len(having)
 
 
 def test_only_some_topics_are_ever_asked_above_all():
     for name in [*ALWAYS, "ranks", "ageing", "clients", "sweep"]:
-        assert not topics.asked(name, plan())
+        assert not any(TOPICS[name].asked(found) for found in [plan(), *PLANS.get(name, [[]])[0]])
     for name in ("power_cuts", "disks", "labs", "published", "factors", "fill", "windows"):
-        assert all(topics.asked(name, found) for found in PLANS[name][0]), name
-    assert not topics.asked("nothing", plan())
+        assert all(name in contents.first(found) for found in PLANS[name][0]), name
+    assert contents.first(plan()) == []  # power cuts, for one, are asked for where there are some
 
 
 def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_path):
     """Importing that takes seconds, at each start of the workflow."""
-    (tmp_path / "plan.json").write_text(json.dumps(plan()))
+    write_plan(plan(), tmp_path / "plan.json")
     code = (
-        "import json, sys; from pathlib import Path; from reprofs.report import topics\n"
-        "plan = json.loads(Path(sys.argv[1]).read_text())\n"
-        "print(len(topics.notebooks(plan, Path(sys.argv[2]))), *{'pandas', 'matplotlib', 'scipy'} & set(sys.modules))\n"
+        "import sys; from pathlib import Path; from reprofs.report import contents\n"
+        "from reprofs.plan.plan import read_plan\n"
+        "plan = read_plan(Path(sys.argv[1]))\n"
+        "print(len(contents.topics(plan)), *{'pandas', 'matplotlib', 'scipy', 'jinja2'} & set(sys.modules))\n"
     )
-    words = [sys.executable, "-c", code, tmp_path / "plan.json", NOTEBOOKS]
+    words = [sys.executable, "-c", code, tmp_path / "plan.json"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-    assert said == [str(len(ALWAYS))]
+    assert said == [str(len(contents.topics(plan())))]
 
 
-def test_notebooks_of_a_plan_are_in_the_order_of_their_numbers():
-    names = [path.name for path in topics.notebooks(plan(), NOTEBOOKS)]
-    assert names == sorted(names) and [topics.name_of(name) for name in names] == ALWAYS
-    assert names[0] == "01-answer.ipynb" and names[-1] == "27-statistics.ipynb"
-    more = topics.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)
-    assert {path.name for path in more} - set(names) == {"03-ranks.ipynb", "14-labs.ipynb"}
-    assert [path.name for path in more] == sorted(path.name for path in more)
+def test_notebooks_of_a_plan_are_in_the_order_of_the_contents():
+    every = [f"{topic.name}.ipynb" for topic in CONTENTS]
+    names = [path.name for path in contents.notebooks(plan(), NOTEBOOKS)]
+    assert names == [name for name in every if name in names] and names[0] == "answer.ipynb"
+    more = [path.name for path in contents.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)]
+    assert more == [name for name in every if name in more] and {"ranks.ipynb", "labs.ipynb"} <= set(more) - set(names)
 
 
-def test_notebooks_of_the_study_itself_come_last(tmp_path):
-    (tmp_path / "02-operations.ipynb").write_text("{}")
-    (tmp_path / "01-answer.ipynb").write_text("{}")
-    (tmp_path / "00-explore.ipynb").write_text("{}")  # has no topic
-    (tmp_path / "mine.ipynb").write_text("{}")
+def test_notebooks_of_the_study_itself_come_last():
     found = plan()
-    assert [path.name for path in topics.notebooks(found, tmp_path)] == ["01-answer.ipynb", "02-operations.ipynb"]
-    found["study"]["notebooks"] = ["mine.ipynb"]
-    assert topics.notebooks(found, tmp_path)[2:] == [tmp_path / "mine.ipynb"]
-
-
-def test_names_of_notebooks_and_modules():
-    assert topics.name_of("12-power-cuts.ipynb") == topics.name_of(Path("a/12-power-cuts.ipynb")) == "power_cuts"
-    assert topics.name_of("mine.ipynb") == "mine"
+    own = contents.notebooks(found, Path("here"))
+    # A topic that it has stays where it is.
+    study = found.study.model_copy(update={"notebooks": ["mine.ipynb", "operations.ipynb"]})
+    assert contents.notebooks(having(study=study), Path("here")) == [*own, Path("here/mine.ipynb")]

@@ -13,8 +13,10 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import cell, quarter
+from helpers import cell, changed, names, quarter, rendered
+from reprofs.guest.steps import Offset, Pause, Phase, Rest
 from reprofs.plan.catalog import Catalog
+from reprofs.trial.protocol import OFFSET_WITHIN_NS
 from reprofs.trial.run import run_trial
 
 SMALL = "metadata@50"
@@ -26,7 +28,7 @@ def trial(guest, tmp_path):
 
     def run(filesystem="ext4", name="record", folder=None, time_limit_s=120, **changes) -> dict:
         output = tmp_path / f"{name}.json"
-        parts = cell("ext4" if folder else filesystem, **changes) | {"filesystem": filesystem}
+        parts = changed(cell("ext4" if folder else filesystem, **changes), filesystem=filesystem)
         run_trial(parts, Catalog([str(folder)] if folder else []), output, time_limit_s)
         record = json.loads(output.read_text())
         jsonschema.validate(record, yaml.safe_load((ROOT / "workflow/schemas/record.schema.yaml").read_text()))
@@ -38,7 +40,7 @@ def trial(guest, tmp_path):
 
 def options(**changes) -> list[str]:
     """The words of a command line for a cell."""
-    pairs = {key: value for key, value in cell().items() if key != "order"} | changes
+    pairs = {key: value for key, value in names().items() if key != "order"} | changes
     return [str(word) for key, value in pairs.items() for word in (f"--{key}", value)]
 
 
@@ -126,6 +128,34 @@ def test_metadata_and_its_phases(recorded):
     assert all(p["wall_ns"] > 0 and p["settled"] for p in m["phases"])
 
 
+def test_how_busy_the_processor_was_and_what_is_used(recorded):
+    """Its work is no less than the process's own; what waits for the disk is not work. Files take space and inodes."""
+    m = recorded(cell(workload=quarter("metadata")))["measurement"]
+    phases = {(phase["name"], phase["cache"]): phase for phase in m["phases"]}
+    for phase in m["phases"]:
+        own = (phase["user_ns"] + phase["system_ns"]) / phase["wall_ns"]
+        assert own - 0.01 <= phase["processor_busy"] <= 1
+    assert phases["read", "cold"]["processor_busy"] < 0.5 < 0.9 < phases["read", "warm"]["processor_busy"]
+    tree, create, gone = (phases[name, "warm"] for name in ("make-tree", "create", "remove-tree"))
+    assert create["used_inodes"] - tree["used_inodes"] == create["items"]
+    assert create["used_bytes"] - tree["used_bytes"] >= create["bytes"]
+    assert gone["used_inodes"] == m["mounted"]["used_inodes"] + 1  # the folder of the trial
+
+
+def test_trials_begin_at_another_place_between_ticks_and_phases_after_a_rest(recorded):
+    """The seed draws the place. A phase begins 200 ms after all that precedes it, but not while an array rebuilds."""
+    m = recorded(cell(workload=quarter("metadata")))["measurement"]
+    other = recorded(cell("btrfs", workload=SMALL))["measurement"]
+    assert 0 < m["start_offset_ns"] == other["start_offset_ns"] < OFFSET_WITHIN_NS  # of one seed
+    for lab, offsets in (("exact", 1), ("vm", 0)):
+        kinds = [type(step) for step in rendered(cell(lab=lab)).steps]
+        assert kinds.count(Offset) == offsets and kinds.count(Rest) == kinds.count(Phase) > 0
+        assert all(kinds[place - 1] is Rest for place, kind in enumerate(kinds) if kind is Phase)
+    cluster = [type(step) for step in rendered(cell("nfs-ext4")).steps]
+    assert cluster.index(Pause) < cluster.index(Offset)  # the saved state is the same for all seeds
+    assert Rest not in [type(step) for step in rendered(cell(stack="md-raid5-rebuilding", workload="populated")).steps]
+
+
 def test_repository_of_git(recorded):
     record = recorded(cell(workload=quarter("repository")))
     assert (record["status"], record["reason"]) == ("ok", "")
@@ -158,7 +188,7 @@ BROKEN = {
     "panic": (
         {"make": ["sh -c 'echo c > /proc/sysrq-trigger'"]},
         "failed",
-        "The guest's kernel panicked after command module",
+        "The guest's kernel panicked after offset: [",
     ),
     "spin": ({"make": ["sh -c 'while :; do :; done'"]}, "timeout", "The host's time limit of 5 s passed"),
     "poweroff": (

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -12,15 +13,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import run as run_notebooks
 import yaml
 from conftest import BIN, ROOT, copy_checkout
 from helpers import catalog_with, cell, rendered
 from reprofs.data import study as tables
+from reprofs.plan.plan import read_plan
+from reprofs.report import contents
+from reprofs.report.render import render
 from reprofs.trial.run import run_trial
 
 TABLES = ("trials", "phases", "latency")
-TOPICS = ("answer", "operations", "ranks", "quality", "methods", "threats", "environment", "statistics")
-NOTEBOOKS = {f"notebook_{topic}" for topic in TOPICS}
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
 WORKLOAD = "metadata@100"  # of both small studies
 
@@ -45,6 +48,11 @@ def run(folder: Path, env: dict, *arguments) -> str:
     text = (folder / "log").read_text()
     assert code == 0, text[-3000:]
     return text
+
+
+def page(report: Path) -> str:
+    """The report; words that stay on one line are words like others."""
+    return (report / "index.html").read_text().replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ")
 
 
 def dry_run(folder: Path, env: dict, *arguments) -> str:
@@ -140,7 +148,7 @@ def test_the_study_that_is_shipped_as_an_example(guest, tmp_path):
     env = prepare(tmp_path)
     log = run(tmp_path, env)
     report = tmp_path / "checkout/report/quick"
-    html = (report / "index.html").read_text()
+    html = page(report)
     assert (report / "report.pdf").read_bytes().startswith(b"%PDF")
     for name in yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())["filesystems"]:
         assert yaml.safe_load((ROOT / f"workflow/filesystems/{name}.yaml").read_text())["title"] in html
@@ -159,7 +167,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert [log.count(f": {status} in") for status in ("ok", "failed", "skipped")] == [6, 2, 2]
     report = tmp_path / "checkout/report/small"
     assert (report / "report.pdf").read_bytes().startswith(b"%PDF")
-    html = (report / "index.html").read_text()
+    html = page(report)
     for words in ("Second Extended", "Broken on purpose", "make: sh exited with 4: no such luck", "2 of 2", "0 of 2"):
         assert words in html, words
     assert "in no current release" in html
@@ -168,6 +176,30 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env, *config).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+    # What was edited by hand is found, named and made again, with all that follows from it; a dry run changes nothing.
+    plan = read_plan(tmp_path / "checkout/data/plan/small.json")
+    notebooks = {f"notebook_{topic.name}" for topic in contents.topics(plan)}
+    for made, edited, rules in (
+        ("report/small/notebooks/answer.ipynb", "", {"notebook_answer", "report"}),
+        ("data/tables/small", "/phases.parquet", {"dataset", *notebooks, "report"}),
+        ("data/results/small", "/ranks.parquet", {*notebooks, "report"}),
+    ):
+        place, kept = tmp_path / "checkout" / made, tmp_path / "kept"
+        (shutil.copytree if edited else shutil.copy2)(place, kept)
+        with Path(f"{place}{edited}").open("ab") as file:
+            file.write(b" ")
+        if not edited:
+            dry_run(tmp_path, env, *config)
+        assert place.exists()
+        log = (tmp_path / "log").read_text()
+        run(tmp_path, env, "--list-rules", *config)
+        told = f"{made}{edited} is missing or was changed after it was made: {made} is made again."
+        deadline = time.monotonic() + 30  # what passes through grep may come later than the end
+        while told not in (tmp_path / "log").read_text().removeprefix(log):
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()[-3000:]
+            time.sleep(0.1)
+        assert not place.exists() and to_do(tmp_path, env, *config) == rules
+        shutil.move(kept, place)
     # An edit of another guest repeats nothing, one of this guest its trials.
     spec = tmp_path / "checkout/envs/guest.yaml"
     text = spec.read_text()
@@ -191,11 +223,12 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
         (
             [
                 *("cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"),
+                "report/contents.py",
                 "report/topics/quality.py",
             ],
             {"notebook_answer", "notebook_quality", "notebook_threats", "report"},
         ),
-        (["importers/__init__.py"], {"dataset", *NOTEBOOKS, "report"}),
+        (["importers/__init__.py"], {"dataset", *notebooks, "report"}),
     ]
     kept = []
     for modules, rules in edits:
@@ -214,10 +247,11 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     raw = tmp_path / "checkout/data/raw/small"
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
     assert to_do(tmp_path, env, "data/tables/small", *config) == {"trial", "dataset"}
-    assert to_do(tmp_path, env, *config) == {"trial", "dataset", *NOTEBOOKS, "report"}
+    assert to_do(tmp_path, env, *config) == {"trial", "dataset", *notebooks, "report"}
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
-    assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again and "trial 4 of 4" in again
+    assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again
+    assert "trial 10 of 10" in again
     assert tables.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
     (raw / f"r1-exact@v2-0.5ns-single-ssd-ext4+default-{WORKLOAD}-smoke.json").write_text("{}")
     said = subprocess.run(retry, **options)
@@ -244,8 +278,9 @@ RULE = {"min": 2, "max": 3, "until": "0.1 %"}
 def stopping(checkout: Path) -> dict:
     """Why the small study ended, and after how many rounds, as its tables say."""
     found = tables.load(checkout / "data/tables/small")
-    assert found.plan["study"]["rounds"] == found.trials["round"].max() and set(found.trials["status"]) == {"ok"}
-    return found.plan.get("stopping", {}) | {"rounds": found.plan["study"]["rounds"]}
+    assert found.plan.study.rounds == found.trials["round"].max() and set(found.trials["status"]) == {"ok"}
+    stopping = found.plan.stopping
+    return (stopping.as_json() if stopping else {}) | {"rounds": found.plan.study.rounds}
 
 
 def test_rounds_are_added_until_ratios_are_known(guest, tmp_path, edit_yaml):
@@ -302,12 +337,18 @@ def test_study_of_arrays_series_clients_and_sizes(recorded, tmp_path, edit_yaml)
     study = yaml.safe_load((ROOT / "config/studies/streaming.yaml").read_text())
     study |= {"filesystems": ["ext4"], "stacks": ["single"], "rounds": 1, "title": "Arrays and series"}
     study |= {"workloads": [*series, "many-inodes", "many-inodes@300"], "cells": [{}, arrays]}
-    study |= {"seed": cell()["seed"] - 1}  # of round 0: other tests look at the same trials
+    study |= {"seed": cell().seed - 1}  # of round 0: other tests look at the same trials
     (tmp_path / "checkout/config/studies/mixed.yaml").write_text(yaml.safe_dump(study))
-    log = run(tmp_path, env, "--config", "study=mixed")
+    log = run(tmp_path, env, "data/tables/mixed", "--config", "study=mixed")
     assert log.count(": ok in") == 10
-    report = tmp_path / "checkout/report/mixed"
-    html = (report / "index.html").read_text()
+    # The notebooks in this process: a kernel for each would take longer than the trials.
+    shutil.copy(tmp_path / "checkout/data/plan/mixed.json", tmp_path / "plan.json")
+    shutil.copytree(tmp_path / "checkout/data/tables/mixed", tmp_path / "tables")
+    names = run_notebooks.names_of(tmp_path)
+    folder = run_notebooks.execute(tmp_path, names)
+    report = tmp_path / "report"
+    render([folder / f"{name}.ipynb" for name in names], report, tmp_path / "tables")
+    html = page(report)
     lost = "RAID 5 by MD without one of its disks, 6 disks"
     for words in (
         lost,
@@ -339,7 +380,7 @@ def test_a_rebuild_twice_has_the_same_bytes(guest, tmp_path):
 
 def small_disks(workload: dict) -> None:
     """The smaller the disks, the sooner they are rebuilt."""
-    workload["scales"]["smoke"]["device_mib"] = 512
+    workload["scales"]["smoke"]["device_mib"] = 320
 
 
 def arrays_of(records: dict[str, dict]) -> None:
@@ -379,10 +420,16 @@ def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
 
 def test_values_in_shell_lines_are_quoted(root):
     """Names are checked where they enter; should one slip through, the shell takes it as one word all the same."""
-    for path in sorted((root / "workflow/rules").glob("*.smk")):
-        for line in re.findall(r'^ +"(.*[{].*)"$', path.read_text(), re.MULTILINE):
-            for value in re.findall(r"\{([^{}]+)\}", line):
-                assert value.endswith(":q") or value in ("params.options", "params.papermill"), (path.name, value)
+    rules = {path.name: path.read_text() for path in (root / "workflow/rules").glob("*.smk")}
+    commands = [
+        (name, command)
+        for name, text in rules.items()
+        for command in re.findall(r'^ +shell:\n((?: +".*"\n)+)', text, re.MULTILINE)
+    ]
+    assert len(commands) == sum(text.count("shell:") for text in rules.values()) > 4
+    for name, command in commands:
+        values = re.findall(r"\{([^{}]+)\}", command)
+        assert values and all(value.endswith(":q") for value in values if value != "params.options"), (name, values)
 
 
 def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
@@ -390,12 +437,12 @@ def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
     from reprofs.plan.catalog import Catalog
     from reprofs.trial.plan import make_plan
 
-    trials = make_plan("quick", Catalog())["trials"]
-    before = {t["id"]: rendered(t, Catalog()).text() for t in trials}
+    trials = make_plan("quick", Catalog()).trials
+    before = {t.id: rendered(t, Catalog()).text() for t in trials}
     script = (
-        "import json; from reprofs.plan import catalog; from reprofs.trial import cell, job, plan;"
+        "import json; from reprofs.plan import catalog; from reprofs.trial import job, plan, resolve;"
         "c = catalog.Catalog();"
-        "trials = {t['id']: cell.resolve(t, c) for t in plan.make_plan('quick', c)['trials']};"
+        "trials = {t.id: resolve.resolve(t, c) for t in plan.make_plan('quick', c).trials};"
         "print(json.dumps({name: job.render(parts).text() for name, parts in trials.items()}))"
     )
     prepare(tmp_path)
@@ -405,6 +452,4 @@ def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
         [BIN / "python", "-c", script], cwd=tmp_path / "checkout", capture_output=True, text=True, check=True
     )
     after = json.loads(done.stdout)
-    assert {name for name in before if before[name] != after[name]} == {
-        t["id"] for t in trials if t["filesystem"] == "jfs"
-    }
+    assert {name for name in before if before[name] != after[name]} == {t.id for t in trials if t.filesystem == "jfs"}

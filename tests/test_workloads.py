@@ -1,26 +1,29 @@
 """Workloads: names with modifiers, what is refused before a trial starts, and every file of them in the exact lab."""
 
 import os
+import re
+import subprocess
+from pathlib import Path
 
 import helpers
 import pytest
-from helpers import CATALOG, catalog_with, quarter, rendered
+from helpers import CATALOG, catalog_with, changed, quarter, rendered
 from reprofs.errors import UserError
-from reprofs.plan import workloads
+from reprofs.plan.cell import Trial
+from reprofs.plan.workload import Workload, resolve
 from reprofs.trial.run import run_trial
 
 # Those of the device itself need no file system: tests/test_disks.py. What loses a server is in tests/test_outages.py.
 NAMES = [
     name
-    for name in CATALOG.paths("workload")
-    if not CATALOG.get("workload", name)["raw"]
-    and not any("outage" in phase for phase in CATALOG.get("workload", name)["phases"])
+    for name in CATALOG.paths(Workload)
+    if not CATALOG.get(Workload, name).raw and not any(phase.outage for phase in CATALOG.get(Workload, name).phases)
 ]
 
 
-def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> dict:
+def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> Trial:
     """A trial, on disks that can lose their power if it cuts it."""
-    cuts = workload in NAMES and any("crash" in phase for phase in CATALOG.get("workload", workload)["phases"])
+    cuts = workload in NAMES and any(phase.crash for phase in CATALOG.get(Workload, workload).phases)
     filesystem = filesystem or ("btrfs" if workload == "snapshots" else "ext4")  # which has none
     return helpers.cell(filesystem, workload=workload, scale=scale, profile="hdd-7200" if cuts else "ssd")
 
@@ -31,24 +34,85 @@ def test_every_file_makes_a_job(name, scale):
     job = rendered(cell(name, scale=scale)).text()
     assert "{" not in job.replace("{client}", "").replace("{print", ""), "a placeholder is left"
     assert len(job.encode()) < 200 * 1024
-    assert "differs" in CATALOG.get("workload", name) or name in ("metadata", "populated", "repository")
 
 
 def test_modifiers():
-    plain = workloads.resolve("metadata", CATALOG)
+    plain = resolve("metadata", CATALOG)
     assert (plain.clients, plain.runs, plain.fill) == (1, 1, 0)
-    many = workloads.resolve("metadata+clients30+fill50", CATALOG)
+    many = resolve("metadata+clients30+fill50", CATALOG)
     assert (many.clients, many.runs, many.fill) == (30, 1, 50)
     assert many.title == plain.title + " (30 clients, file system filled to 50 % and churned)"
-    assert workloads.resolve("git-annex+aged4", CATALOG).runs == 4
-    own = workloads.resolve("git-annex-small@200+aged2+nosync", CATALOG)
+    assert resolve("git-annex+aged4", CATALOG).runs == 4
+    own = resolve("git-annex-small@200+aged2+nosync", CATALOG)
     assert (own.runs, own.environment["LD_PRELOAD"], own.labs) == (2, "/run/nosync.so", ["exact", "vm"])
-    plain = workloads.resolve("git-annex-small", CATALOG)
+    plain = resolve("git-annex-small", CATALOG)
     assert "LD_PRELOAD" not in plain.environment and plain.labs is None
-    sized = workloads.resolve("rsync-into@5000", CATALOG).scales.smoke
+    sized = resolve("rsync-into@5000", CATALOG).scales.smoke
     assert (sized.files, sized.directories) == (5000, 500)
-    assert workloads.resolve("rsync-into", CATALOG).scales.smoke.files == 500, "the file itself is unchanged"
-    assert workloads.resolve("rsync-into@x3", CATALOG).scales.smoke.files == 1500
+    assert resolve("rsync-into", CATALOG).scales.smoke.files == 500, "the file itself is unchanged"
+    assert resolve("rsync-into@x3", CATALOG).scales.smoke.files == 1500
+
+
+def test_one_directory_stays_one():
+    """However many files there are: a workload on one directory asks how it grows with its names."""
+    catalog = catalog_with(
+        "metadata", lambda data: data["scales"]["smoke"].update(files=3000, directories=1, fan_out=1)
+    )
+    for size, files in (("@x4", 12_000), ("@9000", 9_000), ("@x1", 3_000)):
+        sized = resolve(f"metadata{size}", catalog).scales
+        assert (sized.smoke.files, sized.smoke.directories) == (files, 1)
+        assert sized.laptop.directories == round(1200 * sized.laptop.files / 20_000)  # many grow as they did
+    (tree,) = (line for line in rendered(cell("metadata@x4"), catalog).text().splitlines() if line.startswith("tree"))
+    assert "files=12000" in tree and "directories=1\t" in tree
+
+
+def stubs(folder: Path, **scripts: str) -> dict[str, str]:
+    """An environment in which programs are scripts of that name in `folder`."""
+    folder.mkdir()
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("files", [2, 7, 20, 21])
+def test_a_repository_has_as_many_files_as_it_says(files, tmp_path):
+    """Whether or not they divide evenly among its folders: what each phase did is counted as so many items."""
+    workload = resolve(f"git-annex@{files}", CATALOG)
+    create = next(phase.run for phase in workload.phases if phase.name == "create")
+    words = workload.words(create, "smoke", 1, "here")
+    (tmp_path / "work").mkdir()
+    subprocess.run(words, cwd=tmp_path / "work", env=stubs(tmp_path / "bin", git=":"), check=True, timeout=60)
+    made = [path for path in (tmp_path / "work/test1").rglob("*") if path.is_file()]
+    assert len(made) == files and len({path.read_text() for path in made}) == files
+    assert len({path.parent for path in made}) == 2  # the folders of the scale
+
+
+def test_the_end_of_a_deleted_snapshot_is_looked_for_every_5_ms(tmp_path):
+    """btrfs subvolume sync sleeps a second between its looks."""
+    workload = resolve("snapshots", CATALOG)
+    words = workload.words(workload.phases[-1].run, "smoke", 1, "here")
+    log = tmp_path / "log"
+    log.touch()
+    (tmp_path / "snapshot").touch()
+    # Looks: an error, twice a subvolume that is still there, then none.
+    btrfs = f"""echo "$*" >> {log}
+        case "$*" in *list*) ;; *) exit 0;; esac
+        case $(grep -c list {log}) in 1) exit 1;; [23]) echo ID 256 gen 7 top level 0 path DELETED;; esac"""
+    own = stubs(tmp_path / "bin", btrfs=btrfs, stat=f"echo {tmp_path}", sleep=f'echo "sleep $*" >> {log}')
+    subprocess.run(words, env=own, check=True, timeout=60)
+    said = log.read_text().splitlines()
+    assert said[0] == f"-q subvolume delete -c {tmp_path}/snapshot"
+    assert said[1:] == [f"subvolume list -d {tmp_path}", "sleep 0.005"] * 3 + [f"subvolume list -d {tmp_path}"]
+
+
+def test_no_phase_is_measured_in_steps_of_its_own_waiting():
+    """What a phase times does not end at the next look of a wait that is longer than 5 ms."""
+    for name in CATALOG.paths(Workload):
+        for phase in CATALOG.get(Workload, name).phases:
+            told = phase.run or ""
+            assert "subvolume sync" not in told, name
+            assert all(float(seconds) <= 0.005 for seconds in re.findall(r"\bsleep (\S+?);?(?: |$)", told)), name
 
 
 @pytest.mark.parametrize(
@@ -66,6 +130,7 @@ def test_modifiers():
         ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
         ("read-while-write+clients2", "workload read-while-write is made for a single writer"),
         ("mdtest@12", "workload mdtest has no key size"),
+        ("server-lost@x4", "workload server-lost has no key size"),  # its seconds end it, not its files
         ("rsync-into@0", "the number after @ must be 1 or more"),
         ("metadata+", "is not a name with modifiers"),
         ("metadate", "did you mean metadata?"),
@@ -73,12 +138,12 @@ def test_modifiers():
 )
 def test_bad_modifiers(spec, sentence):
     with pytest.raises(UserError, match=sentence.replace("+", r"\+").replace("?", r"\?")):
-        workloads.resolve(spec, CATALOG)
+        resolve(spec, CATALOG)
 
 
 def test_a_modifier_is_refused_where_it_does_not_exist():
     with pytest.raises(UserError, match=r"git-annex-small\+nosync runs in exact and vm only, not in lab host"):
-        rendered({**cell("git-annex-small+nosync"), "lab": "host"})
+        rendered(changed(cell("git-annex-small+nosync"), lab="host"))
 
 
 def test_tree_larger_than_the_file_system_is_refused():
@@ -102,6 +167,16 @@ def test_missing_parameters_are_named():
         UserError, match="phase create: items is folds, which is not a whole-number parameter of the scale"
     ):
         rendered(cell("git-annex"), catalog)
+
+
+def test_items_may_be_a_product():
+    """What several workers do is counted for all of them."""
+    lines = rendered(cell("cores@3")).text().splitlines()
+    (create,) = [line for line in lines if "\tname=create-own\t" in line]
+    assert "\titems=6144\t" in create and "--tasks\targ=3" in create
+    catalog = catalog_with("cores", lambda data: data["phases"][1].update(items="files*folds"))
+    with pytest.raises(UserError, match=r"items is files\*folds, which is not a whole-number parameter"):
+        rendered(cell("cores@3"), catalog)
 
 
 def test_every_client_has_a_folder_and_a_seed(monkeypatch):
@@ -131,10 +206,10 @@ def came_back(record: dict) -> None:
     assert measured["verification"] or checks, "nothing was verified"
     phases = [phase for phase in measured["phases"] if not phase["name"].endswith(": recovery")]
     name = record["trial"]["workload"].partition("@")[0]
-    for phase, declared in zip(phases, CATALOG.get("workload", name)["phases"], strict=True):
-        assert phase["name"] == declared["name"]
-        if "samples" in declared and "parse" not in declared:
-            assert {sample["name"] for sample in phase["samples"]} >= set(declared["samples"])
+    for phase, declared in zip(phases, CATALOG.get(Workload, name).phases, strict=True):
+        assert phase["name"] == declared.name
+        if declared.samples and not declared.parse:
+            assert {sample["name"] for sample in phase["samples"]} >= set(declared.samples)
 
 
 # Of programs that another file has twice, and what takes long; fio runs twice on a modelled disk (tests/test_disks.py).
@@ -150,7 +225,7 @@ SMALL = ("git-annex-small", "git-annex-test")
 )
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""
-    came_back(recorded({**cell(name), "workload": quarter(name)}))
+    came_back(recorded(changed(cell(name), workload=quarter(name))))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +233,8 @@ def test_every_file_in_the_exact_lab(recorded, name):
 )
 def test_every_program_twice_in_the_exact_lab(recorded, tmp_path, name):
     """The same to the byte."""
-    first = recorded({**cell(name), "workload": quarter(name)})
-    second = run_trial(first["trial"], CATALOG, tmp_path / "2.json", 900)
+    first = recorded(changed(cell(name), workload=quarter(name)))
+    second = run_trial(helpers.cell(**first["trial"]), CATALOG, tmp_path / "2.json", 900)
     assert first["digests"]["measurement"] == second["digests"]["measurement"]
 
 
@@ -194,7 +269,7 @@ def test_programs_and_samples_in_the_other_labs(lab, tmp_path, monkeypatch):
         pytest.skip("the host lab needs root")
     monkeypatch.setenv("REPROFS_SETTLE", "0")
     place = {"lab": lab, "filesystem": "ext4" if lab == "host" else "here", "profile": "ram", "variant": "default"}
-    record = run_trial({**cell("mdtest"), **place}, CATALOG, tmp_path / "r.json", 300)
+    record = run_trial(changed(cell("mdtest"), **place), CATALOG, tmp_path / "r.json", 300)
     assert (record["status"], record["reason"]) == ("ok", "")
     phase = record["measurement"]["phases"][0]
     assert "SUMMARY" in phase["output"] and {sample.get("iteration") for sample in phase["samples"]} == {None, 0, 1, 2}

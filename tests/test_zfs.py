@@ -6,16 +6,18 @@ import pytest
 import test_contract
 from helpers import CATALOG, cell, events, rendered, shell, told
 from reprofs import files
-from reprofs.guest import image as guest
 from reprofs.guest.steps import Exec, Job
 from reprofs.labs import exact
+from reprofs.plan.cell import Trial
+from reprofs.plan.guest import read_guest
+from reprofs.plan.stack import Layer
 from reprofs.trial.record import measurement
 
 pytestmark = pytest.mark.xdist_group("zfs")  # one worker: many questions are asked in one guest
 
-STACKS = [name for name in CATALOG.paths("stack") if CATALOG.get("stack", name)["filesystem"] == "zfs"]
-FIRST = ("zfs-mirrors", "zfs-raidz2")  # the others, and these variants, take minutes
-LATER = ("gzip", "sync-always", "sync-disabled")
+STACKS = [name for name in CATALOG.paths(Layer) if CATALOG.get(Layer, name).filesystem == "zfs"]
+FIRST = ("zfs-mirrors", "zfs-raidz2")  # the others, and variants but these, take minutes
+NOW = ("default", "ashift12")
 # A stack, the devices that it hands over, and a pool of the same disks that is another one.
 WRONG = {
     "stripe": ("zfs-raidz2", "raidz2 0 1 2 3 4 5", "0 1 2 3 4 5"),  # a plain stripe, as it was published in 2015
@@ -51,18 +53,33 @@ def outputs(found: list[dict], stage: str) -> list[str]:
     return [event["output"] for event in found if event["event"] == "command" and event["stage"] == stage]
 
 
+USUAL = {"compression": "on", "recordsize": "128K", "relatime": "on", "sync": "standard", "ashift": "9"}
+
+
+def said_of_pools(cells: list[Trial], parts: list[list[dict]]) -> dict[str, dict[str, str]]:
+    """What ZFS says of the pool of each variant on one disk."""
+    said: dict[str, dict[str, str]] = {}
+    for trial, found in zip(cells, parts, strict=True):
+        if trial.stack == "single":
+            words = " ".join(outputs(found, "inspect")).split()
+            own = {key: words[words.index(key) + 1] for key in USUAL if key != "ashift"}
+            own["ashift"] = words[words.index("nullb0") + 2]
+            assert said.setdefault(trial.variant, own) == own
+    return said
+
+
 @pytest.fixture(scope="module")
-def cells() -> list[dict]:
+def cells() -> list[Trial]:
     """The cells of the contract that need this guest."""
     names = [name for name in test_contract.NAMES if test_contract.guest_name(name) == "zfs"]
     kinds = [kind for kind in test_contract.STACKS if test_contract.guest_name(kind[0]) == "zfs"]
-    found = [trial for name in names for trial in test_contract.in_all_variants(name) if trial["variant"] not in LATER]
+    found = [trial for name in names for trial in test_contract.in_all_variants(name) if trial.variant in NOW]
     # The first stack without a power cut is left to the test of damage, which takes the other one.
     return found + [
         trial
         for kind in kinds
         for trial in test_contract.in_turn(test_contract.STACKS[kind])[1:]
-        if trial["stack"] in FIRST
+        if trial.stack in FIRST
     ]
 
 
@@ -97,24 +114,33 @@ def parts(cells, asked) -> list[list[dict]]:
 
 
 def test_every_variant_and_stack_keeps_the_contract(cells, parts):
-    assert {trial["filesystem"] for trial in cells} == {"zfs"}
-    assert {trial["stack"] for trial in cells} == {"single", *FIRST}
-    assert len(parts) == len(cells) == len(CATALOG.get("filesystem", "zfs")["variants"]) - len(LATER) + len(FIRST)
+    assert {trial.filesystem for trial in cells} == {"zfs"}
+    assert {trial.stack for trial in cells} == {"single", *FIRST}
+    assert len(parts) == len(cells) == len(NOW) + len(FIRST)
 
 
 @pytest.mark.soak
 def test_the_other_variants_and_stacks_keep_the_contract(zfs_guest):
-    cells = [trial for trial in test_contract.in_all_variants("zfs") if trial["variant"] in LATER]
+    cells = [trial for trial in test_contract.in_all_variants("zfs") if trial.variant not in NOW]
     cells += [cell("zfs", stack=name, workload="stack") for name in STACKS if name not in FIRST]
     # With a power cut only one: its disks stay in the guest, which takes 32.
     cells += [
         trial
         for kind in test_contract.STACKS
         for trial in test_contract.in_turn(test_contract.STACKS[kind])
-        if trial["stack"] == "zfs-raidz2-log"
+        if trial.stack == "zfs-raidz2-log"
     ]
-    assert len(cells) > len(LATER) + len(STACKS) - len(FIRST)
-    test_contract.run(cells)
+    outcome = test_contract.open_lab(cells[0]).run(Job(test_contract.steps_of(cells)), 1800)
+    assert outcome.ending == "finished", outcome.console
+    said = said_of_pools(cells, test_contract.parts_of(cells, events(outcome.output)))
+    assert said == {
+        "compression-off": {**USUAL, "compression": "off"},
+        "gzip": {**USUAL, "compression": "gzip"},
+        "recordsize-16k": {**USUAL, "recordsize": "16K"},
+        "recordsize-1m": {**USUAL, "recordsize": "1M"},
+        "sync-always": {**USUAL, "sync": "always"},
+        "sync-disabled": {**USUAL, "sync": "disabled"},
+    }
 
 
 def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest, asked):
@@ -128,27 +154,12 @@ def test_guest_has_the_modules_that_were_compiled_for_its_kernel(zfs_guest, aske
         assert digest in said
     assert f"\n{zfs_guest['kernel']} " in said
     assert f"zfs-{tools}\nzfs-kmod-{tools}\n" in said
-    (line,) = guest.read_spec(name="zfs")["modprobe"]
+    (line,) = read_guest("zfs").modprobe
     assert said.endswith(f"\n{line.rpartition('=')[2]}")
 
 
 def test_variants_are_what_they_say(cells, parts):
-    """What ZFS says of each pool on one disk."""
-    said = {}
-    for trial, found in zip(cells, parts, strict=True):
-        if trial["stack"] == "single":
-            words = " ".join(outputs(found, "inspect")).split()
-            keys = ("compression", "recordsize", "relatime", "sync")
-            own = {key: words[words.index(key) + 1] for key in keys} | {"ashift": words[words.index("nullb0") + 2]}
-            assert said.setdefault(trial["variant"], own) == own
-    usual = {"compression": "on", "recordsize": "128K", "relatime": "on", "sync": "standard", "ashift": "9"}
-    assert said == {
-        "default": usual,
-        "ashift12": {**usual, "ashift": "12"},
-        "compression-off": {**usual, "compression": "off"},
-        "recordsize-16k": {**usual, "recordsize": "16K"},
-        "recordsize-1m": {**usual, "recordsize": "1M"},
-    }
+    assert said_of_pools(cells, parts) == {"default": USUAL, "ashift12": {**USUAL, "ashift": "12"}}
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -1,6 +1,7 @@
 /* The metadata operations. Names are made a chunk ahead, so that between two clock readings there is only the
  * operation. */
 #include "operations.h"
+#include "same.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -98,47 +99,63 @@ static void fail(struct outcome *o, int error, const char *path) {
     snprintf(o->where, sizeof o->where, "%s", path);
 }
 
+/* One name after the other: at distances of a power of two they would fall into the same few lines of the cache. */
+static char names[CHUNK * PATH_BYTES], new_names[CHUNK * PATH_BYTES], *paths[CHUNK], *targets[CHUNK];
+static struct content contents[CHUNK];
+static uint64_t clock_at[CHUNK + 1];
+
+/* The order in which the items of a tree are taken. */
+struct turn {
+    const struct operation *op;
+    const struct tree *tree, *renamed;
+    bool random;
+    uint64_t first, n; /* numbers of the items */
+};
+static uint64_t item_of(const struct turn *t, uint64_t turn) {
+    uint64_t i = t->op->backwards ? t->n - 1 - (turn - t->first) : turn;
+    return t->random ? permute(t->tree->seed, t->n, i) : i;
+}
+
+/* Names and contents of the next items. Returns their number. */
+static unsigned make_chunk(const struct turn *t, uint64_t done) {
+    bool create = t->op->run == op_create, rename = t->op->run == op_rename;
+    char *at = names, *new_at = new_names;
+    unsigned k = 0;
+    for (; k < CHUNK && done + k < t->n; k++) {
+        uint64_t i = item_of(t, done + k);
+        paths[k] = at;
+        at += (t->op->on_directories ? tree_directory(t->tree, i, at) : tree_file(t->tree, i, at)) + 1;
+        targets[k] = new_at;
+        if (rename) new_at += tree_file(t->renamed, i, new_at) + 1;
+        if (create) contents[k] = tree_content(t->tree, i, tree_size(t->tree, i));
+    }
+    return k;
+}
+
+/* Does the operation on k items. Returns how many succeeded. */
+static unsigned run_chunk(const struct turn *t, int root, uint64_t done, unsigned k, struct outcome *o) {
+    clock_at[0] = now_ns();
+    for (unsigned j = 0; j < k; j++) {
+        uint64_t bytes = t->op->run(root, t->tree, done + j, paths[j], targets[j], &contents[j]);
+        clock_at[j + 1] = now_ns();
+        if (__builtin_expect(bytes == FAILED, 0)) return fail(o, errno, paths[j]), j;
+        o->bytes += bytes;
+    }
+    return k;
+}
+
 /* Runs op on every file (or directory) of the tree; random: in the seeded random order, else in the tree's order. */
 void operation_run(const struct operation *op, struct tree *t, bool random, struct histogram *h, struct outcome *o) {
-    /* One name after the other: at distances of a power of two they would fall into the same few lines of the cache. */
-    static char names[CHUNK * PATH_BYTES], new_names[CHUNK * PATH_BYTES], *paths[CHUNK], *targets[CHUNK];
-    static struct content contents[CHUNK];
-    static uint64_t clock[CHUNK + 1];
-    bool create = op->run == op_create, rename = op->run == op_rename;
-    uint64_t n = op->on_directories ? t->directories : t->files, first = 0;
-    if (op->on_directories) { /* number 0 is the root itself: made first, removed last */
-        first = 1;
-        if (!op->backwards && mkdir(t->root, 0755)) return fail(o, errno, t->root);
-    }
-    int root = open(t->root, O_RDONLY | O_DIRECTORY);
-    if (root < 0) return fail(o, errno, t->root);
     struct tree renamed = *t;
     renamed.generation++;
-    for (uint64_t done = first; done < n && !o->error;) {
-        unsigned k = 0;
-        char *at = names, *new_at = new_names;
-        for (; k < CHUNK && done + k < n; k++) {
-            uint64_t i = done + k;
-            if (op->backwards) i = n - 1 - (i - first);
-            if (random) i = permute(t->seed, n, i);
-            paths[k] = at;
-            at += (op->on_directories ? tree_directory(t, i, at) : tree_file(t, i, at)) + 1;
-            targets[k] = new_at;
-            if (rename) new_at += tree_file(&renamed, i, new_at) + 1;
-            if (create) contents[k] = tree_content(t, i, tree_size(t, i));
-        }
-        clock[0] = now_ns();
-        for (unsigned j = 0; j < k; j++) {
-            uint64_t bytes = op->run(root, t, done + j, paths[j], targets[j], &contents[j]);
-            clock[j + 1] = now_ns();
-            if (__builtin_expect(bytes == FAILED, 0)) {
-                fail(o, errno, paths[j]);
-                k = j;
-                break;
-            }
-            o->bytes += bytes;
-        }
-        for (unsigned j = 0; j < k; j++) histogram_add(h, clock[j + 1] - clock[j]);
+    /* directory 0 is the root itself: made first, removed last */
+    struct turn turn = {op, t, &renamed, random, op->on_directories, op->on_directories ? t->directories : t->files};
+    if (op->on_directories && !op->backwards && mkdir(t->root, 0755)) return fail(o, errno, t->root);
+    int root = open(t->root, O_RDONLY | O_DIRECTORY);
+    if (root < 0) return fail(o, errno, t->root);
+    for (uint64_t done = turn.first; done < turn.n && !o->error;) {
+        unsigned k = run_chunk(&turn, root, done, make_chunk(&turn, done), o);
+        for (unsigned j = 0; j < k; j++) histogram_add(h, clock_at[j + 1] - clock_at[j]);
         done += k;
         o->items += k;
     }
@@ -147,7 +164,7 @@ void operation_run(const struct operation *op, struct tree *t, bool random, stru
         o->items++;
         if (op->backwards && rmdir(t->root)) fail(o, errno, t->root);
     }
-    if (rename && !o->error) t->generation++;
+    if (op->run == op_rename && !o->error) t->generation++;
 }
 
 /* Reads every file below `root` and compares it with what the generator says; also looks for files that should not be
@@ -176,15 +193,6 @@ static uint64_t digest_add(uint64_t h, const uint8_t *p, size_t n) { /* FNV-1a o
     return h;
 }
 
-static bool same_bytes(const uint8_t *a, const uint8_t *b, size_t n) { /* musl's memcmp goes byte by byte */
-    for (uint64_t v, w; n >= sizeof v; a += sizeof v, b += sizeof v, n -= sizeof v) {
-        memcpy(&v, a, sizeof v);
-        memcpy(&w, b, sizeof w);
-        if (v != w) return false;
-    }
-    return !memcmp(a, b, n);
-}
-
 static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, size_t n) {
     while (n) {
         const uint8_t *want;
@@ -198,7 +206,7 @@ static bool same_at(const struct content *c, uint64_t at, const uint8_t *data, s
             run = POOL_STEP - inside;
         }
         if (run > n) run = n;
-        if (!same_bytes(data, want, run)) return false;
+        if (same_bytes(data, want, run) < run) return false;
         at += run, data += run, n -= run;
     }
     return true;

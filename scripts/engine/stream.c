@@ -1,7 +1,8 @@
 /* What the programs that write and read long files share. */
 #define _GNU_SOURCE
 #include "stream.h"
-#include "programs.h"
+#include "program.h"
+#include "same.h"
 #include "tree.h"
 
 #include <errno.h>
@@ -13,55 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- arguments --------------------------------------------------------------------------------------------------- */
-static bool parse_list(const char *text, struct stream_list *list) {
-    char part[32];
-    for (list->n = 0; list->n < STREAM_LIST_MOST; text++) {
-        size_t length = strcspn(text, ",");
-        if (!length || length >= sizeof part) return false;
-        memcpy(part, text, length);
-        part[length] = 0;
-        if (!parse_number(part, &list->at[list->n]) || !list->at[list->n]) return false;
-        list->n++;
-        text += length;
-        if (!*text) return true;
-    }
-    return false;
-}
-
-static int unknown_option(const char *program, const char *given, const struct stream_option *known, size_t n) {
-    char names[512] = "";
-    for (size_t i = 0; i < n; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", known[i].name);
-    return wrong("%s: unknown option %s; known are %s", program, given, names);
-}
-
-int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n) {
-    for (int i = 1; i < argc; i++) {
-        size_t k = 0;
-        while (k < n && strcmp(argv[i], known[k].name)) k++;
-        if (k == n) return unknown_option(argv[0], argv[i], known, n);
-        if (known[k].kind == STREAM_FLAG) {
-            *(bool *)known[k].to = true;
-            continue;
-        }
-        const char *value = i + 1 < argc ? argv[++i] : NULL;
-        if (!value) return wrong("%s: %s needs a value", argv[0], known[k].name);
-        if (known[k].kind == STREAM_TEXT) *(const char **)known[k].to = value;
-        else if (known[k].kind == STREAM_NUMBER && !parse_number(value, known[k].to))
-            return wrong("%s: %s needs a number such as 512, 4K or 16M, not '%s'", argv[0], known[k].name, value);
-        else if (known[k].kind == STREAM_LIST && !parse_list(value, known[k].to))
-            return wrong("%s: %s needs sizes above zero such as 4K,16K,1M, at most %d, not '%s'", argv[0],
-                known[k].name, STREAM_LIST_MOST, value);
-    }
-    return 0;
-}
-
-int stream_enter(const char *program, const char *folder) {
-    return folder && chdir(folder) ? broken("%s: cannot enter %s: %s", program, folder, strerror(errno)) : 0;
-}
-
-/* ---- content ----------------------------------------------------------------------------------------------------- */
 enum { COMPARED = 1 << 16 }; /* bytes compared at a time */
 /* STREAM_POOL random bytes, repeated as far as the longest call from the last of them reaches; or zeros */
 static uint8_t *pool;
@@ -126,46 +78,37 @@ int stream_read(int fd, uint8_t *buffer, uint64_t want, uint64_t record, uint64_
     return 0;
 }
 
-/* How many bytes two places have in common from their beginning on; by words, since musl's memcmp goes byte by byte. */
-static size_t common(const uint8_t *a, const uint8_t *b, size_t n) {
-    typedef uint64_t __attribute__((aligned(1), may_alias)) word;
-    size_t i = 0;
-    while (i + 8 <= n && *(const word *)(a + i) == *(const word *)(b + i)) i += 8;
-    while (i < n && a[i] == b[i]) i++;
-    return i;
-}
-
-int stream_compare(
-    const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes) {
+int stream_compare(const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes) {
     static uint8_t buffer[COMPARED];
     int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return broken("%s: cannot open %s: %s", program, name, strerror(errno));
+    if (fd < 0) return broken("cannot open %s: %s", name, strerror(errno));
     uint64_t at = 0;
     ssize_t n;
     while ((n = read(fd, buffer, sizeof buffer)) > 0) {
-        size_t i = common(buffer, stream_content(key, at, (size_t)n), (size_t)n);
+        size_t i = same_bytes(buffer, stream_content(key, at, (size_t)n), (size_t)n);
         at += i;
         if (i < (size_t)n || at > size) break;
     }
     int error = n < 0 ? errno : 0;
     close(fd);
-    if (error) return broken("%s: cannot read %s: %s", program, name, strerror(error));
+    if (error) return broken("cannot read %s: %s", name, strerror(error));
     if (n > 0 && at < size)
-        return broken("%s: %s is not what was written, from byte %llu on", program, name, (unsigned long long)at);
-    if (n > 0 || at > size)
-        return broken("%s: %s is longer than the %llu bytes written", program, name, (unsigned long long)size);
+        return broken("%s is not what was written, from byte %llu on", name, (unsigned long long)at);
+    if (n > 0 || at > size) return broken("%s is longer than the %llu bytes written", name, (unsigned long long)size);
     if (at < size && !may_be_short)
-        return broken(
-            "%s: %s ends after %llu of %llu bytes", program, name, (unsigned long long)at, (unsigned long long)size);
+        return broken("%s ends after %llu of %llu bytes", name, (unsigned long long)at, (unsigned long long)size);
     *bytes += at;
     return 0;
 }
 
 int stream_evict(int fd) { return fdatasync(fd) ? errno : posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); }
 
-int stream_failed(const char *program, const char *what, const char *name, int error) {
-    if (error == ENOSPC) return broken("%s: cannot %s %s: no space left on the device", program, what, name);
-    return broken("%s: cannot %s %s: %s", program, what, name, strerror(error));
+int stream_failed(const char *what, const char *name, int error) {
+    return broken("cannot %s %s: %s", what, name, reason(error));
+}
+
+int stream_enter(const char *folder) {
+    return folder && chdir(folder) ? broken("cannot enter %s: %s", folder, strerror(errno)) : 0;
 }
 
 double stream_mb_s(uint64_t bytes, uint64_t wall_ns) { return wall_ns ? (double)bytes * 1e3 / (double)wall_ns : 0; }

@@ -1,4 +1,4 @@
-/* What the programs that write and read long files share: arguments, content, writing, comparing. */
+/* What the programs that write and read long files share: content, writing, comparing. */
 #ifndef REPROFS_STREAM_H
 #define REPROFS_STREAM_H
 
@@ -6,24 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- arguments: a table of the options that a program knows ------------------------------------------------------ */
-enum stream_kind { STREAM_FLAG, STREAM_NUMBER, STREAM_LIST, STREAM_TEXT };
-enum { STREAM_LIST_MOST = 64 };
-struct stream_list {
-    unsigned n;
-    uint64_t at[STREAM_LIST_MOST];
-};
-struct stream_option {
-    const char *name;
-    enum stream_kind kind;
-    void *to; /* bool, uint64_t, struct stream_list (numbers above zero, a comma between them), const char * */
-};
-/* Returns 0, or what `wrong` returns. */
-int stream_arguments(int argc, char **argv, const struct stream_option *known, size_t n);
-/* Returns 0, or what `broken` returns. */
-int stream_enter(const char *program, const char *folder);
-
-/* ---- content ----------------------------------------------------------------------------------------------------- */
 /* Incompressible: from a pool of random bytes, entered at another place for every file; the first word of every 4 KiB
  * is a stamp of its own. So no two blocks are equal (nothing to deduplicate), and a block in the wrong place is found.
  * A key names a file's content. It is made in place: writing copies nothing. */
@@ -40,12 +22,11 @@ int stream_read(int fd, uint8_t *buffer, uint64_t want, uint64_t record, uint64_
 uint8_t *stream_buffer(uint64_t bytes); /* aligned memory that is there; NULL: none */
 /* Compares a file with its content. Returns 0, or says the first difference and returns 1. `size` may be the most it
  * holds. */
-int stream_compare(
-    const char *program, const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes);
+int stream_compare(const char *name, uint64_t key, uint64_t size, bool may_be_short, uint64_t *bytes);
 /* Flushes a file and takes its pages out of memory. Returns 0 or errno. */
 int stream_evict(int fd);
-/* Says on standard error what failed (ENOSPC as "no space left on the device") and returns 1. */
-int stream_failed(const char *program, const char *what, const char *name, int error);
+int stream_failed(const char *what, const char *name, int error); /* says what failed, returns 1 */
+int stream_enter(const char *folder); /* changes into it unless it is NULL; returns 0, or what `broken` returned */
 double stream_mb_s(uint64_t bytes, uint64_t wall_ns);
 
 #endif

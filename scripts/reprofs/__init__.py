@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
-
 # Loaded on first use: a trial does not need what a notebook needs.
 _LATER = {"open": "reprofs.stats.study"}
 

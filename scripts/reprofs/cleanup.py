@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -30,10 +31,12 @@ from reprofs.files import cache_folder
 from reprofs.project import project_root
 
 DEVICES = "config/devices.yaml"  # the real disks that trials may overwrite
+STACKS = "workflow/stacks"  # whose files say how other devices than arrays and mapped volumes are taken down
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
 CHILD_SECONDS = 5
 NEW_SECONDS = 60  # a trial locks its folder much sooner after making it
+LOOKED_AT = "its first and last MiB and 512 blocks of 4 KiB evenly between them"
 LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05  # linux/loop.h
 LOOP_INFO64 = "5Q4I64s64s32s2Q"
 
@@ -56,6 +59,28 @@ def sweep() -> list[str]:
         if file.endswith(" (deleted)") and _is_place(Path(file).parent) and not Path(file).parent.exists():
             said += _release_devices(_hold({name: identity}), set())
     return said
+
+
+def sweep_workflows() -> list[str]:
+    """Removes the empty folders that killed runs of Snakemake left, while none of this user runs. Returns lines."""
+    said: list[str] = []
+    if any(_is_snakemake(folder) for folder in Path("/proc").glob("[0-9]*")):
+        return said
+    for path in Path(tempfile.gettempdir()).glob("snakemake" + "[a-z0-9_]" * 8):
+        with contextlib.suppress(OSError):  # not empty, or not this user's
+            state = path.lstat()
+            if state.st_uid == os.geteuid() and time.time() - state.st_mtime > NEW_SECONDS:
+                path.rmdir()
+                said.append(f"folder {path}")
+    return said
+
+
+def _is_snakemake(process: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")[:3]
+        return process.stat().st_uid == os.geteuid() and any(word.endswith(b"snakemake") for word in words)
+    except OSError:
+        return False
 
 
 def release(place: Path) -> list[str]:
@@ -89,7 +114,7 @@ def remove(folder: Path) -> bool:
     """Removes a folder, its lock last, unless something is mounted in it. Returns whether it was removed."""
     if not folder.is_dir() or any(point.is_relative_to(folder) for _, _, point in mounts()):
         return False
-    for path in folder.iterdir():
+    for path in _inside(folder):
         if path.name != "owner":
             with contextlib.suppress(OSError):
                 path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path, ignore_errors=True)
@@ -99,12 +124,12 @@ def remove(folder: Path) -> bool:
 
 def mounts(table: Path = Path("/proc/self/mountinfo")) -> list[tuple[str, str, Path]]:
     """(major:minor, source, mount point) of every mount, oldest first. Source: proc_pid_mountinfo(5)."""
-    found = []
+    entries = []
     for line in table.read_text().splitlines():
         fields, _, rest = line.partition(" - ")
         number, point, source = fields.split()[2], fields.split()[4], rest.split()[1]
-        found.append((number, *(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), word) for word in (source, point))))
-    return [(number, source, Path(point)) for number, source, point in found]
+        entries.append((number, *(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), word) for word in (source, point))))
+    return [(number, source, Path(point)) for number, source, point in entries]
 
 
 def same_disk(device: dict) -> bool:
@@ -132,6 +157,15 @@ def listed() -> list[dict]:
     return yaml.safe_load((project_root() / DEVICES).read_text())["devices"]
 
 
+def looked_at(size: int) -> list[tuple[int, int]]:
+    """(place, length) in bytes of what is read of a disk to tell whether it is empty, and zeroed after a trial."""
+    mib, block, blocks = 1 << 20, 4096, 512
+    if size <= 4 * mib:
+        return [(0, size)]
+    step = (size - 2 * mib) / blocks
+    return [(0, mib), *((mib + int(number * step), block) for number in range(blocks)), (size - mib, mib)]
+
+
 def boot() -> str:
     """The identifier of this boot of the kernel; empty where there is none. Source: random(4)."""
     return read(Path("/proc/sys/kernel/random/boot_id")) or ""
@@ -146,9 +180,9 @@ def read(path: Path) -> str | None:
 
 
 def _places() -> Iterator[Path]:
-    found = [path for base in bases() for path in (*base.glob("reprofs-work-*"), *base.glob("reprofs-new-*"))]
-    found += [Path(file).parent for file, _ in _loops().values()]
-    yield from (path for path in dict.fromkeys(found) if _is_place(path))
+    folders = [path for base in bases() for path in (*base.glob("reprofs-work-*"), *base.glob("reprofs-new-*"))]
+    folders += [Path(file).parent for file, _ in _loops().values()]
+    yield from (path for path in dict.fromkeys(folders) if _is_place(path))
 
 
 def _is_place(path: Path) -> bool:
@@ -227,17 +261,30 @@ def _lives(pid: int) -> bool:
 
 def _files(place: Path) -> set[tuple[int, int]]:
     """(device, inode) of the files in a folder."""
-    return {(state.st_dev, state.st_ino) for state in (path.lstat() for path in place.iterdir())}
+    found = set()
+    for path in _inside(place):
+        with contextlib.suppress(FileNotFoundError):
+            state = path.lstat()
+            found.add((state.st_dev, state.st_ino))
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What is in a folder; nothing when another sweep has just removed it, as it may at the end of a trial."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _loops() -> dict[str, tuple[str, tuple[int, int]]]:
     """name -> (backing file, its device and inode) of every loop device in use."""
-    found = {}
+    devices = {}
     for folder in SYS.glob("block/loop*/loop"):
         name, file = folder.parent.name, read(folder / "backing_file")
         with contextlib.suppress(OSError), Path(f"/dev/{name}").open("rb") as device:
-            found[name] = (file or "", _backing(device))
-    return found
+            devices[name] = (file or "", _backing(device))
+    return devices
 
 
 def _backing(device: BinaryIO) -> tuple[int, int]:
@@ -265,14 +312,14 @@ def _hold(loops: Mapping[str, tuple[int, int]]) -> dict[str, BinaryIO]:
 
 def _above(devices: set[str]) -> list[str]:
     """The block devices built on these alone, topmost first."""
-    found: list[str] = []
+    higher: list[str] = []
     while True:
-        mine = devices | set(found)
+        mine = devices | set(higher)
         held = {path.name for name in mine for path in (*_of(name, "holders/*"), *_of(name, f"{name}*/holders/*"))}
         new = [name for name in held - mine if {_disk(path.name) for path in _of(name, "slaves/*")} <= mine]
         if not new:
-            return found
-        found = new + found
+            return higher
+        higher = new + higher
 
 
 def _of(name: str, pattern: str) -> Iterator[Path]:
@@ -314,7 +361,7 @@ def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str
             said.append(f"loop device /dev/{name}")
     for name in disks:
         parts = [f"/dev/{path.parent.name}" for path in _of(name, "*/partition")]
-        if _run("wipefs", "--all", "--quiet", *parts, f"/dev/{name}"):
+        if _run("wipefs", "--all", "--quiet", *parts, f"/dev/{name}") and _blank(Path(f"/dev/{name}")):
             said.append(f"contents of the disk /dev/{name}")
     deadline = time.monotonic() + 5  # a loop device is freed when its last user closes it
     while time.monotonic() < deadline and any((SYS / "block" / name / "loop").exists() for name in loops):
@@ -322,13 +369,30 @@ def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str
     return said
 
 
+def _blank(disk: Path) -> bool:
+    """Zeroes what the guard looks at, so that the next trial finds the disk empty and sees what others wrote since."""
+    try:
+        handle = os.open(disk, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            for place, length in looked_at(os.lseek(handle, 0, os.SEEK_END)):
+                if os.pwrite(handle, bytes(length), place) < length:
+                    return False
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError:
+        return False
+    return True
+
+
 def _stop(name: str) -> list[str]:
-    """Stops an array or a mapped volume."""
+    """Stops an array, a mapped volume, or another device in the way that its layer's file says."""
     if name.startswith("md"):
         return [f"md array /dev/{name}"] if _run("mdadm", "--stop", f"/dev/{name}") else []
     mapped = read(SYS / "class/block" / name / "dm/name")
     if not mapped:
-        return []
+        stopped = [_run(*words) for words in _stop_commands(f"/dev/{name}")]
+        return [f"device /dev/{name}"] if any(stopped) else []
     number = read(SYS / "class/block" / name / "dev")
     links = [path for path in Path("/dev").glob("*/*") if path.is_symlink() and _number(path) == number]
     if not _run("dmsetup", "remove", "--retry", mapped):
@@ -338,6 +402,16 @@ def _stop(name: str) -> list[str]:
             link.unlink()
             link.parent.rmdir()
     return [f"volume {mapped}"]
+
+
+def _stop_commands(device: str) -> list[list[str]]:
+    """The commands under `stop` of the layer whose file has this device under `makes`; none without such a file."""
+    for path in sorted((project_root() / STACKS).glob("[!_.]*.yaml")):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, yaml.YAMLError):
+            layer = yaml.safe_load(path.read_text())
+            if device in layer.get("makes", []):
+                return [shlex.split(line) for line in layer.get("stop", []) if "{" not in line]
+    return []
 
 
 def _number(path: Path) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 from pathlib import Path
+from typing import Any, NoReturn
 
-from reprofs import workplace
-from reprofs.errors import UserError
+from reprofs import files, workplace
+from reprofs.errors import UserError, cut, legible, middle
 from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.trial import progress
 
@@ -22,6 +24,8 @@ def main() -> None:
     """Entry point; a UserError is printed as one sentence, with exit code 2."""
     arguments = parser().parse_args()
     try:
+        if odd := next((word for word in sys.argv if not _is_text(word)), None):
+            raise UserError(f"{odd!a} is not text in UTF-8: rename the file, which tables and reports could not name.")
         if progress.in_workflow():  # so that a killed workflow leaves nothing running
             workplace.die_with_parent()
         arguments.run(arguments)
@@ -30,21 +34,52 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # of the machine, wherever it comes up; every other one is a mistake of this program
+        if error.errno not in files.HINTS:
+            raise
+        sys.exit(fail(files.unwritable(error.filename or "a file of this run", error)))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
+def _is_text(word: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in word)
+
+
 def fail(error: UserError) -> int:
-    """Prints the sentence; returns the exit code."""
-    print(f"reprofs: {' '.join(str(error).split())}", file=sys.stderr)
+    """Prints the sentence; returns the exit code. Names need not be UTF-8, nor short."""
+    print("reprofs:", _printable(" ".join(map(middle, str(error).split()))), file=sys.stderr)
     return 2
+
+
+def _printable(text: str) -> str:
+    return legible(text).encode("utf-8", "backslashreplace").decode()
+
+
+class Version(argparse.Action):
+    """Prints the version; git is asked only then."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, *_: object) -> None:
+        from reprofs import version
+
+        print(version.text())
+        sys.exit(0)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in short what is wrong, however long the argument."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(_printable(cut(" ".join(middle(word, 60) for word in message.split()))))
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
-        prog="reprofs", description="The file-system benchmark whose results anyone can reproduce."
-    )
+    top = _Parser(prog="reprofs", description="The file-system benchmark whose results anyone can reproduce.")
+    top.add_argument("--version", action=Version, help="show the version and, in a checkout of git, the commit")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run, text: str) -> argparse.ArgumentParser:
@@ -97,6 +132,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount")
     sub.add_argument("--clients", default="", metavar="A,B", help="machines that run the clients, with --where")
     sub.add_argument("--order", type=int, help="position in the randomised order of a study")
+    sub.add_argument("--job", default="", metavar="SHA256", help="digest of the job that was planned; no other is run")
     sub.add_argument(
         "--time-limit",
         type=float,
@@ -105,6 +141,16 @@ def parser() -> argparse.ArgumentParser:
         help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
         "would take longer at the slowest plausible rates)",
     )
+    catalog_options(sub)
+
+    sub = command(
+        "profile",
+        _profile,
+        "Run the trial of a raw record again and count its instructions by function and by call, phase by phase.",
+    )
+    sub.add_argument("record", type=Path, help="of the exact lab: a file of data/raw")
+    sub.add_argument("--misses", action="store_true", help="count misses of modelled caches, too: takes longer")
+    sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     catalog_options(sub)
 
     sub = command(
@@ -135,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
     command(
         "schemas",
         _schemas,
-        "Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan/models.py).",
+        "Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan).",
     )
 
     sub = command(
@@ -162,16 +208,30 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("files", metavar="FILE", nargs="+", type=Path)
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
+    sub = command("answer", _answer, "Print the answer of a study that has a report: what its page one says.")
+    sub.add_argument("study", help="NAME, or NAME@SCALE")
+    override_options(sub)
+    catalog_options(sub)
+
     sub = command("claims", _claims, "Print the verdicts of a study on the published claims that it is set beside.")
     sub.add_argument("study", help="NAME, or NAME@SCALE")
     sub.add_argument(
         "--strict", action="store_true", help="fail where a verdict is another than the study's key expected says"
     )
 
+    sub = command("notebook", _notebook, "Run a notebook on a study's tables, and keep the copy when it ran whole.")
+    sub.add_argument("notebook", type=Path)
+    sub.add_argument("--study", required=True)
+    sub.add_argument("--log", type=Path, required=True, metavar="FILE", help="the copy while it runs, and if it fails")
+    sub.add_argument("--output", type=Path, required=True, metavar="FILE")
+
     sub = command("report", _report, "Render executed notebooks as one HTML file and one PDF.")
     sub.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="in the order of the report")
     sub.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="the tables that they read")
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+    sub.add_argument(
+        "--first", metavar="TOPIC", nargs="*", default=[], help="whose answers stand before those of the others"
+    )
     return top
 
 
@@ -181,10 +241,10 @@ def _say(line: str) -> None:
 
 def _catalog(arguments):
     from reprofs.plan.catalog import Catalog
-    from reprofs.plan.study import read_config
+    from reprofs.plan.config import read_config
 
     extra = arguments.extra_filesystem_dir
-    return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None)["extra_filesystem_dirs"])
+    return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None).extra_filesystem_dirs)
 
 
 def _override(arguments):
@@ -194,27 +254,28 @@ def _override(arguments):
 
 
 def _list(arguments) -> None:
-    from reprofs.plan.catalog import FOLDERS
+    from reprofs.plan.schemas import NAMED
 
     catalog = _catalog(arguments)
-    for kind, folder in FOLDERS.items():
-        print(f"{kind} ({folder})")
+    for kind in NAMED:
+        print(f"{kind.kind} ({kind.folder})")
         rows = []
         for name in catalog.paths(kind):
-            data = catalog.get(kind, name)
-            rows.append((f"  {name}", data["title"]))
-            rows += [(f"    +{variant}", options["title"]) for variant, options in data.get("variants", {}).items()]
+            found: Any = catalog.get(kind, name)
+            rows.append((f"  {name}", found.title))
+            rows += [(f"    +{variant}", own.title) for variant, own in getattr(found, "variants", {}).items()]
         width = max((len(name) for name, _ in rows), default=0) + 2
         for name, title in rows:
             print(f"{name:{width}}{title}")
 
 
 def _plan(arguments) -> None:
+    from reprofs.plan.plan import write_plan
     from reprofs.trial import commands, plan
 
     catalog, change = _catalog(arguments), _override(arguments)
     if arguments.output:
-        plan.write_plan(arguments.study, catalog, arguments.output, change)
+        write_plan(plan.make_plan(arguments.study, catalog, change), arguments.output)
     elif arguments.commands:
         print(commands.text(plan.make_plan(arguments.study, catalog, change), catalog))
     else:
@@ -222,47 +283,79 @@ def _plan(arguments) -> None:
 
 
 def _guest(arguments) -> None:
-    from reprofs import files
     from reprofs.guest import engine, image
+    from reprofs.plan.guest import read_guest
 
     name, cache = arguments.output.stem, files.cache_folder()
-    image.read_spec(name=name)  # an unknown name is reported before the engine is compiled
+    read_guest(name)  # an unknown name is reported before the engine is compiled
     image.build(cache, arguments.output, engine.build(cache), _say, name=name)
 
 
 def _trial(arguments) -> None:
-    from reprofs import files
     from reprofs.guest import image
+    from reprofs.plan.cell import Trial, apart
+    from reprofs.plan.filesystem import variant_of
     from reprofs.plan.override import add_places, override, place_name
-    from reprofs.trial import run
-    from reprofs.trial.cell import resolve
-    from reprofs.trial.protocol import CELL
+    from reprofs.trial import plan, run
+    from reprofs.trial.resolve import resolve
 
     if arguments.round < 1:
         raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
     if not 0 <= arguments.seed <= SEED_MAX:
         raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
-    cell = {name: getattr(arguments, name) for name in (*CELL, "round", "seed", "order")}
-    if arguments.processor:
-        cell["lab"] += f"@{arguments.processor}"
     catalog = _catalog(arguments)
+    filesystem = arguments.filesystem
     if arguments.where or arguments.clients:
-        change = override(cell["lab"], where=arguments.where or "", clients=arguments.clients)
+        change = override(arguments.lab, where=arguments.where or "", clients=arguments.clients)
         add_places(catalog, change.where[:1], change.clients)
-        cell["filesystem"] = place_name(change.where[0])
-    elif not cell["filesystem"]:
+        filesystem = place_name(change.where[0])
+    elif not filesystem:
         raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
-    if cell["variant"] is None:
-        cell["filesystem"], cell["variant"] = catalog.variant(cell["filesystem"])
-    if arguments.network:
-        cell["variant"] += f"@{arguments.network}"
-    parts = resolve(cell, catalog)  # a mistake is said before a guest is built
-    if parts.lab.in_guest:
-        image.ensure(parts.filesystem.guest, _say)
+    variant = arguments.variant
+    if variant is None:
+        filesystem, variant = variant_of(filesystem, catalog)
+    lab, processor = apart(arguments.lab)
+    variant, network = apart(variant)
+    trial = Trial(
+        lab=lab,
+        processor=arguments.processor or processor,
+        stack=arguments.stack,
+        profile=arguments.profile,
+        filesystem=filesystem,
+        variant=variant,
+        network=arguments.network or network,
+        workload=arguments.workload,
+        scale=arguments.scale,
+        round=arguments.round,
+        seed=arguments.seed,
+        order=arguments.order,
+    )
+    setup = resolve(trial, catalog)  # a mistake is said before a guest is built
+    if setup.lab.in_guest:
+        image.ensure(setup.filesystem.guest, _say)
     files.check_writable(arguments.output)
+    if not progress.in_workflow() and (said := plan.as_root([setup.cell], catalog)):
+        _say(f"reprofs: {said}")
     started = time.monotonic()
-    record = run.run_trial(cell, catalog, arguments.output, arguments.time_limit)
+    record = run.run_trial(trial, catalog, arguments.output, arguments.time_limit, arguments.job)
     print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+
+
+def _profile(arguments) -> None:
+    from reprofs.report import flame
+    from reprofs.trial.profile import profile, stacks, summary
+
+    files.check_writable(arguments.output / "profile.json")
+    found = profile(arguments.record, _catalog(arguments), arguments.output, arguments.misses)
+    name = arguments.record.stem
+    for phase in found["phases"]:
+        picture = arguments.output / phase["stacks"].replace(".folded", ".svg")
+        title = f"{phase['name']} ({phase['cache']}) of {name}"
+        files.write_text(picture, flame.flame(stacks(arguments.output, phase), title))
+    named = {phase["stacks"].removesuffix(".folded"): stacks(arguments.output, phase) for phase in found["phases"]}
+    speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
+    files.write_text(arguments.output / "speedscope.json", speedscope + "\n")
+    print(summary(found))
 
 
 def _retry(arguments) -> None:
@@ -271,7 +364,7 @@ def _retry(arguments) -> None:
     from reprofs.trial import record
 
     change = _override(arguments)
-    name = change.named(study.study_of(arguments.study, _catalog(arguments))["name"])
+    name = change.named(study.study_of(arguments.study, _catalog(arguments)).name)
     lines = record.set_aside(place(f"data/raw/{name}"))
     print("\n".join(lines) or "every record is ok: nothing was set aside")
     if lines:
@@ -291,7 +384,7 @@ def _doctor(arguments) -> None:
 def _cleanup(arguments) -> None:
     from reprofs import cleanup
 
-    lines = cleanup.sweep()
+    lines = cleanup.sweep() + cleanup.sweep_workflows()
     for line in lines:
         print(f"removed {line}")
     if not lines:
@@ -299,16 +392,16 @@ def _cleanup(arguments) -> None:
 
 
 def _scan(arguments) -> None:
-    from reprofs.plan import trees
+    from reprofs.plan import tree
 
-    print(trees.write(arguments.folder, arguments.output, arguments.names))
+    print(tree.write(arguments.folder, arguments.output, arguments.names))
 
 
 def _schemas(arguments) -> None:
-    from reprofs.plan import models
+    from reprofs.plan.schemas import write_schemas
     from reprofs.project import place
 
-    models.write_schemas(place("workflow/schemas"))
+    write_schemas(place("workflow/schemas"))
 
 
 def _look(arguments) -> None:
@@ -332,29 +425,50 @@ def _import(arguments) -> None:
         return dictionary()
 
     for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
-        print(sentence)
+        print(_printable(sentence))
 
 
 def _claims(arguments) -> None:
-    from reprofs.stats import claims, study
+    from reprofs.stats import study
+    from reprofs.stats.published import claims, comparison
 
-    found = study.open(arguments.study)
-    grounds = claims.grounds(found)
-    if not grounds:
+    found = comparison.Comparison(study.open(arguments.study))
+    if not found.claims:
         print(f"{arguments.study} is set beside no published claims")
-    for ground in grounds:
+    for ground, own in found.claims.items():
         print(ground)
-        table = claims.claims(found, ground)
         for verdict in claims.VERDICTS:
-            names = table.loc[table["verdict"] == verdict, "id"]
-            if len(names):
+            names = [one.claim.id for one in own.judged if one.verdict.word == verdict]
+            if names:
                 print(f"  {verdict}: [{', '.join(names)}]")
-    changed = claims.changes(found) if arguments.strict else []
+    if far := comparison.ratios(found):
+        print("ratios:")
+    for name, held in far.items():
+        print(f"  {name}: {[comparison.written(one.ratio) for _, one in held]}")
+    changed = comparison.changes(found) if arguments.strict else []
     if changed:
-        raise UserError(f"{len(changed)} of the verdicts are not those that the study expects. {' '.join(changed)}")
+        raise UserError(f"{len(changed)} of the verdicts are not what the study expects. {' '.join(changed)}")
+
+
+def _answer(arguments) -> None:
+    from reprofs.plan.plan import read_plan
+    from reprofs.plan.study import study_of
+    from reprofs.project import place
+    from reprofs.report import text
+    from reprofs.stats import study
+
+    name = _override(arguments).named(study_of(arguments.study, _catalog(arguments)).name)
+    report, plan = place(f"report/{name}"), place(f"data/plan/{name}.json")
+    print(f"\n{text.answer_of(study.open(name), read_plan(plan), report)}\n{os.path.relpath(report)}/index.html")
+
+
+def _notebook(arguments) -> None:
+    from reprofs.report import run
+
+    run.execute(arguments.notebook, arguments.study, arguments.log, arguments.output)
 
 
 def _report(arguments) -> None:
     from reprofs.report import render
 
-    render.render(arguments.notebooks, arguments.output, arguments.tables)
+    render.render(arguments.notebooks, arguments.output, arguments.tables, arguments.first)

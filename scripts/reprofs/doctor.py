@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 
 from reprofs import labs
 from reprofs.errors import UserError
-from reprofs.plan import models
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.stacks import resolve
-from reprofs.trial import cell as cells
+from reprofs.plan.cell import Cell
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.stack import Layer
+from reprofs.plan.stack import resolve as resolve_stack
+from reprofs.plan.workload import Workload
+from reprofs.trial.resolve import resolve
 from reprofs.trial.run import obstacle
 
 WIDTH = 120
@@ -44,7 +48,7 @@ class Findings:
 class Lab:
     """A lab on this machine, opened once for each guest and path. reason: why it cannot run, or empty."""
 
-    def __init__(self, name: str, profiles: dict[str, dict]):
+    def __init__(self, name: str, profiles: dict[str, Device]):
         self.name, self.kind = name, labs.get_lab(name)
         self._opened: dict[tuple[str, str], tuple] = {}
         opened, self.reason = self.open()
@@ -74,7 +78,7 @@ def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, 
 
     Raises UserError for a descriptor that does not fit its schema.
     """
-    profiles = {name: catalog.get("device", name) for name in catalog.paths("device")}
+    profiles = {name: catalog.get(Device, name) for name in catalog.paths(Device)}
     found, known = Findings(), [Lab(name, profiles) for name in lab_names or names()]
     lines = ["Labs"]
     for lab in known:
@@ -83,9 +87,9 @@ def examine(catalog: Catalog, lab_names: list[str] | None = None) -> tuple[str, 
         clock = {"instructions": "counted instructions", "wall": "real time"}[lab.kind.clock]
         lines.append(f"  {lab.name:28}{answer:{COLUMN}}{clock}")
     lines += _table(
-        "File systems", catalog.paths("filesystem"), known, lambda name, lab: _filesystem(name, lab, catalog, found)
+        "File systems", catalog.paths(Filesystem), known, lambda name, lab: _filesystem(name, lab, catalog, found)
     )
-    lines += _table("Stacks", catalog.paths("stack"), known, lambda name, lab: _stack(name, lab, catalog, found))
+    lines += _table("Stacks", catalog.paths(Layer), known, lambda name, lab: _stack(name, lab, catalog, found))
     lines += ["", f"yes: no known obstacle.  {APART}: not meant for that lab."]
     for number, note in enumerate(found.notes, 1):
         head = f"[{number}] "
@@ -100,7 +104,7 @@ def _table(title: str, rows, known: list[Lab], cell) -> list[str]:
 
 
 def _filesystem(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
-    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    filesystem = catalog.get(Filesystem, name)
     if bool(filesystem.path) == lab.kind.provisions or (filesystem.labs and lab.name not in filesystem.labs):
         return APART
     return found.answer(_reason(name, filesystem.simplest_stack(), lab, catalog))
@@ -110,22 +114,22 @@ def _stack(name: str, lab: Lab, catalog: Catalog, found: Findings) -> str:
     if not lab.kind.provisions:
         return APART
     try:
-        own = resolve(name, catalog).filesystem
+        own = resolve_stack(name, catalog).filesystem
     except UserError as error:
         return found.answer(str(error))
-    candidates = [own] if own else [fs for fs in catalog.paths("filesystem") if _takes_any_stack(fs, lab, catalog)]
+    candidates = [own] if own else [fs for fs in catalog.paths(Filesystem) if _takes_any_stack(fs, lab, catalog)]
     # One file system that works is enough: only an obstacle that all of them meet is the stack's.
     reasons = [_reason(fs, name, lab, catalog) for fs in candidates]
     return found.answer("" if "" in reasons else next(iter(reasons), "no file system of this checkout uses devices"))
 
 
 def _takes_any_stack(name: str, lab: Lab, catalog: Catalog) -> bool:
-    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    filesystem = catalog.get(Filesystem, name)
     usable = filesystem.device and not filesystem.path and not filesystem.unavailable
     return usable and filesystem.guest == "base" and lab.name in (filesystem.labs or [lab.name])
 
 
-def _suits(workload: models.Workload, filesystem: models.Filesystem) -> bool:
+def _suits(workload: Workload, filesystem: Filesystem) -> bool:
     """A stack with a fault can have it too, and it asks for nothing else; of the device or network itself if that is
     meant.
     """
@@ -136,17 +140,23 @@ def _suits(workload: models.Workload, filesystem: models.Filesystem) -> bool:
 
 def _reason(name: str, stack: str, lab: Lab, catalog: Catalog) -> str:
     """Why the lab cannot run this file system on this stack (one sentence), or an empty string."""
-    filesystem = models.Filesystem.model_validate(catalog.get("filesystem", name))
+    filesystem = catalog.get(Filesystem, name)
     if lab.reason or filesystem.unavailable:
         return filesystem.unavailable or lab.reason
     opened, reason = lab.open(filesystem.guest, filesystem.path or ".")
     if reason:
         return reason
-    workloads = {workload: catalog.get("workload", workload) for workload in catalog.paths("workload")}
-    workload = next(key for key, data in workloads.items() if _suits(models.Workload(**data), filesystem))
-    cell = {"lab": lab.name, "filesystem": name, "variant": next(iter(filesystem.variants)), "stack": stack}
-    cell |= {"profile": lab.profile, "workload": workload, "scale": "smoke"}
+    workloads = (catalog.get(Workload, workload) for workload in catalog.paths(Workload))
+    cell = Cell(
+        lab=lab.name,
+        stack=stack,
+        profile=lab.profile,
+        filesystem=name,
+        variant=next(iter(filesystem.variants)),
+        workload=next(workload.name for workload in workloads if _suits(workload, filesystem)),
+        scale="smoke",
+    )
     try:
-        return obstacle(cells.resolve(cell, catalog), opened)
+        return obstacle(resolve(cell, catalog), opened)
     except UserError as error:
         return str(error)

@@ -1,9 +1,13 @@
 """The only error that users see: a sentence that says what is wrong, where, and what to do."""
 
+import re
 import reprlib
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = _BRIEF.maxother = 80
+# Control characters but tab and line's end, and those that turn the direction of text: what follows looks otherwise
+# than it is.
+HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class UserError(Exception):
@@ -19,7 +23,17 @@ def short(value: object) -> str:
     return cut(_BRIEF.repr(value), 100)
 
 
+def middle(word: str, most: int = 160) -> str:
+    """A word, such as a path, without its middle if it has more than `most` characters."""
+    return word if len(word) <= most else f"{word[: most // 2]}...{word[-most // 2 + 3 :]}"
+
+
 def cut(text: object, most: int = 250) -> str:
     """A text on one line, truncated to `most` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[: most - 4]} ..."
+
+
+def legible(text: str) -> str:
+    """The text with a sign in the place of each character that hides or turns others."""
+    return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

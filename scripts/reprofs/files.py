@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
+
+ROOM = 4 << 20  # bytes that a record, its log or a table may need, with much to spare
+# What to do where the machine sets a limit; for other errors free space.
+HINTS = {
+    errno.EFBIG: "raise the limit of this shell (ulimit -f unlimited)",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "raise the limit of this shell (ulimit -n)",
+    errno.ENOMEM: "free memory",
+    errno.EIO: "see what the kernel says of the disk (dmesg)",
+    errno.ENOSPC: "free space or choose another folder",
+    errno.EDQUOT: "free space or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+}
+
+
+def unwritable(what: object, error: OSError) -> UserError:
+    """The sentence for something that cannot be written."""
+    hint = HINTS.get(error.errno or 0, HINTS[errno.ENOSPC])
+    return UserError(f"{what} cannot be written: {error.strerror}; {hint}.")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -36,17 +58,20 @@ def write_bytes(path: Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}; free space or choose another folder.") from None
+        raise unwritable(path, error) from None
 
 
 def check_writable(path: Path) -> None:
-    """Raises UserError if `path` cannot be written; called before the work whose result is written there."""
+    """Raises UserError if `path` cannot be written; called before the work whose result is written there.
+
+    Room for the result is reserved and given back, which no quota or limit of this process lets pass unseen.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:
+            os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}; free space or choose another folder.") from None
+        raise unwritable(path, error) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -57,12 +82,16 @@ def write_text(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict:
     """The content of a JSON file that an earlier step wrote. Raises UserError if it is missing or not valid JSON."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(), parse_constant=_no_number)
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
     except (RecursionError, ValueError) as error:
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else cut(error, 80)
         raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text}, which Python would take, is no number of JSON")
 
 
 def sha256(path: Path) -> str:
@@ -71,8 +100,38 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+SUMS = "files.sha256"  # digests of the other files of a folder
+
+
+def write_sums(path: Path, files: Iterable[Path]) -> None:
+    """Writes the digests of files in the folder of `path`, as `sha256sum --check` reads them. Raises UserError."""
+    write_text(path, "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(files)))
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """File name -> digest, as written by `write_sums` or `sha256sum`; empty where that cannot be read."""
+    try:
+        pairs = [line.partition("  ") for line in path.read_text().splitlines()]
+    except (OSError, ValueError):
+        return {}
+    return {name: digest for digest, _, name in pairs}
+
+
+def changed(sums: Path, *needed: str) -> Path | None:
+    """The first file beside `sums` that is not as it was when its digest was noted there; `sums` if it has none.
+
+    needed: names of files that must be noted.
+    """
+    noted = read_sums(sums)
+    for name in {**noted, **dict.fromkeys(needed)} if noted else ():
+        file = sums.parent / name
+        if not file.is_file() or sha256(file) != noted.get(name):
+            return file
+    return None if noted else sums
+
+
 def intact(path: Path, digest: str) -> bool:
-    """Whether a file of the cache exists and has this SHA-256; a file with another is removed, to be made again.
+    """Whether a file of the cache exists and has this SHA-256; one with another is removed and named.
 
     The file is read the first time and after every change of its inode, size or times; the result is noted beside it.
     So a trial need not read hundreds of megabytes, and damage is still found.
@@ -89,6 +148,7 @@ def intact(path: Path, digest: str) -> bool:
                 write_text(note, json.dumps(found))
             return True
         path.unlink()
+        print(f"reprofs: {path} was damaged: it is removed and made again", file=sys.stderr, flush=True)
     except OSError:
         pass
     return False

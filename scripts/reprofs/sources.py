@@ -15,6 +15,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 from reprofs.errors import UserError, short
 
 PACKAGE = Path(__file__).resolve().parent
+# What is found by name at run time in every notebook: what `reprofs.open` returns, and the magic %%say.
+NOTEBOOK = "import reprofs.stats.study, reprofs.report.display"
 
 
 def of(start: str) -> list[Path]:
@@ -50,7 +52,7 @@ def _imported_by(path: Path) -> list[Path]:
 def _code(notebook: Path) -> str:
     """The code of a notebook as Python, with %magics and !commands turned into IPython's calls."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
-    return "\n".join(TransformerManager().transform_cell("".join(cell["source"])) for cell in cells)
+    return "\n".join([NOTEBOOK, *(TransformerManager().transform_cell("".join(cell["source"])) for cell in cells)])
 
 
 def _name(path: Path) -> str:

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import resource
+import shutil
 import signal
 import tempfile
 import threading
@@ -18,6 +20,8 @@ from reprofs.errors import UserError
 
 _LIBC = ctypes.CDLL(None)  # loaded before any fork: a forked child should not load libraries
 _PR_SET_PDEATHSIG = 1
+ROOM = 8 << 20  # bytes that the files of a trial need at least, without its disks
+LARGEST = 1 << 30  # bytes of the largest file of a usual trial: a saved guest, or a disk
 
 
 @contextlib.contextmanager
@@ -27,14 +31,18 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
     It is held by a lock; a folder whose lock nobody holds was left by a killed run. What killed runs left, in any base,
     is removed first. Raises UserError when the folder cannot be made.
     """
-    cleanup.sweep()
-    base = base or Path(tempfile.gettempdir())
+    _check_limit()
     try:
+        cleanup.sweep()
+        base = base or Path(tempfile.gettempdir())
         base.mkdir(parents=True, exist_ok=True)
+        if (free := shutil.disk_usage(base).free) < ROOM:
+            raise OSError(0, f"it has {free >> 10:,} KiB free, and a trial needs {ROOM >> 10:,}")
         place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
     except OSError as error:
+        where = base or "no folder for temporary files"
         raise UserError(
-            f"{base} cannot be written: {error.strerror}; set TMPDIR and REPROFS_CACHE to others."
+            f"{where} cannot be written: {error.strerror}; free space, or set TMPDIR and REPROFS_CACHE to others."
         ) from None
     try:
         with (place / "owner").open("w") as owner:
@@ -45,6 +53,16 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
             yield place
     finally:
         cleanup.remove(place)
+
+
+def _check_limit() -> None:
+    """Raises UserError when files may not be as large as those of a trial."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if 0 <= limit < LARGEST:
+        raise UserError(
+            f"a file may have {limit >> 10:,} KiB at most here (ulimit -f), and those of a trial have up to "
+            f"{LARGEST >> 10:,}: raise it with `ulimit -f unlimited`, or ask who set it."
+        )
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:

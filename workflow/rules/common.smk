@@ -4,19 +4,24 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
+import time
 from pathlib import Path
 
 from reprofs import cli, labs, sources
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.override import override
 from reprofs.errors import UserError
-from reprofs.files import write_text
-from reprofs.guest import image
-from reprofs.report import topics
-from reprofs.plan.study import looks, read_config
+from reprofs.files import SUMS, cache_folder, changed, sha256, write_text
+from reprofs.guest import engine
+from reprofs.report import contents
+from reprofs.plan.config import read_config
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.guest import read_guest
 from reprofs.trial import progress, record
-from reprofs.trial.plan import check_machine, write_plan
+from reprofs.plan.plan import write_plan
+from reprofs.trial.plan import as_root, check_machine, edited, make_plan
 
 # With thousands of jobs Python would spend a quarter of the time looking for circles of objects every 700 of them.
 gc.set_threshold(100_000)
@@ -24,27 +29,64 @@ gc.set_threshold(100_000)
 try:
     SETTINGS = read_config(config)
     OVERRIDE = override(
-        SETTINGS["lab"], SETTINGS["profile"], SETTINGS["where"], SETTINGS["clients"]
+        SETTINGS.lab, SETTINGS.profile, SETTINGS.where, SETTINGS.clients
     )
-    STUDY = OVERRIDE.named(SETTINGS["study"])
-    CATALOG = Catalog(SETTINGS["extra_filesystem_dirs"])
-    PLAN = write_plan(
-        SETTINGS["study"], CATALOG, Path(f"data/plan/{STUDY}.json"), OVERRIDE
-    )
-    TRIALS = {trial["id"]: trial for trial in PLAN["trials"]}
+    STUDY = OVERRIDE.named(SETTINGS.study)
+    CATALOG = Catalog(SETTINGS.extra_filesystem_dirs)
+    PLAN = make_plan(SETTINGS.study, CATALOG, OVERRIDE)
+    write_plan(PLAN, Path(f"data/plan/{STUDY}.json"))
+    TRIALS = {trial.id: trial for trial in PLAN.trials}
     if not all(Path(f"data/raw/{STUDY}/{name}.json").exists() for name in TRIALS):
         check_machine(PLAN, CATALOG)
-    NOTEBOOKS = topics.notebooks(PLAN, Path("notebooks"))
-    LABS = {
-        lab: labs.get_lab(lab.partition("@")[0])
-        for lab in {t["lab"] for t in PLAN["trials"]}
+    PROGRAMS = {
+        name: sha256(engine.build(cache_folder(), name))
+        for workload in PLAN.workloads.values()
+        for name in workload.programs
     }
+    NOTEBOOKS = contents.notebooks(PLAN, Path("notebooks"))
+    LABS = {lab: labs.get_lab(lab) for lab in {trial.lab for trial in PLAN.trials}}
 except UserError as error:
     cli.fail(error)
     sys.exit(2)
 
+# What may be edited while the study runs.
+BEGAN = time.time()
+DESCRIPTORS = [
+    path
+    for pattern in ("config/**/*.yaml", "workflow/**/*.yaml", "data/published/*")
+    for path in sorted(Path().glob(pattern))
+]
+
+
+def remove_changed(made, sums):
+    """Removes what was changed after it was made, so that it is made again, and says so."""
+    known = made.is_dir() or (made.exists() and sums.exists())
+    if wrong := known and changed(sums):
+        what = f"{wrong} is missing or was changed after it was made"
+        print(f"reprofs: {what}: {made} is made again.", file=sys.stderr)
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+
+
+# A dry run changes nothing; the jobs of a cluster read this file while others are writing.
+if workflow.is_main_process and not {"-n", "--dry-run", "--dryrun"} & set(sys.argv):
+    for made in Path(f"data/tables/{STUDY}"), Path(f"data/results/{STUDY}"):
+        remove_changed(made, made / SUMS)
+    notebooks = Path(f"report/{STUDY}/notebooks").glob("*.ipynb")
+    for made in *notebooks, *Path(f"data/rounds/{STUDY}").glob("*.json"):
+        remove_changed(made, Path(f"{made}.sha256"))
+
+
 # The numbers of rounds after which the study may end: one, or several looks where rounds adapt.
-LOOKS = looks(PLAN["study"])
+LOOKS = PLAN.study.looks()
+
+
+def edited_meanwhile():
+    """A sentence when the study's files now mean something else than when the run began; else nothing."""
+    if any(path.exists() and path.stat().st_mtime > BEGAN for path in DESCRIPTORS):
+        return edited(
+            PLAN, SETTINGS.study, Catalog(SETTINGS.extra_filesystem_dirs), OVERRIDE
+        )
+    return ""
 
 
 def records(rounds):
@@ -52,7 +94,7 @@ def records(rounds):
     return [
         f"data/raw/{STUDY}/{name}.json"
         for name, trial in TRIALS.items()
-        if trial["round"] <= rounds
+        if trial.round <= rounds
     ]
 
 
@@ -64,16 +106,22 @@ def guest_of(name):
         )
         sys.exit(2)
     trial = TRIALS[name]
-    if not LABS[trial["lab"]].in_guest:
+    if not LABS[trial.lab].in_guest:
         return None
-    return f"data/guest/{CATALOG.get('filesystem', trial['filesystem'])['guest']}.json"
+    return f"data/guest/{CATALOG.get(Filesystem, trial.filesystem).guest}.json"
+
+
+def programs_of(name):
+    """The programs of the engine that a trial in a guest uses, with their digests."""
+    names = PLAN.workloads[TRIALS[name].workload].programs
+    return {each: PROGRAMS[each] for each in names} if guest_of(name) else {}
 
 
 def guest_spec(name):
     """What envs/guest.yaml says of this guest alone: an edit of another guest must not repeat the trials of this one."""
     source, own = Path("envs/guest.yaml"), Path(f"data/guest/{name}.spec")
     try:
-        text = json.dumps(image.read_spec(source, name), indent=1)
+        text = json.dumps(read_guest(name, source).as_json(), indent=1)
     except UserError:  # the rule says it in a sentence
         return str(source)
     if not own.exists() or own.read_text() != text:
@@ -84,7 +132,7 @@ def guest_spec(name):
 
 def is_alone(name):
     """Whether a trial has a real clock, so that nothing else may run beside it."""
-    return LABS[TRIALS[name]["lab"]].exclusive
+    return LABS[TRIALS[name].lab].exclusive
 
 
 def where_alone(value, otherwise):
@@ -99,7 +147,7 @@ def where_alone(value, otherwise):
 
 progress.start(
     {
-        Path(f"data/raw/{STUDY}/{name}.json"): (trial["job_sha256"], guest_of(name))
+        Path(f"data/raw/{STUDY}/{name}.json"): (trial.job_sha256, guest_of(name))
         for name, trial in TRIALS.items()
     },
     at_most=len(LOOKS) > 1,
@@ -114,6 +162,8 @@ wildcard_constraints:
 
 
 onstart:
+    if said := as_root(TRIALS.values(), CATALOG, SETTINGS.study):
+        print(f"reprofs: {said}", file=sys.stderr)
     if any(map(is_alone, TRIALS)) and "bench_slot" not in workflow.global_resources:
         cli.fail(
             "this study has trials with a real clock, which must run one at a time: use the profile profiles/default, "
@@ -128,22 +178,20 @@ def trial_options(name):
     Where time is counted the order of trials changes none of their numbers. Left out there, it does not make trials run
     again when a study gets further cells, which are anywhere in its order.
     """
-    left = {"id", "job_sha256"} | (set() if is_alone(name) else {"order"})
-    options = {
-        key.replace("_", "-"): value
-        for key, value in TRIALS[name].items()
-        if key not in left
-    }
-    words = [f"--{key} {shlex.quote(str(value))}" for key, value in options.items()]
-    words.append(f"--time-limit {PLAN['study']['time_limit_s']}")
-    filesystem = CATALOG.get("filesystem", TRIALS[name]["filesystem"])
+    words = [
+        f"--{key} {shlex.quote(str(value))}"
+        for key, value in TRIALS[name].names().items()
+        if key != "order" or is_alone(name)
+    ]
+    words.append(f"--time-limit {PLAN.study.time_limit_s}")
     if OVERRIDE.where:
-        words.append(f"--where {shlex.quote(filesystem['path'])}")
+        path = CATALOG.get(Filesystem, TRIALS[name].filesystem).path
+        words.append(f"--where {shlex.quote(path)}")
     if OVERRIDE.clients:
         words.append(f"--clients {shlex.quote(','.join(OVERRIDE.clients))}")
     words += [
         f"--extra-filesystem-dir {shlex.quote(d)}"
-        for d in SETTINGS["extra_filesystem_dirs"]
+        for d in SETTINGS.extra_filesystem_dirs
     ]
     return " ".join(words)
 
@@ -168,8 +216,4 @@ def code(start):
 
 
 # The published numbers that the study is compared with.
-PUBLISHED = (
-    files(f"data/published/{PLAN['study']['published']}.*")
-    if "published" in PLAN
-    else []
-)
+PUBLISHED = files(f"data/published/{PLAN.study.published}.*") if PLAN.published else []

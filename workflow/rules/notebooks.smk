@@ -2,18 +2,19 @@
 # An edit of a notebook, or of a module that it imports directly or through others, runs it again: both are inputs.
 # The notebook of the statistics writes the results that all others read.
 for NOTEBOOK in NOTEBOOKS:
-    IS_STATISTICS = topics.name_of(NOTEBOOK) == "statistics"
+    IS_STATISTICS = NOTEBOOK.name == "statistics.ipynb"
 
     rule:
         name:
-            f"notebook_{topics.name_of(NOTEBOOK)}"
+            f"notebook_{NOTEBOOK.stem}"
         input:
             notebook=NOTEBOOK,
             tables="data/tables/{study}",
             results=[] if IS_STATISTICS else "data/results/{study}",
-            code=code(str(NOTEBOOK)) + code("reprofs.stats.study") + PUBLISHED,
+            code=code(str(NOTEBOOK)) + PUBLISHED,
         output:
             notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",
+            digest=f"report/{{study}}/notebooks/{NOTEBOOK.name}.sha256",
             results=directory("data/results/{study}") if IS_STATISTICS else [],
         log:
             f"logs/{{study}}/{NOTEBOOK.name}",
@@ -22,5 +23,5 @@ for NOTEBOOK in NOTEBOOKS:
         resources:
             kernel_slot=1,
         shell:
-            "papermill {input.notebook:q} {log:q} -r study {wildcards.study:q} --kernel python3 --no-progress-bar"
-            " --log-level ERROR --execution-timeout 600 && cp {log:q} {output.notebook:q}"
+            "exec reprofs notebook {input.notebook:q} --study {wildcards.study:q} --log {log:q}"
+            " --output {output.notebook:q}"

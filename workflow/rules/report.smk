@@ -15,6 +15,7 @@ rule report:
         "../../envs/python.yaml"
     params:
         folder=lambda wildcards, output: Path(output.html).parent,
+        first=contents.first(PLAN),
     shell:
         "exec reprofs report {input.notebooks:q} --tables {input.tables:q} --output {params.folder:q}"
-        " 2> >(tee {log:q} >&2)"
+        " --first {params.first:q} 2> >(tee {log:q} >&2)"

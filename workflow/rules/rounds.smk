@@ -9,7 +9,8 @@ checkpoint look:
         code("reprofs.stats.rounds"),
         plan=f"data/plan/{STUDY}.json",
     output:
-        "data/rounds/{study}/{rounds}.json",
+        plan="data/rounds/{study}/{rounds}.json",
+        digest="data/rounds/{study}/{rounds}.json.sha256",
     log:
         "logs/{study}/look-{rounds}.log",
     conda:
@@ -17,13 +18,13 @@ checkpoint look:
     params:
         raw="data/raw/{study}",
     shell:
-        "exec reprofs look {input.plan:q} --rounds {wildcards.rounds:q} --raw {params.raw:q} --output {output:q}"
+        "exec reprofs look {input.plan:q} --rounds {wildcards.rounds:q} --raw {params.raw:q} --output {output.plan:q}"
         " 2> >(tee {log:q} >&2)"
 
 
 def last_plan(wildcards):
     """The plan of the rounds that the study has in the end."""
-    if not isinstance(PLAN["study"]["rounds"], dict):
+    if not PLAN.study.rule:
         return f"data/plan/{STUDY}.json"
     for rounds in LOOKS:
         path = checkpoints.look.get(study=STUDY, rounds=rounds).output[0]
@@ -35,5 +36,5 @@ def last_plan(wildcards):
 def last_records(wildcards):
     """The records of these rounds."""
     path = last_plan(wildcards)
-    adapts = isinstance(PLAN["study"]["rounds"], dict)
+    adapts = PLAN.study.rule
     return records(int(Path(path).stem) if adapts else LOOKS[0])

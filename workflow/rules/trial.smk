@@ -1,4 +1,5 @@
-# One trial, one raw record. A change of the job (descriptors, seed, rules of the trial) runs the trial again, nothing else does.
+# One trial, one raw record. A change of the job (descriptors, seed, rules of the trial) or of its programs runs the trial again,
+# nothing else does.
 rule trial:
     input:
         lambda wildcards: guest_of(wildcards.trial) or [],
@@ -6,7 +7,7 @@ rule trial:
         "data/raw/{study}/{trial}.json",
     log:
         "data/raw/{study}/{trial}.console.log",
-    priority: lambda wildcards: len(TRIALS) - TRIALS[wildcards.trial]["order"]
+    priority: lambda wildcards: len(TRIALS) - TRIALS[wildcards.trial].order
     conda:
         "../../envs/python.yaml"
     # A trial with a real clock has the whole host: nothing else of this run beside it, and (by the limit on bench_slot) no
@@ -17,9 +18,11 @@ rule trial:
         # Of profiles/slurm: no other job on its node.
         slurm_extra=where_alone(lambda: "'--exclusive'", ""),
     params:
-        job=lambda wildcards: TRIALS[wildcards.trial]["job_sha256"],
-        protocol=PLAN["protocol"],
+        job=lambda wildcards: TRIALS[wildcards.trial].job_sha256,
+        # Its own ones only: an edit of one repeats the trials that use it.
+        programs=lambda wildcards: programs_of(wildcards.trial),
+        protocol=PLAN.protocol,
         layout=record.LAYOUT,
         options=lambda wildcards: trial_options(wildcards.trial),
     shell:
-        "exec reprofs trial {params.options} --output {output:q}"
+        "exec reprofs trial {params.options} --job {params.job:q} --output {output:q}"

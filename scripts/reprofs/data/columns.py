@@ -10,7 +10,7 @@ from reprofs import files
 _IDENTITY = """
 trial        | string |    | Name of the trial: the stem of its raw record
 label        | string |    | File system, +variant unless that is "default", @network where the study has several
-role         | string |    | contender, or ceiling: a bound that takes no part in ranks and winners
+role         | string |    | contender; no part in ranks have ceiling (a bound) and no-promise (fsync is not kept)
 status       | string |    | ok, failed, skipped, timeout, or missing when there is no record
 lab          | string |    | Where the trial ran and whose clock it read
 stack        | string |    | Block devices under the file system
@@ -24,9 +24,10 @@ seed         | int64  |    | Seed of names, sizes, order and hash functions
 order        | int64  |    | Place in the randomised order of the study
 """
 IDENTITY = [line.partition("|")[0].strip() for line in _IDENTITY.strip().splitlines()]
-# The data dictionary and the schema of the tables in one: column | type | unit | meaning.
 OVER_TIME = "-over-time"  # ends the names of samples that are intervals of a part (engine mdtest --series)
-
+# The data dictionary and the schema of the tables in one: column | type | unit | meaning. A column of `phases` that has
+# the name of a phase's key in workflow/schemas/record.schema.yaml gets its value; so does one with the names of an
+# object there and of a key in it, such as device_reads, or mounted_type in `trials`. `rows` makes all others.
 TABLES = {
     "trials": _IDENTITY
     + """
@@ -55,6 +56,8 @@ mounted_options      | string |       | Mount options, read back from the kernel
 mounted_block_bytes  | int64  | bytes | Block size of the mounted file system
 mounted_total_bytes  | int64  | bytes | Size of the mounted file system
 mounted_free_bytes   | int64  | bytes | Free space directly after mounting
+mounted_used_inodes  | int64  |       | Inodes in use then; empty where the file system has no number of them
+start_offset_ns      | int64  | ns    | Exact lab: waited before the file system was made, drawn from the seed
 commands             | int64  |       | Commands executed outside the measured phases
 commands_failed      | int64  |       | Those of them that ended with an exit code or by a signal
 phases               | int64  |       | Measured phases in the record
@@ -83,12 +86,13 @@ phase                | string  |       | Name of the phase
 cache                | string  |       | State of the caches before the phase: cold or warm
 operation            | string  |       | Operation of the load engine, or exec for a command
 command              | string  |       | Command line of an exec phase, otherwise empty
+part                 | string  |       | Of a part of a command: in-turn, at-once (with others), repeated (a mean)
 wall_ns              | int64   | ns    | Time of the whole phase: operations, the driver's share, the final sync
 user_ns              | int64   | ns    | User CPU time of the process that did the work
 system_ns            | int64   | ns    | System CPU time of the process that did the work
 sync_ns              | int64   | ns    | Share of wall_ns spent in the final sync
 driver_ns            | int64   | ns    | Share of wall_ns between the operations: the driver's work and what else ran
-processor_idle       | double  |       | Exact lab, hosts: share of the command's time in which their processor was idle
+processor_busy       | double  |       | Share of the time of all processors together, 0 to 1, in which they worked
 settle_ns            | int64   | ns    | Waiting after the phase, outside wall_ns, until the device was idle
 items                | int64   |       | Things done: files, directories or commands
 bytes                | int64   | bytes | Content read or written by the operations
@@ -103,6 +107,8 @@ device_flushes       | int64   |       | Flush requests completed by the block d
 device_discards      | int64   |       | Discard requests completed by the block devices
 device_busy_ns       | int64   | ns    | Time with at least one request under way
 device_model_ns      | int64   | ns    | Processor time that the code of modelled disks took; empty without such a disk
+used_bytes           | int64   | bytes | In use after the phase, as the file system says; empty if it does not
+used_inodes          | int64   |       | Inodes in use then; empty where the file system has no number of them
 cold_proved          | bool    |       | Whether device reads prove cold caches; empty if that cannot be proved
 cold_method          | string  |       | How the caches were made cold; empty for a warm phase
 cold_read_bytes      | int64   | bytes | Bytes read from the device, the proof
@@ -132,6 +138,11 @@ latency_count        | int64   |       | Single operations in the latency histog
 latency_sum_ns       | int64   | ns    | Sum of their latencies
 latency_min_ns       | int64   | ns    | Shortest operation
 latency_max_ns       | int64   | ns    | Longest operation
+flush_count          | int64   |       | Flushes (fsync, fdatasync) that fio timed one by one; empty without
+flush_sum_ns         | int64   | ns    | Sum of their latencies
+flush_min_ns         | int64   | ns    | Shortest flush
+flush_max_ns         | int64   | ns    | Longest flush
+flush_p99_ns         | int64   | ns    | 99th percentile of the flushes, by fio's own histogram
 """,
     "samples": _IDENTITY
     + """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -14,10 +15,11 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema_rs import Draft202012Validator as Validator
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
 from reprofs.files import read_json
+from reprofs.plan.cell import PlannedTrial
+from reprofs.plan.plan import Plan
 from reprofs.trial import record as seals
-from reprofs.trial.protocol import CELL
 from reprofs.trial.record import LAYOUT
 
 RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml"
@@ -25,38 +27,39 @@ FILLED = b'"buckets": [['  # how the buckets of a histogram begin in the text of
 BUCKETS = 58 * 64 - 1  # of a latency histogram: the next one would end at 2^63 ns
 
 
+@functools.cache
+def record_schema() -> dict:
+    """The JSON schema of a raw record."""
+    return yaml.safe_load(RECORD_SCHEMA.read_text())
+
+
 class Reader:
     """Reads the records of a plan's trials from the folder `raw`, each checked."""
 
-    def __init__(self, plan_path: Path, plan: dict, raw: Path):
-        """Raises UserError for a plan without a key it must have."""
-        for key in ("study", "trials", "filesystems", "workloads", "stacks", "labs", "protocol"):
-            if key not in plan:
-                raise UserError(f"{plan_path} has no key `{key}`; run `reprofs plan` again.")
-        self.path, self.raw, self._plan = plan_path, raw, plan
-        self._schema = yaml.safe_load(RECORD_SCHEMA.read_text())
+    def __init__(self, plan: Plan, raw: Path):
+        self.raw, self._plan = raw, plan
         # Tells in a twentieth of the time whether `_check` would find fault, but not in the same words.
-        self._valid = Validator(self._schema).is_valid
+        self._valid = Validator(record_schema()).is_valid
 
-    def read(self, trial: dict) -> tuple[dict, str] | None:
-        """The record of a trial and the SHA-256 of its file; None without one.
+    def read(self, trial: PlannedTrial) -> tuple[dict | None, str]:
+        """The record of a trial and the SHA-256 of its file; None and nothing without one.
 
         The buckets of its latencies have become arrays, one row a bucket: index, count.
 
         Raises UserError for a record that is not what its trial wrote.
         """
-        path = self.raw / f"{trial['id']}.json"
+        path = self.raw / f"{trial.id}.json"
         try:
             with path.open("rb", buffering=0) as file:
                 data = file.read()
         except FileNotFoundError:
-            return None
+            return None, ""
         except OSError:
             data = b""  # which the slow way says better
         record = self._sound(data)
         if record is None:
             record = read_json(path)
-            _check(path, record, self._schema)
+            _check(path, record, record_schema())
             _check_parts(path, record)
             _pack(path, record)
         else:
@@ -108,8 +111,14 @@ def _check(path: Path, record: dict, schema: dict) -> None:
     if isinstance(record, dict) and record.get("schema", LAYOUT) != LAYOUT:
         raise UserError(f"{path} was written by another version of ReproFS (its schema is not {LAYOUT}): {_AGAIN}")
     for error in Draft202012Validator(schema).iter_errors(record):
-        key = ".".join(str(part) for part in error.absolute_path) or "the record"
-        raise UserError(f"{path} is not a valid record: {key}: {error.message[:200]}; {_AGAIN}")
+        key = cut(".".join(str(part) for part in error.absolute_path) or "the record", 80)
+        raise UserError(f"{path} is not a valid record: {key}: {cut(error.message, 80)}; {_AGAIN}")
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{path} is not a valid record: it has {error.object[error.start]!a}, no character; {_AGAIN}"
+        ) from None
     part = seals.broken(record)
     if part:
         raise UserError(f"{path} was changed after its trial: the digest of the {part} is not the one noted; {_AGAIN}")
@@ -134,8 +143,8 @@ def _check_parts(path: Path, record: dict) -> None:
 
 def _pack(path: Path, record: dict) -> None:
     """Make arrays of the buckets of a record's histograms. Raises UserError for a histogram that contradicts itself."""
-    found = {n: phase["latency"] for n, phase in enumerate(phases_of(record)) if phase["latency"]}
-    for number, latency in found.items():
+    latencies = {n: phase["latency"] for n, phase in enumerate(phases_of(record)) if phase["latency"]}
+    for number, latency in latencies.items():
         if fault := _fault(latency):
             raise UserError(f"{path}: measurement.phases.{number}.latency.{fault}; {_AGAIN}")
         latency["buckets"] = np.array(latency["buckets"], np.int64).reshape(-1, 2)
@@ -172,48 +181,53 @@ def _numbers(value, key: str):
             yield f"{key}.{name}", item
 
 
-def _check_against_plan(path: Path, record: dict, trial: dict, plan: dict) -> None:
+def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Plan) -> None:
     """Raises UserError for a record of another cell, job, protocol or clock, or an incomplete one with status ok."""
     environment, measurement = record["environment"], record["measurement"]
-    compared = [(f"trial.{key}", record["trial"][key], trial[key]) for key in (*CELL, "round", "seed")]
-    compared.append(("environment.job_sha256", environment["job_sha256"], trial["job_sha256"]))
-    compared.append(("environment.protocol", environment["protocol"], plan["protocol"]))
-    compared.append(("environment.lab.name", environment["lab"].get("name"), trial["lab"]))
+    names = trial.names()
+    compared = [(f"trial.{key}", record["trial"][key], names[key]) for key in names if key != "order"]
+    compared.append(("environment.job_sha256", environment["job_sha256"], trial.job_sha256))
+    compared.append(("environment.protocol", environment["protocol"], plan.protocol))
+    compared.append(("environment.lab.name", environment["lab"].get("name"), trial.full_lab))
     if measurement.get("clock"):
-        compared.append(("measurement.clock.name", measurement["clock"]["name"], plan["labs"][trial["lab"]]["clock"]))
+        compared.append(("measurement.clock.name", measurement["clock"]["name"], plan.labs[trial.full_lab].clock))
     for key, was, planned in compared:
         if was != planned:
             raise UserError(f"{path} belongs to another plan: {key} is {was}, but {planned} is planned; {_AGAIN}")
     if record["status"] != "ok":
         return
-    workload = plan["workloads"][trial["workload"]]
+    workload = plan.workloads[trial.workload]
     measured = Counter((phase["name"], phase["cache"]) for phase in phases_of(record))
-    for phase in workload["phases"]:
-        if measured[phase["name"], phase["cache"]] != workload.get("runs", 1):
-            raise UserError(f"{path} says ok, but phase {phase['name']} ({phase['cache']}) is missing; {_AGAIN}")
+    for phase in workload.phases:
+        if measured[phase.name, phase.cache] != workload.runs:
+            raise UserError(f"{path} says ok, but phase {phase.name} ({phase.cache}) is missing; {_AGAIN}")
     wrong = sum(check["mismatches"] for check in measurement.get("verification", []))
     if wrong:
         raise UserError(f"{path} says ok, but {wrong} files differed from what was written; {_AGAIN}")
 
 
-# What fixes the numbers of a lab whose clock counts instructions, besides the job.
-_SAME = ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256", "engine_sha256")
+# What fixes the numbers of a lab whose clock counts instructions, besides the job and the engine.
+_SAME = ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
 
 
 class Guests:
-    """Whether numbers that are compared as exact come from one guest and one version of QEMU."""
+    """Whether all numbers come from one engine, and those compared as exact from one guest and one version of QEMU."""
 
     def __init__(self) -> None:
         # Lab and guest -> what fixes the numbers there, as JSON -> names of trials, in order.
         self._found: dict[tuple[str, str], dict[str, list[str]]] = {}
 
-    def add(self, name: str, record: dict, plan: dict) -> None:
-        """Note what a trial's record says of its guest."""
+    def add(self, name: str, record: dict, plan: Plan) -> None:
+        """Note what a trial's record says of its guest and of the executables of the engine that it used."""
         trial, lab = record["trial"], record["environment"]["lab"]
-        if plan["labs"][trial["lab"]]["clock"] != "instructions" or record["status"] == "skipped":
+        if record["status"] == "skipped":
             return
-        place = trial["lab"], plan["filesystems"][trial["filesystem"]]["guest"]
-        self._found.setdefault(place, {}).setdefault(text_of([lab.get(key) for key in _SAME]), []).append(name)
+        exact = plan.labs[trial["lab"]].clock == "instructions"
+        values = {key: lab.get(key) for key in _SAME} if exact else {}
+        values["engine_sha256"] = lab.get("engine_sha256")
+        values |= {f"programs_sha256.{program}": digest for program, digest in lab.get("programs_sha256", {}).items()}
+        place = trial["lab"], plan.filesystems[trial["filesystem"]].guest
+        self._found.setdefault(place, {}).setdefault(text_of(values), []).append(name)
 
     def merge(self, other: Guests) -> None:
         """Add what another one has noted."""
@@ -223,20 +237,21 @@ class Guests:
 
     def check(self, raw: Path) -> None:
         """Raises UserError when there is more than one."""
-        found: dict[tuple, dict[str, list[str]]] = {}
+        origins: dict[tuple, dict[str, list[str]]] = {}
         for (lab, guest), texts in self._found.items():
             for text, names in texts.items():
-                for key, value in zip(_SAME, json.loads(text), strict=True):
-                    # All guests must have run in one version of QEMU; the rest may differ from guest to guest.
-                    place = (lab, "" if key == "qemu" else guest, key)
-                    found.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
-        for (lab, _, key), values in found.items():
+                for key, value in json.loads(text).items():
+                    # One engine for all labs; one version of QEMU for all guests; the rest may differ between guests.
+                    place = (lab, "" if key == "qemu" else guest, key) if key in _SAME else ("", "", key)
+                    origins.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
+        for (lab, _, key), values in origins.items():
             if len(values) > 1:
                 fewest = min(values.values(), key=len)
+                whose = f"of the lab {lab} do not come from one guest" if lab else "do not come from one engine"
                 raise UserError(
-                    f"{raw}: the records of the lab {lab} do not come from one guest: environment.lab.{key} has "
-                    f"{len(values)} values, the rarest in {len(fewest)} of {sum(map(len, values.values()))} records, "
-                    f"such as {min(fewest)}.json; delete those records, or all, and run the study again."
+                    f"{raw}: the records {whose}: environment.lab.{key} has {len(values)} values, the rarest in "
+                    f"{len(fewest)} of {sum(map(len, values.values()))} records, such as {min(fewest)}.json; delete "
+                    "those records, or all, and run the study again."
                 )
 
 

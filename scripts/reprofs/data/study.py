@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from reprofs.data.columns import IDENTITY, TABLES, schema
 from reprofs.errors import UserError
-from reprofs.files import read_json, sha256
+from reprofs.files import SUMS, changed, read_json, read_sums, sha256
+from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, read_plan
+from reprofs.plan.study import PlannedStudy
+from reprofs.plan.workload import Phase
 from reprofs.project import place
 from reprofs.trial.protocol import RECOVERY
 
+IMPORTED = LabFacts(clock="unknown", clock_text="the clock of whoever measured", meaning="")
 IMPORT = "import.json"  # the file by which a folder of `reprofs import` is known
 
 
@@ -33,7 +38,7 @@ class Tables:
     samples: pd.DataFrame
     clients: pd.DataFrame
     latency: pd.DataFrame
-    plan: dict
+    plan: Plan
     environment: dict
     digests: dict[str, str]
 
@@ -45,36 +50,41 @@ class Tables:
         """Labels with that role in the order of their names, whether their trials completed or not."""
         return sorted(self.trials.loc[self.trials["role"] == role, "label"].unique())
 
-    def lab(self, name: str) -> dict:
-        """The facts of a lab (see `labs.Lab.facts`) as planned: its clock, what its time means."""
-        return self.plan["labs"][name]
+    def lab(self, name: str) -> LabFacts:
+        """The facts of a lab as planned: its clock, what its time means."""
+        return self.plan.labs[name]
 
-    def stacks(self) -> dict[str, dict]:
-        """Stack -> title, disks, family, state, layers: of every stack planned, in the order of the study's file."""
-        planned = self.plan.get("stacks", {})
-        places = [self.plan["study"], *self.plan["study"].get("cells", [])]
-        asked = list(dict.fromkeys(spec for place in places for spec in place.get("stacks", [])))
+    @property
+    def exact_labs(self) -> set[str]:
+        """The labs in which the same trial always gives the same numbers."""
+        return {name for name, lab in self.plan.labs.items() if lab.exact}
+
+    def stacks(self) -> dict[str, PlannedStack]:
+        """Every stack planned, by name, in the order of the study's file."""
+        places = [self.plan.study, *(self.plan.study.cells or [])]
+        asked = list(dict.fromkeys(spec for place in places for spec in place.stacks or []))
         entries = {}
         for name in sorted(set(self.trials["stack"])):
-            entry = {"title": name, "disks": 1, "family": name, "state": "healthy", "layers": [name]}
-            entries[name] = entry | planned.get(name, {})
+            alone = PlannedStack(title=name, family=name, disks=1, layers=[name])
+            entries[name] = self.plan.stacks.get(name, alone)
         # The plan writes md-raid6@6 as md-raid6, where six is the default.
         order = {name: number for number, name in enumerate(asked)}
-        order |= {n: order[s] for n, e in entries.items() if (s := f"{e['family']}@{e['disks']}") in order}
+        order |= {n: order[s] for n, e in entries.items() if (s := f"{e.family}@{e.disks}") in order}
         return dict(sorted(entries.items(), key=lambda pair: order.get(pair[0], len(order))))
 
     def title(self, workload: str, phase: str, cache: str) -> str:
         """Words for a phase; with its cache state where that is cold or the workload has the phase in both states."""
         if phase.endswith(RECOVERY):
             return f"Mount after the power cut in {phase.removesuffix(RECOVERY)}"
-        phases = [
-            {"name": name, "title": title, "cache": entry.get("cache")}
-            for entry in self.plan["workloads"].get(workload, {}).get("phases", [])
-            for name, title in (entry.get("samples") or {entry["name"]: entry.get("title")}).items()
-        ]
-        found = [entry for entry in phases if entry["name"] == phase]
-        title = next((e["title"] for e in found if e.get("cache") == cache and e.get("title")), phase)
-        needed = (cache == "cold" or len({e.get("cache") for e in found}) > 1) and cache not in title.lower()
+        planned = self.plan.workloads.get(workload)
+        # Its title in each cache state.
+        titles: dict[str, str] = {
+            entry.cache: (entry.samples or {entry.name: entry.title})[phase]
+            for entry in (reversed(planned.phases) if planned else ())
+            if phase in (entry.samples or {entry.name: entry.title})
+        }
+        title = titles.get(cache, phase)
+        needed = (cache == "cold" or len(titles) > 1) and cache not in title.lower()
         return f"{title}, {cache}" if needed else title
 
 
@@ -102,23 +112,31 @@ for _name in ("samples", "clients", "latency", "environment"):
 
 
 def load(folder: str | Path) -> Tables:
-    """Read a folder written by `reprofs.data.tables.build`. Raises UserError when it is not there."""
+    """Read a folder written by `reprofs.data.tables.build`. Raises UserError when it is not there or was changed."""
     folder = place(folder)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
     paths = {name: folder / f"{name}.parquet" for name in TABLES}
+    if wrong := changed(folder / SUMS, "study.json", "environment.json", *(path.name for path in paths.values())):
+        told = "is missing or was changed after it was made"
+        raise UserError(f"{wrong} {told}: run `make report`, which makes it again.")
     frames = paths | {name: _read(paths[name]) for name in ("trials", "phases")}
-    digests = {name: sha256(path) for name, path in paths.items()}
-    plan, environment = read_json(folder / "study.json"), read_json(folder / "environment.json")
+    noted = read_sums(folder / SUMS)
+    digests = {name: noted[path.name] for name, path in paths.items()}
+    plan, environment = read_plan(folder / "study.json"), read_json(folder / "environment.json")
     return Tables(**frames, plan=plan, environment=environment, digests=digests)
 
 
 def load_import(folder: str | Path) -> Tables:
-    """Read a folder written by `reprofs import` as the tables of a study. Raises UserError when it has no phases.
+    """Read a folder written by `reprofs import` as the tables of a study.
+
+    Raises UserError when it has no phases, and when one of its files is no longer as it was written.
 
     What no output of another benchmark has (single operations, the environment) raises a UserError when asked for.
     """
     folder = place(folder)
+    if wrong := changed(folder / SUMS, IMPORT, "measurements.parquet"):
+        raise UserError(f"{wrong} is missing or was changed after it was made: run `reprofs import` again.")
     made, path = read_json(folder / IMPORT), folder / "phases.parquet"
     if not path.is_file():
         raise UserError(
@@ -132,12 +150,14 @@ def load_import(folder: str | Path) -> Tables:
         raise UserError(f"{path} has the run {again.iloc[0]} twice: take one of them out of its file and import again.")
     trials = phases[IDENTITY].drop_duplicates("trial", ignore_index=True).reindex(columns=schema("trials").names)
     name, files = f"imported/{folder.name}", len(made["files"])
-    about = {"name": name, "title": name, "question": f"What do {files} imported files ({made['format']}) say?"}
-    lab = {"clock": "unknown", "clock_text": "the clock of whoever measured", "meaning": ""}
-    workloads: dict[str, dict] = {}
+    question = f"What do {files} imported files ({made['format']}) say?"
+    about: dict[str, Any] = {"name": name, "title": name, "question": question}
+    # Nobody planned it: it has no rounds, no seed, and its phases do nothing that is known.
+    study = PlannedStudy.model_construct(**about)
+    workloads: dict[str, PlannedWorkload] = {}
     for workload, phase, cache in phases[["workload", "phase", "cache"]].drop_duplicates().itertuples(index=False):
-        entry = workloads.setdefault(workload, {"title": workload, "phases": []})
-        entry["phases"].append({"name": phase, "cache": cache})
+        entry = workloads.setdefault(workload, PlannedWorkload(title=workload, phases=[]))
+        entry.phases.append(Phase.model_construct(name=phase, title=phase, cache=cache))
     absent: dict = {
         part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
         for part in ("samples", "clients", "latency")
@@ -147,6 +167,6 @@ def load_import(folder: str | Path) -> Tables:
         trials=trials,
         phases=phases,
         **absent,
-        plan={"study": about, "labs": {"imported": lab}, "workloads": workloads, "stacks": {}},
+        plan=Plan.model_construct(study=study, labs={"imported": IMPORTED}, workloads=workloads),
         digests={"phases": sha256(path)},
     )

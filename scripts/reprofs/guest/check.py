@@ -5,39 +5,36 @@ from __future__ import annotations
 import functools
 import json
 import math
-import re
-import shlex
 import subprocess
 
-from reprofs.errors import FileError, cut, short
+from reprofs.errors import FileError, UserError, cut, short
 from reprofs.files import cache_folder
 from reprofs.guest import engine
-from reprofs.plan import workloads
-from reprofs.plan.workloads import Workload
-from reprofs.plan.workloads import where as place
+from reprofs.plan.command import engine_calls
+from reprofs.plan.workload import TREE, Modified
 
 
-def check(spec: str, workload: Workload, scale: str) -> None:
+def check(workload: Modified, scale: str) -> None:
     """Raises UserError for parameters that cannot work, such as an unknown placeholder or flag, or an impossible size.
 
     The engine's programs check their own arguments. Content larger than the file system is an error too.
     """
     values = workload.scale(scale).parameters()
-    where = place(spec, workload, scale)
+    where = workload.at(scale)
     operations = [phase.operation for phase in workload.phases if phase.operation]
     if operations or any(isinstance(entry, str) for entry in workload.populate):
-        missing = [key for key in workloads.TREE if key not in values]
+        missing = [key for key in TREE if key not in values]
         if missing:
             raise FileError(
                 f"{where}: the parameter {missing[0]} is missing, which the engine's operations need: add it."
             )
     for phase in workload.phases:
-        if phase.run and phase.items != "one" and not isinstance(values.get(phase.items), int):
+        if phase.run and workload.scale(scale).count(phase.items) is None:
             raise FileError(
                 f"{where}: phase {phase.name}: items is {cut(phase.items, 80)}, which is not a whole-number "
-                "parameter of the scale: name one that is, or write one."
+                "parameter of the scale nor a product of some: name one that is, or write one."
             )
-    content = needs(spec, workload, scale)
+    content = needs(workload, scale)
     room = values["device_mib"] * 2**20 * (100 - workload.fill) // 100
     if content > room:
         raise FileError(
@@ -46,58 +43,42 @@ def check(spec: str, workload: Workload, scale: str) -> None:
         )
 
 
-def needs(spec: str, workload: Workload, scale: str) -> int:
+def needs(workload: Modified, scale: str) -> int:
     """Roughly the most bytes of content that exist at the same time, in all clients' folders. Raises UserError."""
     values = workload.scale(scale).parameters()
     tree = 0
-    if all(key in values for key in workloads.TREE):
+    if all(key in values for key in TREE):
         mean = values["size_median"] * math.exp(values["size_sigma"] ** 2 / 2)
         tree = int(values["files"] * min(mean, values["size_max"]))
     programs = 0
-    for phase, command in workloads.commands(workload):
-        where = f"{place(spec, workload, scale)}, phase {phase}"
-        for arguments in _programs(workloads.words(command, workload, scale, 1, where), where):
+    for phase, command in workload.commands():
+        where = f"{workload.at(scale)}, phase {phase}"
+        for arguments in _programs(workload.words(command, scale, 1, where), where):
             programs = max(programs, _ask(where, tuple(arguments)))
     return (tree + programs) * workload.clients
 
 
 def _programs(argv: list[str], where: str) -> list[list[str]]:
-    """Arguments of each of the engine's programs that a command runs, also inside the script of a shell.
+    """Arguments of each of the engine's programs that a command runs, but those that only its shell knows.
 
     Raises FileError for a script with unbalanced quotes and an engine without arguments.
     """
-    found = [argv[1:]] if argv[0] == "engine" else _in_script(argv[-1], where)
-    if not all(found):
-        raise FileError(f"{where}: engine lacks the name of the program to run: write it after engine.")
-    return found
-
-
-def _in_script(script: str, where: str) -> list[list[str]]:
-    if "$ENGINE" not in script:
-        return []
-    lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
     try:
-        words = list(lexer)
+        calls = engine_calls(argv)
     except ValueError as error:
-        raise FileError(f"{where}: {short(script)} is not a valid shell script: {error}: correct it.") from None
-    found: list[list[str]] = []
-    inside = False
-    for word in words:
-        if word == "$ENGINE":
-            found.append([])
-            inside = True
-        elif inside and (set(word) <= set("|&;<>()") or re.fullmatch(r"[0-9]*[<>].*", word)):
-            inside = False
-        elif inside:
-            found[-1].append(word)
-    return [arguments for arguments in found if not any("$" in word for word in arguments)]
+        raise FileError(f"{where}: {short(argv[-1])} is not a valid shell script: {error}: correct it.") from None
+    if not all(calls):
+        raise FileError(f"{where}: engine lacks the name of the program to run: write it after engine.")
+    return [arguments for arguments in calls if not any("$" in word for word in arguments)]
 
 
 @functools.lru_cache(maxsize=4096)
 def _ask(where: str, arguments: tuple[str, ...]) -> int:
     """The most bytes of content that a program will write. Raises FileError with its message when it refuses."""
-    command = [str(engine.build(cache_folder())), arguments[0], "--check", *arguments[1:]]
+    try:
+        command = [str(engine.build(cache_folder(), arguments[0])), "--check", *arguments[1:]]
+    except UserError as error:
+        raise FileError(f"{where}: {error}") from None
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:  # arguments longer than a command may be, or endless work

@@ -1,19 +1,30 @@
-"""Builds the load engine: a static binary by the pinned compiler of the ziglang wheel, the same bytes everywhere."""
+"""Builds the load engine: static binaries by the pinned compiler of the ziglang wheel, the same bytes everywhere.
+
+The runner (engine.c) runs jobs. Programs of workloads, one file each in programs/, are executables of their own, so
+that adding or changing one leaves the bytes of all others alone. An executable is made of its file, of the headers that
+this includes, directly or through others, and of the files beside those headers.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut, short
+from reprofs.files import cache_folder, intact, sha256, write_text
 
 SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
+PROFILER = SOURCE.parent / "guest" / "profile"
 GATE_FLAGS = ["-target", "x86_64-linux-gnu.2.36", "-std=gnu11", "-O2", "-shared", "-fPIC", "-s"]  # glibc of Debian 12
 FLAGS = ["-target", "x86_64-linux-musl", "-mcpu=x86_64", "-std=gnu11", "-O2", "-static", "-s"]
 NOSYNC = SOURCE.parent / "guest" / "nosync.c"
@@ -31,46 +42,129 @@ NOSYNC_FLAGS = [
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
-def compile_c(sources: list[Path], output: Path, flags: list[str]) -> None:
-    """Compiles C files with the compiler of the ziglang wheel. Raises UserError with the compiler's first error."""
-    command = [sys.executable, "-m", "ziglang", "cc", *flags, *map(str, sources), "-o", str(output)]
+def names() -> list[str]:
+    """The programs that there are: `engine NAME`."""
+    return sorted(path.stem for path in (SOURCE / "programs").glob("*.c"))
+
+
+def sources(name: str = "") -> list[Path]:
+    """The files that a program is made of, or without a name the runner. Raises UserError for an unknown name."""
+    if name and name not in names():
+        raise UserError(f"the engine has no program {short(name)}; known are {cut(', '.join(names()))}")
+    files = [SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c"]
+    for path in files:  # which grows meanwhile
+        for header in re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.MULTILINE):
+            beside = [SOURCE / f"{header}.h", SOURCE / f"{header}.c"]
+            files += [file for file in beside if file.exists() and file not in files]
+    return sorted(files)
+
+
+def compile_c(files: Iterable[Path], output: Path, flags: list[str]) -> str:
+    """Compiles C files (others are left out) with the compiler of the ziglang wheel. Returns what it prints.
+
+    Raises UserError with the compiler's first error.
+    """
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, "-iquote", str(SOURCE)]
+    command += [*(str(file) for file in files if file.suffix == ".c"), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[-300:])
         raise UserError(f"the engine does not compile: {complaint}")
+    return done.stdout
 
 
-def build(cache: Path) -> Path:
-    """The engine, compiled or found in the cache. It is named after its sources, flags and compiler.
+def build(cache: Path, name: str = "") -> Path:
+    """A program, or without a name the runner, compiled or found in the cache.
 
-    Raises UserError when it does not compile or the cache cannot be written.
+    Raises UserError for an unknown name, when it does not compile, or when the cache cannot be written.
     """
-    return _build(cache, sorted(SOURCE.glob("*.c")), sorted(SOURCE.glob("*.h")), FLAGS)
+    return _build(cache, sources(name), FLAGS)
+
+
+def build_all(cache: Path, programs: Iterable[str]) -> dict[str, Path]:
+    """These programs by name, like `build`."""
+    return {name: build(cache, name) for name in programs}
 
 
 def build_gate(cache: Path) -> Path:
     """The library that the exact lab loads into QEMU (scripts/guest/gate.c), like `build`."""
-    return _build(cache, [GATE], [], GATE_FLAGS)
+    return _build(cache, [GATE], GATE_FLAGS)
+
+
+def build_profiler(cache: Path) -> Path:
+    """The plugin of QEMU that counts the instructions of a trial (scripts/guest/profile), like `build`."""
+    return _build(cache, sorted(PROFILER.glob("*.[ch]")), GATE_FLAGS)
+
+
+def functions(cache: Path, name: str = "") -> dict[int, str]:
+    """Address -> name of the functions of a program or of the runner, after the linker's map of its stripped file."""
+    program = build(cache, name)
+    kept = program.with_suffix(".map")
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+            made = Path(folder) / "made"
+            text = compile_c(sources(name), made, [*FLAGS, "-Wl,--print-map"])
+            if made.read_bytes() != program.read_bytes():
+                raise UserError(f"{program} is not what its sources give: remove it, and run the trial again.")
+        write_text(kept, text)
+    code = kept.read_text().partition(" .text\n")[2]
+    found = re.findall(r"^ +([0-9a-f]+) +[0-9a-f]+ +[0-9a-f]+ +\d+ {17}(\S+)$", code, re.MULTILINE)
+    return {int(address, 16): function for address, function in found}
 
 
 def build_nosync(cache: Path) -> Path:
     """The library in which syncs do nothing (scripts/guest/nosync.c), for programs of the guest, like `build`."""
-    return _build(cache, [NOSYNC], [], NOSYNC_FLAGS)
+    return _build(cache, [NOSYNC], NOSYNC_FLAGS)
 
 
-def _build(cache: Path, sources: list[Path], headers: list[Path], flags: list[str]) -> Path:
-    recipe = [importlib.metadata.version("ziglang"), flags]
-    recipe += [[path.name, path.read_text()] for path in [*sources, *headers]]
+def _build(cache: Path, files: list[Path], flags: list[str]) -> Path:
+    """A file named after its sources, flags and compiler, with its digest beside it. A damaged one is made again."""
+    recipe = [importlib.metadata.version("ziglang"), flags, *([path.name, path.read_text()] for path in files)]
     output = cache / "engine" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
-    if output.exists():
-        return output
+    if _whole(output):
+        return _executable(output)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent) as folder:
-            compile_c(sources, Path(folder) / "made", flags + WARNINGS)
-            (Path(folder) / "made").rename(output)
+        with output.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _whole(output):  # made by another process meanwhile
+                return output
+            with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+                made = Path(folder) / "made"
+                compile_c(files, made, flags + WARNINGS)
+                digest = sha256(made)
+                made.rename(output)
+            write_text(output.with_suffix(".sha256"), digest)
     except OSError as error:
         raise UserError(
             f"{output.parent} cannot be written: {error.strerror}; set REPROFS_CACHE to another folder."
         ) from None
-    return output
+    return _executable(output)
+
+
+def _executable(path: Path) -> Path:
+    """The file itself. Raises UserError where nothing can be executed."""
+    if os.statvfs(path.parent).f_flag & os.ST_NOEXEC:
+        raise UserError(f"{path.parent} is mounted noexec, and programs must run there; set REPROFS_CACHE to another.")
+    return path
+
+
+def _whole(path: Path) -> bool:
+    """Whether a file of the cache is there, as it was made: its digest is written last."""
+    try:
+        return intact(path, path.with_suffix(".sha256").read_text())
+    except OSError:
+        return False
+
+
+def main() -> None:
+    """The command `engine` of a checkout: a program, or the runner on a job, as in a lab."""
+    words = sys.argv[1:]
+    name = words[0] if words and words[0] != "run" else ""
+    try:
+        if not words:
+            raise UserError(f"usage: engine PROGRAM ARGUMENTS, or engine run JOB; programs are {', '.join(names())}")
+        os.execv(build(cache_folder(), name), [name, *words[1:]] if name else ["engine", *words])
+    except UserError as error:
+        print(f"engine: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -10,12 +10,10 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from reprofs.guest.shell import script
+from reprofs.plan.command import engine_calls
+
 CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
-BARRIER = """
-echo waiting >&8
-read -r go <&9
-echo "began $(date +%s%N)" >&8
-"""
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 
@@ -72,6 +70,21 @@ class Processor(Step):
     flag: list[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Offset(Step):
+    """Waits for a time that follows from the seed, below within_ns: another place between ticks and timers."""
+
+    seed: int
+    within_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest(Step):
+    """Waits, so that the kernel does what it has put off."""
+
+    ns: int
+
+
 class Clock(Step):
     """Measures what one reading of the clock costs."""
 
@@ -114,7 +127,7 @@ class Barrier(Step):
 
     def line(self) -> str:
         """For the engine it is a command like any other; descriptors 8 and 9 lead to who opens the barrier."""
-        return Exec(stage="barrier", limit_s=86400, arg=["sh", "-ec", BARRIER.strip(), "sh", *self.host]).line()
+        return Exec(stage="barrier", limit_s=86400, arg=["sh", "-ec", script("barrier"), "sh", *self.host]).line()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +228,8 @@ class Phase(Step):
     """One phase: an operation of the engine on the tree, or `operation` exec with a command.
 
     sync: the file systems that are synced at its end; unmeasured=1: no statistic includes it; power: files that cut the
-    power of the devices, after cut_ms milliseconds or at the end; tail: bytes of the command's output that are kept.
+    power of the devices, after cut_ms milliseconds or at the end; space: the file system of which is told
+    what is in use; tail: bytes of the command's output that are kept.
     """
 
     name: str
@@ -225,6 +239,7 @@ class Phase(Step):
     clients: int | None = None
     power: list[str] = field(default_factory=list)
     cut_ms: int | None = None
+    space: str | None = None
     run: int | None = None
     tail: int | None = None
     operation: str
@@ -257,6 +272,10 @@ class Teardown(Step):
     """The steps after this one are carried out even after a failure."""
 
 
+def _text(steps: list[Step]) -> str:
+    return "".join(f"{step.line()}\n" for step in steps)
+
+
 @dataclass
 class Job:
     """What a lab is to do: the steps, and what they make that may exist already on a machine.
@@ -275,7 +294,17 @@ class Job:
 
     def text(self) -> str:
         """The job as the engine reads it."""
-        return "".join(f"{step.line()}\n" for step in self.steps)
+        return _text(self.steps)
+
+    def programs(self) -> list[str]:
+        """The engine's programs that its commands run. Raises ValueError for a script with unbalanced quotes."""
+        calls = [call for step in self.steps for call in engine_calls(step.values().get("arg", []))]
+        return sorted({call[0] for call in calls if call} - {"run"})
+
+    def setup(self) -> str:
+        """The beginning of that text, to the step Pause and with it; empty without one."""
+        pauses = [number for number, step in enumerate(self.steps) if isinstance(step, Pause)]
+        return _text(self.steps[: pauses[0] + 1]) if pauses else ""
 
     def at(self, folder: str) -> Job:
         """The same job with another folder under test; a job without one is unchanged."""

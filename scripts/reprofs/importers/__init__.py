@@ -20,6 +20,7 @@ import pkgutil
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -27,7 +28,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reprofs import files as common
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut, short
 
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning. As in `dataset`.
 _TABLES = {
@@ -75,19 +76,29 @@ UNITS: dict[str, tuple[int | Decimal, str]] = {
     "KiB": (2**10, "B"),
     "MiB": (2**20, "B"),
     "GiB": (2**30, "B"),
+    "TiB": (2**40, "B"),
+    "kB": (10**3, "B"),
+    "MB": (10**6, "B"),
+    "GB": (10**9, "B"),
     "B/s": (1, "B/s"),
     "KiB/s": (2**10, "B/s"),
     "MiB/s": (2**20, "B/s"),
     "GiB/s": (2**30, "B/s"),
+    "TiB/s": (2**40, "B/s"),
+    "kB/s": (10**3, "B/s"),
+    "MB/s": (10**6, "B/s"),
+    "GB/s": (10**9, "B/s"),
     "1/s": (1, "1/s"),
     "kIOPS": (1000, "1/s"),
+    "MIOPS": (10**6, "1/s"),
     "1": (1, "1"),
     "%": (Decimal("0.01"), "1"),
 }
 LARGEST = 2**62
 _LARGE = "a number is larger than any file or count can be"
+_LONGEST = 40  # characters of a number that a program prints
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _MANIFEST = "import.json"
 _SPACES = (" ", "\t", "\n", "\r")
 _READ = json.JSONDecoder().raw_decode  # (text, place) -> a value, and where it ends
@@ -98,7 +109,7 @@ class Malformed(Exception):
 
     def __init__(self, line: int | None, what: str):
         super().__init__(what)
-        self.line, self.what = line, what
+        self.line, self.what = line, cut(what, 200)
 
 
 @dataclass(frozen=True)
@@ -111,9 +122,11 @@ class Finding:
     why: str
     place: str = ""
 
-    def sentence(self) -> str:
-        """`FILE, line 3: what: why.`"""
-        return f"{self.source}{', ' if self.place else ''}{self.place}: {self.what}: {self.why}."
+    def sentence(self, alike: int = 1) -> str:
+        """`FILE, line 3: what: why.` alike: how many there are of its rule, of which it is the first."""
+        where = f"{self.source}{', ' if self.place else ''}{self.place}"
+        more = f" ({alike:,} findings of this kind, all of them in findings.csv)" if alike > 1 else ""
+        return f"{where}: {cut(self.what, 150)}: {self.why}{more}."
 
 
 @dataclass
@@ -263,9 +276,10 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     tables: gives the data dictionary of a study's tables, for formats that have phases.
 
     Written, for identical input byte for byte the same: measurements.parquet and .csv, findings.csv, dictionary.csv,
-    import.json (the files with their SHA-256); with formats that have phases phases.parquet and .csv in the columns of
-    a study's table. An earlier import in `output` is replaced as a whole. Raises UserError, and nothing is written, for
-    a format or file that cannot be read and for a folder that no import made.
+    import.json (the files with their SHA-256), files.sha256 (the digests of all these); with formats that have phases
+    phases.parquet and .csv in the columns of a study's table. An earlier import in `output` is replaced as a whole.
+    findings.csv has every finding; the sentences are one a rule, with the number of its findings. Raises UserError, and
+    nothing is written, for a format or file that cannot be read and for a folder that no import made.
     """
     known = formats()
     if name not in known:
@@ -305,7 +319,9 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     if hasattr(module, "compare"):
         findings += module.compare(results)
     _write(output, name, files, results, findings, tables)
-    return [finding.sentence() for finding in findings]
+    alike = Counter(finding.rule for finding in findings)
+    first = {finding.rule: finding for finding in reversed(findings)}  # of each rule
+    return [finding.sentence(alike[finding.rule]) for finding in findings if finding is first[finding.rule]]
 
 
 def word(text: str) -> str:
@@ -316,13 +332,23 @@ def word(text: str) -> str:
 def number(text: str, line: int) -> float:
     """A finite number that is not negative. Raises Malformed."""
     if not _NUMBER.fullmatch(text):
-        raise Malformed(line, f"{text!r} is not a number")
+        raise Malformed(line, f"{short(text)} is not a number")
+    if len(text) > _LONGEST:
+        raise Malformed(line, f"a number of {len(text):,} characters stands there, which no program prints")
     value = float(text)
     if value < 0:
         raise Malformed(line, f"{text} is negative, which no time, rate or count can be")
     if value > LARGEST:
         raise Malformed(line, _LARGE)
     return value
+
+
+def whole(text: str, line: int) -> int:
+    """A whole number that is not negative and that any column can hold. Raises Malformed."""
+    number(text, line)
+    if not text.isdecimal():
+        raise Malformed(line, f"{short(text)} is not a whole number")
+    return int(text)
 
 
 def json_path(path: tuple) -> str:
@@ -440,15 +466,14 @@ def _write(
         _csv(new / "findings.csv", columns, [vars(finding) for finding in findings])
         _csv(new / "dictionary.csv", list(described[0]), described)
         (new / _MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
+        common.write_sums(new / common.SUMS, new.iterdir())
         _replaceable(output, partial)
         if there:
             _exchange(output, new, partial)
         else:
             new.rename(output)
     except OSError as error:
-        raise UserError(
-            f"Cannot write the import to {output}: {error.strerror}; free space or choose another folder."
-        ) from None
+        raise common.unwritable(output, error) from None
     finally:
         if partial:
             shutil.rmtree(partial, ignore_errors=True)

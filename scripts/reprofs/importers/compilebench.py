@@ -2,7 +2,7 @@
 
 import re
 
-from reprofs.importers import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number, whole
 
 WHAT = "the text that compilebench prints"
 
@@ -63,7 +63,7 @@ def _title(tag: str) -> str:
 
 
 def _total(result: Result, line: int, found: re.Match) -> None:
-    operation, runs, place = _title(found["tag"]), int(found["runs"]), f"line {line}"
+    operation, runs, place = _title(found["tag"]), whole(found["runs"], line), f"line {line}"
     for name in ("value", "user", "system"):
         number(found[name], line)
     quantity, unit = ("throughput", "MiB/s") if found["unit"] == "MB/s" else ("time", "s")
@@ -82,7 +82,7 @@ def _single(result: Result, line: int, found: re.Match, singles: dict) -> None:
         if found[name]:
             number(found[name], line)
     values = singles.setdefault(what, [])
-    moved = int(number(found["size"], line)) * 2**20 if found["size"] else None
+    moved = whole(found["size"], line) * 2**20 if found["size"] else None
     others = {"iteration": len(values), "client": None, "bytes": moved, "configuration": found["tree"]}
     seconds = result.add(place, what, "time", found["seconds"], "s", **others)["value"]
     rate = result.add(place, what, "throughput", found["rate"], "MiB/s", **others)["value"] if found["rate"] else None

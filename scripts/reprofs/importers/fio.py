@@ -1,11 +1,12 @@
-"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3, also among its other output."""
+"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3, also among its other output; its text."""
 
 import json
 import re
 
-from reprofs.importers import LARGEST, Malformed, Result, Source
+from reprofs.errors import short
+from reprofs.importers import LARGEST, Malformed, Result, Source, _fio_text, json_path
 
-WHAT = "the JSON or JSON+ that fio writes"
+WHAT = "the JSON, JSON+ or text that fio writes"
 
 _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"  # all directions together, with unified_rw_reporting
@@ -32,10 +33,10 @@ def samples(text: str) -> list[dict]:
         clients: dict = {}
         for job in jobs:
             if job["error"]:
-                raise ValueError(f"fio's job {job['name']!r} ended with error {job['error']}")
+                raise ValueError(f"fio's job {short(job['name'])} ended with error {job['error']}")
             client = clients[job["name"]] = clients.get(job["name"], -1) + 1
             for direction, part in job["parts"].items():
-                if direction == _MIXED and len(job["parts"]) > 1:
+                if job["together"] or (direction == _MIXED and len(job["parts"]) > 1):
                     continue  # the others are in it
                 if part["items"] is None:
                     raise source.wrong(part["path"], "has no 'total_ios'")
@@ -54,12 +55,40 @@ def samples(text: str) -> list[dict]:
     return found
 
 
+def flushes(text: str) -> dict | None:
+    """The flushes (fsync, fdatasync) that a run of fio timed, all its jobs together; None when it timed none.
+
+    Keys: count, sum_ns, min_ns, max_ns; p99_ns, the longest of the jobs' (not where fio was not asked for it). Raises
+    Malformed when the text is not fio's JSON.
+    """
+    source, _ = _last_report(Source.of("fio's output", text))
+    found = []
+    for job in _jobs(source):
+        if (count := _flush_count(source, job["path"])) and not job["together"]:
+            at = (*job["path"], "sync", "lat_ns")
+            low, high, mean = (source.amount((*at, key)) for key in ("min", "max", "mean"))
+            keys = [key for key in source.get((*at, "percentile"), dict, {}) if re.fullmatch(r"99(\.0*)?", key)]
+            tail = source.amount((*at, "percentile", keys[0])) if keys else None
+            found.append((count, mean * count, low, high, tail))
+    if not found:
+        return None
+    counts, sums, lows, highs, tails = zip(*found, strict=True)
+    times = {"sum_ns": sum(sums), "min_ns": min(lows), "max_ns": max(highs)}
+    times |= {"p99_ns": max(tails)} if None not in tails else {}
+    return {"count": sum(counts)} | {key: round(time) for key, time in times.items()}
+
+
 def read(source: Source) -> Result:
     """For each job and direction: time, requests, bytes, rates, latencies with all printed percentiles.
 
     Of the reports of one run (--status-interval) the last is read, which has the totals. Raises Malformed when the
-    text is not fio's JSON.
+    text is neither fio's JSON nor what it prints for people.
     """
+    if not re.search(r"^[ \t]*\{", source.text, re.MULTILINE) and _fio_text.is_text(source):
+        result, jobs = _fio_text.read(source)
+        for job in jobs:
+            _check(result, job)
+        return result
     source, earlier = _last_report(source)
     jobs = _jobs(source)
     version = source.get(("fio version",), str).removeprefix("fio-")
@@ -68,10 +97,11 @@ def read(source: Source) -> Result:
         what = f"earlier reports of the same run that are left out: {earlier}"
         result.find("interim-reports", what, "they are running totals, which the last report includes")
     for number, job in enumerate(jobs):
-        _check(result, number, job)
+        _check(result, job)
         file_bytes = _file_bytes(job["options"], version)
         common = {
-            "client": f"{job['name']} {number}",
+            "client": None if job["together"] else " ".join(filter(None, (job["host"], job["name"], str(number)))),
+            "label": job["name"] if job["together"] else None,
             "workload": " ".join(f"{k}={v}" if v else k for k, v in sorted(job["options"].items())),
             "configuration": job["options"].get("filename") or job["options"].get("directory"),
             "cache": "direct" if job["options"].get("direct") == "1" else None,
@@ -93,14 +123,16 @@ def read(source: Source) -> Result:
             ):
                 if key == "total_ios" and part["items"] is None:
                     continue
-                value, place = source.amount((*part["path"], key)), f"$.jobs[{number}].{direction}.{key}"
+                value, place = source.amount((*part["path"], key)), f"{job['place']}.{direction}.{key}"
                 result.add(place, direction, quantity, value, unit, statistic=statistic, **common, **sizes)
             for key, title, unit in part["latencies"]:
                 _latency(result, source, (*part["path"], key), f"{direction} {title}", unit, common, sizes)
-        if flushes := source.amount(("jobs", number, "sync", "total_ios"), int, 0):
-            place, sizes = f"$.jobs[{number}].sync.total_ios", {"items": flushes}
-            result.add(place, "sync", "count", flushes, "1", statistic="total", **common, **sizes)
-            _latency(result, source, ("jobs", number, "sync", "lat_ns"), "sync latency", "ns", common, sizes)
+        if count := _flush_count(source, job["path"]):
+            told = source.get((*job["path"], "sync", "total_ios"), int, 0) == count
+            place = f"{job['place']}.sync.{'total_ios' if told else 'lat_ns.N'}"
+            result.add(place, "sync", "count", count, "1", statistic="total", **common, items=count)
+            path = (*job["path"], "sync", "lat_ns")
+            _latency(result, source, path, "sync latency", "ns", common, {"items": count})
     if not result.rows:
         raise Malformed(1, "no job read, wrote or trimmed anything")
     return result
@@ -139,22 +171,34 @@ def _began(report: dict) -> float | None:
 
 
 def _jobs(source: Source) -> list[dict]:
-    """The jobs: name, error, start_ms (0: not told), options, and by direction what it did."""
+    """The jobs, of client and servers those of all hosts.
+
+    Keys: path, place (the same as text), name, host (None: not told), together (whether it is all of them), error,
+    start_ms (0: not told), options, parts (by direction what it did), flushed_ns (the longest flush), lasted_s.
+    """
     if not isinstance(source.json, dict):
         raise Malformed(1, "it is not the JSON of fio (not an object)")
-    jobs = source.get(("jobs",), list, None)
-    if jobs is None:
-        jobs = source.get(("client_stats",), list, None)
-        what = "holds the results of several hosts (client_stats), which are not read" if jobs else "has no 'jobs'"
-        raise Malformed(1, f"the JSON {what}")
+    key = next((key for key in ("jobs", "client_stats") if key in source.json), None)
+    if not key:
+        raise Malformed(1, "the JSON has no 'jobs'")
     shared = source.get(("global options",), dict, {})
-    return [_job(source, number, shared) for number in range(len(jobs))]
+    return [_job(source, (key, number), shared) for number in range(len(source.get((key,), list)))]
 
 
-def _job(source: Source, number: int, shared: dict) -> dict:
-    at = ("jobs", number)
-    found = {
-        "name": source.get((*at, "jobname"), str),
+def _flush_count(source: Source, job: tuple) -> int:
+    """How many flushes a job timed. Some versions, 3.39 too, have the number beside the latencies only."""
+    count = source.amount((*job, "sync", "total_ios"), int, 0)
+    return count or source.amount((*job, "sync", "lat_ns", "N"), int, 0)
+
+
+def _job(source: Source, at: tuple, shared: dict) -> dict:
+    name = source.get((*at, "jobname"), str)
+    found: dict = {
+        "path": at,
+        "place": json_path(at),
+        "name": name,
+        "host": source.get((*at, "hostname"), str, None),
+        "together": at[0] == "client_stats" and name == _fio_text.TOGETHER,
         "error": source.get((*at, "error"), int, 0),
         "start_ms": source.get((*at, "job_start"), int, 0),
         "options": {key: str(value) for key, value in (shared | source.get((*at, "job options"), dict, {})).items()},
@@ -194,14 +238,30 @@ def _job(source: Source, number: int, shared: dict) -> dict:
             "runtime_ms": runtime,
             "wall_ns": wall,
             "latencies": latencies,
+            "longest_ns": max(
+                (
+                    source.amount((*path, key, "max"), default=0) * (1000 if unit == "us" else 1)
+                    for key, _, unit in latencies
+                ),
+                default=0,
+            ),
             "short": source.get((*path, "short_ios"), int, 0) + source.get((*path, "drop_ios"), int, 0),
         }
+    ran = max((part["runtime_ms"] / 1000 for part in found["parts"].values()), default=0)
+    found |= {
+        "flushed_ns": source.amount((*at, "sync", "lat_ns", "max"), default=0),
+        "lasted_s": max(ran, source.amount((*at, "job_runtime"), default=0) / 1000),
+    }
+    # Where flushes are not counted in their place, they are counted as short reads.
+    read = found["parts"].get("read")
+    if read and not source.get((*at, "sync", "total_ios"), int, 0) and read["short"] == _flush_count(source, at):
+        read["short"] = 0
     return found
 
 
 def _latency(result: Result, source: Source, path: tuple, title: str, unit: str, common: dict, sizes: dict) -> None:
     entry = source.get(path, dict, {})
-    place = f"$.jobs[{path[1]}].{path[2]}.{path[3]}"
+    place = json_path(path)
     if not entry or not entry.get("N", 1) or not entry.get("max", 1):
         return
     for key, statistic in (("min", "min"), ("max", "max"), ("mean", "mean"), ("stddev", "sd")):
@@ -219,9 +279,9 @@ def _latency(result: Result, source: Source, path: tuple, title: str, unit: str,
         result.add(place_of, title, "latency", value, unit, statistic=statistic, **common, **sizes)
 
 
-def _check(result: Result, number: int, job: dict) -> None:
+def _check(result: Result, job: dict) -> None:
     """Findings about one job."""
-    place, options, name = f"$.jobs[{number}]", job["options"], job["name"]
+    place, options, name = job["place"], job["options"], job["name"]
     if job["error"]:
         why = "its numbers are of an unfinished run"
         result.find("error", f"job {name} ended with error {job['error']}", why, place)
@@ -230,6 +290,14 @@ def _check(result: Result, number: int, job: dict) -> None:
     if wanted and ran < 0.95 * wanted:
         what = f"job {name} ran {ran:g} s of the {wanted:g} s asked for"
         result.find("stopped-early", what, "the device was full or the job failed", place)
+    spans = [
+        (f"{direction} request", part["longest_ns"] / 1e9, f"all {direction}s", part["runtime_ms"] / 1000)
+        for direction, part in job["parts"].items()
+    ]
+    for what, longest, whole, seconds in (*spans, ("flush", job["flushed_ns"] / 1e9, "the job", job["lasted_s"])):
+        if longest > 1.01 * seconds + 0.002:  # the second one is in whole milliseconds
+            told = f"job {name}: the longest {what} took {longest:g} s, {whole} {seconds:g} s"
+            result.find("longer-than-run", told, "no request is longer than its job, so a number is wrong", place)
     for direction, part in job["parts"].items():
         seconds = part["runtime_ms"] / 1000
         if seconds < 1:
@@ -241,9 +309,9 @@ def _check(result: Result, number: int, job: dict) -> None:
         if direction == "read" and options.get("direct", "0") != "1" and options.get("invalidate") == "0":
             what = f"job {name} reads through the page cache, which was not emptied (invalidate=0)"
             result.find("cached", what, "it may measure memory", place)
-        buffered = options.get("direct", "0") != "1" and options.get("sync", "0") in ("0", "none")
-        flushed = _FLUSHES & set(options)
-        if direction == "write" and buffered and not flushed:
+        # Without options nothing is known: old versions tell none.
+        buffered = options and options.get("direct", "0") != "1" and options.get("sync", "0") in ("0", "none")
+        if direction == "write" and buffered and not _FLUSHES & set(options):
             what = f"job {name} writes into the page cache and never flushes it in its time"
             result.find("cached", what, "it may measure memory", place)
 

@@ -1,11 +1,11 @@
-"""IO500: the result summary, with the score computed again."""
+"""IO500: the result summary, also within the log of its job, and result.txt; with the score computed again."""
 
 import math
 import re
 
 from reprofs.importers import Malformed, Result, Source, number
 
-WHAT = "the result_summary.txt of io500"
+WHAT = "the result_summary.txt or result.txt of io500, or the log that has the summary"
 
 # Until late 2020 the unit is written GB/s and kiops, with `BW   phase 1` in front of the name in the first versions.
 _RESULT = re.compile(
@@ -18,13 +18,16 @@ _SCORE = re.compile(
     r"\s*TOTAL\s+(\d*\.?\d+)(?:\s.*)?$",
     re.IGNORECASE,
 )
-# What the shell script that was the first version says on its way.
-_SAID = re.compile(
-    r"\[(Summary|Starting|Exec|Results|Find|Warning|Leaving|Removing|Creating|Skipping)\]", re.IGNORECASE
-)
+# A line in brackets that is io500's: its kinds, or blanks. In the log of a job there are others, of its libraries or of
+# the first version's shell script. mpirun and srun may put the number of the process in front of each line.
+_OWN = re.compile(r"\[\s*(RESULT|INVALID|\])", re.IGNORECASE)
+_PROCESS = re.compile(r"(\[\d+,\d+\]<std(out|err)>:|\d+:) *")
 _BANDWIDTH = [f"ior-{kind}-{what}" for kind in ("easy", "hard") for what in ("write", "read")]
 _RATES = [f"mdtest-{kind}-{what}" for kind in ("easy", "hard") for what in ("write", "stat", "delete")]
 _RATES += ["mdtest-hard-read", "find"]
+_PHASES = _BANDWIDTH + _RATES
+_SCORES = {"SCORE": "the score", "SCOREX": "the extended score"}
+_ERROR = "io500 prints errors for what breaks the rules of the list"
 # GB/s of the old versions are 2^30 bytes too: they divided ior's MiB by 1024 (io500_fixed.sh of io-500-dev).
 _UNITS = {"gib/s": ("throughput", "GiB/s"), "gb/s": ("throughput", "GiB/s"), "kiops": ("rate", "kIOPS")}
 
@@ -32,29 +35,33 @@ _UNITS = {"gib/s": ("throughput", "GiB/s"), "gb/s": ("throughput", "GiB/s"), "ki
 def read(source: Source) -> Result:
     """Rate and time of each phase, the printed scores and the score computed from the phases.
 
-    Raises Malformed for a line that cannot be read and when the last line, the score, is missing.
+    Raises Malformed for a line that cannot be read, and without the score unless all phases that it is made of are
+    there.
     """
     result = Result(source.name, {"tool": "io500"})
+    if re.search(r"^(\[run\]|result-dir\s*=.*)\s*$", source.text, re.MULTILINE):
+        return _long(source, result)
     values: dict = {}
     scored, wanted, invalid, line_number = set(), {"SCORE"}, [], 0
     for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
-        ends, line, place = line.endswith("\n"), line.strip(), f"line {line_number}"
+        ends, line, place = line.endswith("\n"), _PROCESS.sub("", line.strip(), 1), f"line {line_number}"
         if found := re.match(r"IO500 version (\S+)", line):
             result.common["tool_version"] = found[1]
             wanted |= {"SCOREX"} if line.endswith("(extended)") else set()
         elif line.startswith("ERROR"):
-            result.find("invalid", f"io500 said: {line}", "the run does not keep the rules of the list", place)
+            result.find("invalid", f"a line says: {line}", _ERROR, place)
         elif line.upper().startswith("[SCORE"):
             found = _SCORE.match(line)
             # Six decimals are whole; the first version printed fewer, which only the end of the line tells from a part.
-            whole = found and (re.fullmatch(r"\d+\.\d{6}", found[5]) or (ends and not found[3]))
-            if not found or not whole:
+            complete = found and (re.fullmatch(r"\d+\.\d{6}", found[5]) or (ends and not found[3]))
+            if not found or not complete:
                 raise Malformed(line_number, "the line of the score is cut short or of an unknown version")
-            _score(result, found, values, line_number)
-            scored.add(found[1].upper())
+            kind, printed = found[1].upper(), [(found[group], line_number) for group in (2, 4, 5)]
+            _score(result, kind, printed, values, first=not found[3])
+            scored.add(kind)
             if "INVALID" in line.upper():
-                invalid.append("the score" if found[1].upper() == "SCORE" else "the extended score")
-        elif line.startswith("[") and not _SAID.match(line):
+                invalid.append(_SCORES[kind])
+        elif _OWN.match(line):
             found = _RESULT.match(line)
             if not found:
                 raise Malformed(line_number, "the line is cut short or of an unknown version")
@@ -68,49 +75,117 @@ def read(source: Source) -> Result:
             result.add(place, name, "time", found[6], "s", iteration=0)
             if "INVALID" in line.upper():
                 invalid.append(name)
-            elif name.endswith("write") and seconds < 300:
-                result.find("short-write", f"{name} wrote for {seconds:g} s only",
-                            "the rules ask for 300 s, so that caches do not decide", place)  # fmt: skip
+            else:
+                _short(result, name, seconds, place)
     if wanted - scored:
         missing = min(wanted - scored)
-        raise Malformed(line_number or 1, f"the line of the score ('[{missing}') is missing up to the end")
-    if invalid:
-        what = f"marked INVALID by io500: {', '.join(invalid)}"
-        result.find("invalid", what, "these numbers break the rules of the list, so they do not compare with others")
+        if missing != "SCORE" or any(name not in values for name in _PHASES):
+            raise Malformed(line_number or 1, f"the line of the score ('[{missing}') is missing up to the end")
+        _no_end(result, values, line_number)
+    _invalid(result, invalid)
     return result
 
 
-def _score(result: Result, score: re.Match, values: dict, line: int) -> None:
-    """The rows of a score, and whether it is that of the phases. That of an extended run has phases of its own."""
-    place, kind = f"line {line}", "extended " if score[1].upper() == "SCOREX" else ""
-    for name, group, quantity, unit in (
-        ("bandwidth score", 2, "throughput", "GiB/s"),
-        ("rate score", 4, "rate", "kIOPS"),
-        ("score", 5, "score", "1"),
+def _long(source: Source, result: Result) -> Result:
+    """result.txt: a section a phase, with its rate (score), its time, and its rate until the stonewall.
+
+    A phase that has no score yet is left out: io500 writes while it runs. Raises Malformed when none has one.
+    """
+    values: dict = {}
+    scores: dict = {}  # section -> key -> text, line
+    section, invalid, line_number = "", [], 0
+    for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
+        ends, line, place = line.endswith("\n"), line.strip(), f"line {line_number}"
+        key, equal, text = (words.strip() for words in line.partition("="))
+        bandwidth = section.startswith("ior")
+        quantity, unit = _UNITS["gib/s" if bandwidth else "kiops"]
+        if found := re.fullmatch(r"\[([\w-]+)\]", line):
+            section = found[1]
+        elif re.match(r"; *ERROR", line):
+            result.find("invalid", f"a line says: {line}", _ERROR, place)
+            invalid += [section] if section and section not in invalid else []
+        elif line.startswith(";") or not equal or not ends:
+            continue  # of a line that does not end the number may not be whole
+        elif key == "version":
+            result.common["tool_version"] = text
+        elif section in _SCORES:
+            scores.setdefault(section, {})[key] = (text.removesuffix("[INVALID]").strip(), line_number)
+            invalid += [_SCORES[section]] if "[INVALID]" in text else []
+        elif key in ("throughput-stonewall", "rate-stonewall"):
+            number(text, line_number)
+            result.add(place, f"{section} (stonewall)", quantity, text, unit, iteration=0)
+        elif key == "score":
+            values[section] = (number(text, line_number), text)
+            result.add(place, section, quantity, text, unit, iteration=0)
+        elif key == "t_delta" and section in values:
+            _short(result, section, number(text, line_number), place)
+            result.add(place, section, "time", text, "s", iteration=0)
+    if not values:
+        raise Malformed(line_number or 1, "no phase has a score up to the end")
+    for kind, own in scores.items():
+        if {"BW", "MD", "SCORE"} <= set(own):
+            _score(result, kind, [own["BW"], own["MD"], own["SCORE"]], values)
+    if "SCORE" not in scores.get("SCORE", {}):
+        _no_end(result, values, line_number)
+    _invalid(result, invalid)
+    return result
+
+
+def _short(result: Result, name: str, seconds: float, place: str) -> None:
+    if name.endswith("write") and seconds < 300:
+        result.find("short-write", f"{name} wrote for {seconds:g} s only",
+                    "the rules ask for 300 s, so that caches do not decide", place)  # fmt: skip
+
+
+def _no_end(result: Result, values: dict, line: int) -> None:
+    lack = sum(name not in values for name in _PHASES)
+    what = "the score is missing up to the end" + (f", and so are {lack} of its {len(_PHASES)} phases" if lack else "")
+    result.find("no-end", what, "the run ended early, or the text is cut short", f"line {line}")
+
+
+def _invalid(result: Result, names: list[str]) -> None:
+    if names:
+        what = f"marked INVALID by io500: {', '.join(names)}"
+        result.find("invalid", what, "these numbers break the rules of the list, so they do not compare with others")
+
+
+def _score(result: Result, kind: str, printed: list[tuple[str, int]], values: dict, first: bool = False) -> None:
+    """The rows of a score, and whether it is that of the phases. That of an extended run has phases of its own.
+
+    printed: text and line of bandwidth, rate and total; first: as the first versions printed it, whose total may be the
+    product.
+    """
+    extended, place = "extended " if kind == "SCOREX" else "", f"line {printed[2][1]}"
+    for (text, line), name, quantity, unit in zip(
+        printed,
+        ("bandwidth score", "rate score", "score"),
+        ("throughput", "rate", "score"),
+        ("GiB/s", "kIOPS", "1"),
+        strict=True,
     ):
-        number(score[group], line)
-        result.add(place, kind + name, quantity, score[group], unit, statistic="geometric mean")
-    if kind:
+        number(text, line)
+        result.add(f"line {line}", extended + name, quantity, text, unit, statistic="geometric mean")
+    if extended:
         return
-    missing = [name for name in _BANDWIDTH + _RATES if values.get(name, (0, ""))[0] <= 0]
+    missing = [name for name in _PHASES if values.get(name, (0, ""))[0] <= 0]
     if missing:
         why = "a score needs them all"
         result.find("score-without-phases", f"without a rate: {', '.join(missing)}", why, place)
         return
     (bandwidth, loose_bandwidth), (rate, loose_rate) = (_mean(values, names) for names in (_BANDWIDTH, _RATES))
-    total = math.sqrt(bandwidth * rate)
+    total, said = math.sqrt(bandwidth * rate), [text for text, _ in printed]
     result.add(place, "score", "score", total, "1", statistic="geometric mean", derived=True)
-    if not score[3] and abs(float(score[5]) / (bandwidth * rate) - 1) <= loose_bandwidth + loose_rate + 0.001:
+    if first and abs(float(said[2]) / (bandwidth * rate) - 1) <= loose_bandwidth + loose_rate + 0.001:
         why = "later versions take the root of that, so totals do not compare"
-        result.find("score-is-product", f"the printed total {score[5]} is bandwidth times rate", why, place)
+        result.find("score-is-product", f"the printed total {said[2]} is bandwidth times rate", why, place)
         return
-    for name, printed, computed, loose in (
-        ("bandwidth", score[2], bandwidth, loose_bandwidth),
-        ("rate", score[4], rate, loose_rate),
-        ("total", score[5], total, (loose_bandwidth + loose_rate) / 2),
+    for name, text, computed, loose in (
+        ("bandwidth", said[0], bandwidth, loose_bandwidth),
+        ("rate", said[1], rate, loose_rate),
+        ("total", said[2], total, (loose_bandwidth + loose_rate) / 2),
     ):
-        if abs(float(printed) - computed) > loose * computed + 2 * _half_digit(printed):
-            what = f"the printed {name} score is {float(printed):g}, the phases give {computed:.6f}"
+        if abs(float(text) - computed) > loose * computed + 2 * _half_digit(text):
+            what = f"the printed {name} score is {float(text):g}, the phases give {computed:.6f}"
             result.find("score-differs", what, "a number was changed, or the score is of other phases", place)
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from reprofs.importers import LARGEST, Malformed, Result, Source, number
+from reprofs.importers import LARGEST, Malformed, Result, Source, number, whole
 
 WHAT = "the text that ior prints"
 
@@ -17,7 +17,7 @@ _COLUMNS = {
     "close(s)": ("time", "s", " close"),
     "total(s)": ("time", "s", ""),
 }
-_OPTIONS = {"xfersize": "record_bytes", "aggregate filesize": "bytes"}
+_OPTIONS = {"xfersize": "record_bytes", "blocksize": "block", "aggregate filesize": "bytes"}
 _SIZES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SUMMARY = [("max", "MiB/s"), ("min", "MiB/s"), ("mean", "MiB/s"), ("sd", "MiB/s")]
 
@@ -28,10 +28,12 @@ class _Run:
 
     line: int = 0  # where it starts; 0 when there is no such line
     finished: bool = True
-    summary: bool = False
+    summary: set[str] | None = None  # the operations in it, once it has begun
     order: str = ""
     repetitions: int | None = None
-    own_file: bool = False  # every task has a file, of one block
+    tasks: int | None = None
+    segments: int = 1
+    own_file: bool = False  # every task has a file
     options: dict = field(default_factory=dict)
     moved: int | None = None  # bytes, as a warning before a result says
     done: Counter = field(default_factory=Counter)  # operation -> repetitions
@@ -41,8 +43,9 @@ class _Run:
 def read(source: Source) -> Result:
     """Rows of each repetition (throughput, rate, latency, times) and of the summary.
 
-    Bytes are those ior says it moved, else the size of all files, which a run without stonewall moves. Raises Malformed
-    for a text without results, with a cut line, or whose run does not end.
+    Bytes are those ior says it moved, else the size of all files, which a run without stonewall moves: tasks times
+    segments times the size of a block, for of the whole it prints three digits. Raises Malformed for a text without
+    results, with a cut line, or whose run has not all results.
     """
     result, run, head, line_number, results = Result(source.name, {"tool": "ior"}), _Run(), [], 0, 0
     for line_number, line in enumerate(source.text.splitlines(), 1):
@@ -55,40 +58,44 @@ def read(source: Source) -> Result:
         elif re.match(r"\s*WARNING", line, re.IGNORECASE):
             result.find("warning", f"ior warned: {' '.join(words)}", "the run may not be what was asked for", place)
             if found := re.search(r"Using actual aggregate bytes moved\s*=\s*(\d{1,20})\b", line, re.ASCII):
-                run.moved = int(found[1])
+                run.moved = whole(found[1], line_number)
         elif found := re.match(r"\s*(Command line|Path|ordering inter file)\s*(?:used)?\s*:\s*(.*)", line):
             key = {"Command line": "workload", "Path": "configuration"}.get(found[1])
             if key:
                 result.common[key] = found[2].strip()
             else:
                 run.order = found[2].strip()
-        elif found := re.match(r"\s*(xfersize|aggregate filesize)\s*[:=]\s*([\d.]+) (bytes|[KMGT]iB)\s*$", line):
-            size = int(number(found[2], line_number) * _SIZES[found[3]])
-            # A run that a stonewall ends may be asked for more than there can be.
-            run.options[_OPTIONS[found[1]]] = size if size <= LARGEST else None
+        elif found := re.match(
+            r"\s*(xfersize|blocksize|aggregate filesize)\s*[:=]\s*([\d.]+) (bytes|[KMGT]iB)\s*$", line
+        ):
+            size = number(found[2], line_number) * _SIZES[found[3]]
+            # With decimals it is rounded. A run that a stonewall ends may be asked for more than there can be.
+            exact = "." not in found[2] and size <= LARGEST
+            run.options[_OPTIONS[found[1]]] = int(size) if exact else None
         elif found := re.match(r"\s*access\s*[:=]\s*(\S+)", line):
             run.own_file = found[1].startswith("file-per-process")
-        elif found := re.match(r"\s*segments\s*[:=]\s*(\d+)", line):
-            run.own_file &= found[1] == "1"
-        elif found := re.match(r"\s*repetitions\s*[:=]\s*(\d+)\s*$", line):
-            run.repetitions = int(found[1])
+        elif found := re.match(r"\s*(tasks|clients|segments|repetitions)\s*[:=]\s*(\d+)\b", line, re.ASCII):
+            setattr(run, found[1].replace("clients", "tasks"), whole(found[2], line_number))
+        elif found := re.match(r"\s*pattern\s*=\s*strided \((\d+) segments\)", line, re.ASCII):  # of versions 2
+            run.segments = whole(found[1], line_number)
         elif words[:2] == ["access", "bw(MiB/s)"]:
             if "iter" not in words:
                 raise Malformed(line_number, "the head of the table has no column 'iter', so it is cut short")
-            head, run.summary = words, False
+            head, run.summary = words, None
         elif line.startswith("Summary of all tests"):
-            run.summary = True
-        elif head and not run.summary and words and words[0] in ("write", "read", "remove"):
+            run.summary = set()
+        elif head and run.summary is None and words and words[0] in ("write", "read", "remove"):
             if len(words) != len(head):
                 what = f"{words[0]!r} has {len(words)} values where the head has {len(head)}, so the line is cut short"
                 raise Malformed(line_number, what)
             _repetition(result, line_number, dict(zip(head, words, strict=True)), run)
             results += 1
-        elif run.summary and words and words[0] in ("write", "read"):
+        elif run.summary is not None and words and words[0] in ("write", "read"):
             if len(words) < 10:
                 raise Malformed(line_number, f"the summary of {words[0]!r} is cut short")
-            sizes = set(run.bytes.get(words[0], [run.options.get("bytes")]))
-            options = run.options | {"bytes": sizes.pop() if len(sizes) == 1 else None}
+            run.summary.add(words[0])
+            moved = set(run.bytes.get(words[0], []))
+            options = _sizes(run) | {"bytes": moved.pop() if len(moved) == 1 else None}
             for (name, unit), text in zip(_SUMMARY, words[1:5], strict=True):
                 number(text, line_number)
                 result.add(place, words[0], "throughput", text, unit, statistic=name, **options)
@@ -106,26 +113,38 @@ def _end(result: Result, run: _Run, line: int) -> None:
     if not run.finished:
         words = result.common.get("workload", "").split()
         wanted = [name for name, flag in (("write", "-w"), ("read", "-r")) if flag in words] or ["write", "read"]
-        if run.summary or not run.repetitions or any(run.done[name] < run.repetitions for name in wanted):
+        lack = not run.repetitions or any(run.done[name] < run.repetitions for name in wanted)
+        if lack or (run.summary is not None and not set(wanted) <= run.summary):
             raise Malformed(line, f"the run started in line {run.line} has no end ('Finished')")
-        what = "ior's summary and the line 'Finished' are missing after the results"
-        result.find("no-end", what, "a run within IO500 prints none, in another the text is cut short", f"line {line}")
+        missing = "ior's summary and the line 'Finished' are" if run.summary is None else "the line 'Finished' is"
+        why = "a run within IO500 prints none, in another the text is cut short"
+        result.find("no-end", f"{missing} missing after the results", why, f"line {line}")
     if {"write", "read"} <= set(run.done) and run.order.startswith("no tasks offsets"):
         result.find("own-data-read", "every task read back what it had written itself (no task offset)",
                     "the reads may have come from the client's cache")  # fmt: skip
 
 
+def _sizes(run: _Run) -> dict:
+    """Bytes of all files, of a file and of a request, as far as the header of a run tells them exactly."""
+    block, record = run.options.get("block"), run.options.get("record_bytes")
+    total = run.tasks * run.segments * block if run.tasks and block else run.options.get("bytes")
+    own = run.segments * block if run.own_file and block else None
+    sizes = {"bytes": total, "file_bytes": own, "record_bytes": record}
+    return {key: size if size and size <= LARGEST else None for key, size in sizes.items()}
+
+
 def _repetition(result: Result, line: int, cells: dict, run: _Run) -> None:
-    """The rows of one line, and a finding when its throughput is not its bytes over its time."""
-    operation, iteration, place = cells["access"], int(number(cells["iter"], line)), f"line {line}"
+    """The rows of one line, and findings when its throughput is not its bytes over its time, or a part is longer."""
+    operation, iteration, place = cells["access"], whole(cells["iter"], line), f"line {line}"
     run.done[operation] += 1
-    sizes = dict(run.options)
+    sizes = _sizes(run)
+    for key, column in (("record_bytes", "xfer(KiB)"), ("file_bytes", "block(KiB)")):
+        text = cells.get(column, "-")
+        known = sizes[key] or (key == "file_bytes" and not (run.own_file and run.segments == 1))
+        if not known and text != "-" and (size := number(text, line) * 1024).is_integer():  # else it is rounded
+            sizes[key] = int(size)
     if run.moved is not None:
         sizes["bytes"], run.moved = run.moved, None
-    if cells.get("xfer(KiB)", "-") != "-":
-        sizes.setdefault("record_bytes", int(number(cells["xfer(KiB)"], line) * 1024))
-    if run.own_file and cells.get("block(KiB)", "-") != "-":
-        sizes["file_bytes"] = int(number(cells["block(KiB)"], line) * 1024)
     if operation == "remove":
         sizes = {}
     run.bytes.setdefault(operation, []).append(sizes.get("bytes"))
@@ -138,6 +157,10 @@ def _repetition(result: Result, line: int, cells: dict, run: _Run) -> None:
             found[column] = row["value"]
             if column == "Latency(s)":
                 row["statistic"] = "mean"
+    longest = max((column for column in found if column.endswith("(s)")), key=found.__getitem__, default="total(s)")
+    if found.get("total(s)") and found[longest] > 1.01 * found["total(s)"] + 0.01:
+        what = f"{operation} {iteration}: {longest} is {found[longest]:g} s, the whole took {found['total(s)']:g} s"
+        result.find("longer-than-run", what, "no part can take longer than the whole, so a number is wrong", place)
     moved, throughput, seconds = sizes.get("bytes"), found.get("bw(MiB/s)"), found.get("total(s)")
     if moved and throughput and seconds and abs(moved / seconds / throughput - 1) > 0.02:
         what = (

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from reprofs.importers import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number, whole
 
 WHAT = "the text that iozone prints, with or without -R"
 
@@ -36,7 +36,8 @@ _THROUGHPUT, _RATE = ("throughput", "KiB/s"), ("request rate", "1/s")
 def read(source: Source) -> Result:
     """A row for each operation, file size and record size. iozone's kBytes are KiB; with -O it prints records a second.
 
-    Raises Malformed for a table that is missing, has a line that fits no columns, or does not end.
+    Raises Malformed for a table that is missing, has a line that fits no columns, or does not end, unless all that it
+    must have is there: every size that the command names, or a whole test of throughput mode.
     """
     result = Result(source.name, {"tool": "iozone"})
     state: dict[str, Any] = {
@@ -48,6 +49,8 @@ def read(source: Source) -> Result:
         "seen": {},
         "excel": False,
         "threads": None,
+        "rows": None,  # of the table that are missing yet, where the command tells how many there are
+        "whole": False,  # the last test of throughput mode has its last line, or the table all its rows
     }
     complete, line_number, flags = False, 0, {"fsync": False, "close": False, "direct": False}
     for line_number, line in enumerate(source.text.splitlines(), 1):
@@ -67,9 +70,9 @@ def read(source: Source) -> Result:
         elif "Microseconds/op Mode" in line:
             raise Malformed(line_number, "output in microseconds (-N) is not read; run it without")
         elif found := re.search(r"File size set to (\d+) [kK][bB]", line):
-            state["file_bytes"] = int(found[1]) * 1024
+            state["file_bytes"] = whole(found[1], line_number) * 1024
         elif found := re.search(r"Record [Ss]ize (\d+) [kK][bB]", line):
-            state["record_bytes"] = int(found[1]) * 1024
+            state["record_bytes"] = whole(found[1], line_number) * 1024
         elif "Excel chart generation enabled" in line:
             state["excel"] = True
         elif "iozone test complete" in line:
@@ -78,17 +81,24 @@ def read(source: Source) -> Result:
             state["ends"] = [match.end() for match in re.finditer(r"\S+", line)]
         elif found := _CHILDREN.search(line):
             _throughput(result, line_number, found, state)
+        elif re.match(r"\s*Min xfer\s*=\s*[\d.]+ ([kK][bB]|ops)\b", line):
+            state["whole"] = True
         elif found := re.fullmatch(r'"(.+) report"', line.strip()):
             state["report"], state["records"] = _report(found[1], line_number), None
         elif state["report"] and words:
             _excel(result, line_number, line, words, state)
         elif state["ends"] and words and 2 * sum(word[0].isdecimal() for word in words) >= len(words):
             _row(result, line_number, line, state)
+            state["rows"] = state["rows"] and state["rows"] - 1
+            state["whole"] = state["rows"] == 0 and source.text.endswith("\n")  # else the last number may be cut
     if not result.rows:
         raise Malformed(line_number or 1, "iozone's table of results is missing up to the end")
     reported = {key[0] for key, kind in state["seen"].items() if kind == "report"}
     if not complete and not (reported and reported == {key[0] for key in state["seen"]}):
-        raise Malformed(line_number, "the text ends before 'iozone test complete'")
+        if not state["whole"]:
+            raise Malformed(line_number, "the text ends before 'iozone test complete'")
+        what = "the text ends before 'iozone test complete', but not within a test"
+        result.find("no-end", what, "further tests may be missing", f"line {line_number}")
     missing = [key[0] for key, kind in state["seen"].items() if kind != "report"]
     if state["excel"] and missing:
         raise Malformed(line_number, f"the text ends before the whole report of {missing[0]!r}")
@@ -100,7 +110,9 @@ def _command(result: Result, command: str, state: dict) -> None:
     result.common["workload"] = command
     if found := re.search(r"-f\s*(\S+)", command):
         result.common["configuration"] = found[1]
-    tests = sorted({int(test) for test in re.findall(r"-i\s*(\d+)", command)})
+    tests = sorted({int(test) for test in re.findall(r"-i\s*(\d{1,2})\b", command)})
+    sizes, records = (len(re.findall(rf"(?<!\S)-{flag}\s*\d", command)) for flag in "sr")
+    state["rows"] = None if re.search(r"(?<!\S)-[aAngqyz]", command) else sizes * records
     state["columns"] = [column for test in tests for column in _TESTS.get(test, [])]
 
 
@@ -150,14 +162,14 @@ def _excel(result: Result, line: int, text: str, words: list[str], state: dict) 
     if state["records"] is None:
         if not quoted or values:
             raise Malformed(line, "the record sizes of the report are missing")
-        state["records"] = [int(size) * 1024 for size in quoted]
+        state["records"] = [whole(size, line) * 1024 for size in quoted]
         return
     if len(quoted) != 1 or len(values) > len(state["records"]) or not values:
         if words[0].startswith('"'):
             raise Malformed(line, f"{len(values)} values stand under {len(state['records'])} record sizes")
         state["report"] = None
         return
-    size = int(quoted[0]) * 1024
+    size = whole(quoted[0], line) * 1024
     # Small files have no values for records larger than the file, large ones with -a print 0 for small records.
     fitting = [record for record in state["records"] if record <= size]
     if len(values) not in (len(fitting), len(state["records"])):
@@ -179,6 +191,7 @@ def _excel(result: Result, line: int, text: str, words: list[str], state: dict) 
 def _throughput(result: Result, line: int, found: re.Match, state: dict) -> None:
     """A line of throughput mode: the sum over clients, as they or their parent saw it, or one client's rate."""
     sizes = {key: state.get(key) for key in ("file_bytes", "record_bytes")}
+    state["whole"] = False
     place, (quantity, unit) = f"line {line}", _RATE if "ops" in (found[5], found[8]) else _THROUGHPUT
     if found[1]:
         state["threads"] = (found[2], found[3].rstrip("s"))

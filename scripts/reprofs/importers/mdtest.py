@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reprofs.importers import Malformed, Result, Source, number
+from reprofs.importers import Malformed, Result, Source, number, whole
 
 WHAT = "the text that mdtest prints"
 
@@ -79,15 +79,16 @@ def read(source: Source) -> Result:
         elif found := re.match(r"FS\s*:\s*(.*)", line):
             _filesystem(result, found[1], line_number)
         elif found := _TASKS.match(line):
-            count = int(found[2])
+            count = whole(found[2], line_number)
             items = {"File": count, "Directory": count}
             run.items = {family: n for family, n in items.items() if family.lower()[:4] in found[3]}
         elif found := _SUMMARY.match(line):
             if table and last != "Tree removal":
                 raise Malformed(line_number, f"the table before ends after {last or 'its head'!r}")
-            if int(found[3]) < 1:
+            iterations = whole(found[3], line_number)
+            if not iterations:
                 raise Malformed(line_number, "the summary has no iterations")
-            table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", int(found[3]), line_number)
+            table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", iterations, line_number)
             last, tables = "", tables + 1
         elif line.startswith("Operation") and "Mean" in line:
             statistics = re.findall(r"Max|Min|Mean|Std Dev", line)

@@ -6,27 +6,28 @@ import re
 from array import array
 from collections import Counter
 
+from reprofs.errors import short
 from reprofs.importers import LARGEST, Malformed, Result, Source
 
 WHAT = "the CSV that pwalk prints"
 
 COLUMNS = ["inode", "parent-inode", "directory-depth", "filename", "fileExtension", "UID", "GID", "st_size", "st_dev"]
 COLUMNS += ["st_blocks", "st_nlink", "st_mode", "st_atime", "st_mtime", "st_ctime", "pw_fcount", "pw_dirsum"]
+_OLD = [name for name in COLUMNS if name not in ("st_dev", "st_nlink")]  # until March 2017
 _KINDS = {0o10: "files", 0o4: "directories", 0o12: "symbolic links"}
-_WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)  # more digits take long to read, and no file has them
-_NUMBERS = [COLUMNS.index(name) for name in COLUMNS if name not in ("filename", "fileExtension", "st_mode")]
-_SIZE, _BLOCKS, _LINKS = (COLUMNS.index(name) for name in ("st_size", "st_blocks", "st_nlink"))
-_DEVICE, _DEPTH, _MODE, _MTIME, _FCOUNT = (
-    COLUMNS.index(name) for name in ("st_dev", "directory-depth", "st_mode", "st_mtime", "pw_fcount")
-)
+_WHOLE = re.compile(r"-?\d{1,20}", re.ASCII)
+_MODE = re.compile(r"0[0-7]{6}")  # which tells where the column of the mode is
+_TEXTS = ("filename", "fileExtension", "st_mode")
+_IDS = ("inode", "parent-inode", "st_dev", "pw_dirsum")  # of 64 bits; some versions print the largest as negative ones
 
 
 def read(source: Source) -> Result:
     """Numbers of entries by kind, bytes, depth, fan-out and quantiles of the sizes of a listed tree.
 
-    Memory: 8 bytes a file, and a set of those with several names. Raises Malformed for a line that is no entry.
+    Columns that somebody has put behind pwalk's own are not read. Memory: 8 bytes a file, and a set of those with
+    several names. Raises Malformed for a line that is no entry.
     """
-    result = Result(source.name, {"tool": "pwalk"})
+    result, layout, width = Result(source.name, {"tool": "pwalk"}), COLUMNS, 0
     kinds: Counter[str] = Counter()
     depths: Counter[int] = Counter()
     devices: Counter[int] = Counter()
@@ -49,28 +50,30 @@ def read(source: Source) -> Result:
                 if row != COLUMNS:
                     raise Malformed(1, f"the head has other columns than the {len(COLUMNS)} of pwalk")
                 continue
-            values = _entry(row, reader.line_num)
+            if not width:
+                layout, width = _layout(row, reader.line_num), len(row)
+            values = _entry(row, reader.line_num, layout, width)
             if row == before:
                 repeated, first = repeated + 1, first or reader.line_num
             before = row
-            kind = _KINDS.get(int(row[_MODE], 8) >> 12, "other entries")
+            kind = _KINDS.get(values["st_mode"] >> 12, "other entries")
             kinds[kind] += 1
-            depths[values[_DEPTH]] += 1
-            devices[values[_DEVICE]] += 1
-            newest, newest_changed = max(newest, values[_MTIME]), max(newest_changed, values[_MTIME + 1])
-            odd += (kind == "directories") != (values[_FCOUNT] >= 0)
+            depths[values["directory-depth"]] += 1
+            devices[values.get("st_dev", 0)] += 1
+            newest, newest_changed = max(newest, values["st_mtime"]), max(newest_changed, values["st_ctime"])
+            odd += (kind == "directories") != (values["pw_fcount"] >= 0)
             if kind == "directories":
-                fan_out.append(max(values[_FCOUNT], 0))
+                fan_out.append(max(values["pw_fcount"], 0))
             if kind != "files":
                 continue
-            if values[_LINKS] > 1:
-                key = (values[_DEVICE], values[0])
+            if values.get("st_nlink", 1) > 1:
+                key = (values["st_dev"], values["inode"])
                 linked[key] = linked.get(key, 0) + 1
                 if linked[key] > 1:
-                    double += values[_SIZE]
+                    double += values["st_size"]
                     continue
-            sizes.append(values[_SIZE])
-            allocated += values[_BLOCKS] * 512
+            sizes.append(values["st_size"])
+            allocated += values["st_blocks"] * 512
     except csv.Error as error:
         raise Malformed(reader.line_num or 1, f"the line is not CSV ({error}) or is cut short") from None
     if not kinds:
@@ -81,25 +84,48 @@ def read(source: Source) -> Result:
         more = f", and {repeated - 1} more" if repeated > 1 else ""
         what = f"the line says the same as the one before{more}"
         result.find("repeated-lines", what, "what was copied there by mistake counts twice", f"line {first}")
+    if layout is _OLD:
+        what = "the list has no numbers of links and devices, as pwalk printed it until March 2017"
+        result.find("no-links", what, "files with several names, if there are any, count once for each")
+    if width > len(layout):
+        what = f"columns behind the {len(layout)} of pwalk: {width - len(layout)}"
+        result.find("own-columns", what, "somebody added them, and they are not read", "line 1")
     _rows(result, kinds, sizes, allocated, fan_out, depths)
     _findings(result, kinds, linked, double, devices, odd, (newest, newest_changed), (sum(sizes), allocated))
     return result
 
 
-def _entry(row: list[str], line: int) -> dict[int, int]:
-    """The numbers of an entry, by the index of their column."""
-    if len(row) != len(COLUMNS):
-        raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}")
-    values: dict[int, int] = {}
-    for index in _NUMBERS:
-        if not _WHOLE.fullmatch(row[index]):
-            raise Malformed(line, f"{COLUMNS[index]} is {row[index]!r}, not a whole number")
-        values[index] = int(row[index])
-        if abs(values[index]) > LARGEST:
-            raise Malformed(line, f"{COLUMNS[index]} is {row[index]}, which no file has")
-    if values[_SIZE] < 0 or not row[_MODE] or set(row[_MODE]) - set("01234567"):
-        raise Malformed(line, f"st_size is {row[_SIZE]!r} and st_mode {row[_MODE]!r}, which no file has")
-    return values
+def _layout(row: list[str], line: int) -> list[str]:
+    """pwalk's columns in a list whose first entry is `row`: the mode stands elsewhere in older ones."""
+    for layout in (COLUMNS, _OLD):
+        if len(row) >= len(layout) and _MODE.fullmatch(row[layout.index("st_mode")]):
+            return layout
+    for layout in (COLUMNS, _OLD):
+        if len(row) == len(layout):
+            return layout
+    raise Malformed(line, f"{len(row)} columns stand where pwalk prints {len(COLUMNS)}, or {len(_OLD)} in old versions")
+
+
+def _entry(row: list[str], line: int, layout: list[str], width: int) -> dict[str, int]:
+    """The numbers of an entry, by the name of their column; the inode and the device as unsigned ones."""
+    if len(row) != width:
+        raise Malformed(line, f"{len(row)} columns stand where the lines before have {width}")
+    values: dict[str, int] = {}
+    for name, text in zip(layout, row, strict=False):
+        if name in _TEXTS:
+            continue
+        if not _WHOLE.fullmatch(text):
+            raise Malformed(line, f"{name} is {short(text)}, not a whole number")
+        values[name] = int(text)
+        if abs(values[name]) > LARGEST and (name not in _IDS or not -(2**63) <= values[name] < 2**64):
+            raise Malformed(line, f"{name} is {text}, which no file has")
+        if name in _IDS:
+            values[name] %= 2**64
+    mode = row[layout.index("st_mode")]
+    if values["st_size"] < 0 or values["st_blocks"] < 0 or not mode or len(mode) > 20 or set(mode) - set("01234567"):
+        numbers = f"st_size is {values['st_size']}, st_blocks {values['st_blocks']}"
+        raise Malformed(line, f"{numbers} and st_mode {short(mode)}, which no file has")
+    return values | {"st_mode": int(mode, 8)}
 
 
 def _rows(result: Result, kinds: Counter, sizes: array, allocated: int, fan_out: array, depths: Counter) -> None:

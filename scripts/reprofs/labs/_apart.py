@@ -22,34 +22,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reprofs.guest.shell import script
 from reprofs.guest.steps import CLIENT, Job
 from reprofs.labs._base import Obstacle
 from reprofs.labs._native import PATH
 from reprofs.workplace import end_with_parent
 
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=30"]
-UNSEEN, LACKING = 9, 8  # exit codes of START
-# $1: the folder that all share, $2: number of the client, $3: the same, or nothing for a single one; then commands.
-START = f"""
-PATH={PATH}
-cd "$1" || exit {UNSEEN}
-own=$(mktemp -d) || exit {UNSEEN}
-trap 'rm -rf "$own"' EXIT
-cp engine "job.$2" "$own" || exit {UNSEEN}
-number=$2 client=$3
-shift 3
-for tool; do command -v "$tool" > /dev/null || {{ echo "$tool" >&2; exit {LACKING}; }}; done
-umask 022
-env -i PATH="$PATH" HOME="$own" LANG=C.UTF-8 ${{client:+"REPROFS_CLIENT=$client"}} \\
-    "$own/engine" run "$own/job.$number" 8>&1 9<&0
-"""
+UNSEEN, LACKING = 9, 8  # exit codes of scripts/shell/client.sh
 ADDED = ("user_ns", "system_ns", "items", "bytes")
 LARGEST = ("driver_ns", "settle_ns")
 
 
 def command(host: str, folder: str, number: int, several: bool, tools: Sequence[str]) -> list[str]:
     """What starts a client: ssh with a script for the shell of its host."""
-    words = ["sh", "-c", START.strip(), "sh", folder, f"{number}", f"{number}" if several else "", *tools]
+    words = [PATH, folder, f"{number}", f"{number}" if several else "", *tools]
+    words = ["sh", "-c", script("client"), "sh", *words]
     return [*SSH, host, shlex.join(words)]
 
 
@@ -104,11 +92,13 @@ class _Clocks:
 
 
 def run(job: Job, folder: Path, place: Path, engine: Path, limit_s: float) -> Result:
-    """Runs the job by all its clients. folder: new, below the directory under test, seen by all hosts; place: private.
+    """Runs the job by all its clients. folder: new, below the directory under test, seen by all hosts; place: private,
+    with the programs that the job needs.
 
     Raises Obstacle when a host cannot be reached or does not see the folder.
     """
     shutil.copy(engine, folder / "engine")
+    shutil.copytree(place / "programs", folder / "programs")
     clients = []
     heard: queue.Queue[tuple[_Client, int, str]] = queue.Queue()
     try:
@@ -249,11 +239,15 @@ def _together(phases: Sequence[dict], starts: Sequence[int]) -> dict:
         | {key: phase[key] for key in ("items", "bytes")}
         for phase, start in zip(phases, starts, strict=True)
     ]
-    whole = max(client["start_ns"] + phase["wall_ns"] for client, phase in zip(clients, phases, strict=True))
+    ends = [client["start_ns"] + phase["wall_ns"] for client, phase in zip(clients, phases, strict=True)]
+    whole = max(ends)
     worked = max(client["start_ns"] + client["wall_ns"] for client in clients)
     made = phases[0] | {key: sum(phase[key] for phase in phases) for key in ADDED}
     made |= {key: max(phase[key] for phase in phases) for key in LARGEST}
     made |= {"wall_ns": whole, "sync_ns": whole - worked, "settled": all(phase["settled"] for phase in phases)}
+    busy = [phase["processor_busy"] for phase in phases if phase["processor_busy"] is not None]
+    made["processor_busy"] = max(busy, default=None)  # of their machines the busiest
+    made |= {key: phases[ends.index(whole)][key] for key in ("used_bytes", "used_inodes")}  # as the last one saw it
     made["latency"] = _latency([phase["latency"] for phase in phases if phase["latency"]])
     if "samples" in made:
         made["samples"] = [sample for phase in phases for sample in phase["samples"]]

@@ -17,7 +17,11 @@ from typing import ClassVar
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Step
-from reprofs.plan.processors import Processor
+from reprofs.plan.device import Device, Plain
+from reprofs.plan.plan import LabFacts
+from reprofs.plan.processor import Processor
+
+MEMORY = Plain(title="In memory")
 
 
 @dataclass
@@ -41,7 +45,7 @@ class Outcome:
 class Disks:
     """The block devices of a trial: their profile (workflow/devices), number (0: none), and size of each in MiB."""
 
-    profile: dict = field(default_factory=dict)
+    profile: Device = MEMORY
     count: int = 0
     size_mib: int = 0
 
@@ -58,7 +62,8 @@ class Lab(abc.ABC):
     exclusive: one trial at a time on this host, because its clock is real; in_guest: it needs a guest (data/guest);
     provisions: it makes the block devices of a trial; models: disks may be modelled ones, whose power can be cut;
     models_processor: its processor is one of workflow/processors, which follows its name after @;
-    seeds: the engine may seed the kernel's random numbers; data_bytes: room for content, None without a limit.
+    as_root: what a study's files say runs on this machine as root; seeds: the engine may seed the kernel's random
+    numbers; data_bytes: room for content, None without a limit.
     """
 
     name: ClassVar[str]
@@ -71,14 +76,14 @@ class Lab(abc.ABC):
     provisions: ClassVar[bool]
     models: ClassVar[bool] = False
     models_processor: ClassVar[bool] = False
+    as_root: ClassVar[bool] = False
     seeds: ClassVar[bool]
     data_bytes: int | None = None
 
     @classmethod
-    def facts(cls, processor: Processor | None = None) -> dict:
+    def facts(cls, processor: Processor | None = None) -> LabFacts:
         """What a reader of its records must know about it, for the plan. processor: if the lab models one."""
-        names = ("clock", "clock_text", "meaning", "exact", "exclusive", "provisions", "models")
-        return {name: getattr(cls, name) for name in names}
+        return LabFacts(**{name: getattr(cls, name) for name in LabFacts.model_fields if name != "processor"})
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
@@ -90,6 +95,11 @@ class Lab(abc.ABC):
         """The step at which the lab may save what a trial has made, for others that begin alike; none if it cannot."""
         return []
 
+    @staticmethod
+    def program_steps() -> list[Step]:
+        """Steps that bring the programs of the engine that a job needs to where they run; none if they are there."""
+        return []
+
     @classmethod
     @abc.abstractmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> Lab:
@@ -99,16 +109,16 @@ class Lab(abc.ABC):
         """
 
     @abc.abstractmethod
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why it cannot run a trial that needs these (one sentence), or an empty string."""
 
     @classmethod
-    def unsuited(cls, profile: dict) -> str:
+    def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         return ""
 
     @classmethod
-    def refusal(cls, profile: dict, disks: int) -> str:
+    def refusal(cls, profile: Device, disks: int) -> str:
         """Why this machine cannot run any trial of a study in it (one sentence); empty if it can.
 
         profile: the one whose disks are most in number; disks: that number, 0 if they are made by the lab.
@@ -141,17 +151,17 @@ class Lab(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def disks_zeroed(cls, profile: dict) -> bool:
+    def disks_zeroed(cls, profile: Device) -> bool:
         """Whether its disks of this profile read as zeros before a trial writes to them."""
 
     @staticmethod
     @abc.abstractmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
         """Steps that make the block devices."""
 
     @staticmethod
     @abc.abstractmethod
-    def device_path(i: int, profile: dict) -> str:
+    def device_path(i: int, profile: Device) -> str:
         """The path of device `i`, counted from 0."""
 
     @abc.abstractmethod

@@ -1,5 +1,8 @@
 """The guard of real disks: a disk is used only if it is listed in config/devices.yaml, is the disk described there, and
 is empty and idle. All checks are made before any command runs; nothing here writes to a disk.
+
+Empty means: no signature that blkid knows, and no byte but zero where it was looked (cleanup.LOOKED_AT); a disk may be
+too large to be read whole. A trial leaves zeros there, so that the next one sees what somebody wrote in between.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ import errno
 import os
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from reprofs import cleanup
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder
-from reprofs.plan.catalog import read_yaml
+from reprofs.plan.config import RealDisks
+from reprofs.plan.read import read_yaml
 from reprofs.project import project_root
 
 LIST = cleanup.DEVICES
@@ -23,7 +28,7 @@ SYS = Path("/sys")
 
 def allowed() -> list[dict]:
     """The entries of config/devices.yaml: path, serial, size_bytes. Raises UserError when the file is not valid."""
-    return read_yaml(project_root() / LIST, "devices")["devices"]
+    return [disk.as_json() for disk in read_yaml(project_root() / LIST, RealDisks).devices]
 
 
 def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
@@ -54,7 +59,8 @@ def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
             raise UserError(f"{path} holds {where}: it is never used.")
     whole = _number_and_parts(folder)
     _refuse_busy(path, whole, folder)
-    _refuse_full(path, folder)
+    with held(path):
+        _refuse_full(path, folder, size)
     return {
         **entry,
         "rdev": os.lstat(path).st_rdev,
@@ -64,13 +70,33 @@ def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
 
 
 def check_again(disk: dict, sysfs: Path = SYS) -> None:
-    """Checks, right before a disk is used, that it is still the same disk. Raises UserError when it is not."""
+    """Checks a disk that is held, right before its use: still the same, unused and empty. Raises UserError if not."""
+    same = False
     with contextlib.suppress(UserError):
         folder = sysfs / "dev/block" / _number(disk["path"])
         now = (os.lstat(disk["path"]).st_rdev, cleanup.read(folder / "diskseq"), serial(folder))
-        if now == (disk["rdev"], disk["diskseq"], disk["serial"]) and cleanup.same_disk(disk):
-            return
-    raise UserError(f"{disk['path']} has vanished or was replaced after it was checked: nothing was written to it.")
+        same = now == (disk["rdev"], disk["diskseq"], disk["serial"]) and cleanup.same_disk(disk)
+    if not same:
+        raise UserError(f"{disk['path']} has vanished or was replaced after it was checked: nothing was written to it.")
+    _refuse_busy(disk["path"], _number_and_parts(folder), folder)
+    _refuse_full(disk["path"], folder, disk["size_bytes"])
+
+
+@contextlib.contextmanager
+def held(path: str) -> Iterator[None]:
+    """Nobody else can mount the disk or build on it meanwhile. Raises UserError when somebody has it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise UserError(f"{path} is in use: another program or driver holds it; take it from {LIST}.") from None
+        if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+            raise UserError(f"{path} has vanished or was replaced after it was checked: nothing was written.") from None
+        raise UserError(f"{path} cannot be opened: {error.strerror}; check the disk and run as root.") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def serial(folder: Path) -> str | None:
@@ -152,27 +178,57 @@ def _refuse_busy(path: str, whole: dict[str, str], folder: Path) -> None:
             raise UserError(f"{path} is in use: it holds swap space; turn that off, or take it from {LIST}.")
     for below in (*folder.glob("holders/*"), *folder.glob("*/holders/*")):
         raise UserError(f"{path} is in use: {below.name} is built on it; take it from {LIST}.")
+    for process in Path("/proc").glob("[0-9]*"):
+        if _writes(process, whole):
+            name = f"{cleanup.read(process / 'comm') or '?'} (process {process.name})"
+            raise UserError(f"{path} is in use: {name} has it open for writing; end that, or take it from {LIST}.")
 
 
-def _refuse_full(path: str, folder: Path) -> None:
-    """Raises UserError unless the disk is unused and empty; it is held exclusively meanwhile. Source: blkid(8)."""
+def _writes(process: Path, whole: dict[str, str]) -> bool:
+    """Whether a process has one of these devices (major:minor) open for writing. Source: proc_pid_fdinfo(5)."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        handles = [handle for handle in (process / "fd").iterdir() if str(handle.readlink()).startswith("/dev/")]
+    except OSError:  # it has ended
+        return False
+    for handle in handles:
+        with contextlib.suppress(OSError, IndexError):
+            state = handle.stat()
+            if stat.S_ISBLK(state.st_mode) and f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}" in whole:
+                flags = (process / "fdinfo" / handle.name).read_text().split("flags:")[1].split()[0]
+                if int(flags, 8) & os.O_ACCMODE:
+                    return True
+    return False
+
+
+def _refuse_full(path: str, folder: Path, size: int) -> None:
+    """Raises UserError unless the disk is empty. Source: blkid(8)."""
+    try:
+        probe = subprocess.run(["blkid", "-p", "-o", "export", path], capture_output=True, text=True, errors="replace")
+    except OSError:
+        raise UserError("blkid is missing, without which no disk is used; install Debian's util-linux.") from None
+    tags = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
+    wipe = f"if nothing on it matters, empty it with `wipefs --all {path}`."
+    if "PTTYPE" in tags or any(folder.glob("*/partition")):
+        raise UserError(f"{path} is not empty: it has a partition table ({tags.get('PTTYPE', 'read')}); {wipe}")
+    if probe.returncode != 2:  # 2: nothing was recognised
+        kind = tags.get("TYPE") or tags.get("USAGE") or probe.stderr.strip() or "several signatures"
+        raise UserError(f"{path} is not empty: it has a signature ({cut(kind, 60)}); {wipe}")
+    place = _first_byte(path, size)
+    if place is not None:
+        raise UserError(
+            f"{path} is not empty: byte {place:,} of it is not zero (looked at: {cleanup.LOOKED_AT}); if nothing on it "
+            f"matters, empty it with `blkdiscard --zeroout {path}`."
+        )
+
+
+def _first_byte(path: str, size: int) -> int | None:
+    """The place of the first byte that is not zero where a disk is looked at; None when there is none."""
+    try:
+        with Path(path).open("rb", buffering=0) as disk:
+            for place, length in cleanup.looked_at(size):
+                content = os.pread(disk.fileno(), length, place)
+                if kept := content.lstrip(b"\0"):
+                    return place + len(content) - len(kept)
     except OSError as error:
-        if error.errno == errno.EBUSY:
-            raise UserError(f"{path} is in use: another program or driver holds it; take it from {LIST}.") from None
-        raise UserError(f"{path} cannot be opened: {error.strerror}; check the disk and run as root.") from None
-    try:
-        try:
-            probe = subprocess.run(["blkid", "-p", "-o", "export", path], capture_output=True, text=True)
-        except OSError:
-            raise UserError("blkid is missing, without which no disk is used; install Debian's util-linux.") from None
-        tags = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
-        wipe = f"if nothing on it matters, empty it with `wipefs --all {path}`."
-        if "PTTYPE" in tags or any(folder.glob("*/partition")):
-            raise UserError(f"{path} is not empty: it has a partition table ({tags.get('PTTYPE', 'read')}); {wipe}")
-        if probe.returncode != 2:  # 2: nothing was recognised
-            kind = tags.get("TYPE") or tags.get("USAGE") or probe.stderr.strip() or "several signatures"
-            raise UserError(f"{path} is not empty: it has a signature ({kind}); {wipe}")
-    finally:
-        os.close(handle)
+        raise UserError(f"{path} cannot be read: {error.strerror}; see what the kernel says of it (dmesg).") from None
+    return None

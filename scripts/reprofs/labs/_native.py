@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -12,11 +11,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from reprofs.files import cache_folder
+from reprofs.files import cache_folder, sha256
 from reprofs.guest import engine
-from reprofs.guest.steps import Step
+from reprofs.guest.steps import Job, Step
 from reprofs.labs._base import Lab, Outcome
-from reprofs.plan.processors import Processor
+from reprofs.plan.device import Device
+from reprofs.plan.processor import Processor
 from reprofs.workplace import end_with_parent
 
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # what ends a process from outside
@@ -37,6 +37,7 @@ class NativeLab(Lab):
     def __init__(self, path: str = ""):
         self.path = path
         self.engine = engine.build(cache_folder())
+        self.programs: dict[str, Path] = {}  # of the job, by name
         self.packages: list[str] = []
 
     @classmethod
@@ -44,7 +45,7 @@ class NativeLab(Lab):
         """The lab on this machine; `path` is where the mount lab works. Raises UserError without a compiled engine."""
         return cls(path)
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         self.packages = packages  # their versions belong to the environment
         for command in commands:
@@ -62,14 +63,22 @@ class NativeLab(Lab):
             "start": start,
             "kernel": platform.release(),
             "kernel_version": platform.version(),
-            "engine_sha256": hashlib.sha256(self.engine.read_bytes()).hexdigest(),
+            "engine_sha256": sha256(self.engine),
+            "programs_sha256": {name: sha256(path) for name, path in self.programs.items()},
             "packages": {package: _version(package) for package in self.packages},
         }
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
         """No steps: the lab makes the devices before the job starts."""
         return []
+
+    def _provide(self, job: Job, place: Path) -> None:
+        """Puts the programs of a job beside it. They stay in the cache: a folder of a trial may forbid execution."""
+        self.programs = engine.build_all(cache_folder(), job.programs())
+        (place / "programs").mkdir()
+        for name, path in self.programs.items():
+            (place / "programs" / name).symlink_to(path)
 
     def _run(self, command: list[str], place: Path, limit_s: float, start: str, **environment: str) -> Outcome:
         """Run a command that starts the engine on the job in `place`, until it ends or the time is over."""

@@ -12,20 +12,26 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from reprofs.errors import UserError
-from reprofs.files import cache_folder, intact
-from reprofs.guest.steps import Job
+from reprofs.errors import UserError, cut
+from reprofs.files import cache_folder, intact, sha256
+from reprofs.guest.image import cpio
+from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs._base import Lab, Outcome
-from reprofs.plan.processors import Processor
+from reprofs.plan.device import Device
+from reprofs.plan.processor import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
+PROGRAMS_BYTES = 16 << 20  # of a memory module; its size is part of the machine too
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
+ANSWER_S = 60  # QEMU answers in milliseconds, on a busy host in seconds
+SILENT_S = 20  # after this long it is said what is waited for
 
 
 class MachineError(Exception):
@@ -60,16 +66,25 @@ class GuestLab(Lab):
                 f"qemu-system-x86_64 is missing, which runs the {self.name} lab; "
                 "install the Debian package qemu-system-x86"
             )
-        self.qemu, self.version = qemu, _qemu_version(qemu)
+        self.qemu = qemu
+        self.version, wrong = _qemu_version(qemu)
+        if wrong:
+            raise UserError(f"{qemu} {wrong}; reinstall the Debian package qemu-system-x86")
         self.packages = manifest["packages"]
         self.full_name = self.name
+        self.programs: dict[str, Path] = {}  # of the job, by name
 
     @classmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> GuestLab:
         """The lab of this checkout with the guest of that name. Raises UserError when it was not built."""
         return cls(read_manifest(guest), cache_folder())
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    @staticmethod
+    def program_steps() -> list[Step]:
+        """A step that unpacks the programs of a job into memory, from the module that they come in."""
+        return [Exec(stage="programs", limit_s=60, cwd="/run", arg=["/run/busybox", "cpio", "-idF", "/dev/programs"])]
+
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this lab cannot run a trial that needs these (one sentence), or an empty string.
 
         The guest's commands and modules come from its packages, so only the packages are checked.
@@ -80,13 +95,16 @@ class GuestLab(Lab):
         return ""
 
     @classmethod
-    def disks_zeroed(cls, profile: dict) -> bool:
+    def disks_zeroed(cls, profile: Device) -> bool:
         """Whether disks of this profile read as zeros before a trial writes to them."""
         return True
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record: everything that fixes the numbers, by digest."""
-        digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
+        digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {
+            "<place>": ".",
+            "<firmware>": ".",
+        }
         command = [re.sub("<[a-z]+>", lambda found: digests[found[0]], option) for option in self._options()]
         return {
             "name": self.full_name,
@@ -100,6 +118,7 @@ class GuestLab(Lab):
             "kernel_sha256": self.manifest["vmlinuz"]["sha256"],
             "initrd_sha256": self.manifest["initrd"]["sha256"],
             "engine_sha256": self.manifest["engine_sha256"],
+            "programs_sha256": {name: sha256(path) for name, path in self.programs.items()},
             **({"gate_sha256": self.manifest["gate"]["sha256"]} if "gate" in self.files else {}),
             "lock_sha256": self.manifest["lock_sha256"],
             "packages": self.manifest["packages"],
@@ -111,9 +130,23 @@ class GuestLab(Lab):
 
     def _command(self, place: Path) -> list[str]:
         names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
-            "<place>": str(place)
+            "<place>": str(place),
+            "<firmware>": str(Path(self.qemu).parent),
         }
         return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
+
+    def _modules(self) -> list[str]:
+        """The options for the modules of read-only memory: one with the root image, one with programs.
+
+        They are shared, so that they stay out of a saved state. Which one the guest's kernel sees first is not fixed.
+        """
+        memory = "memory-backend-file,share=on,readonly=on"
+        return [
+            *("-object", f"{memory},id=programs,mem-path=<place>/programs,size={PROGRAMS_BYTES}"),
+            *("-device", "nvdimm,memdev=programs,unarmed=on"),
+            *("-object", f"{memory},id=root,mem-path=<root>,size={self.manifest['root']['bytes']}"),
+            *("-device", "nvdimm,memdev=root,unarmed=on"),
+        ]
 
     def _channels(self) -> list[str]:
         """The options for the devices that carry the job in and the output out."""
@@ -130,8 +163,16 @@ class GuestLab(Lab):
             raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
         return text
 
-    def _write_job(self, place: Path, text: bytes, first: int | None = None) -> None:
+    def _write_job(
+        self, place: Path, text: bytes, first: int | None = None, programs: dict[str, Path] | None = None
+    ) -> None:
         """first: bytes of the part before a step `pause`, after which the engine reads the rest."""
+        files = [(f"programs/{name}", 0o755, path.read_bytes()) for name, path in (programs or {}).items()]
+        archive = cpio([("programs", 0o755, None), *files])
+        if len(archive) > PROGRAMS_BYTES:
+            raise UserError(f"the programs of a job have {len(archive)} bytes, and at most {PROGRAMS_BYTES} can be")
+        (place / "programs").write_bytes(archive)
+        os.truncate(place / "programs", PROGRAMS_BYTES)
         (place / "size").write_bytes(b"%08d\n%08d\n" % (len(text) if first is None else first, len(text)))
         (place / "job").write_bytes(text.ljust(JOB_BYTES, b"\0"))
 
@@ -168,7 +209,7 @@ class Machine:
             *("-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control"),
             *(["-incoming", "defer"] if incoming else []),
         ]
-        self.place = place
+        self.place, self.program = place, command[0]
         self.shutdown = ""
         self.panicked = False
         self.note = place / "gate.note" if gate else None
@@ -194,14 +235,16 @@ class Machine:
             raise
 
     def _connect(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + ANSWER_S
         self.received = b""
         try:
-            self._receive(deadline)  # the greeting
-        except (MachineError, TimeoutError):
+            self._receive(deadline, "the first answer of QEMU")  # the greeting
+        except MachineError:
             raise self._error("QEMU did not start") from None
         self.call("qmp_capabilities")
         while self.note and not self.note.exists():
+            if "cannot be preloaded" in self._said("qemu"):
+                raise self._error("QEMU cannot load the lab's library")
             if time.monotonic() > deadline:
                 raise UserError(
                     "the exact lab does not know this version of QEMU: its clock would not be exact (the thread of the "
@@ -216,7 +259,7 @@ class Machine:
         except OSError:
             raise self._error(f"QEMU ended during {name}") from None
         while True:
-            message = self._receive(time.monotonic() + 60)
+            message = self._receive(time.monotonic() + ANSWER_S, f"QEMU's answer to {name}")
             if "error" in message:
                 raise self._error(f"{name}: {message['error']['desc']}")
             if "return" in message:
@@ -226,7 +269,7 @@ class Machine:
         """Wait until the guest reports that it has started."""
         while not self.panicked:
             try:
-                self._receive(deadline)
+                self._receive(deadline, "the guest's start")
             except TimeoutError:
                 raise self._error(f"it did not start within {BOOT_LIMIT_S} s") from None
             if self.shutdown:
@@ -294,14 +337,31 @@ class Machine:
                 raise self._error(f"QEMU's migration {status}")
             time.sleep(0.01)
 
-    def _receive(self, deadline: float) -> dict:
-        """The next message; events are noted. Raises TimeoutError at the deadline, MachineError when QEMU has ended."""
+    def _receive(self, deadline: float, what: str = "") -> dict:
+        """The next message; events are noted. Raises TimeoutError at the deadline, MachineError when QEMU has ended.
+
+        what: what is waited for, which is said when it takes long. Where it is an answer of QEMU, whose absence no
+        other start would mend, UserError is raised at the deadline.
+        """
+        silent = time.monotonic() + SILENT_S if what else deadline
         while b"\n" not in self.received:
-            self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            self.socket.settimeout(max(min(deadline, silent) - time.monotonic(), 0.001))
             try:
                 data = self.socket.recv(65536)
             except ConnectionError:
                 data = b""
+            except TimeoutError:
+                if time.monotonic() < deadline:
+                    left = f"up to {deadline - time.monotonic():.0f} s more"
+                    print(f"reprofs: still waiting for {what}, {left}", file=sys.stderr, flush=True)
+                    silent = deadline
+                    continue
+                if "QEMU" in what:
+                    raise UserError(
+                        f"{what} did not come within {ANSWER_S} s, so it was ended: see whether "
+                        f"`{self.program} --version` answers and what this host is busy with (top)."
+                    ) from None
+                raise
             if not data:
                 raise self._error("QEMU ended")
             self.received += data
@@ -315,17 +375,23 @@ class Machine:
 
     def _error(self, text: str) -> MachineError:
         """An error with the last words of QEMU and of the guest."""
-        words = []
-        for name in ("qemu", "console"):
-            with contextlib.suppress(OSError):
-                words += (self.place / name).read_text(errors="replace").strip().splitlines()[-1:]
-        return MachineError("; ".join([text, *words]))
+        words = [self._said(name).strip().splitlines()[-1:] for name in ("qemu", "console")]
+        return MachineError("; ".join([text, *(cut(word) for last in words for word in last)]))
+
+    def _said(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return (self.place / name).read_text(errors="replace")
+        return ""
 
 
 @functools.cache
-def _qemu_version(qemu: str) -> str:
-    text = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout
-    found = re.search(r"version (\S+)", text)
-    if not found:
-        raise UserError(f"{qemu} does not print its version; reinstall the Debian package qemu-system-x86")
-    return found[1]
+def _qemu_version(qemu: str) -> tuple[str, str]:
+    """The version of a QEMU, and what is wrong with it (a clause); one of the two is empty."""
+    try:
+        asked = subprocess.run([qemu, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return "", f"does not answer within {ANSWER_S} s when asked for its version"
+    except OSError as error:
+        return "", f"cannot be started ({error.strerror})"
+    found = re.search(rb"version (\d[\w.+~-]{0,40})", asked.stdout)
+    return (found[1].decode(errors="replace"), "") if found else ("", "does not print its version")

@@ -12,21 +12,22 @@ import hashlib
 import json
 import os
 import re
-import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
-from reprofs.guest import steps
-from reprofs.guest.steps import Job, Mkdir, Step, Write
+from reprofs.guest import engine, qemu, steps
+from reprofs.guest.steps import Exec, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
-from reprofs.plan import PROCESSOR, processors
+from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.disks import line as disk_line
-from reprofs.plan.processors import Processor
+from reprofs.plan.device import Device
+from reprofs.plan.plan import LabFacts
+from reprofs.plan.processor import Processor
 from reprofs.workplace import workplace
 
 KEPT_SNAPSHOTS = 6  # besides the newest; 140 MB each
@@ -41,10 +42,13 @@ DEVICES = "/sys/kernel/config/nullb"
 APPEND = (
     "console=ttyS0,115200 quiet loglevel=4 tsc=reliable clocksource=tsc nowatchdog nokaslr norandmaps "
     "randomize_kstack_offset=off random.trust_cpu=off random.trust_bootloader=off iomem=relaxed oops=panic panic=-1 "
-    "tsc_early_khz={khz} reprofs_divider={divider}"
+    "tsc_early_khz={khz}"
 )
 # instructions a nanosecond -> register of the local APIC: by 16 (the kernel's own choice), 32, 64
 DIVIDERS = {1: 0x3, 2: 0x8, 4: 0x9}
+# Of several processors, ns of the guest: how far apart the clocks of two may be, and what an instruction `pause` costs.
+WINDOW_NS = 250
+SPIN_NS = 40
 
 
 class ExactLab(GuestLab):
@@ -63,6 +67,12 @@ class ExactLab(GuestLab):
         " devices. There are no processor caches, no other processors and no contention for locks, so a real machine"
         " may rank file systems differently."
     )
+    several_meaning = (
+        "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
+        f" devices. Its {{cores}} cores compute side by side and wait for each other's locks, but one sees what another"
+        f" did up to {WINDOW_NS} ns too early or too late. There are no processor caches, so a real machine may rank"
+        " file systems differently."
+    )
     exact = True
     models = True
     models_processor = True
@@ -74,9 +84,15 @@ class ExactLab(GuestLab):
             raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
         super().__init__(manifest, cache)
         self.start = start
-        self.processor = processor or processors.get(PROCESSOR, Catalog())
+        self.processor = processor or Catalog().get(Processor, PROCESSOR)
         self.full_name = f"{self.name}@{self.processor.name}"
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
+        self.plugin = ""  # of QEMU, with its options: sees the instructions of a trial and changes nothing
+        self.built: dict | None = None  # the QEMU for several processors
+        if self.processor.count > 1:
+            self.built = qemu.build(self.cache, lambda text: print(text, file=sys.stderr, flush=True))
+            self.qemu = str(self.built["folder"] / "qemu-system-x86_64")
+            self.version = self.built["version"]
 
     @classmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> "ExactLab":
@@ -84,22 +100,25 @@ class ExactLab(GuestLab):
         return cls(read_manifest(guest), cache_folder(), os.environ.get("REPROFS_START", "auto"), processor)
 
     @classmethod
-    def facts(cls, processor: Processor | None = None) -> dict:
+    def facts(cls, processor: Processor | None = None) -> LabFacts:
         """As for every lab, with the time that an instruction takes."""
         found = super().facts()
-        if processor:
-            found["clock_text"] = f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
-            found["processor"] = {
-                key: getattr(processor, key) for key in ("title", "ns_per_instruction", "features", "sources")
-            }
-        return found
+        if not processor:
+            return found
+        text = f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
+        found = found.model_copy(update={"clock_text": text, "processor": processor})
+        if processor.count == 1:
+            return found
+        return found.model_copy(update={"meaning": cls.several_meaning.format(cores=processor.count)})
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
         """A step that fails unless the kernel sees these features, and its clock and timer run at this rate."""
         flags = [feature.replace(".", "_") for feature in processor.features]  # as /proc/cpuinfo has them
-        speed = processor.instructions_per_ns
-        return [steps.Processor(instructions_per_ns=speed, divider=DIVIDERS[speed], flag=flags)]
+        speed, cores = processor.instructions_per_ns, processor.count
+        divider = DIVIDERS[speed if cores == 1 else 1]
+        counted = [Exec(stage="processor", match=[f"^{cores}$"], arg=["nproc"])] if cores > 1 else []
+        return [steps.Processor(instructions_per_ns=speed, divider=divider, flag=flags), *counted]
 
     @staticmethod
     def pause_steps() -> list[Step]:
@@ -108,22 +127,22 @@ class ExactLab(GuestLab):
 
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
-        return super().environment(start) | {"clock": self.facts(self.processor)["clock_text"]}
+        built = {"qemu_sha256": self.built["sha256"], "cores": self.processor.count} if self.built else {}
+        return super().environment(start) | {"clock": self.facts(self.processor).clock_text} | built
 
     @classmethod
-    def unsuited(cls, profile: dict) -> str:
+    def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
-        backing = profile.get("backing", "memory")
-        if backing not in ("memory", "model"):
+        if profile.backing not in ("memory", "model"):
             return (
-                f"The exact lab keeps its devices in memory, not in a {backing}: choose a profile with backing memory "
-                "or model."
+                f"The exact lab keeps its devices in memory, not in a {profile.backing}: choose a profile with backing "
+                "memory or model."
             )
-        if profile.get("iops"):
+        if profile.iops:
             return "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this profile in the vm lab."
         return ""
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
         return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile)
 
@@ -136,16 +155,17 @@ class ExactLab(GuestLab):
         """
         began = time.monotonic()
         text = self._text(job)
-        setup = _setup(text)
+        setup = job.setup().encode()
         used, before = "cold boot", b""
+        self.programs = engine.build_all(cache_folder(), job.programs())
         with workplace() as place:
-            self._write_job(place, text, len(setup) or None)
+            self._write_job(place, text, len(setup) or None, self.programs)
             machine = None
             if self.start != "cold boot":
                 try:
                     snapshot = self._snapshot()
                     cluster = self._cluster(snapshot, setup, time_limit_s) if setup else None
-                    machine = self._machine(place, incoming=True)
+                    machine = self._machine(place, incoming=True, plugin=self.plugin)
                     machine.restore(cluster or snapshot)
                     used = "snapshot of the mounted cluster" if cluster else "snapshot"
                     if cluster:
@@ -160,7 +180,7 @@ class ExactLab(GuestLab):
                 ending = "killed"
                 try:
                     if machine is None:
-                        machine = self._machine(place)
+                        machine = self._machine(place, plugin=self.plugin)
                         machine.wait_for_pause(began + BOOT_LIMIT_S)
                     machine.call("cont")
                     deadline = time.monotonic() + time_limit_s
@@ -178,20 +198,19 @@ class ExactLab(GuestLab):
             return outcome
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
         """Steps that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
 
-        profile: with backing model, disks as plan.disks describes them; else null block devices with completion_ns
-        (time from a request to its completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit), block_bytes (default
-        512), queue_depth (default 64). Source: drivers/block/null_blk/main.c of Linux.
+        profile: modelled disks, or null block devices with its completion_ns (time from a request to its completion,
+        0: at once) and bandwidth_mb_s (MiB/s, 0: no limit). Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it a request
         waits for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
-        if profile.get("backing") == "model":
-            text = disk_line(profile, size_mib << 20)
+        if profile.drive:
+            text = profile.drive.line(size_mib << 20)
             return [Write(path="/sys/module/modeldisk/parameters/add", text=text)] * disks
-        completion = profile.get("completion_ns", 0)
-        bandwidth = profile.get("bandwidth_mb_s", 0)
+        completion = profile.completion_ns
+        bandwidth = profile.bandwidth_mb_s
         if 0 < bandwidth < LEAST_BANDWIDTH:
             raise UserError(
                 f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
@@ -201,12 +220,12 @@ class ExactLab(GuestLab):
             folder = f"{DEVICES}/nullb{disk}"
             attributes = {
                 "size": size_mib,
-                "blocksize": profile.get("block_bytes", 512),
+                "blocksize": 512,
                 "memory_backed": 1,
                 # A discard is charged as if it were written, and one larger than the budget would wait for ever.
                 "discard": 0 if bandwidth else 1,
                 "queue_mode": 2,
-                "hw_queue_depth": profile.get("queue_depth", 64),
+                "hw_queue_depth": 64,
                 "irqmode": 2 if completion else 0,
                 "completion_nsec": completion,
                 "mbps": bandwidth,
@@ -217,37 +236,42 @@ class ExactLab(GuestLab):
         return steps
 
     @staticmethod
-    def device_path(i: int, profile: dict) -> str:
+    def device_path(i: int, profile: Device) -> str:
         """The path of device `i` of this profile, counted from 0."""
-        return f"/dev/{'modeldisk' if profile.get('backing') == 'model' else 'nullb'}{i}"
+        return f"/dev/{'modeldisk' if profile.drive else 'nullb'}{i}"
 
     def _options(self) -> list[str]:
         """The options of QEMU, without the names of files: with the files' digests and QEMU's version they fix every
         number."""
-        speed = self.processor.instructions_per_ns
-        append = APPEND.format(khz=speed * 1_000_000, divider=DIVIDERS[speed])
+        speed, cores = self.processor.instructions_per_ns, self.processor.count
+        append, icount, firmware = APPEND.format(khz=speed * 1_000_000), "shift=0,sleep=off", []
+        if cores == 1:
+            append += f" reprofs_divider={DIVIDERS[speed]}"
+        else:  # here QEMU's own clock goes at the right rate, and so do all its timers
+            icount += f",speed={speed},window={WINDOW_NS},spin={SPIN_NS}"
+            firmware = ["-L", "<firmware>"]
         return [
+            *firmware,
             *("-name", "reprofs,debug-threads=on"),  # the gate knows the processor's thread by its name
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
-            # After CMPXCHG16B the kernel was found with wrong flags and died of them (METHODOLOGY.md, exact lab).
-            *("-M", "pc,nvdimm=on", "-cpu", ",+".join(["qemu64,-cx16", *self.processor.features]), "-smp", "1"),
-            *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
-            *("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01,clock=vm"),
-            # Shared and read-only, so that it stays out of the snapshot.
-            *(
-                "-object",
-                f"memory-backend-file,id=root,share=on,readonly=on,mem-path=<root>,size={self.manifest['root']['bytes']}",
-            ),
-            *("-device", "nvdimm,memdev=root,unarmed=on"),
+            # After CMPXCHG16B the kernel had wrong flags and died of them (docs/methods/labs.md#the-processor).
+            *("-M", "pc,nvdimm=on", "-cpu", ",+".join(["qemu64,-cx16", *self.processor.features]), "-smp", f"{cores}"),
+            *("-m", f"{self.manifest['memory_mib']}M,slots=3,maxmem=16G"),
+            *("-accel", "tcg", "-icount", icount, "-rtc", "base=2020-01-01,clock=vm"),
+            *self._modules(),
             # The guest's own way to say that it has started.
             *("-device", "pvpanic", "-action", "panic=pause"),
             *self._channels(),
             *("-kernel", "<vmlinuz>", "-initrd", "<initrd>", "-append", append),
         ]
 
-    def _machine(self, place: Path, incoming: bool = False) -> Machine:
-        gate = Path(shutil.copy(self.files["gate"], place / "gate.so"))
-        return Machine(self._command(place), place, gate, incoming)
+    def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
+        # With several processors QEMU itself does what the gate does for Debian's (scripts/guest/qemu/windows.c).
+        gate = None if self.built else place / "gate.so"
+        if gate:  # it stays in the cache: the place may be where nothing can be executed
+            gate.symlink_to(self.files["gate"])
+        command = self._command(place) + (["-plugin", plugin] if plugin else [])
+        return Machine(command, place, gate, incoming)
 
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""
@@ -256,6 +280,7 @@ class ExactLab(GuestLab):
             environment[key]
             for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
+        parts += [self.built["sha256"]] if self.built else []
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         if not _whole(path):
             self._save(path, self._started, _drop_old_snapshots)
@@ -305,17 +330,12 @@ class ExactLab(GuestLab):
                 make(path)
                 try:
                     if path.exists():
-                        write_text(path.with_suffix(".sha256"), sha256(path))
+                        digests = [sha256(part) for part in (path, path.with_suffix(".output")) if part.exists()]
+                        write_text(path.with_suffix(".sha256"), "\n".join(digests))
                 except UserError as error:
                     raise MachineError(str(error)) from None
         except OSError as error:
             raise MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
-
-
-def _setup(job: bytes) -> bytes:
-    """The part of a job up to its step pause, with it; empty without one."""
-    at = job.find(b"\npause\t") + 1
-    return job[: job.index(b"\n", at) + 1] if at else b""
 
 
 def _by_age(folder: Path) -> list[Path]:
@@ -325,7 +345,7 @@ def _by_age(folder: Path) -> list[Path]:
 
 
 def _remove(state: Path) -> None:
-    for ending in ("", ".sha256", ".checked", ".output"):
+    for ending in ("", ".sha256", ".checked", ".output", ".output.checked"):
         state.with_suffix(ending).unlink(missing_ok=True)
 
 
@@ -344,13 +364,17 @@ def _drop_old_clusters(folder: Path) -> None:
             _remove(state)
 
 
-def _whole(snapshot: Path) -> bool:
-    """Whether a snapshot is complete: its digest is written last. Another run may remove an old snapshot."""
+def _whole(state: Path) -> bool:
+    """Whether a saved state is complete, and with it what the engine had said when it was saved, if it had.
+
+    The digests are written last. Another run may remove an old state.
+    """
+    parts = [state, *([output] if (output := state.with_suffix(".output")).exists() else [])]
     try:
-        digest = snapshot.with_suffix(".sha256").read_text()
+        digests = state.with_suffix(".sha256").read_text().split()
     except OSError:
         return False
-    return intact(snapshot, digest)
+    return len(digests) == len(parts) and all(map(intact, parts, digests))
 
 
 Lab = ExactLab

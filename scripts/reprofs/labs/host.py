@@ -16,6 +16,7 @@ import re
 import shlex
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,10 +24,12 @@ from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.guest.hosts import Bridge
+from reprofs.guest.shell import script
 from reprofs.guest.steps import Job, Module
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs import _guard as guard
 from reprofs.labs._native import PATH, NativeLab
+from reprofs.plan.device import Device, Plain
 from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
@@ -35,39 +38,7 @@ NO_DISKS = f"{guard.LIST} lists no real disk: add those that trials may overwrit
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
 APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-# Its own view of the machine: the disks by number, and what the stack's commands need.
-START = """
-mount -t tmpfs -o mode=755 reprofs /run/reprofs || exit 1
-place=$1 engine=$2
-shift 2
-i=0
-for disk; do
-    ln -s "$disk" /run/reprofs/disk$i
-    i=$((i + 1))
-done
-"$engine" run "$place/job"
-code=$?
-echo "engine ended: $code" >&2
-exit $code
-"""
-# With hosts, before START: a network of its own, and folders into which daemons may write. What they write stays in
-# memory, over what this machine has there, mounted there included. Sources: overlayfs.rst of Linux, namespaces(7).
 WITH_HOSTS = ["--net", "--uts"]
-OWN = r"""
-mount -t tmpfs -o mode=755 reprofs /run || exit 1
-mkdir /run/reprofs /run/machine /run/own
-mount --rbind / /run/machine || exit 1
-mounted=$(awk '$5 ~ "^/(etc|root|usr|var)/" && !index($5, "\\") {print $5}' /proc/self/mountinfo)
-for folder in /etc /root /usr /var $mounted; do
-    own=$(mktemp -d -p /run/own)
-    mkdir "$own/upper" "$own/work"
-    [ ! -d "$folder" ] || mount -t overlay \
-        -o "lowerdir=/run/machine$folder,upperdir=$own/upper,workdir=$own/work" own "$folder" || exit 1
-done
-if [ -L /var/run ]; then rm /var/run && mkdir /var/run; fi
-mount --bind /sys/kernel/mm /sys/kernel/mm && mount -o remount,bind,ro /sys/kernel/mm || exit 1
-ip link set lo up
-"""
 NETWORK = {  # module -> a command that needs it
     "veth": "ip link add name r0 type veth peer name r1",
     "bridge": "ip link add name r0 type bridge",
@@ -95,18 +66,19 @@ class HostLab(NativeLab):
         " times."
     )
     provisions = True
+    as_root = True
 
     def __init__(self, path: str = ""):
         super().__init__(path)
         self.disks: list[dict] = []
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""
         if os.geteuid() != 0:
             return ROOT_NEEDED
         if why := self.unsuited(profile):
             return why
-        if profile.get("backing") == "device" and not guard.allowed():
+        if profile.backing == "device" and not guard.allowed():
             return NO_DISKS
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
         missing = next((module for module in modules if not reason and not has_module(module)), "")
@@ -114,15 +86,15 @@ class HostLab(NativeLab):
         return reason or (f"This machine's kernel has no module {missing}: choose {other}." if missing else "")
 
     @classmethod
-    def unsuited(cls, profile: dict) -> str:
+    def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
-        modelled = profile.get("backing") == "model" or profile.get("completion_ns")
-        if modelled or profile.get("iops") or profile.get("bandwidth_mb_s") or profile.get("cache"):
+        modelled = profile.drive or profile.completion_ns or profile.iops or profile.bandwidth_mb_s
+        if modelled or (isinstance(profile, Plain) and profile.cache):
             return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
         return ""
 
     @classmethod
-    def refusal(cls, profile: dict, disks: int) -> str:
+    def refusal(cls, profile: Device, disks: int) -> str:
         """Why this machine cannot run any trial of a study in it (one sentence); empty if it can."""
         if os.geteuid() != 0:
             return ROOT_NEEDED
@@ -136,12 +108,12 @@ class HostLab(NativeLab):
         return ""
 
     @classmethod
-    def disks_zeroed(cls, profile: dict) -> bool:
+    def disks_zeroed(cls, profile: Device) -> bool:
         """Whether disks of this profile read as zeros before a trial writes to them."""
-        return profile.get("backing", "memory") != "device"
+        return profile.backing != "device"
 
     @staticmethod
-    def device_path(i: int, profile: dict) -> str:
+    def device_path(i: int, profile: Device) -> str:
         """The path of device `i`, counted from 0."""
         return f"{HOME}/disk{i}"
 
@@ -151,12 +123,13 @@ class HostLab(NativeLab):
         Raises Obstacle, before anything is written, when disks are not available or a name of the stack is in use.
         """
         disks = disks or Disks()
-        backing = disks.profile.get("backing", "memory")
+        backing = disks.profile.backing
         with workplace({"memory": cleanup.MEMORY, "file": cache_folder() / "work"}.get(backing)) as place:
             try:
                 self._refuse_taken_names(job)
                 with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
                     (place / "job").write_text(_without_present_modules(job).text())
+                    self._provide(job, place)
                     tools = self._tools(place, job)
                     outcome = self._run(
                         self._command(place, _has_hosts(job)), place, time_limit_s, "as it was", **tools
@@ -168,7 +141,7 @@ class HostLab(NativeLab):
 
     def real_sizes(self, disks: Disks) -> list[int]:
         """Bytes of each real disk that a trial with these disks would get; empty if the lab makes its disks."""
-        if disks.profile.get("backing") != "device":
+        if disks.profile.backing != "device":
             return []
         return [entry["size_bytes"] for entry in guard.allowed()[: disks.count]]
 
@@ -180,19 +153,22 @@ class HostLab(NativeLab):
 
     def _command(self, place: Path, hosts: bool) -> list[str]:
         HOME.mkdir(exist_ok=True)  # stays, empty: removing it would unmount it in a trial of somebody else
-        apart, script = ([*APART, *WITH_HOSTS], OWN + START) if hosts else (APART, START)
-        return [*apart, "sh", "-c", script, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
+        scripts = ["lab-host-network", "lab-host"] if hosts else ["lab-host"]
+        apart = [*APART, *WITH_HOSTS] if hosts else APART
+        text = "\n".join(map(script, scripts))
+        return [*apart, "sh", "-c", text, "sh", str(place), str(self.engine), *(disk["path"] for disk in self.disks)]
 
     @classmethod
     def last_commands(cls, disks: Disks) -> list[str]:
         """What it executes after the job, as lines to read."""
-        real = guard.allowed()[: disks.count] if disks.profile.get("backing") == "device" else []
-        return [f"wipefs --all --quiet {shlex.quote(entry['path'])}  # after the trial" for entry in real]
+        real = guard.allowed()[: disks.count] if disks.profile.backing == "device" else []
+        lines = [f"wipefs --all --quiet {shlex.quote(entry['path'])}  # after the trial" for entry in real]
+        return lines + ([f": zeros are written to {cleanup.LOOKED_AT}, of each"] if real else [])
 
     @classmethod
     def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
         """What it executes before the job, as lines to read. Loop devices get their numbers when they are made."""
-        backing = disks.profile.get("backing", "memory")
+        backing = disks.profile.backing
         lines, devices = [], []
         if backing == "device":
             devices = [entry["path"] for entry in guard.allowed()[: disks.count]]
@@ -208,7 +184,7 @@ class HostLab(NativeLab):
                 lines.append(f"truncate --size={disks.size_mib}M $PLACE/disk{i}")
                 lines.append(f"LOOP{i}=$(losetup --find --show{direct} $PLACE/disk{i})")
         lines.append(f"{shlex.join([*APART, *(WITH_HOSTS if hosts else [])])} sh  # the rest runs in it")
-        lines += [*(OWN.strip().splitlines() if hosts else []), START.strip().splitlines()[0]]
+        lines += [*(script("lab-host-network").splitlines() if hosts else []), script("lab-host").splitlines()[0]]
         return [*lines, *(f"ln -s {device} {HOME}/disk{i}" for i, device in enumerate(devices))]
 
     def _tools(self, place: Path, job: Job) -> dict[str, str]:
@@ -239,11 +215,15 @@ class HostLab(NativeLab):
             found = []
             if disks.count and backing == "device":
                 found = _real_disks(disks)
-                for disk in found:
-                    with _as_obstacle():
+                with _as_obstacle(), contextlib.ExitStack() as until_use:
+                    for disk in found:
+                        until_use.enter_context(guard.held(disk["path"]))
+                    for disk in found:
                         guard.check_again(disk)
-                    cleanup.note(place, device=disk)
-                    held.callback(os.close, os.open(disk["path"], os.O_RDONLY | os.O_CLOEXEC))
+                        where = f"{disk['path']} (serial {disk['serial']})"
+                        print(f"reprofs: {where} is empty in {cleanup.LOOKED_AT}, and is used", file=sys.stderr)
+                        cleanup.note(place, device=disk)
+                        held.callback(os.close, os.open(disk["path"], os.O_RDONLY | os.O_CLOEXEC))
             elif disks.count:
                 for path in disk_files(place, disks):
                     device, handle = _attach(path, direct=backing == "file")

@@ -16,6 +16,7 @@ from reprofs import cleanup
 from reprofs.guest.steps import Job
 from reprofs.labs import Disks, Obstacle, Outcome, _apart
 from reprofs.labs._native import NativeLab
+from reprofs.plan.device import Device
 from reprofs.project import project_root
 from reprofs.workplace import workplace
 
@@ -34,7 +35,7 @@ class MountLab(NativeLab):
         super().__init__(path)
         self.folder = project_root() / Path(path).expanduser()
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why a trial that needs these cannot run in this directory (one sentence), or an empty string."""
         if not self.folder.is_dir():
             return f"The directory {self.path} does not exist: mount it, or correct path in the file system's file."
@@ -43,12 +44,12 @@ class MountLab(NativeLab):
         return super().obstacle(packages, commands, [], profile)
 
     @classmethod
-    def disks_zeroed(cls, profile: dict) -> bool:
+    def disks_zeroed(cls, profile: Device) -> bool:
         """There are no disks."""
         return False
 
     @staticmethod
-    def device_path(i: int, profile: dict) -> str:
+    def device_path(i: int, profile: Device) -> str:
         """There are no devices."""
         raise AssertionError("the mount lab has no devices")
 
@@ -65,6 +66,7 @@ class MountLab(NativeLab):
                     folder.mkdir()
                 except OSError as error:
                     raise Obstacle(f"The directory {self.path} cannot be written: {error.strerror}.") from None
+                self._provide(job, place)
                 if job.clients:
                     return self._apart(job, folder, place, time_limit_s)
                 (place / "job").write_text(job.at(str(folder)).text())

@@ -15,9 +15,11 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_text
+from reprofs.guest import engine
 from reprofs.guest.steps import Clock, Job, Module, Step
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs._qemu import GuestLab, Machine, MachineError
+from reprofs.plan.device import Device, Plain
 from reprofs.workplace import workplace
 
 PROCESSORS = 4  # at most
@@ -52,28 +54,28 @@ class VmLab(GuestLab):
         self.processors = min(PROCESSORS, len(os.sched_getaffinity(0)))
         self.disks = Disks()
 
-    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: dict) -> str:
+    def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this lab cannot run a trial that needs these (one sentence), or an empty string."""
         return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile)
 
     @classmethod
-    def unsuited(cls, profile: dict) -> str:
+    def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
-        if profile.get("completion_ns") or profile.get("backing") == "model":
+        if profile.completion_ns or profile.drive:
             return "The vm lab models no disks: choose a profile without a model, such as file, or the lab exact."
-        if profile.get("backing", "memory") == "device":
+        if profile.backing == "device":
             return "The vm lab keeps its disks in files: choose the profile file, or the lab host for real disks."
         return ""
 
     @staticmethod
-    def device_steps(profile: dict, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
         """Steps that load the disks' drivers."""
         if not disks:
             return []
         return [Module(name="virtio_pci"), Module(name="virtio_blk")]
 
     @staticmethod
-    def device_path(i: int, profile: dict) -> str:
+    def device_path(i: int, profile: Device) -> str:
         """The path of device `i`, counted from 0."""
         letters = chr(ord("a") + i % 26)
         return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"
@@ -88,10 +90,11 @@ class VmLab(GuestLab):
         if not self.accelerator:
             self.accelerator = "kvm" if self._kvm_works() else "tcg"
         self.disks = disks or Disks()
-        in_memory = self.disks.count and self.disks.profile.get("backing", "memory") == "memory"
+        self.programs = engine.build_all(cache_folder(), job.programs())
+        in_memory = self.disks.count and self.disks.profile.backing == "memory"
         with workplace(cleanup.MEMORY if in_memory else cache_folder() / "work") as place:
             disk_files(place, self.disks)
-            self._write_job(place, text)
+            self._write_job(place, text, programs=self.programs)
             began = time.monotonic()
             try:
                 with contextlib.closing(Machine(self._command(place), place)) as machine:
@@ -112,13 +115,9 @@ class VmLab(GuestLab):
             # CMPXCHG16B: see the lab exact.
             *("-M", "pc,nvdimm=on", "-cpu", "max" if self.accelerator == "kvm" else "max,-cx16"),
             *("-smp", str(self.processors)),
-            *("-m", f"{self.manifest['memory_mib']}M,slots=2,maxmem=16G"),
+            *("-m", f"{self.manifest['memory_mib']}M,slots=3,maxmem=16G"),
             *("-accel", self._accelerator(), "-rtc", "base=2020-01-01"),
-            *(
-                "-object",
-                f"memory-backend-file,id=root,share=on,readonly=on,mem-path=<root>,size={self.manifest['root']['bytes']}",
-            ),
-            *("-device", "nvdimm,memdev=root,unarmed=on"),
+            *self._modules(),
             *("-device", "pvpanic"),
             *self._channels(),
             *self._drives(),
@@ -137,12 +136,13 @@ class VmLab(GuestLab):
         One in memory needs the page cache; one in a file must not profit from it, unless its profile says so.
         """
         profile = self.disks.profile
-        cache = (profile.get("cache") or "none") if profile.get("backing", "memory") == "file" else "writeback"
+        own = profile.cache if isinstance(profile, Plain) else None
+        cache = (own or "none") if profile.backing == "file" else "writeback"
         drive = f"if=none,format=raw,cache={cache},discard=unmap,werror=report,rerror=report"
-        if profile.get("iops"):
-            drive += f",throttling.iops-total={profile['iops']}"
-        if profile.get("bandwidth_mb_s"):
-            drive += f",throttling.bps-total={profile['bandwidth_mb_s'] << 20}"
+        if profile.iops:
+            drive += f",throttling.iops-total={profile.iops}"
+        if profile.bandwidth_mb_s:
+            drive += f",throttling.bps-total={profile.bandwidth_mb_s << 20}"
         options = []
         for i in range(self.disks.count):
             address = f"{2 + i // SLOT_FUNCTIONS:#x}.{i % SLOT_FUNCTIONS}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import re
@@ -12,6 +11,8 @@ from pathlib import Path
 
 from reprofs.errors import UserError, short
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.study import PlannedStudy
 
 AS_FOUND = "as-found"  # the profile of directories that were there before
 PLACES = "mount"  # the lab that takes directories
@@ -102,7 +103,7 @@ def add_places(catalog: Catalog, where: Sequence[str], clients: Sequence[str] = 
     """Makes directories known as file systems. Raises UserError for names of clients that are none."""
     for path in where:
         catalog.add(
-            "filesystem",
+            Filesystem,
             place_name(path),
             {
                 "title": path,
@@ -115,9 +116,9 @@ def add_places(catalog: Catalog, where: Sequence[str], clients: Sequence[str] = 
         )
 
 
-def overridden(study: dict, change: Override) -> dict:
+def overridden(study: PlannedStudy, change: Override) -> PlannedStudy:
     """The study with its labs, profiles or file systems replaced; its key override says by what."""
-    made = copy.deepcopy(study)
+    made = study.as_json()
     new = {"labs": [change.lab] if change.lab else None, "profiles": [change.profile] if change.profile else None}
     if change.where:
         names = [place_name(path) for path in change.where]
@@ -132,10 +133,10 @@ def overridden(study: dict, change: Override) -> dict:
             place.pop(key, None)
         made[key] = value
     # Verdicts and factors belong to the labs that the study names.
-    for key in ("expected", *(("published", "stands_in") if change.where else ())):
+    for key in ("expected", "ratios", *(("published", "stands_in") if change.where else ())):
         made.pop(key, None)
     for entry in made.get("cells", []):
         entry.pop("factor", None)
-    made["name"] = change.named(study["name"])
+    made["name"] = change.named(study.name)
     made["override"] = {"text": str(change), "own": {key: names for key, names in own.items() if names}}
-    return made
+    return PlannedStudy.model_validate(made)

@@ -1,73 +1,330 @@
-"""From a study to its cells, and the order of their trials in every round."""
+"""A study (config/studies): its question, the cells that answer it, and the order of their trials in every round."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Container
+import re
+from collections.abc import Container, Sequence
+from typing import Annotated, Any, Literal
 
-from reprofs.errors import UserError
-from reprofs.plan import CELL, NETWORK, PROCESSOR, models
-from reprofs.plan.catalog import Catalog, read_yaml, unknown, validate
-from reprofs.plan.stacks import resolve
-from reprofs.project import project_root
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
-SCALES = tuple(models.Scales.model_fields)
+from reprofs.errors import UserError, short
+from reprofs.plan import NETWORK, PROCESSOR
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import Cell, apart
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem, variant_of
+from reprofs.plan.parts import Descriptor, Filled, Limit, Names, Part, Within, Word, once, text, wrong
+from reprofs.plan.read import unknown
+from reprofs.plan.stack import resolve as resolve_stack
+from reprofs.plan.workload import Scales
+
+SCALES = tuple(Scales.model_fields)
+AXES = ("labs", "stacks", "profiles", "filesystems", "workloads")
+Notebook = Annotated[
+    str,
+    text(
+        r"^[a-z][a-z0-9-]*\.ipynb$",
+        "the name of a file in notebooks/: lower-case letters, digits and hyphens, a letter first, then .ipynb",
+        128,
+    ),
+]
+Notebooks = Annotated[
+    list[Notebook], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)
+]
 
 
-def read_config(config: dict | None = None) -> dict:
-    """config/config.yaml, overridden by `config` (from a command line). Raises UserError when a value does not fit."""
-    path = project_root() / "config" / "config.yaml"
-    return validate({**read_yaml(path, "config"), **(config or {})}, "config", "config/config.yaml")
+class Cross(Part):
+    labs: Names | None = None
+    processors: Names | None = Field(
+        None,
+        description="Of the labs that model their processor (exact): names of workflow/processors. A name in labs may"
+        f" have one of its own, as exact@v1-1ns. Without this key {PROCESSOR}",
+    )
+    stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
+    profiles: Names | None = None
+    filesystems: Names | None = Field(
+        None, description="name for the first variant of its file, name+variant for another"
+    )
+    networks: Names | None = Field(
+        None,
+        description="Of the file systems with hosts: names of workflow/networks; where there are several, they follow"
+        f" the variant after @, as nfs-xfs+v3-sync@lan-1g. Without this key {NETWORK}",
+    )
+    workloads: Names | None = None
 
 
-def study_of(name: str, catalog: Catalog) -> dict:
+class Entry(Cross):
+    rounds: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Only the study's first ones, for cells that take long; without this key all"
+    )
+    factor: Filled | None = Field(
+        None,
+        description="What it changes of the base, in a few words. The base is the entry without this key; ratios are"
+        " to the last of its file systems",
+    )
+
+
+class Margins(Part):
+    win: Annotated[float, Within(0, 1)] = Field(0.02, description="A smaller lead is not worth naming (0.02 is 2 %)")
+    equal: Annotated[float, Within(0, 1, above=True)] = Field(
+        0.05, description="Times that are shown to be no further apart are equivalent"
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Margins:
+        if self.win > self.equal:
+            raise wrong("must not have a win above equal: a lead between them could be neither")
+        return self
+
+
+def _percentage(value: Any) -> str:
+    found = re.fullmatch(r"(\d{1,3}(\.\d{1,6})?) ?%", value) if isinstance(value, str) else None
+    if not found or not 0 < float(found[1]) <= 100:
+        raise wrong(f"is {short(value)}, but must be a percentage above 0 % and up to 100 %, such as 5 %")
+    return f"{found[1]} %"
+
+
+class Rounds(Part):
+    min: Annotated[int, Field(ge=2, le=1000)] = Field(description="So many at least; after them is the first look")
+    max: Annotated[int, Field(ge=2, le=1000)] = Field(description="No more than these")
+    until: Annotated[
+        str,
+        PlainValidator(_percentage),
+        WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,6})? ?%$"}),
+    ] = Field(
+        description="Half-width of the interval of a ratio at which no more rounds are needed, such as 5 %: of the best"
+        " contender of each workload to every other one that is level with it"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Rounds:
+        if self.max < self.min:
+            raise wrong(f"must have a max of at least its min, {self.min}")
+        return self
+
+    def looks(self) -> list[int]:
+        """The numbers of rounds after which the study may end: min, then half as many again, up to max.
+
+        Few looks mean few chances to stop by luck, and rounds that many processors can share.
+        """
+        found = [self.min]
+        while found[-1] < self.max:
+            found.append(min(self.max, found[-1] + (found[-1] + 1) // 2))
+        return found
+
+
+FIXED = "the number of rounds was fixed before the first trial"
+
+
+Verdict = Literal["reproduced", "same direction", "contradicted", "undecided", "at another size", "not decidable here"]
+NOT_HERE: Verdict = "not decidable here"
+
+
+class Design(Cross):
+    title: Filled
+    question: Filled
+    cells: Annotated[list[Entry], Field(min_length=1)] | None = Field(
+        None, description="Several crosses instead of one: what an entry does not name it takes from the keys above"
+    )
+    scale: Literal["smoke", "laptop", "paper"]
+    rounds: Annotated[
+        Annotated[int, Field(ge=1, le=1000), Tag("number")] | Annotated[Rounds, Tag("Rounds")],
+        Discriminator(lambda value: "Rounds" if isinstance(value, dict | Rounds) else "number"),
+    ] = Field(description="A number, or a rule that adds rounds")
+    stop: str | None = Field(FIXED, description="Why there are no more rounds; not beside a rule, which is the reason")
+    seed: Annotated[int, Field(ge=0, le=10**12)]
+    margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
+    published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
+    stands_in: dict[str, Filled] | None = Field(
+        None, description="Published stack or file system -> the study's own that is compared in its place"
+    )
+    expected: dict[Verdict, list[Word]] | None = Field(
+        None, description="Verdict -> ids of the published claims that have it at the study's own scale"
+    )
+    ratios: dict[Word, list[float]] | None = Field(
+        None,
+        description="Claim at another size -> what it compares as it was measured, which is held where no verdict is",
+    )
+    notebooks: Notebooks | None = Field(
+        None, description="Further files of notebooks/, which come after the topics of the report"
+    )
+    time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
+
+    @model_validator(mode="after")
+    def _has_enough_rounds(self) -> Design:
+        least = self.rounds.min if isinstance(self.rounds, Rounds) else self.rounds
+        for entry in self.cells or []:
+            if entry.rounds and entry.rounds > least:
+                raise wrong(
+                    f"has {entry.rounds} rounds in an entry of cells, but {least} at its top level: raise these"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_base(self) -> Design:
+        named = [entry.factor for entry in self.cells or [] if entry.factor]
+        if named and len(named) != len(self.cells or []) - 1:
+            raise wrong("must have one entry of cells without the key factor: the base of the others")
+        if len(set(named)) < len(named):
+            raise wrong("must not have a factor twice in cells")
+        if named and not self.published:
+            raise wrong("must have the key published: the numbers that its factors may explain")
+        for key in ("stands_in", "expected", "ratios"):
+            if getattr(self, key) and not self.published:
+                raise wrong(f"must have the key published: without it {key} says nothing")
+        return self
+
+    @property
+    def rule(self) -> Rounds | None:
+        """The rule that adds rounds, if there is one."""
+        return self.rounds if isinstance(self.rounds, Rounds) else None
+
+    def most_rounds(self) -> int:
+        """The number of rounds, or the largest one where they adapt."""
+        return self.rounds.max if isinstance(self.rounds, Rounds) else self.rounds
+
+    def looks(self) -> list[int]:
+        """The numbers of rounds after which the study may end: one where it is fixed."""
+        return self.rounds.looks() if isinstance(self.rounds, Rounds) else [self.rounds]
+
+    def order(self, count: int) -> list[tuple[int, int]]:
+        """(round, number of the cell) of every trial of a study of `count` cells, in order.
+
+        Randomised complete blocks: a round is a block, holds every cell once, and is shuffled by a generator seeded
+        with the study's seed and the round, so that the order can be reproduced.
+        """
+        found = []
+        for number in range(1, self.most_rounds() + 1):
+            block = list(range(count))
+            random.Random(f"{self.seed}/{number}").shuffle(block)
+            found += [(number, cell) for cell in block]
+        return found
+
+    def crosses(self, catalog: Catalog, modelled: Container[str] = ()) -> list[tuple[Entry, list[Cell]]]:
+        """The entries of the study, each with its cells: one entry without names where the key cells is left out.
+
+        modelled: the labs that model their processor; they get the default one where the study names none. Raises
+        UserError for a missing axis or an unknown name.
+        """
+        found = []
+        for number, entry in enumerate(self.cells or [Entry()], 1):
+            place = f"entry {number} of cells and the top level" if self.cells else "the top level"
+
+            def axis(key: str, default: list[str] | None = None, entry=entry, place=place) -> list[str]:
+                value = getattr(entry, key) or getattr(self, key) or default
+                if value is None:
+                    raise UserError(f"key '{key}' is missing at {place}: add it.")
+                return value
+
+            labs, stacks, profiles, filesystems, workloads = map(axis, AXES)
+            processors, networks = axis("processors", [PROCESSOR]), axis("networks", [NETWORK])
+            places = [place for lab in labs for place in _with_processors(lab, processors, modelled)]
+            systems = [full for spec in filesystems for full in _on_networks(spec, networks, catalog)]
+            own: dict[Cell, None] = {}
+            for (lab, processor), stack, profile, (filesystem, variant, network), workload in itertools.product(
+                places, stacks, profiles, systems, workloads
+            ):
+                cell = Cell(
+                    lab=lab,
+                    processor=processor,
+                    stack=resolve_stack(stack, catalog).name,
+                    profile=profile,
+                    filesystem=filesystem,
+                    variant=variant,
+                    network=network,
+                    workload=workload,
+                    scale=self.scale,
+                )
+                catalog.get(Device, profile)
+                own[cell] = None
+            found.append((entry, list(own)))
+        return found
+
+
+class Study(Design, Descriptor):
+    kind = "study"
+    folder = "config/studies"
+
+    model_config = ConfigDict(title="A study (a question and the cells that answer it)")
+
+    @model_validator(mode="after")
+    def _has_one_reason(self) -> Study:
+        if isinstance(self.rounds, Rounds) and "stop" in self.model_fields_set:
+            raise wrong("must not have both stop and rounds with until, which is the reason: leave stop out")
+        return self
+
+
+class Overridden(Part):
+    """What took the place of a study's own labs, profiles or file systems."""
+
+    text: str = Field(description="As it is written after `make report STUDY=NAME`")
+    own: dict[str, list[str]] = Field(description="What the study itself names: labs, profiles, ...")
+    left_out: list[str] = Field([], description="Which cells cannot be had so, and why: sentences")
+
+
+class _Named(Part):
+    name: str = Field(description="With @ and its scale where that is not the one of its file")
+
+
+class PlannedStudy(Design, _Named):
+    """A study in a plan."""
+
+    stop: str | None = Field(None, description="Why there are no more rounds; without it a rule says so")
+    override: Overridden | None = None
+
+    @property
+    def base(self) -> str:
+        """The name of its file."""
+        return self.name.partition("@")[0]
+
+    def with_left_out(self, sentences: list[str]) -> PlannedStudy:
+        """The overridden study, now with sentences about the cells that it has not."""
+        override = self.override and self.override.model_copy(update={"left_out": sentences})
+        return self.model_copy(update={"override": override})
+
+
+def study_of(name: str, catalog: Catalog) -> PlannedStudy:
     """The study NAME, or NAME@SCALE for a scale other than its file's. Raises UserError for an unknown name."""
     base, at, scale = name.partition("@")
-    study = {"name": name, **catalog.get("study", base)}
-    if at:
-        if scale not in SCALES:
-            raise unknown("scale", scale, SCALES)
-        study["scale"] = scale
-    return study
+    study = catalog.get(Study, base)
+    if at and scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    made = dict(study) | {"name": name, "scale": scale if at else study.scale}
+    return PlannedStudy.model_construct(**made | {"stop": None if study.rule else study.stop})
 
 
-def cells(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
-    """The cells of the study, as dictionaries of names, each once. Raises UserError for a missing axis or unknown name.
+class Factor(Part):
+    """An entry of a study with factors, by its cells. title: None of the base."""
 
-    modelled: the labs that model their processor; they get the default one where the study names none.
+    title: str | None = None
+    cells: list[Cell]
+
+
+def factors(crosses: Sequence[tuple[Entry, list[Cell]]]) -> list[Factor]:
+    """The entries of a study with factors, the base first. Empty for other studies.
+
+    Raises UserError when an entry has two cells of one file system, or a file system that the base does not have.
     """
-    found = {tuple(cell.values()): cell for cross in _crosses(study, catalog, modelled) for cell in cross}
-    return list(found.values())
-
-
-def limits(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> dict[tuple, int]:
-    """The number of rounds that each cell has at most, by the values of its names; modelled: as in `cells`."""
-    found: dict[tuple, int] = {}
-    for entry, cross in zip(study.get("cells", [{}]), _crosses(study, catalog, modelled), strict=True):
-        for cell in map(tuple, map(dict.values, cross)):
-            found[cell] = max(found.get(cell, 0), entry.get("rounds", most_rounds(study)))
-    return found
-
-
-def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> list[dict]:
-    """The entries of a study with factors, the base first: title (None of the base) and the names of their cells.
-
-    modelled: as in `cells`. Empty for other studies. Raises UserError when an entry has two cells of one file system,
-    or a file system that the base does not have.
-    """
-    entries = study.get("cells", [])
-    if not any("factor" in entry for entry in entries):
+    if not any(entry.factor for entry, _ in crosses):
         return []
-    found = [
-        {"title": entry.get("factor"), "cells": cross}
-        for entry, cross in zip(entries, _crosses(study, catalog, modelled), strict=True)
-    ]
-    found.sort(key=lambda factor: factor["title"] is not None)
-    base = [cell["filesystem"] for cell in found[0]["cells"]]
+    found = [Factor(title=entry.factor, cells=cells) for entry, cells in crosses]
+    found.sort(key=lambda factor: factor.title is not None)
+    base = [cell.filesystem for cell in found[0].cells]
     for factor in found:
-        names = [cell["filesystem"] for cell in factor["cells"]]
-        place = f"cells: factor '{factor['title']}'" if factor["title"] else "cells: the base"
+        names = [cell.filesystem for cell in factor.cells]
+        place = f"cells: factor '{factor.title}'" if factor.title else "cells: the base"
         for name in names:
             if names.count(name) > 1:
                 raise UserError(f"{place} has {names.count(name)} cells of {name}: leave one of each file system.")
@@ -76,69 +333,15 @@ def factors(study: dict, catalog: Catalog, modelled: Container[str] = ()) -> lis
     return found
 
 
-def _crosses(study: dict, catalog: Catalog, modelled: Container[str]) -> list[list[dict]]:
-    """The names of the cells of each entry of the study."""
-    axes = ("labs", "stacks", "profiles", "filesystems", "workloads")
-    found = []
-    for number, cross in enumerate(study.get("cells", [{}]), 1):
-        values = [cross.get(axis, study.get(axis)) for axis in axes]
-        for axis, value in zip(axes, values, strict=True):
-            if value is None:
-                place = f"entry {number} of cells and the top level" if "cells" in study else "the top level"
-                raise UserError(f"key '{axis}' is missing at {place}: add it.")
-        processors = cross.get("processors", study.get("processors", [PROCESSOR]))
-        values[0] = [
-            full for lab in values[0] for full in ([f"{lab}@{p}" for p in processors] if lab in modelled else [lab])
-        ]
-        networks = cross.get("networks", study.get("networks", [NETWORK]))
-        values[3] = [full for spec in values[3] for full in _on_networks(catalog.variant(spec), networks, catalog)]
-        own: dict[tuple, dict] = {}
-        for lab, stack, profile, spec, workload in itertools.product(*values):
-            words = (lab, resolve(stack, catalog).name, profile, *spec, workload, study["scale"])
-            catalog.get("device", profile)
-            own[words] = dict(zip(CELL, words, strict=True))
-        found.append(list(own.values()))
-    return found
+def _with_processors(lab: str, processors: list[str], modelled: Container[str]) -> list[tuple[str, str | None]]:
+    """A lab with each processor; once where it has one of its own, or none."""
+    name, own = apart(lab)
+    return [(name, processor) for processor in processors] if not own and name in modelled else [(name, own)]
 
 
-def _on_networks(spec: tuple[str, str], networks: list[str], catalog: Catalog) -> list[tuple[str, str]]:
-    """A file system and its variant, once for each network; once only if it has no hosts."""
-    name, variant = spec
-    if "hosts" not in catalog.get("filesystem", name):
-        return [spec]
-    return [(name, f"{variant}@{network}") for network in networks]
-
-
-def most_rounds(study: dict) -> int:
-    """The number of rounds of a study, or the largest one where they adapt."""
-    rounds = study["rounds"]
-    return rounds["max"] if isinstance(rounds, dict) else rounds
-
-
-def looks(study: dict) -> list[int]:
-    """The numbers of rounds after which a study may end: one where it is fixed.
-
-    Where rounds adapt: min, then half as many again, up to max. Few looks mean few chances to stop by luck, and rounds
-    that many processors can share.
-    """
-    rounds = study["rounds"]
-    if not isinstance(rounds, dict):
-        return [rounds]
-    found = [rounds["min"]]
-    while found[-1] < rounds["max"]:
-        found.append(min(rounds["max"], found[-1] + (found[-1] + 1) // 2))
-    return found
-
-
-def order(study: dict, count: int) -> list[tuple[int, int]]:
-    """(round, number of the cell) of every trial of a study of `count` cells, in order.
-
-    Randomised complete blocks: a round is a block, holds every cell once, and is shuffled by a generator seeded with
-    the study's seed and the round, so that the order can be reproduced.
-    """
-    found = []
-    for number in range(1, most_rounds(study) + 1):
-        block = list(range(count))
-        random.Random(f"{study['seed']}/{number}").shuffle(block)
-        found += [(number, cell) for cell in block]
-    return found
+def _on_networks(spec: str, networks: list[str], catalog: Catalog) -> list[tuple[str, str, str | None]]:
+    """A file system and its variant, once for each network; once without one if it has no hosts."""
+    name, variant = variant_of(spec, catalog)
+    if not catalog.get(Filesystem, name).hosts:
+        return [(name, variant, None)]
+    return [(name, variant, network) for network in networks]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import jinja2
@@ -13,11 +13,13 @@ import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
 
+from reprofs.report.marks import Marked, block, code, escaped, joined
+
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
-MARKDOWN = MarkdownIt("js-default")
+MARKDOWN = MarkdownIt("js-default").disable("image")
 
 
 # ---- numbers and lists as words ------------------------------------------------------------------------------------
@@ -25,12 +27,12 @@ MARKDOWN = MarkdownIt("js-default")
 
 def listing(items: Iterable, last: str = "and", most: int | None = None) -> str:
     """`a`, `a and b`, `a, b and c`; `none` for nothing; beyond `most` items: `a, b and 3 others`."""
-    found = [str(item) for item in items]
+    found = list(items)
     if most and len(found) > most:
         found = [*found[:most], count(len(found) - most, "other")]
     if len(found) < 2:
-        return found[0] if found else "none"
-    return f"{', '.join(found[:-1])} {last} {found[-1]}"
+        return joined(found, "") or "none"
+    return joined([joined(found[:-1], ", "), found[-1]], f" {last} ")
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -54,6 +56,26 @@ def verb(number: int, one: str, many: str) -> str:
 def first_upper(text: str) -> str:
     """The sentence with a capital at its beginning and the rest untouched."""
     return text[:1].upper() + text[1:]
+
+
+def thousands(value: int) -> str:
+    """`1,024`."""
+    return f"{value:,}"
+
+
+def tally(counted: Mapping[str, Any]) -> str:
+    """`3 reproduced, 1 undecided`: numbers by name, or collections, which are counted."""
+    return ", ".join(f"{len(own) if isinstance(own, Sized) else own} {name}" for name, own in counted.items())
+
+
+def after(text: object, mark: str, end: str = "") -> str:
+    """A text behind a mark of Markdown, such as a comma, and before an end; nothing where there is no text."""
+    return Marked(f"{mark}{escaped(text)}{end}") if text else ""
+
+
+def each(items: Iterable, macro: Callable[..., str]) -> list[Marked]:
+    """What a macro of a template says of each item; plain tuples are taken apart."""
+    return [Marked((macro(*item) if type(item) is tuple else macro(item)).strip()) for item in items]
 
 
 def known(value: Any) -> bool:
@@ -141,12 +163,6 @@ def percent(share: float) -> str:
     return f"{share * 100:.{1 if abs(share) >= 0.1 else 2}f} %"
 
 
-def code(text: str) -> str:
-    """Text as inline code of Markdown, whatever backticks it contains."""
-    fence = "``" if "`" in text else "`"
-    return f"{fence}{text}{fence}"
-
-
 def slug(*parts: object) -> str:
     """Parts of a name, tuples flattened, joined so that they serve as file name and anchor."""
     flat = [item for part in parts for item in (part if isinstance(part, tuple) else (part,))]
@@ -158,7 +174,7 @@ def slug(*parts: object) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table with an anchor and a caption: rows of text (Markdown's inline marks allowed), one dictionary each.
+    """A table with an anchor and a caption: rows of text, shown as it is where not `Marked`, one dictionary each.
 
     Columns named in `left` are aligned left, all others right. `frame` is the same as a DataFrame.
     """
@@ -174,17 +190,19 @@ class Table:
         return pd.DataFrame(self.rows).fillna("").astype(str)
 
     def _repr_html_(self) -> str:
-        frame = self.frame
-        frame.columns = [inline(column) for column in frame.columns]
         left = {inline(column) for column in self.left}
+        rows = []
+        for row in self.rows:
+            cells = {inline(head): inline(cell) if known(cell) else "" for head, cell in row.items()}
+            rows.append({head: cell if head in left else _unbroken(cell) for head, cell in cells.items()})
+        frame = pd.DataFrame(rows).fillna("")
         sides = {column: "left" if column in left else "right" for column in frame}
-        styler = frame.style.hide(axis="index").format(inline).set_caption(inline(self.caption))
+        styler = frame.style.hide(axis="index").set_caption(inline(self.caption))
         styler = styler.set_td_classes(pd.DataFrame(sides, index=frame.index))
         rules = [
             {"selector": f".col{number}", "props": f"text-align: {side}"} for number, side in enumerate(sides.values())
         ]
-        # Numbers stay with their units, captions begin where the table does, in Jupyter too.
-        rules += [{"selector": "td.right", "props": "white-space: nowrap"}]
+        # Captions begin where the table does, in Jupyter too.
         rules += [{"selector": "caption", "props": "text-align: left"}]
         styler = styler.set_table_styles(rules)
         styler.cell_ids = False
@@ -195,36 +213,77 @@ class Table:
         return f"{self.caption}\n{self.frame.to_string(index=False)}"
 
 
-def inline(text: str) -> str:
-    """Escaped HTML of a text in which `code`, **strong** and [links](#x) are marked as in Markdown."""
-    return MARKDOWN.renderInline(str(text))
+def _unbroken(cell: str) -> str:
+    """A cell in which numbers stay with their units: a line ends before a bracket, or within the interval in it."""
+    return cell if "<" in cell else cell.replace(" ", "\N{NO-BREAK SPACE}").replace("\N{NO-BREAK SPACE}(", " (")
 
 
-def ref(name: str, *parts: object) -> str:
+def inline(text: object) -> str:
+    """HTML of a text: as it is written, or, if it is `Marked`, with its marks."""
+    return MARKDOWN.renderInline(escaped(text))
+
+
+def ref(name: str, *parts: object) -> Marked:
     """A link to a table or figure by its name, given whole or in parts; the report shows its number there."""
     anchor = slug(name, *parts)
-    return f"[{'figure' if anchor.startswith('fig-') else 'table'}](#{anchor})"
+    return Marked(f"[{'figure' if anchor.startswith('fig-') else 'table'}](#{anchor})")
 
 
 # ---- prose with facts ----------------------------------------------------------------------------------------------
 
 _MARK = re.compile(r"\n*\x00(\d+)\x00\n*")
-# JupyterLab makes a mail address of a lab with its processor (exact@v2-0.5ns), unless it stands in `code`.
-_ADDRESS = re.compile(r"(`[^`]*`)|(?<=\w)@(?=[\w-]+\.\w)")
-TEMPLATES = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-TEMPLATES.filters |= {
-    function.__name__: function
-    for function in (listing, count, opening, verb, first_upper, digits, chance, time, percent, code)
-} | {"bytes": size}
+# What begins a block of its own, and what no line continues.
+_BLOCK = re.compile(r"(#+|[-*+]|\d+[.)]) |```|[|>]")
+_ALONE = re.compile(r"#+ |\s*```|[|]")
+
+
+class _Context(jinja2.runtime.Context):
+    """What a macro of a template says is Markdown already."""
+
+    def call(self, obj: Any, /, *args: Any, **options: Any) -> Any:
+        """Call a macro or a function from a template."""
+        found = super().call(obj, *args, **options)
+        return Marked(found.rstrip("\n")) if isinstance(obj, jinja2.runtime.Macro) else found
+
+
+TEMPLATES = jinja2.Environment(
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    finalize=escaped,
+)
+TEMPLATES.context_class = _Context
+WORDS = (listing, count, opening, verb, first_upper, thousands, tally, after, each, digits, chance, time, percent)
+TEMPLATES.filters |= {function.__name__: function for function in (*WORDS, code, block)}
+TEMPLATES.filters["bytes"] = size
 TEMPLATES.tests["known"] = known
-TEMPLATES.globals |= {"span": span, "percent": percent, "ref": ref, "reach": reach}
+TEMPLATES.globals |= {"span": span, "percent": percent, "thousands": thousands, "ref": ref, "reach": reach}
+
+
+def flow(text: str) -> str:
+    """Markdown with every paragraph, item and heading on one line.
+
+    Lines of a paragraph are joined by a space, but where a line begins with a mark that ends something: `,;:.)?!`.
+    """
+    lines: list[str] = []
+    fenced = False
+    for line in text.splitlines():
+        bare, last = line.strip(), lines[-1] if lines else ""
+        if not fenced and bare and last and not (_BLOCK.match(bare) or _ALONE.match(last)):
+            lines[-1] = last.rstrip() + ("" if bare[0] in ",;:.)?!" else " ") + bare
+        else:
+            lines.append(line)
+        fenced ^= bare.startswith("```")
+    return "\n".join(lines)
 
 
 def say(template: str, facts: dict[str, Any]) -> None:
     """Show Markdown in which Jinja's placeholders are filled with facts; {{ show(table, figure) }} shows these there.
 
-    Filters: listing, count, opening, verb, digits, chance, time, percent, bytes, code. What limits the numbers
-    of the fact `study` is said below every figure. Raises jinja2.UndefinedError for a fact that does not exist.
+    Facts show as they are written, whatever is in them (see `marks`).
+    A template has one sentence or clause a line (see `flow`), and tags that choose or repeat lines on lines of their
+    own. Filters: `WORDS` and bytes. What limits the numbers of the fact `study` is said below every figure. Raises
+    jinja2.UndefinedError for a fact that does not exist.
     """
     shown: list[Any] = []
     limit = getattr(facts.get("study"), "limit", "")
@@ -233,16 +292,15 @@ def say(template: str, facts: dict[str, Any]) -> None:
         flat = [one for thing in things for one in (thing if isinstance(thing, list | tuple) else [thing])]
         for one in flat:
             drawn = limit and hasattr(one, "plot")
-            shown.append(dataclasses.replace(one, caption=f"{one.caption} {limit}") if drawn else one)
-        return "".join(f"\n\x00{len(shown) - len(flat) + number}\x00\n" for number in range(len(flat)))
+            shown.append(dataclasses.replace(one, caption=one.caption + f" {limit}") if drawn else one)
+        return Marked("".join(f"\n\x00{len(shown) - len(flat) + number}\x00\n" for number in range(len(flat))))
 
     filled = TEMPLATES.from_string(template).render(facts, show=show)
     for number, part in enumerate(_MARK.split(filled)):
         if number % 2:
             display(shown[int(part)])
         elif part.strip():
-            text = re.sub(r"\n{3,}", "\n\n", part).strip()
-            display(Markdown(_ADDRESS.sub(lambda match: match[1] or r"\@", text)))
+            display(Markdown(flow(re.sub(r"\n{3,}", "\n\n", part).strip())))
 
 
 def register(shell: Any) -> None:

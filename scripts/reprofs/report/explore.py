@@ -24,6 +24,7 @@ from reprofs.files import write_bytes
 from reprofs.project import place
 from reprofs.report import plots
 from reprofs.report.display import digits, listing, slug, span, unit_of
+from reprofs.report.marks import escaped, strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import LEVEL, measured, statistics, student
 from reprofs.stats.compare import ratio
@@ -31,7 +32,7 @@ from reprofs.stats.study import Study
 
 FORMATS = ("csv", "parquet")
 LEVELS = (0.9, 0.95, 0.99)
-CELL = [*SETTING, *OPERATION, "label"]
+ROW = [*SETTING, *OPERATION, "label"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def by_cell(study: Study, **statistics: Callable[[pd.Series], float] | str) -> p
     statistics: functions of a Series, or names of its methods.
     """
     rows = measured(study.phases).astype({"wall_ns": float})
-    grouped: Any = rows.groupby(CELL)["wall_ns"]
+    grouped: Any = rows.groupby(ROW)["wall_ns"]
     return grouped.agg(**statistics).reset_index()
 
 
@@ -114,7 +115,7 @@ def export(study: Study, choice: Choice, folder: str | Path, kind: str = "csv") 
     for part, frame in (("phases", rounds(study, choice)), ("latency", latencies(study, choice))):
         if len(frame):
             name = f"{slug(part, choice.setting, choice.operation)}.{kind}"
-            files.append(place(folder) / study.plan["study"]["name"] / name)
+            files.append(place(folder) / study.plan.study.name / name)
             data = frame.to_csv(index=False).encode() if kind == "csv" else frame.to_parquet(None, index=False)
             write_bytes(files[-1], data)
     return files
@@ -218,7 +219,7 @@ def beside(study: Study, other: Study, where: dict | None = None, other_where: d
             same = own["stack"].iloc[0] == his["stack"].iloc[0]
             labels = own["label"].nunique() + his["label"].nunique()
             pairs.append((len(both), same, labels, -len(pairs), own, his))
-    names = [found.plan["study"]["name"] for found in (study, other)]
+    names = [found.plan.study.name for found in (study, other)]
     if not pairs or not (best := max(pairs, key=lambda pair: pair[:4]))[0]:
         raise UserError(f"{names[0]} and {names[1]} have no operation in common here: see explore.parts of both.")
     sides = list(best[4:])
@@ -246,7 +247,7 @@ def _parts(study: Study, where: dict | None) -> list[pd.DataFrame]:
             raise UserError(f"{column} says no part of a study: choose of {listing(keys, 'or')}.")
         if value not in set(rows[column]):
             known = listing(sorted(set(rows[column])))
-            raise UserError(f"{study.plan['study']['name']} has no {column} {value} there: it has {known}.")
+            raise UserError(f"{study.plan.study.name} has no {column} {value} there: it has {known}.")
         rows = rows[rows[column] == value]
     return [part for _, part in rows.groupby(keys)]
 
@@ -307,7 +308,7 @@ def _beside(sides: list[pd.DataFrame], names: list[str], titles: dict[tuple, str
 
 def sentence(choice: Choice, found: dict) -> str:
     """What `paired` found, in words of Markdown."""
-    value = f"**{choice.a} takes {digits(found['ratio'])} times as long as {choice.b}**"
+    value = strong(f"{choice.a} takes {digits(found['ratio'])} times as long as {choice.b}")
     if found["n"] == 1:
         return f"{value} in the one round that both have, which gives no interval."
     bounds = span(found["low"], found["high"])
@@ -324,7 +325,7 @@ class Chooser:
         """Begin with the first operation and all its file systems. Raises UserError when no trial completed."""
         self.study, self._known = study, choices(study)
         if not self._known:
-            raise UserError(f"No trial of the study {study.plan['study']['name']} completed: there is nothing to show.")
+            raise UserError(f"No trial of the study {study.plan.study.name} completed: there is nothing to show.")
         style = {"style": {"description_width": "7em"}, "layout": {"width": "40em"}}
         self.setting, self.load, self.operation, self.a, self.b = (
             ipywidgets.Dropdown(description=name, **style)
@@ -372,7 +373,7 @@ class Chooser:
         try:
             return [figure(self.study, self.choice), Markdown(sentence(self.choice, paired(self.study, self.choice)))]
         except UserError as error:
-            return [Markdown(str(error))]
+            return [Markdown(escaped(error))]
 
     def _ipython_display_(self) -> None:
         chosen = (self.setting, self.load, self.operation, self.labels, self.a, self.b, self.level, self.shown)

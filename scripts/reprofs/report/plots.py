@@ -31,6 +31,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from reprofs.data.keys import OPERATION, natural
+from reprofs.errors import legible
 from reprofs.report.display import DASH, inline
 from reprofs.report.display import size as bytes_text
 
@@ -41,6 +42,7 @@ INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
 STYLE: Any = {
     "svg.hashsalt": "reprofs",
     "svg.fonttype": "path",
+    "text.parse_math": False,  # a $ in a title is one
     "font.family": "DejaVu Sans",
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -89,7 +91,8 @@ class Figure:
     def _repr_html_(self) -> str:
         data = f"data:image/svg+xml;base64,{base64.b64encode(svg(self.plot).encode()).decode()}"
         # Its ink is that of the page, black here: it needs a light ground on a dark page.
-        image = f'<img data-figure="{self.name}" src="{data}" style="background:white" alt="{html.escape(self.alt)}">'
+        words = html.escape(legible(self.alt))
+        image = f'<img data-figure="{self.name}" src="{data}" style="background:white" alt="{words}">'
         return f'<figure id="fig-{self.name}">{image}<figcaption>{inline(self.caption)}</figcaption></figure>'
 
     def __repr__(self) -> str:
@@ -101,7 +104,7 @@ def svg(plot: Plot) -> str:
     with matplotlib.rc_context(STYLE):
         text = io.StringIO()
         plot.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.03)
-    return re.sub(INK, "currentColor", text.getvalue())
+    return re.sub(INK, "currentColor", legible(text.getvalue()))
 
 
 def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:

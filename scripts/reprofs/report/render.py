@@ -15,45 +15,44 @@ import pypandoc
 import typst
 
 from reprofs.data.study import Tables, load
-from reprofs.errors import UserError
-from reprofs.files import write_bytes
-from reprofs.report import topics
+from reprofs.errors import UserError, legible
+from reprofs.files import changed, write_bytes
 from reprofs.report.display import count, listing
 
-PARTS = Path(__file__).parents[3] / "report"
+FOLDER = Path(__file__).parents[3] / "report"
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)"')
 
 
 def metadata(study: Tables) -> dict[str, str]:
     """Title and subtitle of the report of a study, plain text."""
-    about, environment = study.plan["study"], study.environment
+    about, environment = study.plan.study, study.environment
     days = sorted({stamp[:10] for stamp in (environment["first_started"], environment["last_started"]) if stamp})
     when = f", measured {'on' if len(days) == 1 else 'from'} {' to '.join(days)}" if days else ""
     versions = environment["values"].get("reprofs", {})
     made = f" with ReproFS {listing(versions)}" if versions else ""
-    subtitle = f"Study {about['name']}: {count(len(study.trials), 'trial')}{made}{when}"
-    if "override" in about:
-        own = listing(about["override"]["own"].get("labs", []))
-        subtitle += f". Overridden: {about['override']['text']} (the study's file says lab {own})"
-        if lost := about["override"]["left_out"]:
+    subtitle = f"Study {about.name}: {count(len(study.trials), 'trial')}{made}{when}"
+    if about.override:
+        own = listing(about.override.own.get("labs", []))
+        subtitle += f". Overridden: {about.override.text} (the study's file says lab {own})"
+        if lost := about.override.left_out:
             subtitle += f". What cannot be had so: {'; '.join(lost)}"
-    return {"title": about.get("title", about["name"]), "subtitle": subtitle}
+    return {"title": legible(about.title), "subtitle": legible(subtitle)}
 
 
-def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
+def render(executed: Iterable[str | Path], output: Path, tables: Path, first: Container[str] = ()) -> None:
     """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
-    `tables` is the folder of the tables that the notebooks read. Every file is written under a temporary name and then
-    renamed. Raises UserError when a notebook, the tables or a program is missing.
+    `tables` is the folder of the tables that the notebooks read; `first` has the stems of the notebooks whose answers
+    stand before those of the others. Every file is written under a temporary name and then renamed. Raises UserError
+    when a notebook, the tables or a program is missing.
     """
-    output, study = Path(output), load(tables)
-    about, plan = metadata(study), study.plan | {"trials": study.trials.to_dict("records")}
+    output = Path(output)
+    about = metadata(load(tables))
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "notebooks"
         (work.parent / "figures").mkdir()
         work.mkdir()
-        paths = [Path(path) for path in executed]
-        merged = merge(paths, {path for path in paths if topics.asked(topics.name_of(path), plan)})
+        merged = merge([Path(path) for path in executed], first)
         figures = _figures(merged)
         for name, svg in figures.items():
             (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
@@ -62,7 +61,12 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
         # In HTML the title is the first heading; on paper it is not a heading, so sections are of the first level.
         _pandoc(work, about, "typst", "template.typ", "report.typ", ["--shift-heading-level-by=-1"])
         try:
-            pdf = typst.compile(str(work / "report.typ"), root=str(work.parent), ignore_system_fonts=True)
+            pdf = typst.compile(
+                str(work / "report.typ"),
+                root=str(work.parent),
+                ignore_system_fonts=True,
+                sys_inputs={"title": about["title"]},
+            )
         except typst.TypstError as error:
             raise UserError(f"The PDF cannot be made: {str(error)[:300]}; look at the executed notebooks.") from None
         for name, svg in figures.items():
@@ -73,13 +77,13 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path) -> None:
         write_bytes(output / "report.pdf", pdf)
 
 
-def merge(executed: list[Path], asked: Container[Path] = ()) -> nbformat.NotebookNode:
+def merge(executed: list[Path], first: Container[str] = ()) -> nbformat.NotebookNode:
     """The notebooks as one: first the body, then the appendices, whose cells carry a letter.
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
     an appendix under the notebook's title. Cells tagged `answer` are moved to where the first notebook has such a cell,
-    those of `asked` notebooks before the others. Cells tagged `notebook` are for work in the notebook and left out.
-    Raises UserError for a notebook that does not exist.
+    those of the notebooks with a stem in `first` before the others. Cells tagged `notebook` are for work in the
+    notebook and left out. Raises UserError for a notebook that does not exist.
     """
     body: list[nbformat.NotebookNode] = []
     appendices: list[list[nbformat.NotebookNode]] = []
@@ -88,13 +92,20 @@ def merge(executed: list[Path], asked: Container[Path] = ()) -> nbformat.Noteboo
     for path in executed:
         if not path.is_file():
             raise UserError(f"There is no executed notebook {path}: run `make report`.")
-        cells = [cell for cell in nbformat.read(path, as_version=4).cells if "notebook" not in _tags(cell)]
+        sums = path.with_name(f"{path.name}.sha256")  # of what the workflow executed
+        if sums.exists() and changed(sums, path.name):
+            raise UserError(f"{path} was changed after it was executed: run `make report`, which executes it again.")
+        try:
+            read = nbformat.read(path, as_version=4)
+        except (ValueError, KeyError, AttributeError, nbformat.ValidationError):
+            raise UserError(f"{path} is not a notebook: name executed notebooks, or run `make report`.") from None
+        cells = [cell for cell in read.cells if "notebook" not in _tags(cell)]
         whole = "appendix" in _tags(cells[0])
         own = [cell for cell in cells if whole or "appendix" in _tags(cell)]
         answer = [cell for cell in cells if "answer" in _tags(cell)]
         if answer:
             place = len(body) + cells.index(answer[0]) if place is None else place
-            answers.append((path not in asked, answer))
+            answers.append((path.stem not in first, answer))
         body += [cell for cell in cells if not (whole or {"appendix", "answer"} & set(_tags(cell)))]
         if own and not whole:
             title = cells[0].source.splitlines()[0].removeprefix("#").strip()
@@ -130,12 +141,11 @@ def _figures(notebook: nbformat.NotebookNode) -> dict[str, bytes]:
 
 
 def _pandoc(work: Path, about: dict, target: str, template: str, name: str, options: list[str]) -> None:
-    variables = {**about, "plain-title": about["title"].replace("\\", "").replace('"', "")}
     arguments = [pypandoc.get_pandoc_path(), "merged.ipynb", "--from=ipynb", f"--to={target}", "--ipynb-output=all"]
     arguments += ["--standalone", "--wrap=preserve", "--syntax-highlighting=none", "--fail-if-warnings"]
-    arguments += [f"--output={name}", f"--lua-filter={PARTS / 'filter.lua'}", f"--template={PARTS / template}"]
-    arguments += [*options, *(f"--metadata={key}:{value}" for key, value in variables.items())]
-    arguments += [f"--variable=style:{(PARTS / 'style.css').read_text()}"] if target == "html5" else []
+    arguments += [f"--output={name}", f"--lua-filter={FOLDER / 'filter.lua'}", f"--template={FOLDER / template}"]
+    arguments += [*options, *(f"--metadata={key}:{value}" for key, value in about.items())]
+    arguments += [f"--variable=style:{(FOLDER / 'style.css').read_text()}"] if target == "html5" else []
     done = subprocess.run(arguments, cwd=work, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"The report cannot be rendered: {done.stderr.strip()[:500]}; look at the executed notebooks.")

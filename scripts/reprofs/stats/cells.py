@@ -23,6 +23,12 @@ def measured(phases: pd.DataFrame) -> pd.DataFrame:
     return phases[(phases["status"] == "ok") & (operation != "rebuild")]
 
 
+def processor_busy(phases: pd.DataFrame) -> pd.Series:
+    """How busy the processors were in each phase: 1 is all of them all the time, one of four 0.25; NaN if not known."""
+    there = "processor_busy" in phases  # what is imported has no such column
+    return phases["processor_busy"].astype(float) if there else pd.Series(math.nan, phases.index)
+
+
 def processor(phases: pd.DataFrame) -> pd.DataFrame:
     """User and system time of the process that did the work: mean over the rounds of each cell, in ns.
 
@@ -134,14 +140,6 @@ def _places(n: int) -> tuple[int, int]:
         return 0, 0
     found = scipy.stats.quantile_test(np.arange(n), p=0.5).confidence_interval(LEVEL)
     return int(found.low), int(found.high)
-
-
-def harmonic_rate(items, wall_ns) -> float:
-    """Harmonic mean of the rates items / wall, in items per second (wall_ns in ns, same length as items)."""
-    items, wall = np.asarray(items, dtype=float), np.asarray(wall_ns, dtype=float)
-    if not len(items) or (items <= 0).any() or (wall <= 0).any():
-        return math.nan
-    return float(scipy.stats.hmean(items / wall * 1e9))
 
 
 def outliers(values) -> np.ndarray:

@@ -162,15 +162,15 @@ def rounds_needed(ratio, sd, tests: float = 1, win: float = WIN, equal: float = 
 def pairwise(phases: pd.DataFrame, equal: float = EQUAL, caution: float = 1) -> pd.DataFrame:
     """All pairs of file systems of each operation: ratio a / b of wall times, paired by round (see `paired`).
 
-    Upper bounds (role ceiling) are compared too but are no contenders. caution: every p is multiplied by it, and the
+    Others (of another role) are compared too but are no contenders. caution: every p is multiplied by it, and the
     share of cases that an interval may miss is divided by it.
     """
     keys = [*SETTING, *OPERATION]
     own = measured(phases)
     places, number = groups(own, keys)
-    wall, ceiling = own["wall_ns"].to_numpy(float), (own["role"] == "ceiling").to_numpy(float)
+    wall, others = own["wall_ns"].to_numpy(float), (own["role"] != "contender").to_numpy(float)
     frames = []
-    for cube in cubes(own, number, "round", "label", np.where(wall > 0, wall, math.nan), ceiling):
+    for cube in cubes(own, number, "round", "label", np.where(wall > 0, wall, math.nan), others):
         first, second = np.triu_indices(cube.names.shape[1], 1)
         logs, bounds = np.log(cube.values[0]), np.nanmax(cube.values[1], axis=1) > 0
         for part in np.array_split(np.arange(len(logs)), 1 + len(first) * logs[:, :, 0].size // LARGE):
@@ -219,13 +219,13 @@ def winners(
       is not known (one round).
     - `alone`: no other contender completed.
 
-    level (separated by spaces): the contenders that may be the fastest as well, empty for `fastest`. The others are
+    level: a tuple of the contenders that are level with it, empty for `fastest`. The others are
     slower by `win` or more, and that is more than chance (p times the operations and the other contenders below 5 %).
     detectable: the smallest ratio to the best that these rounds find with a power of 80 %, at the level of `fastest`
     (median of the contenders). caution: that of `pairs`.
     """
     keys = [*SETTING, *OPERATION]
-    own = table[table["role"] != "ceiling"]
+    own = table[table["role"] == "contender"]
     found, number = groups(own, keys)
     own = own.assign(group=number).sort_values(["group", "geometric_mean_ns", "label"])
     best = own.groupby("group").first(skipna=False)
@@ -266,11 +266,12 @@ def _verdicts(
         rounds_needed(open_["ratio"], open_["sd"], tests * caution, win, equal), open_["group"].to_numpy()
     )
     known = needed.notna().groupby(level=0).all()
+    labels = level.groupby("group")["other"].agg(tuple)
     more = found["n"] + 1  # the rounds at hand have not decided, whatever the power they had
     return pd.DataFrame(
         {
             "verdict": verdict,
-            "level": level.groupby("group")["other"].agg(" ".join).reindex(found.index, fill_value=""),
+            "level": pd.Series([labels.get(number, ()) for number in found.index], found.index, dtype=object),
             "rounds": needed.groupby(level=0).max().where(known).reindex(found.index).astype(float).clip(lower=more),
             "detectable": smallest.groupby(group).median().reindex(found.index).astype(float),
         },
@@ -284,14 +285,15 @@ TOTAL = "all operations"
 def totals(phases: pd.DataFrame) -> pd.DataFrame:
     """The time of each workload as a whole: rows as of `phases`, one a trial, with TOTAL as their phase.
 
-    Only of workloads whose rows are whole phases: parts of a command may run at the same time, and a sum of them is no
-    time. Their rows have no sync of their own.
+    Only of workloads whose rows are whole phases, or parts of a command that one process did in turn: a sum of what ran
+    at the same time is no time. Parts have no sync of their own.
     """
     done = measured(phases)
     keys = [*SETTING, "workload", "scale", "label", "role", "round"]
     if "sync_ns" in done:
-        parts = done.assign(part=done["sync_ns"].isna()).groupby(["workload", "scale"])["part"].transform("any")
-        done = done[~parts.astype(bool)]
+        in_turn = done["part"].eq("in-turn") if "part" in done else False
+        apart = done.assign(apart=done["sync_ns"].isna() & ~in_turn).groupby(["workload", "scale"])["apart"]
+        done = done[~apart.transform("any").astype(bool)]
     sums = done.astype({"wall_ns": float}).groupby(keys, sort=True)["wall_ns"].sum().reset_index()
     return sums.assign(phase=TOTAL, cache="", position=0, status="ok", operation="", items=1)
 
@@ -299,14 +301,16 @@ def totals(phases: pd.DataFrame) -> pd.DataFrame:
 def relative(table: pd.DataFrame) -> pd.DataFrame:
     """`statistics` with column `cost`: geometric mean of the cell over that of the best contender of the operation."""
     keys = [*SETTING, *OPERATION]
-    best = table[table["role"] != "ceiling"].groupby(keys)["geometric_mean_ns"].min().rename("best_ns").reset_index()
+    best = table[table["role"] == "contender"].groupby(keys)["geometric_mean_ns"].min().rename("best_ns").reset_index()
     merged = table.merge(best, on=keys, how="left")
     return merged.assign(cost=merged["geometric_mean_ns"] / merged["best_ns"]).drop(columns="best_ns")
 
 
 def typical_cost(cost: pd.DataFrame) -> pd.Series:
     """Geometric mean of `cost` (see `relative`) by contender over the operations that all completed; may be empty."""
-    wide = cost[cost["role"] != "ceiling"].pivot(index=[*SETTING, *OPERATION], columns="label", values="cost").dropna()
+    wide = (
+        cost[cost["role"] == "contender"].pivot(index=[*SETTING, *OPERATION], columns="label", values="cost").dropna()
+    )
     return np.exp(np.log(wide).mean()) if len(wide) else pd.Series(dtype=float)
 
 
@@ -319,7 +323,7 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     with a correlation of 0.2 within a workload in 68 % of cases without any difference.
     """
     frames = []
-    for key, group in table[table["role"] != "ceiling"].groupby(SETTING, sort=True):
+    for key, group in table[table["role"] == "contender"].groupby(SETTING, sort=True):
         wide = group.pivot(index=OPERATION, columns="label", values="geometric_mean_ns")
         complete = wide.dropna()
         found = complete.rank(axis=1).agg(["mean", "median"]).T.add_suffix("_rank").rename_axis("label").reset_index()

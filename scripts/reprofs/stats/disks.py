@@ -9,7 +9,7 @@ from __future__ import annotations
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.plan import disks
+from reprofs.plan.disk import ACCESSES, REFERENCE, UNTIMED, expected, hides_software
 from reprofs.stats.study import Study
 
 BAND = 0.03  # a measured time that is farther from the model than this share does not agree with it
@@ -24,21 +24,21 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     software (ns a request), expected (ns, of both), basis (of the disk's time); ratio (measured to expected), compared
     (False where the guest's processor is the limit). Jobs whose time of the software is not known are left out.
     """
-    profile = study.plan["devices"].get(setting.profile, {})
-    if "disk" not in profile or setting.profile == disks.REFERENCE:
+    profile = study.plan.devices.get(setting.profile)
+    if not profile or not profile.drive or setting.profile == REFERENCE:
         return pd.DataFrame()
     measured = _requests(study, setting, load)
     if measured.empty:
         return pd.DataFrame()
     software = _software(study, setting, load)
-    found = disks.parameters(profile)
-    size = (profile.get("size_mib") or study.plan["workloads"][load.workload]["scale"]["device_mib"]) << 20
+    found = profile.drive.parameters()
+    size = (profile.disk_mib or study.plan.workloads[load.workload].parameters["device_mib"]) << 20
     rows = []
     for name, own in measured.groupby("name", sort=False):
-        job = disks.JOBS[name]
+        job = ACCESSES[name]
         if name not in software:
             continue
-        disk, basis = disks.expected(found, size, job, int(own["items"].iloc[0]))
+        disk, basis = expected(found, size, job, int(own["items"].iloc[0]))
         rows.append(
             {
                 "name": name,
@@ -49,7 +49,7 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
                 "high": own["request_ns"].max(),
                 "disk": disk,
                 "software": software[name],
-                "expected": disk + (0 if disks.hides_software(found, job) else software[name]),
+                "expected": disk + (0 if hides_software(found, job) else software[name]),
                 "basis": basis,
             }
         )
@@ -64,7 +64,7 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
 
 def _requests(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     chosen = select(study.samples, setting, load, status="ok")
-    chosen = chosen[chosen["name"].isin(list(disks.JOBS))]
+    chosen = chosen[chosen["name"].isin(list(ACCESSES))]
     return chosen.assign(request_ns=chosen["wall_ns"].astype(float) / chosen["items"].astype(float))
 
 
@@ -73,12 +73,12 @@ def _software(study: Study, setting: Setting, load: Load) -> dict[str, float]:
     of that disk; several at a time, all its time on UNTIMED.
     """
     found = {}
-    for profile, alone in ((disks.REFERENCE, True), (disks.UNTIMED, False)):
+    for profile, alone in ((REFERENCE, True), (UNTIMED, False)):
         for name, own in _requests(study, setting._replace(profile=profile), load).groupby("name"):
-            job = disks.JOBS[name]
+            job = ACCESSES[name]
             if (job.depth == 1) == alone:
                 found[name] = own["request_ns"].mean()
                 if alone:
-                    constant = disks.parameters(study.plan["devices"][profile])
-                    found[name] -= disks.expected(constant, 0, job, len(own))[0]
+                    drive = study.plan.devices[profile].drive
+                    found[name] -= expected(drive.parameters(), 0, job, len(own))[0] if drive else 0
     return found

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import select
-from reprofs.stats import compare, published
+from reprofs.plan.cell import Cell
+from reprofs.stats import compare
 from reprofs.stats.cells import measured
+from reprofs.stats.published import numbers
+from reprofs.stats.published.ranks import DIFFERENT
 from reprofs.stats.study import Study
 
 BASE = "base"
-KEY = ["filesystem", "phase", "cache"]
+RATIO = ["filesystem", "phase", "cache"]  # what a ratio to the reference is of
 OFF = 1.5  # a ratio this factor or more from the published one deviates
-COLUMNS = ["factor", *KEY, "reference", "position", "n", "ratio", "low", "high", "base", "change", "published", "pace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The factors of a study, each table computed once."""
+
+    study: Study
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """See the function `effects`."""
+        return effects(self.study)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """See the function `summary`."""
+        return summary(self.effects)
+
+    @cached_property
+    def deviating(self) -> pd.DataFrame:
+        """See the function `deviating`."""
+        return deviating(self.effects)
 
 
 def effects(study: Study) -> pd.DataFrame:
@@ -27,13 +53,12 @@ def effects(study: Study) -> pd.DataFrame:
     counts, such as a file, over the published one: geometric mean of both file systems). Of a workload that is repeated
     in one file system the last run counts.
     """
-    factors = study.plan["factors"]
-    reference = factors[0]["cells"][-1]["filesystem"]
+    factors = study.plan.factors
+    reference = factors[0].cells[-1].filesystem
     (told, size), rows = _published(study), []
-    key = study.plan["published"]["size"]
     for factor in factors:
-        own_size = study.plan["workloads"][factor["cells"][0]["workload"]]["scale"][key]
-        times = {cell["filesystem"]: _times(study, cell) for cell in factor["cells"]}
+        own_size = _size(study, factor.cells[0])
+        times = {cell.filesystem: _times(study, cell) for cell in factor.cells}
         for name in times:
             if name == reference or reference not in times:
                 continue
@@ -44,8 +69,8 @@ def effects(study: Study) -> pd.DataFrame:
                 there = told[name, phase, cache], told[reference, phase, cache]
                 rows.append(
                     {
-                        "factor": factor["title"] or BASE,
-                        **dict(zip(KEY, (name, phase, cache), strict=True)),
+                        "factor": factor.title or BASE,
+                        **dict(zip(RATIO, (name, phase, cache), strict=True)),
                         "reference": reference,
                         "position": int(own["position"].min()),
                         "n": len(own),
@@ -57,11 +82,12 @@ def effects(study: Study) -> pd.DataFrame:
                         * size,
                     }
                 )
-    frame = pd.DataFrame(rows, columns=[column for column in COLUMNS if column not in ("base", "change")])
-    base = frame[frame["factor"] == BASE].set_index(KEY)["ratio"]
-    frame["base"] = [base.get(key, math.nan) for key in frame[KEY].itertuples(index=False, name=None)]
+    columns = ["factor", *RATIO, "reference", "position", "n", "ratio", "low", "high"]
+    frame = pd.DataFrame(rows, columns=[*columns, "published", "pace"])
+    base = frame[frame["factor"] == BASE].set_index(RATIO)["ratio"]
+    frame["base"] = [base.get(key, math.nan) for key in frame[RATIO].itertuples(index=False, name=None)]
     frame["change"] = frame["ratio"] / frame["base"]
-    return frame[COLUMNS]
+    return frame[[*columns, "base", "change", "published", "pace"]]
 
 
 def summary(effects: pd.DataFrame) -> pd.DataFrame:
@@ -78,7 +104,7 @@ def summary(effects: pd.DataFrame) -> pd.DataFrame:
         if own.empty:
             continue
         off, base_off = away(own["ratio"], own["published"]), away(own["base"], own["published"])
-        most = own.loc[np.log(own["change"]).abs().idxmax(), [*KEY, "base", "ratio", "change", "published"]]
+        most = own.loc[np.log(own["change"]).abs().idxmax(), [*RATIO, "base", "ratio", "change", "published"]]
         rows.append(
             {
                 "factor": factor,
@@ -87,8 +113,8 @@ def summary(effects: pd.DataFrame) -> pd.DataFrame:
                 "base_off": math.exp(np.log(base_off).mean()),
                 "pace": _mean(own["pace"]),
                 "same_side": int(((own["ratio"] > 1) == (own["published"] > 1)).sum()),
-                "nearer": int((off < base_off / published.DIFFERENT).sum()),
-                "further": int((off > base_off * published.DIFFERENT).sum()),
+                "nearer": int((off < base_off / DIFFERENT).sum()),
+                "further": int((off > base_off * DIFFERENT).sum()),
                 **(dict.fromkeys(most.index, math.nan) if factor == BASE else most.to_dict()),
             }
         )
@@ -98,11 +124,11 @@ def summary(effects: pd.DataFrame) -> pd.DataFrame:
 def deviating(effects: pd.DataFrame) -> pd.DataFrame:
     """The ratios of the base that are off by the factor OFF or more, farthest first, and the factor nearest to each.
 
-    Columns: those of KEY, position, published, base, off, nearest (the factor whose ratio is nearest to the published
+    Columns: those of RATIO, position, published, base, off, nearest (the factor whose ratio is nearest to the published
     one, or the base), ratio (its), left (by what factor that is still off).
     """
     rows = []
-    for key, own in effects.groupby(KEY, sort=False):
+    for key, own in effects.groupby(RATIO, sort=False):
         base = own[own["factor"] == BASE]
         off = away(own["ratio"], own["published"])
         if base.empty or off[base.index[0]] < OFF:
@@ -110,7 +136,7 @@ def deviating(effects: pd.DataFrame) -> pd.DataFrame:
         nearest = own.loc[off.idxmin()]
         rows.append(
             {
-                **dict(zip(KEY, key, strict=True)),
+                **dict(zip(RATIO, key, strict=True)),
                 **{name: base.iloc[0][name] for name in ("position", "published", "base")},
                 "off": off[base.index[0]],
                 "nearest": nearest["factor"],
@@ -118,7 +144,7 @@ def deviating(effects: pd.DataFrame) -> pd.DataFrame:
                 "left": off.min(),
             }
         )
-    columns = [*KEY, "position", "published", "base", "off", "nearest", "ratio", "left"]
+    columns = [*RATIO, "position", "published", "base", "off", "nearest", "ratio", "left"]
     return pd.DataFrame(rows, columns=columns).sort_values("off", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -132,12 +158,18 @@ def _mean(*times: pd.Series) -> float:
     return math.exp(np.log(np.concatenate([one.to_numpy(float) for one in times])).mean())
 
 
-def _times(study: Study, cell: dict) -> pd.DataFrame:
+def _size(study: Study, cell: Cell) -> int:
+    """How many of what the published size counts a cell has."""
+    published = study.plan.published
+    return study.plan.workloads[cell.workload].parameters[(published and published.size) or ""]
+
+
+def _times(study: Study, cell: Cell) -> pd.DataFrame:
     """wall_ns and position of a cell's operations by phase, cache and round; the last run's where there are several."""
-    trials = set(select(study.trials, **cell)["trial"])
+    trials = set(select(study.trials, **cell.names())["trial"])
     own = measured(study.phases)
     own = own[own["trial"].isin(trials)].set_index(["phase", "cache", "round"])[["wall_ns", "position"]]
-    if study.plan["workloads"][cell["workload"]].get("runs", 1) > 1:
+    if study.plan.workloads[cell.workload].runs > 1:
         runs = study.samples[study.samples["trial"].isin(trials) & study.samples["iteration"].notna()]
         runs = runs[runs["name"] == runs["phase"]].sort_values("iteration", kind="stable")
         last = runs.groupby(["phase", "cache", "round"])["wall_ns"].last()
@@ -150,15 +182,14 @@ def _published(study: Study) -> tuple[dict[tuple, float], int]:
 
     And that size.
     """
-    base = study.plan["factors"][0]["cells"]
-    numbers = published.times(published.of_study(study))
-    own_size = study.plan["workloads"][base[0]["workload"]]["scale"][study.plan["published"]["size"]]
-    size = published.nearest(numbers["size"], own_size)
-    numbers = numbers[numbers["size"] == size]
+    base = study.plan.factors[0].cells
+    times = numbers.times(numbers.load(study.plan.study.published or ""))
+    size = numbers.nearest(times["size"], _size(study, base[0]))
+    times = times[times["size"] == size]
     found = {}
     for cell in base:
-        label = select(study.trials, **cell)["label"].iloc[0]
-        own = select(numbers, stack=cell["stack"], label=label)
+        label = select(study.trials, **cell.names())["label"].iloc[0]
+        own = select(times, stack=cell.stack, label=label)
         for row in own.itertuples():
-            found[cell["filesystem"], row.phase, row.cache] = row.median_s * 1e9
+            found[cell.filesystem, row.phase, row.cache] = row.median_s * 1e9
     return found, int(size)

@@ -1,6 +1,7 @@
 """Labs against each other: by orders of file systems and by ratios, never by times."""
 
 import math
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import pandas as pd
@@ -14,18 +15,19 @@ CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
 COUNTS = ["pairs", "told", "same", "firm", "firm_same"]
 
 
-def _lab_pairs(labs) -> list[tuple[str, str]]:
-    """All pairs of labs, those with the exact one first."""
-    names = sorted(set(labs), key=lambda lab: (lab.partition("@")[0] != "exact", lab))
+def _lab_pairs(labs: Iterable[str], exact: Collection[str]) -> list[tuple[str, str]]:
+    """All pairs of labs, those with an exact one first."""
+    names = sorted(set(labs), key=lambda lab: (lab not in exact, lab))
     return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
 
 
-def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
+def clock_ratios(phases: pd.DataFrame, exact: Collection[str] = ()) -> pd.DataFrame:
     """Time by lab b's clock over time by lab a's of the same file system and operation; upper bounds take part.
 
-    Paired by round, because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale,
-    phase, cache, position, label, n, ratio, low, high, and processor: the same ratio of the processor's times
-    (user and system; geometric mean of the rounds, empty where either lab saw none).
+    exact: the labs that always give the same numbers; in a pair with another one they are lab a. Paired by round,
+    because rounds have the same input in all labs. Columns: a, b, stack, profile, workload, scale, phase, cache,
+    position, label, n, ratio, low, high, and processor: the same ratio of the processor's times (user and system;
+    geometric mean of the rounds, empty where either lab saw none).
     """
     keys = [*CLOCK_KEYS, "phase", "cache", "label"]
     columns = ["a", "b", *keys, "position", "n", "ratio", "low", "high", "processor"]
@@ -34,7 +36,7 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     times = (own["wall_ns"], own["user_ns"] + own["system_ns"]) if own["lab"].nunique() > 1 else ()
     frames = []
     for cube in cubes(own, number, "round", "lab", *(time.to_numpy(float, na_value=math.nan) for time in times)):
-        for a, b in _lab_pairs(cube.names.ravel()):
+        for a, b in _lab_pairs(cube.names.ravel(), exact):
             # The places of both labs in each group, which need not have both.
             here = np.flatnonzero((cube.names == a).any(axis=1) & (cube.names == b).any(axis=1))
             if not len(here):
@@ -51,14 +53,16 @@ def clock_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     if not frames:
         return pd.DataFrame([], columns=columns)
     position = own["position"].groupby(number).min().astype(int).rename("position")
-    order = {pair: place for place, pair in enumerate(_lab_pairs(own["lab"]))}
+    order = {pair: place for place, pair in enumerate(_lab_pairs(own["lab"], exact))}
     found = places.join(position).join(pd.concat(frames), how="inner").rename_axis("group").reset_index()
     found["pair"] = [order[pair] for pair in zip(found["a"], found["b"], strict=True)]
     return found.sort_values(["group", "pair"], ignore_index=True)[columns]
 
 
-def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def orders(table: pd.DataFrame, pairs: pd.DataFrame, exact: Collection[str] = ()) -> pd.DataFrame:
     """How alike two labs order the file systems of an operation; `table` is `statistics`, `pairs` is `pairwise`.
+
+    exact: see `clock_ratios`.
 
     By geometric means; upper bounds take part, since they have times in both labs. Columns: Kendall's tau-b with its
     exact p (where no two are equal); `pairs` counts the pairs of file systems, `told` those whose ratio has a 95 %
@@ -78,7 +82,7 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     for key, cells in table.groupby(keys, sort=True) if several else ():
         wide = cells.pivot(index="label", columns="lab", values="geometric_mean_ns")
         signs = compared.get(key, pairs.iloc[:0]).pivot(index=["a", "b"], columns="lab", values=["told", "firm"])
-        for a, b in _lab_pairs(wide.columns):
+        for a, b in _lab_pairs(wide.columns, exact):
             both = wide[[a, b]].dropna()
             if len(both) < 3:
                 continue

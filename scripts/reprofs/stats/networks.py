@@ -9,8 +9,8 @@ from __future__ import annotations
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.plan import networks
-from reprofs.plan.networks import Network
+from reprofs.plan.cell import apart
+from reprofs.plan.network import EXCHANGES, REFERENCE, UNTIMED, Network
 from reprofs.stats.study import Study
 
 BAND = 0.03  # a measured time that is farther from the closed form than this share does not agree with it
@@ -27,15 +27,15 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     where the guest's processor is the limit).
     """
     measured = _messages(study, setting, load)
-    found = {name: Network(name, **data) for name, data in study.plan.get("networks", {}).items()}
+    found = study.plan.networks
     software = _software(measured, found)
     rows = []
     for (name, test), own in measured.groupby(["network", "name"], sort=False):
-        network, job = found[str(name)], networks.JOBS[str(test)]
-        if test not in software or network.loss_percent or name in (networks.REFERENCE, networks.UNTIMED):
+        network, job = found[str(name)], EXCHANGES[str(test)]
+        if test not in software or network.loss_percent or name in (REFERENCE, UNTIMED):
             continue
-        time = networks.expected(network, job, 0.0 if job.window > 1 else software[str(test)])
-        own_frame = software[str(test)] / networks.frames(found[networks.UNTIMED], job) if job.window > 1 else 0.0
+        time = network.expected(job, 0.0 if job.window > 1 else software[str(test)])
+        own_frame = software[str(test)] / found[UNTIMED].frames(job) if job.window > 1 else 0.0
         rows.append(
             {
                 "network": name,
@@ -45,7 +45,7 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
                 "measured": own["message_ns"].mean(),
                 "low": own["message_ns"].min(),
                 "high": own["message_ns"].max(),
-                "way": networks.expected(network, job),
+                "way": network.expected(job),
                 "software": software[str(test)],
                 "expected": time,
                 # Decided by what is known beforehand, never by the result of the comparison.
@@ -58,9 +58,9 @@ def comparison(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
 
 def _messages(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     chosen = select(study.samples, setting, load, status="ok")
-    chosen = chosen[chosen["name"].isin(list(networks.JOBS)) & chosen["variant"].str.contains("@")]
+    chosen = chosen[chosen["name"].isin(list(EXCHANGES)) & chosen["variant"].str.contains("@")]
     time = chosen["wall_ns"].astype(float) / chosen["items"].astype(float)
-    return chosen.assign(network=chosen["variant"].str.partition("@")[2], message_ns=time)
+    return chosen.assign(network=chosen["variant"].map(lambda variant: apart(variant)[1]), message_ns=time)
 
 
 def _software(measured: pd.DataFrame, found: dict[str, Network]) -> dict[str, float]:
@@ -68,9 +68,9 @@ def _software(measured: pd.DataFrame, found: dict[str, Network]) -> dict[str, fl
     there; in a stream, all its time on UNTIMED.
     """
     times = {}
-    for test, job in networks.JOBS.items():
-        name = networks.REFERENCE if job.window == 1 else networks.UNTIMED
+    for test, job in EXCHANGES.items():
+        name = REFERENCE if job.window == 1 else UNTIMED
         own = select(measured, network=name, name=test)
         if len(own):
-            times[test] = own["message_ns"].mean() - (networks.expected(found[name], job) if job.window == 1 else 0)
+            times[test] = own["message_ns"].mean() - (found[name].expected(job) if job.window == 1 else 0)
     return times

@@ -13,12 +13,14 @@ import pandas as pd
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables
 from reprofs.errors import UserError
-from reprofs.files import write_bytes, write_text
+from reprofs.files import SUMS, changed, write_bytes, write_sums, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, spread, stacks
 
-ANALYSIS = 4  # increase when the same records would give other statistics
+ANALYSIS = 6  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
+
+AGAIN = "run `make report`, or delete the folder."
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,13 @@ class Results:
 
 def margins(tables: Tables) -> dict[str, float]:
     """The margins of a study: win (below which no lead is named) and equal (within which times are equivalent)."""
-    return {"win": compare.WIN, "equal": compare.EQUAL} | tables.plan["study"].get("margins", {})
+    own = tables.plan.study.margins
+    return own.as_json() if own else {"win": compare.WIN, "equal": compare.EQUAL}
 
 
 def caution(tables: Tables) -> float:
     """By how much more p must be below 5 %: more than 1 where rounds were added until intervals were narrow."""
-    return compare.CAUTION if "stopping" in tables.plan else 1
+    return compare.CAUTION if tables.plan.stopping else 1
 
 
 def compute(tables: Tables) -> Results:
@@ -65,12 +68,14 @@ def compute(tables: Tables) -> Results:
     import_module("scipy.stats")  # slow, and two threads that import at once may wait for each other
     with ThreadPoolExecutor(1) as other:
         # Half of the work of a large study, in NumPy, which lets the other threads go on.
-        stability = other.submit(spread.stability, phases)
+        # Trials of an exact lab cannot influence each other.
+        stability = other.submit(spread.stability, phases[~phases["lab"].isin(tables.exact_labs)])
         found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
         whole = compare.totals(phases)
         totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
         pairing = stacks.side_by_side(phases, entries)
-        orders, clocks = labs.orders(found, pairs), labs.clock_ratios(phases)
+        exact = tables.exact_labs
+        orders, clocks = labs.orders(found, pairs, exact), labs.clock_ratios(phases, exact)
         return Results(
             statistics=found,
             pairwise=pairs,
@@ -92,17 +97,29 @@ def compute(tables: Tables) -> Results:
 
 def _narrow(phases: pd.DataFrame) -> pd.DataFrame:
     """The columns that statistics need; texts as categories, which take an eighth of the memory and sort faster."""
-    texts = [*SETTING, *OPERATION, "label", "role", "status", "operation"]
+    texts = [*SETTING, *OPERATION, "label", "role", "status", "operation", "part"]
     numbers = ["round", "order", "position", "items", "rebuilding"]
     numbers += ["wall_ns", "user_ns", "system_ns", "sync_ns"]
     return phases[[*texts, *numbers]].astype(dict.fromkeys(texts, "category"))
+
+
+def _stored(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame as its file has it: the labels of `level` in one text, separated by spaces."""
+    return frame.assign(level=frame["level"].map(" ".join)) if "level" in frame else frame
+
+
+def _read(file: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(file)
+    return frame.assign(level=frame["level"].map(lambda text: tuple(text.split()))) if "level" in frame else frame
 
 
 def save(results: Results, folder: str | Path, tables: Tables) -> None:
     """Write each frame to <name>.parquet in the folder, and what they were computed from. Raises UserError."""
     folder = place(folder)
     for field in fields(results):
-        write_bytes(folder / f"{field.name}.parquet", getattr(results, field.name).to_parquet(None, index=False))
+        stored = _stored(getattr(results, field.name))
+        write_bytes(folder / f"{field.name}.parquet", stored.to_parquet(None, index=False))
+    write_sums(folder / SUMS, folder.glob("*.parquet"))
     write_text(folder / OF, json.dumps(_of(tables), indent=1) + "\n")
 
 
@@ -116,8 +133,10 @@ def load(folder: str | Path, tables: Tables) -> Results | None:
     try:
         if json.loads((folder / OF).read_text()) != _of(tables):
             return None
-        return Results(**{f.name: pd.read_parquet(folder / f"{f.name}.parquet") for f in fields(Results)})
+        if wrong := changed(folder / SUMS, *(f"{field.name}.parquet" for field in fields(Results))):
+            raise UserError(f"{wrong} is missing or was changed after it was made: {AGAIN}")
+        return Results(**{field.name: _read(folder / f"{field.name}.parquet") for field in fields(Results)})
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"The results in {folder} cannot be read ({error}): delete the folder and run again.") from None
+        raise UserError(f"The results in {folder} cannot be read ({error}): {AGAIN}") from None

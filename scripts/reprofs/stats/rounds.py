@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from collections.abc import Mapping
@@ -15,12 +14,12 @@ from reprofs.data import study as data
 from reprofs.data import tables
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.errors import UserError
-from reprofs.files import read_json, write_text
-from reprofs.plan.study import looks
+from reprofs.files import write_sums
+from reprofs.plan.plan import Look, Stopping, read_plan, write_plan
+from reprofs.plan.study import Rounds
 from reprofs.project import place
 from reprofs.stats import compare
 from reprofs.stats.cells import LEVEL, measured
-from reprofs.trial.plan import first_rounds
 
 KEYS = [*SETTING, *OPERATION]
 # Logarithms of the times of contenders by what is compared (values of KEYS): a row for each round, NaN where a trial
@@ -29,7 +28,7 @@ Times = Mapping[tuple, pd.DataFrame]
 
 
 def times(phases: pd.DataFrame, rounds: int) -> Times:
-    """What is compared: workloads as a whole; where parts of a command have no sum, each of them."""
+    """What is compared: workloads as a whole; where parts of a command have no sum, each operation."""
     whole = compare.totals(phases)
     summed = pd.MultiIndex.from_frame(whole[["workload", "scale"]])
     parts = measured(phases)
@@ -37,21 +36,21 @@ def times(phases: pd.DataFrame, rounds: int) -> Times:
     columns = [*KEYS, "role", "label", "round", "wall_ns"]
     every = pd.concat([whole[columns], parts[columns]])
     found = {}
-    for key, rows in every[every["role"] != "ceiling"].groupby(KEYS, sort=True):
+    for key, rows in every[every["role"] == "contender"].groupby(KEYS, sort=True):
         wide = rows.pivot(index="round", columns="label", values="wall_ns").astype(float)
         found[key] = np.log(wide.where(wide > 0)).reindex(range(1, rounds + 1))
     return found
 
 
 def examine(found: Times, tests: int, until: float, win: float = compare.WIN) -> dict:
-    """How well the ratio of the best contender to every other one that may be the fastest is known, at one look.
+    """How well the ratio of the best contender to every other one that is level with it is known, at one look.
 
-    A contender may be the fastest unless it is slower than the best by `win` or more and that is more than chance: p
-    times the looks of the study (`tests`), the comparisons and their other contenders is below 5 %.
+    A contender is level with the best unless it is slower by `win` or more and that is more than chance: p times the
+    looks of the study (`tests`), the comparisons and their other contenders is below 5 %.
 
     Keys: compared (comparisons), open (ratios that are not known within `until`), widest: the ratio known worst, with
     its place, best, other, and half_width, of its interval (0.05 is 5 %; None if it has none). None where only the best
-    may be the fastest.
+    is level.
     """
     logs = {key: wide.dropna(axis="columns", how="all") for key, wide in found.items()}
     logs = {key: wide for key, wide in logs.items() if len(wide.columns) > 1}
@@ -70,42 +69,39 @@ def examine(found: Times, tests: int, until: float, win: float = compare.WIN) ->
     return {"compared": len(logs), "open": sum(width > until for width in widths), "widest": widest}
 
 
-def stopping(found: Times, study: dict, done: int) -> dict:
-    """What the looks at a study gave after so many rounds: the first that was enough is the last.
-
-    Keys: looks (`rounds` and the keys of `examine`), enough, why: `narrow` (all ratios are known), `most` (there are as
-    many rounds as there may be), `alone` (there is nothing to compare), None if not enough.
-    """
-    rule, planned, seen = study["rounds"], looks(study), []
-    until, win = float(rule["until"].removesuffix("%")) / 100, study.get("margins", {}).get("win", compare.WIN)
+def stopping(found: Times, rule: Rounds, win: float, done: int) -> Stopping:
+    """What the looks at a study gave after so many rounds: the first that was enough is the last."""
+    planned, looks = rule.looks(), []
+    until = float(rule.until.removesuffix("%")) / 100
     for rounds in (number for number in planned if number <= done):
         so_far = {key: wide.loc[:rounds] for key, wide in found.items()}
-        seen.append({"rounds": rounds} | examine(so_far, len(planned), until, win))
-        why = None if seen[-1]["open"] else "narrow" if seen[-1]["compared"] else "alone"
-        why = why or ("most" if rounds == planned[-1] else None)
-        if why:
-            return {"looks": seen, "enough": True, "why": why}
-    return {"looks": seen, "enough": False, "why": None}
+        look = Look.model_validate({"rounds": rounds} | examine(so_far, len(planned), until, win))
+        looks.append(look)
+        if not look.open:
+            return Stopping(rule=rule, looks=looks, enough=True, why="narrow" if look.compared else "alone")
+        if rounds == planned[-1]:
+            return Stopping(rule=rule, looks=looks, enough=True, why="most")
+    return Stopping(rule=rule, looks=looks, enough=False)
 
 
 def look(plan: str | Path, raw: str | Path, done: int, output: str | Path) -> None:
-    """Write the plan of the rounds that a study has so far, with the key `stopping` (see there) and its rule.
+    """Write the plan of the rounds that a study has so far, with the key `stopping`.
 
     plan: that of all rounds it may have; raw: the folder of the records. Raises UserError as `tables.build` does, and
     when no look is planned after so many rounds.
     """
-    content = read_json(place(plan))
-    planned = looks(content["study"])
-    if not isinstance(content["study"]["rounds"], dict):
-        raise UserError(f"{plan}: the study has a fixed number of rounds, {planned[0]}: make its tables.")
-    if done not in planned:
-        raise UserError(f"{plan} has no look after --rounds {done}: choose from {', '.join(map(str, planned))}.")
+    whole = read_plan(place(plan))
+    rule, margins = whole.study.rule, whole.study.margins
+    if not rule:
+        raise UserError(f"{plan}: the study has a fixed number of rounds, {whole.study.rounds}: make its tables.")
+    if done not in rule.looks():
+        raise UserError(f"{plan} has no look after --rounds {done}: choose from {', '.join(map(str, rule.looks()))}.")
     with tempfile.TemporaryDirectory(prefix="reprofs-") as folder:
         first = Path(folder) / "plan.json"
-        write_text(first, json.dumps(first_rounds(content, done)))
+        write_plan(whole.first_rounds(done), first)
         tables.build(first, place(raw), Path(folder) / "tables")
         phases = data.load(Path(folder) / "tables").phases
-    found = stopping(times(phases, done), content["study"], done)
-    made = first_rounds(content, found["looks"][-1]["rounds"])
-    made["stopping"] = {"rule": content["study"]["rounds"], **found}
-    write_text(place(output), json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    found = stopping(times(phases, done), rule, margins.win if margins else compare.WIN, done)
+    made = whole.first_rounds(found.looks[-1].rounds).model_copy(update={"stopping": found})
+    write_plan(made, place(output))
+    write_sums(place(f"{output}.sha256"), [place(output)])

@@ -1,4 +1,4 @@
-"""Series of samples, clients and sizes as pure functions: rates, dips, windows, fairness, scaling.
+"""Series of samples and clients as pure functions: rates, dips, windows, records, iterations, fairness.
 
 `samples` is the table of that name: one row per sample, with the columns trial, label, stack, workload, round, phase,
 cache, name, client, iteration, file_bytes, record_bytes, start_ns, wall_ns, items, bytes. `clients` is the table of
@@ -19,13 +19,11 @@ from numpy.typing import ArrayLike
 
 from reprofs.data.columns import OVER_TIME
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.stats.cells import measured
+from reprofs.stats.cells import LEVEL
 
-LEVEL = 0.95
-NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 RUN = ["trial", "phase", "cache"]  # what one command did
-CELL = ["label", "stack", "workload", "phase", "cache"]
-PARTS = ["trial", "label", "round", "phase", "cache"]  # a command of which samples are parts
+SWEEP = ["label", "stack", "workload", "phase", "cache"]  # what a sweep over records belongs to
+COMMAND = ["trial", "label", "round", "phase", "cache"]  # a command of which samples are parts
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
 REQUIRED_GBIT_S = (1, 2, 4, 8)  # rates of the observations that the study of the streams had to hold
 RECOVERED = 0.95  # of the median rate before
@@ -41,6 +39,11 @@ ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
 def completed(frame: pd.DataFrame, setting: Setting, load: Load) -> pd.DataFrame:
     """The rows of contenders' completed trials of one workload in one setting."""
     return select(frame, setting, load, status="ok", role="contender")
+
+
+def of_phase(samples: pd.DataFrame, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
+    """The samples of one phase of them."""
+    return select(completed(samples, setting, load), phase=phase)
 
 
 def having(samples: pd.DataFrame, settings: Iterable[Setting], names: set[str]) -> list[tuple[Setting, Load, str]]:
@@ -282,7 +285,7 @@ def sweep(samples: pd.DataFrame) -> pd.DataFrame:
     last = own["name"].str.split("-").str[-1]
     cached = ~own["name"].str.startswith(("direct-", "flushed-")) | (own["name"] == "flushed-reread")
     own = own.assign(operation=last, cached=cached)[last.isin(TESTS)]
-    keys = [*CELL, "operation", "file_bytes", "record_bytes", "cached"]
+    keys = [*SWEEP, "operation", "file_bytes", "record_bytes", "cached"]
     sums = own.groupby(keys, sort=False).agg(bytes=("bytes", "sum"), wall=("wall_ns", "sum"), n=("round", "nunique"))
     sums = sums.reset_index()
     return sums.assign(mb_s=sums["bytes"].astype(float) / sums["wall"].astype(float) * 1e3)[[*keys, "mb_s", "n"]]
@@ -297,7 +300,7 @@ def iterations(samples: pd.DataFrame) -> pd.DataFrame:
     The rate of an iteration is the items of all clients over the time of the slowest one; sd divides by n, as mdtest
     1.9.3 does. One row per command and part with two iterations or more: trial, label, round, phase, cache, name.
     """
-    keys = [*PARTS, "name"]
+    keys = [*COMMAND, "name"]
     rate = over_time(samples).groupby(keys, sort=False, dropna=False)["rate"]
     found = pd.DataFrame(
         {"max": rate.max(), "min": rate.min(), "mean": rate.mean(), "sd": rate.std(ddof=0), "n": rate.size()}
@@ -308,11 +311,11 @@ def iterations(samples: pd.DataFrame) -> pd.DataFrame:
 def over_time(samples: pd.DataFrame) -> pd.DataFrame:
     """When each part of each iteration began and ended, and its rate: items of all clients over the slowest one's time.
 
-    Columns: PARTS, name, iteration, start_ns and end_ns (after the start of the command), items, rate (items a second).
+    Columns: COMMAND, name, iteration, start_ns, end_ns (after the start of the command), items, rate (items a second).
     """
     own = samples[samples["iteration"].notna() & (samples["wall_ns"] > 0) & (samples["items"] > 0)]
     own = own.assign(end_ns=own["start_ns"] + own["wall_ns"])
-    each = own.groupby([*PARTS, "name", "iteration"], sort=False, dropna=False).agg(
+    each = own.groupby([*COMMAND, "name", "iteration"], sort=False, dropna=False).agg(
         start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), items=("items", "sum"), wall=("wall_ns", "max")
     )
     rate = each["items"].astype(float) / each.pop("wall").astype(float) * 1e9
@@ -322,11 +325,11 @@ def over_time(samples: pd.DataFrame) -> pd.DataFrame:
 def intervals(samples: pd.DataFrame) -> pd.DataFrame:
     """How many items all clients ended in each interval of each part of each iteration: `engine mdtest --series`.
 
-    Columns: PARTS, name, iteration, start_ns and end_ns (after the start of the command), items, rate (items a second).
+    Columns: COMMAND, name, iteration, start_ns, end_ns (after the start of the command), items, rate (items a second).
     Clients count in intervals of their own length; the longest are those of the rows, and the items of the others are
     spread evenly over each of theirs. Empty where nothing was counted.
     """
-    keys = [*PARTS, "name", "client"]
+    keys = [*COMMAND, "name", "client"]
     counted = samples[samples["name"].str.endswith(OVER_TIME)]
     counted = counted.assign(name=counted["name"].str.removesuffix(OVER_TIME)).drop(columns="iteration")
     parts = samples[samples["iteration"].notna()].drop_duplicates([*keys, "start_ns"])
@@ -337,7 +340,7 @@ def intervals(samples: pd.DataFrame) -> pd.DataFrame:
         by=keys,
     )
     rows = []
-    for place, part in merged.groupby([*PARTS, "name", "iteration"], sort=False):
+    for place, part in merged.groupby([*COMMAND, "name", "iteration"], sort=False):
         each = [own for _, own in part.groupby("client", dropna=False)]
         longest = max(each, key=lambda own: own["wall_ns"].max())
         edges = np.append(longest["start_ns"], (longest["start_ns"] + longest["wall_ns"]).iloc[-1]).astype(float)
@@ -352,7 +355,7 @@ def intervals(samples: pd.DataFrame) -> pd.DataFrame:
         )
         for start, end, items in zip(edges[:-1], edges[1:], np.diff(done), strict=True):
             rows.append([*place, start, end, items, items / (end - start) * 1e9])
-    columns = [*PARTS, "name", "iteration", "start_ns", "end_ns", "items", "rate"]
+    columns = [*COMMAND, "name", "iteration", "start_ns", "end_ns", "items", "rate"]
     return pd.DataFrame(rows, columns=columns).sort_values("start_ns", kind="stable").reset_index(drop=True)
 
 
@@ -442,110 +445,6 @@ def clients_table(clients: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# ---- growth with size ------------------------------------------------------------------------------------------------
-
-
-def scaling_fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
-    """time = factor * size ** exponent by least squares in logarithms; sizes (names, bytes, …) and times of shape (n,).
-
-    Fitted to the geometric means of the times at a size, because what makes a law wrong is common to all rounds of a
-    size: three rounds are not three sizes. Returns exponent with low and high (Student's interval, NaN with fewer than
-    three sizes), factor (unit of times), r2, n (sizes), last (exponent between the two largest sizes) and fit_p (lack
-    of fit: whether the means are farther from the law than the rounds from their means explain; NaN with fewer than
-    three sizes or without repeated ones). The exponent is 1 where the work grows as its size. Raises ValueError without
-    two different sizes above zero.
-    """
-    x, y, number, pure = _means(sizes, times)
-    line = scipy.stats.linregress(x, y)
-    reach = scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
-    return {
-        "exponent": float(line.slope),
-        "low": float(line.slope - reach),
-        "high": float(line.slope + reach),
-        "factor": float(math.exp(line.intercept)),
-        "r2": float(line.rvalue**2),
-        "n": len(x),
-        "last": float((y[-1] - y[-2]) / (x[-1] - x[-2])),
-        "fit_p": _lack_of_fit(x, y, number, pure),
-    }
-
-
-def extrapolate(sizes: ArrayLike, times: ArrayLike, at: ArrayLike, confidence: float = LEVEL) -> pd.DataFrame:
-    """Times that the fit of `scaling_fit` expects at other sizes: columns size, time, low, high (prediction interval).
-
-    `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where the geometric mean
-    of a further size falls with that confidence if the law goes on. Nothing here knows whether it does (a cache may
-    end), so farther than half a decade from the sizes measured there is no interval (NaN).
-    """
-    x, y, _, _ = _means(sizes, times)
-    at = np.asarray(at, dtype=float)
-    if (at <= 0).any():
-        raise ValueError("a size to extrapolate to is not above zero")
-    line, points = scipy.stats.linregress(x, y), np.log(at)
-    found = line.intercept + line.slope * points
-    half = np.full(len(at), math.nan)
-    if len(x) > 2:
-        rest = y - line.intercept - line.slope * x
-        error = np.sqrt((rest**2).sum() / (len(x) - 2))
-        around = 1 + 1 / len(x) + (points - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum()
-        near = (points >= x[0] - NEAR - 1e-9) & (points <= x[-1] + NEAR + 1e-9)
-        half[near] = (scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * error * np.sqrt(around))[near]
-    bounds = {"low": np.exp(found - half), "high": np.exp(found + half)}
-    return pd.DataFrame({"size": at, "time": np.exp(found)} | bounds)
-
-
-def _means(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Logarithms of the sizes, ascending, and means of those of the times there; their numbers, squares around them."""
-    logs, values = _logarithms(sizes, times)
-    x, place, number = np.unique(logs, return_inverse=True, return_counts=True)
-    y = np.bincount(place, values) / number
-    return x, y, number, float(((values - y[place]) ** 2).sum())
-
-
-def _lack_of_fit(x: np.ndarray, y: np.ndarray, number: np.ndarray, pure: float) -> float:
-    """p of the F test of lack of fit (N. Draper, H. Smith, Applied Regression Analysis, 1998); see `_means`."""
-    free, more = int(number.sum()) - len(x), len(x) - 2
-    if more < 1 or free < 1:
-        return math.nan
-    lack = float((number * (y - np.polyval(np.polyfit(x, y, 1, w=np.sqrt(number)), x)) ** 2).sum())
-    if pure < 1e-20:
-        return 1.0 if lack < 1e-20 else 0.0
-    return float(scipy.stats.f.sf(lack / more / (pure / free), more, free))
-
-
-def scaling_table(table: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd.DataFrame:
-    """`scaling_fit` of each label (and phase, if there is that column) of a tidy frame: its keys, then the fit."""
-    keys = [key for key in ("phase", "label") if key in table]
-    rows = []
-    for key, own in table.groupby(keys, sort=False):
-        if own[size].nunique() > 1:
-            rows.append(dict(zip(keys, key, strict=True)) | scaling_fit(own[size], own[time]))
-    return pd.DataFrame(rows)
-
-
-def sized(phases: pd.DataFrame, workloads: dict[str, dict], setting: Setting) -> dict[str, pd.DataFrame]:
-    """Workload without its size -> times of its phases in a setting at several sizes, with columns size and unit.
-
-    `workloads` are those of the plan. What a label has at one size only is left out.
-    """
-    from reprofs.plan.workloads import without_size  # with the catalogue, half a second to import
-
-    own = select(measured(phases), setting, role="contender")
-    found: dict[str, list[pd.DataFrame]] = {}
-    for name, rows in own.groupby("workload", sort=False):
-        entry = workloads.get(str(name), {})
-        if "size" in entry:
-            size = int(entry["scale"][entry["size"]])
-            found.setdefault(without_size(str(name)), []).append(rows.assign(unit=entry["size"], size=size))
-    several = {}
-    for base, frames in found.items():
-        whole = pd.concat(frames).sort_values(["position", "label", "size"], kind="stable")
-        chosen = whole[whole.groupby("label")["size"].transform("nunique") > 1]
-        if len(chosen):
-            several[base] = chosen
-    return several
-
-
 # ---- ageing ----------------------------------------------------------------------------------------------------------
 
 
@@ -600,14 +499,3 @@ def _of(samples: pd.DataFrame, name: str) -> pd.DataFrame:
 def _mb_s(samples: pd.DataFrame) -> float:
     wall = float(samples["wall_ns"].sum())
     return float(samples["bytes"].sum()) / wall * 1e3 if wall else math.nan
-
-
-def _logarithms(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(sizes, dtype=float), np.asarray(times, dtype=float)
-    if len(x) != len(y):
-        raise ValueError(f"there are {len(x)} sizes but {len(y)} times")
-    if (x <= 0).any() or (y <= 0).any():
-        raise ValueError("a size or a time is not above zero, so it has no logarithm")
-    if len(np.unique(x)) < 2:
-        raise ValueError("a law of growth needs two different sizes at least")
-    return np.log(x), np.log(y)

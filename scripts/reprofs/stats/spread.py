@@ -27,7 +27,7 @@ def components(phases: pd.DataFrame) -> pd.DataFrame:
     """
     keys = [*SETTING, *OPERATION]
     own = measured(phases)
-    own = own[own["role"] != "ceiling"]
+    own = own[own["role"] == "contender"]
     places, number = groups(own, keys)
     frames = []
     for cube in cubes(own, number, "round", "label", own["wall_ns"].to_numpy(float)):

@@ -7,37 +7,38 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import SETTING
+from reprofs.plan.plan import PlannedStack
 from reprofs.stats.cells import groups, interval, measured
 from reprofs.stats.compare import by_round
 
 
-def counterpart(stack: str, stacks: dict[str, dict], available: list[str]) -> str | None:
+def counterpart(stack: str, stacks: dict[str, PlannedStack], available: list[str]) -> str | None:
     """The healthy stack that a degraded or rebuilding one is compared with, or None.
 
     The same layers but for the fault (md-raid5-degraded and md-raid5), with the nearest number of disks; a rebuilding
     stack holds one disk as a spare. `stacks` maps a name to its state, layers and disks.
     """
     entry = stacks[stack]
-    if entry["state"] == "healthy":
+    if entry.state == "healthy":
         return None
-    active = entry["disks"] - (entry["state"] == "rebuilding")
+    active = entry.disks - (entry.state == "rebuilding")
     found = []
     for name in available:
-        layers = stacks[name]["layers"]
-        if stacks[name]["state"] == "healthy" and len(layers) == len(entry["layers"]):
-            layered = zip(entry["layers"], layers, strict=True)
+        layers = stacks[name].layers
+        if stacks[name].state == "healthy" and len(layers) == len(entry.layers):
+            layered = zip(entry.layers, layers, strict=True)
             same = all(own == other or own.startswith(f"{other}-") for own, other in layered)
-            found += [(abs(stacks[name]["disks"] - active), name)] if same else []
+            found += [(abs(stacks[name].disks - active), name)] if same else []
     return min(found)[1] if found else None
 
 
-def base(stacks: dict[str, dict], available: list[str]) -> str:
+def base(stacks: dict[str, PlannedStack], available: list[str]) -> str:
     """The stack that others are compared with: `single`, or the first healthy one, or the first."""
-    healthy = [name for name in available if stacks[name]["state"] == "healthy"]
+    healthy = [name for name in available if stacks[name].state == "healthy"]
     return "single" if "single" in available else (healthy or available)[0]
 
 
-def references(stacks: dict[str, dict], available: list[str]) -> list[tuple[str, str, str]]:
+def references(stacks: dict[str, PlannedStack], available: list[str]) -> list[tuple[str, str, str]]:
     """(stack, its reference, relation) for stacks of one file system that have results, in the order of `stacks`.
 
     relation is `healthy` for a degraded or rebuilding stack beside its healthy counterpart, `base` for a stack beside
@@ -119,7 +120,7 @@ def stack_typical(beside: Beside) -> pd.DataFrame:
     return found.join(ratios)[[*STACK_KEYS, *names]]
 
 
-def side_by_side(phases: pd.DataFrame, stacks: dict[str, dict]) -> Beside:
+def side_by_side(phases: pd.DataFrame, stacks: dict[str, PlannedStack]) -> Beside:
     """What was measured on stacks and on their references."""
     own = measured(phases)
     own = own[own["wall_ns"] > 0]

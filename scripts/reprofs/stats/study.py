@@ -8,12 +8,14 @@ import textwrap
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import pandas as pd
+
 from reprofs.data.keys import Load, Pair, Place, Setting, distinct, select
 from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError
 from reprofs.project import place
-from reprofs.stats import results, stacks
+from reprofs.stats import cells, compare, results, stacks
 from reprofs.stats.results import Results
 
 CROWD = 12  # contenders: with more the figures of every round are in the appendix
@@ -27,9 +29,8 @@ class Study(Tables):
     folder: Path  # where the results are kept
 
     def __repr__(self) -> str:
-        about = self.plan["study"]
         text = io.StringIO()
-        print(textwrap.fill(f"Study {about['name']}: {about.get('question', about.get('title', ''))}"), file=text)
+        print(textwrap.fill(f"Study {self.plan.study.name}: {self.plan.study.question}"), file=text)
         for name in ("trials", "phases", "samples", "clients", "latency"):
             rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
             print(f"  {name:8} {rows}", file=text)
@@ -50,9 +51,10 @@ class Study(Tables):
     @property
     def limit(self) -> str:
         """What every figure has to say of its numbers: a sentence where hosts share a machine, else nothing."""
-        if not any(entry.get("hosts") for entry in self.plan.get("filesystems", {}).values()):
+        if not any(filesystem.hosts for filesystem in self.plan.filesystems.values()):
             return ""
-        if any(lab.partition("@")[0] == "host" for lab in self.plan.get("labs", {})):
+        modelled = [lab.processor for lab in self.plan.labs.values()]
+        if any(processor is None or (getattr(processor, "cores", None) or 1) > 1 for processor in modelled):
             return "All hosts share the processors of one machine."
         return (
             "All hosts share one processor: CPU-bound work of servers does not run in parallel, time on the wire and on"
@@ -63,6 +65,12 @@ class Study(Tables):
     def margins(self) -> dict[str, float]:
         """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
         return results.margins(self)
+
+    @functools.cached_property
+    def shapes(self) -> pd.DataFrame:
+        """Whether the logarithms of each cell may be normal: `cells.abnormal`, with p_holm over all of them."""
+        found = cells.abnormal(self.phases)
+        return found.assign(p_holm=compare.holm(found["p"]))
 
     @functools.cached_property
     def settings(self) -> list[Setting]:
@@ -79,7 +87,7 @@ class Study(Tables):
     @functools.cached_property
     def further_settings(self) -> list[Setting]:
         """Other settings with a contender that the main one does not have, such as options for one level of RAID."""
-        contenders, found = self.trials[self.trials["role"] != "ceiling"], []
+        contenders, found = self.trials[self.trials["role"] == "contender"], []
         for (lab, profile), group in contenders.groupby(["lab", "profile"]):
             main = [setting.stack for setting in self.settings if (setting.lab, setting.profile) == (lab, profile)]
             known = set(group.loc[group["stack"].isin(main), "label"])
@@ -110,6 +118,15 @@ class Study(Tables):
         found = select(self.results.statistics, setting, role="ceiling")
         return sorted(set(found["label"]))
 
+    def unpromised(self, setting: Setting | None = None) -> list[str]:
+        """Those that do not keep what fsync promises, and have a result: shown beside, never ranked."""
+        found = self.results.statistics if setting is None else select(self.results.statistics, setting)
+        return sorted(set(found.loc[found["role"] == "no-promise", "label"]))
+
+    def beside(self, setting: Setting) -> list[str]:
+        """All that take no part in comparisons in a setting and have a result."""
+        return self.unpromised(setting) + self.bounds(setting)
+
     def compared(self, setting: Setting) -> bool:
         """Whether two contenders or more were planned in a setting, so that there is something to win."""
         return select(self.trials, setting, role="contender")["label"].nunique() > 1
@@ -131,9 +148,15 @@ class Study(Tables):
             dict.fromkeys(Pair(*row) for row in self.results.agreement[list(Pair._fields)].itertuples(index=False))
         )
 
-    def differing(self, **parts: str) -> str:
+    def differing(self, *keys: Setting | Place, **parts: str) -> str:
         """Words for those of lab, stack and profile that are not the same in the whole study; nothing if all are."""
-        return ", ".join(f"{NAMES[key]} {value}" for key, value in parts.items() if self.trials[key].nunique() > 1)
+        parts = {name: value for key in keys for name, value in key._asdict().items() if name in NAMES} | parts
+        return ", ".join(f"{NAMES[name]} {value}" for name, value in parts.items() if self.trials[name].nunique() > 1)
+
+    def headline(self, load: Load, setting: Setting) -> str:
+        """The title of a workload; in brackets its name, its scale, and what tells the setting from others."""
+        told = ", ".join(filter(None, [load.workload, load.scale, self.differing(setting)]))
+        return f"{self.plan.workloads[load.workload].title} ({told})"
 
 
 def open(study: str = "quick") -> Study:

@@ -8,27 +8,27 @@ from collections.abc import Iterator
 from reprofs.guest.steps import Barrier, Drop, Exec, Mkdir, Module, Phase, Step, Write
 from reprofs.labs import Disks
 from reprofs.plan.catalog import Catalog
-from reprofs.trial.cell import resolve
+from reprofs.plan.cell import Trial
+from reprofs.plan.plan import Plan
 from reprofs.trial.job import render
+from reprofs.trial.resolve import resolve
 
 
-def text(plan: dict, catalog: Catalog) -> str:
+def text(plan: Plan, catalog: Catalog) -> str:
     """The commands of every trial of the first round, in order; the other rounds differ in their seeds only."""
     return "\n".join(
-        "\n".join([f"# {trial['id']}", *trial_lines(trial, catalog), ""])
-        for trial in plan["trials"]
-        if trial["round"] == 1
+        "\n".join([f"# {trial.id}", *trial_lines(trial, catalog), ""]) for trial in plan.trials if trial.round == 1
     )
 
 
-def trial_lines(trial: dict, catalog: Catalog) -> list[str]:
+def trial_lines(trial: Trial, catalog: Catalog) -> list[str]:
     """The commands of a trial: those of its lab, then those of its job."""
-    cell = resolve(trial, catalog)
-    disks = Disks(cell.profile, len(cell.paths), cell.disk_mib)
-    job = render(cell)
-    first = cell.lab.first_commands(disks, cell.filesystem.path or "", bool(cell.filesystem.hosts))
+    setup = resolve(trial, catalog)
+    disks = Disks(setup.profile, len(setup.paths), setup.disk_mib)
+    job = render(setup, trial.seed)
+    first = setup.lab.first_commands(disks, setup.filesystem.path or "", bool(setup.filesystem.hosts))
     first += [f"ssh {host}  # client {number} runs there what follows" for number, host in enumerate(job.clients)]
-    return [*first, *(line for step in job.steps for line in step_lines(step)), *cell.lab.last_commands(disks)]
+    return [*first, *(line for step in job.steps for line in step_lines(step)), *setup.lab.last_commands(disks)]
 
 
 def step_lines(step: Step) -> Iterator[str]:

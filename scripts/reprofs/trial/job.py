@@ -1,4 +1,4 @@
-"""From a cell to a job: the order of the steps of every trial."""
+"""From a setup to a job: the order of the steps of every trial."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 from reprofs.errors import FileError, UserError
 from reprofs.guest import hosts, steps
-from reprofs.guest.check import needs
 from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
-from reprofs.plan import models, workloads
-from reprofs.plan.stacks import Commands, argv, fill
-from reprofs.trial.cell import Cell
+from reprofs.plan.cell import Trial
+from reprofs.plan.command import argv, fill
+from reprofs.plan.filesystem import HostLine
+from reprofs.plan.stack import Commands
+from reprofs.plan.workload import TREE
+from reprofs.plan.workload import Phase as PhaseKeys
 from reprofs.trial.limits import check_limit_s
 from reprofs.trial.protocol import (
     AGE_LIMIT_S,
@@ -22,45 +24,55 @@ from reprofs.trial.protocol import (
     BESIDE,
     CHANGES,
     CLUSTER_SEED,
-    IDLE,
     MOUNTPOINT,
+    OFFSET_WITHIN_NS,
     PARSED_BYTES,
     RECOVERY,
+    REST_NS,
     RESYNC_LIMIT_S,
     SETUP_LIMIT_S,
     WORK,
 )
+from reprofs.trial.setup import Setup
 
 
-def render(cell: Cell) -> Job:
-    """The job of a cell. Raises UserError for commands or figures of its descriptors that cannot be used."""
-    return _Writer(cell).write()
+def render(setup: Setup, seed: Any = None) -> Job:
+    """The job of a setup. seed: in the place of its trial's.
+
+    Raises UserError for commands or figures of its descriptors that cannot be used.
+    """
+    if seed is None:
+        assert isinstance(setup.cell, Trial), "a cell has no seed of its own"
+        seed = setup.cell.seed
+    return _Writer(setup, seed).write()
 
 
-def devices(cell: Cell, sizes: Sequence[int] = ()) -> list[dict]:
+def devices(setup: Setup, sizes: Sequence[int] = ()) -> list[dict]:
     """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave.
 
     sizes: in bytes, of disks that are not of the size that the trial asked for.
     """
-    behaviour = {key: cell.profile[key] for key in ("completion_ns", "bandwidth_mb_s")}
-    if cell.profile["backing"] == "model":
-        behaviour = {"model": cell.profile["disk"]["kind"]}
-    asked = sizes or [cell.disk_mib << 20] * len(cell.paths)
+    profile = setup.profile
+    behaviour: dict = {"completion_ns": profile.completion_ns, "bandwidth_mb_s": profile.bandwidth_mb_s}
+    if profile.drive:
+        behaviour = {"model": profile.drive.kind}
+    asked = sizes or [setup.disk_mib << 20] * len(setup.paths)
     return [
-        {"name": Path(path).name, "size_bytes": size, **behaviour} for path, size in zip(cell.paths, asked, strict=True)
+        {"name": Path(path).name, "size_bytes": size, **behaviour}
+        for path, size in zip(setup.paths, asked, strict=True)
     ]
 
 
 class _Writer:
-    """Writes the job of one cell."""
+    """Writes the job of one setup."""
 
-    def __init__(self, cell: Cell):
-        self.cell = cell
-        self.filesystem = cell.filesystem
+    def __init__(self, setup: Setup, seed: Any):
+        self.setup = setup
+        self.filesystem = setup.filesystem
         self.steps: list[Step] = []
-        self.stack = cell.commands or Commands([])
-        self.seed = cell.names["seed"]
-        self.clients, self.runs = cell.workload.clients, cell.workload.runs
+        self.stack = setup.commands or Commands([])
+        self.seed = seed
+        self.clients, self.runs = setup.workload.clients, setup.workload.runs
         # Clients on machines of their own: each runs the job as if it was alone, with the seed that it always has.
         there = self.filesystem.clients
         self.apart = [there.hosts[number % len(there.hosts)] for number in range(self.clients)] if there else []
@@ -69,8 +81,8 @@ class _Writer:
             self.clients = 1
         self.several = self.clients if self.clients > 1 else None
         self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
-        self.supply = [f"/sys/block/{Path(path).name}/supply" for path in cell.paths]
-        self.hosts = self.filesystem.host_names(self.clients, self.cell.workload.on_servers)
+        self.supply = [f"/sys/block/{Path(path).name}/supply" for path in setup.paths]
+        self.hosts = self.filesystem.host_names(self.clients, self.setup.workload.on_servers)
         # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
         # the workload through its own mount.
         self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
@@ -79,7 +91,7 @@ class _Writer:
         self.elsewhere = {
             folder: place for folder, place in zip(self.folders, places, strict=True) if place != MOUNTPOINT
         }
-        self.pauses = self.cell.lab.pause_steps() if self.filesystem.hosts else []
+        self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts else []
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 
@@ -91,14 +103,17 @@ class _Writer:
         self.mount()
         self.readback(self.stack.readback)
         self.pause()
+        before = len(self.steps)
         self.inspect()
         self.prepare()
         self.fault()
         for run in range(1, self.runs + 1):
-            for phase in self.cell.workload.phases:
+            for phase in self.setup.workload.phases:
                 self.phase(phase, run)
         self.finish()
         self.teardown()
+        if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
+            self.steps[before:before] = self.setup.lab.program_steps()
         return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken), self.apart)
 
     @functools.cached_property
@@ -107,8 +122,8 @@ class _Writer:
         own = {
             "mountpoint": MOUNTPOINT,
             "base": BASE,
-            "make": self.cell.variant.make,
-            "mount": self.cell.variant.mount,
+            "make": self.setup.variant.make,
+            "mount": self.setup.variant.mount,
             "layout": self.stack.layout,
         }
         own |= {name: hosts.address(place) for name, place in self.hosts.items()}
@@ -121,7 +136,7 @@ class _Writer:
     @functools.cached_property
     def syncs(self) -> list[str]:
         """The file systems that are synced at the end of every phase."""
-        where = f"{self.cell.filesystem_file}: sync"
+        where = f"{self.filesystem.file}: sync"
         return [*self.mounts, *(fill(path, self.values, where) for path in self.filesystem.sync)]
 
     @functools.cached_property
@@ -129,18 +144,18 @@ class _Writer:
         """The commands that mount the file system after a power cut, preceded by those that repair it."""
         return [*self.lines("recover", self.filesystem.recover), *self.lines("mount", self.filesystem.mount)]
 
-    def lines(self, key: str, templates: Sequence[str | models.HostLine]) -> list[list[str]]:
+    def lines(self, key: str, templates: Sequence[str | HostLine]) -> list[list[str]]:
         """The commands under a key of the file system; a variant may have its own key check."""
-        where = f"{self.cell.filesystem_file}: {key}"
+        where = f"{self.filesystem.file}: {key}"
         found = []
         for line in templates:
-            if isinstance(line, models.HostLine):
+            if isinstance(line, HostLine):
                 found += self.on_hosts(line, where)
             else:
                 found.append(argv(line, self.values, where))
         return found
 
-    def on_hosts(self, line: models.HostLine, where: str) -> list[list[str]]:
+    def on_hosts(self, line: HostLine, where: str) -> list[list[str]]:
         """A line of the file system for each host that it is meant for."""
         chosen = [name for name in self.hosts if line.host in (name, "servers" if name[0] == "s" else "clients")]
         found = []
@@ -165,34 +180,42 @@ class _Writer:
 
     def devices(self) -> None:
         """Sets up the clock, the disks, and the stack on them."""
-        if self.cell.lab.seeds:
+        if self.setup.lab.seeds:
             # What is the same in all rounds can be saved for them: the UUIDs and the arrangement of a cluster.
             self.steps.append(steps.Seed(value=CLUSTER_SEED if self.pauses else self.seed))
         self.processor()
         self.steps.append(steps.Clock())
-        if self.cell.paths:
+        if self.setup.paths:
             try:
-                self.steps += self.cell.lab.device_steps(self.cell.profile, self.cell.stack.disks, self.cell.disk_mib)
+                self.steps += self.setup.lab.device_steps(
+                    self.setup.profile, self.setup.stack.disks, self.setup.disk_mib
+                )
             except UserError as error:  # figures that no disk has together
-                raise FileError(f"{self.cell.profile_file}: {error}") from None
+                raise FileError(f"{self.setup.profile.file}: {error}") from None
             self.modules(self.stack.modules)
             self.commands("stack", self.stack.build)
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
-        self.steps.append(steps.Devices(path=self.cell.paths))
+        self.steps.append(steps.Devices(path=self.setup.paths))
 
     def pause(self) -> None:
         """Where servers had to start first: the lab may save what they are now."""
         if self.pauses:
             self.steps += [*self.pauses, steps.Seed(value=self.seed)]
+            self.offset()
+
+    def offset(self) -> None:
+        """Where time is computed, the seed also draws where a trial begins between the kernel's ticks and timers."""
+        if self.setup.lab.exact:
+            self.steps.append(steps.Offset(seed=self.seed, within_ns=OFFSET_WITHIN_NS))
 
     def processor(self) -> None:
         """Checks that the processor is the one asked for."""
-        if self.cell.processor:
-            self.steps += self.cell.lab.processor_steps(self.cell.processor)
+        if self.setup.processor:
+            self.steps += self.setup.lab.processor_steps(self.setup.processor)
 
     def network(self) -> None:
         """Makes the hosts and the network between them."""
-        network, asked = self.cell.network, self.filesystem.hosts
+        network, asked = self.setup.network, self.filesystem.hosts
         if not network or not asked:
             return
         self.modules(hosts.modules(network.qdisc()))
@@ -204,8 +227,10 @@ class _Writer:
 
     def make(self) -> None:
         """Makes the file system."""
-        self.modules(self.cell.modules)
-        folders = (BESIDE, BASE, *self.mounts) if self.cell.lab.provisions else ()
+        self.modules(self.setup.modules)
+        if not self.pauses:  # after which the rounds differ
+            self.offset()
+        folders = (BESIDE, BASE, *self.mounts) if self.setup.lab.provisions else ()
         self.steps += [Mkdir(path=folder) for folder in folders]
         self.commands("make", self.lines("make", self.filesystem.make))
 
@@ -224,9 +249,9 @@ class _Writer:
 
     def mounted(self) -> None:
         """Checks that type and options of the mount are those asked for."""
-        variant = self.cell.variant
+        variant = self.setup.variant
         kind = self.filesystem.type if variant.type is None else variant.type
-        within = None if self.cell.lab.provisions else 1
+        within = None if self.setup.lab.provisions else 1
         self.steps.append(steps.Mounted(path=MOUNTPOINT, type=kind, within=within, expect=variant.expect))
 
     def unmount(self) -> None:
@@ -236,7 +261,7 @@ class _Writer:
 
     def cold(self) -> None:
         """Makes caches cold: neither the superblock nor any clean page of the file system stays in memory."""
-        if not self.cell.lab.provisions:
+        if not self.setup.lab.provisions:
             self.steps.append(steps.Evict(root=WORK))
             return
         if self.filesystem.device:
@@ -259,30 +284,28 @@ class _Writer:
 
     def inspect(self) -> None:
         """Adds the output of the file system's tools, the folders, and the tree that the engine will make."""
-        cell = self.cell
+        setup = self.setup
         self.commands("inspect", self.lines("inspect", self.filesystem.inspect))
         self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
         self.bind()
-        values = cell.scale.parameters()
-        tree = {key: values[key] for key in workloads.TREE if key in values}
-        if len(tree) == len(workloads.TREE):
+        values = setup.scale.parameters()
+        tree = {key: values[key] for key in TREE if key in values}
+        if len(tree) == len(TREE):
             self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
-        crashes = any(phase.crash for phase in cell.workload.phases)
+        crashes = any(phase.crash for phase in setup.workload.phases)
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
-        around += [step.arg for step in self.idle()]
-        tools = cell.workload.tools + [Path(program).name for words in around for program in hosts.programs(words)]
-        self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if cell.lab.provisions else [])]
+        tools = setup.workload.tools + [Path(program).name for words in around for program in hosts.programs(words)]
+        self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if setup.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
     def prepare(self) -> None:
         """What precedes the measured phases: ageing, and the population, which is verified from the device."""
-        workload = self.cell.workload
+        workload = self.setup.workload
         if workload.fill:
-            content = needs(self.cell.names["workload"], workload, self.cell.names["scale"])
             words = ["engine", "age", "--fill", str(workload.fill), "--churn", "1", "--seed", str(self.seed)]
-            words += ["--reserve", str(content), "."]
+            words += ["--reserve", str(self.setup.needs), "."]
             self.unmeasured("age", None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
         for entry in workload.populate:
             if isinstance(entry, str):
@@ -296,7 +319,9 @@ class _Writer:
 
     def unmeasured(self, name: str, clients: int | None, **what: Any) -> None:
         """Adds a phase that no statistic includes."""
-        self.steps.append(Phase(name=name, cache="warm", sync=self.syncs, unmeasured=1, clients=clients, **what))
+        self.steps.append(
+            Phase(name=name, cache="warm", sync=self.syncs, unmeasured=1, clients=clients, space=self.space, **what)
+        )
 
     def fault(self) -> None:
         """The fault of a stack that has one."""
@@ -307,19 +332,20 @@ class _Writer:
             self.steps.append(steps.Watch(path=self.stack.rebuild))
         self.readback(self.stack.faulted)
 
-    def phase(self, phase: models.Phase, run: int) -> None:
+    def phase(self, phase: PhaseKeys, run: int) -> None:
         """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
         operation, crash = phase.operation, phase.crash
         if phase.cache == "cold":
             self.cold()
         if phase.run:
-            items = 1 if phase.items == "one" else self.cell.scale.parameters()[phase.items]
+            items = self.setup.scale.count(phase.items) or 1
             what = self.execute(self.words(phase.run, run), items, phase.limit_s)
         else:
             what = {"operation": operation, "order": phase.order}
         before, after = self.outage(phase)
         together = [Barrier(host=self.apart)] if self.apart else []  # nobody does anything else during a phase
-        self.steps += [*before, *together, *self.idle()]
+        self.rest()
+        self.steps += [*before, *together]
         self.steps.append(
             Phase(
                 name=phase.name,
@@ -328,12 +354,13 @@ class _Writer:
                 clients=self.several,
                 power=self.supply if crash else [],
                 cut_ms=crash.after_ms if crash else None,
+                space=self.space,
                 run=self.numbered(run),
                 tail=PARSED_BYTES if phase.parse else None,
                 **what,
             )
         )
-        self.steps += [*self.idle(), *after, *together]
+        self.steps += [*after, *together]
         copy = "tree" if operation in ("create", "rename") else phase.copies_to
         if crash:
             self.recover(phase.name, run)
@@ -348,13 +375,17 @@ class _Writer:
         if phase.check:
             self.check(phase.name, phase.check, run)
 
-    def idle(self) -> list[Exec]:
-        """Reads how long the one processor of all hosts has had nothing to do."""
-        if not self.hosts or not self.cell.lab.exact or self.cell.workload.raw:
-            return []
-        return [Exec(stage=IDLE, limit_s=SETUP_LIMIT_S, arg=["cat", "/proc/uptime"])]
+    def rest(self) -> None:
+        """Lets the kernel do what unmounting left, before a phase; an array that rebuilds is not given that time."""
+        if not self.stack.rebuild:
+            self.steps.append(steps.Rest(ns=REST_NS))
 
-    def outage(self, phase: models.Phase) -> tuple[list[Step], list[Step]]:
+    @property
+    def space(self) -> str | None:
+        """Of which file system a phase tells what is in use."""
+        return None if self.setup.workload.raw else MOUNTPOINT
+
+    def outage(self, phase: PhaseKeys) -> tuple[list[Step], list[Step]]:
         """The steps before and after a phase in whose middle the last server is lost and comes back."""
         outage, own, there = phase.outage, self.filesystem.outage, self.filesystem.hosts
         if not outage or not there:
@@ -381,14 +412,24 @@ class _Writer:
         lines = self.recovery
         words = lines[0] if len(lines) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, lines))]
         what = self.execute(words, 1, SETUP_LIMIT_S, "/")
-        self.steps.append(Phase(name=name + RECOVERY, cache="cold", sync=self.syncs, run=self.numbered(run), **what))
+        self.rest()
+        self.steps.append(
+            Phase(
+                name=name + RECOVERY,
+                cache="cold",
+                sync=self.syncs,
+                run=self.numbered(run),
+                space=self.space,
+                **what,
+            )
+        )
         self.mounted()
         self.readback(self.stack.readback)
 
     def check(self, phase: str, command: str, run: int) -> None:
         """The workload's own comparison of what a phase has written, with cold caches, for each client."""
         self.cold()
-        limit = SETUP_LIMIT_S if self.cell.lab.in_guest else check_limit_s(self.cell, SETUP_LIMIT_S)
+        limit = SETUP_LIMIT_S if self.setup.lab.in_guest else check_limit_s(self.setup, SETUP_LIMIT_S)
         for number, folder in enumerate(self.folders):
             words = self.words(command, run)
             if self.clients > 1:
@@ -411,8 +452,8 @@ class _Writer:
         """A command of the workload."""
         # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
         seed = f"{self.seed}{{client}}" if self.clients > 1 else self.seed
-        where = f"{self.cell.workload.file}: workload {self.cell.names['workload']}"
-        return workloads.words(text, self.cell.workload, self.cell.names["scale"], seed, where, run)
+        workload, names = self.setup.workload, self.setup.cell
+        return workload.words(text, names.scale, seed, f"{workload.file}: workload {names.workload}", run)
 
     def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> dict[str, Any]:
         """The part of a phase that executes a command."""
@@ -421,19 +462,26 @@ class _Writer:
 
     def environment(self) -> list[str]:
         """Environment variables of the workload's commands."""
-        return [f"{key}={value}" for key, value in self.cell.workload.environment.items()]
+        return [f"{key}={value}" for key, value in self.setup.workload.environment.items()]
 
     def finish(self) -> None:
         """Waits for the end of a rebuild, reads the stack back again, and checks the file system."""
         stack = self.stack
         if stack.rebuild:
             self.steps.append(
-                Phase(name="rebuild", cache="warm", sync=self.syncs, operation="rebuild", limit_s=RESYNC_LIMIT_S)
+                Phase(
+                    name="rebuild",
+                    cache="warm",
+                    sync=self.syncs,
+                    space=self.space,
+                    operation="rebuild",
+                    limit_s=RESYNC_LIMIT_S,
+                )
             )
         # A rebuilt array is whole again.
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
-        own = self.cell.variant.check
+        own = self.setup.variant.check
         self.commands("check", self.lines("check", self.filesystem.check if own is None else own))
         self.processor()  # nobody changed its timer on the way
 

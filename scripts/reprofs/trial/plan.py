@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable
+from typing import Any
 
 from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
-from reprofs.files import write_text
-from reprofs.plan import CELL, models
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, add_places, overridden
-from reprofs.plan.study import cells, factors, limits, looks, order, study_of
+from reprofs.plan.plan import Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
+from reprofs.plan.published import Published
+from reprofs.plan.stack import Stack
+from reprofs.plan.study import NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
+from reprofs.plan.workload import Modified
 from reprofs.project import project_root
-from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.resolve import resolve
+from reprofs.trial.setup import Setup
 
 ID_MAX = 200  # a file name has at most 255 bytes, and a trial's files have suffixes
 SEED = "\0"  # stands for the seed in the job of a cell: no command has such a character
 
 
-def trial_id(trial: dict) -> str:
-    """The name of a trial, used for its files: r1-exact-single-ssd-btrfs+zstd-metadata-smoke."""
-    return (
-        f"r{trial['round']}-{trial['lab']}-{trial['stack']}-{trial['profile']}-{trial['filesystem']}+{trial['variant']}"
-        f"-{trial['workload']}-{trial['scale']}"
-    )
-
-
-def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> dict:
+def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Plan:
     """The plan of a study: the study itself, its trials in order, and the descriptions that records and results need.
 
     Round r uses the seed `study seed + r` for all its trials: names, sizes and order are the same for every file system
@@ -43,147 +39,213 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> di
     Raises UserError for an unknown name, a descriptor that does not fit its schema, or if no cell is left.
     """
     study = study_of(name, catalog)
+    file = catalog.get(Study, study.base).file
     if change:
-        if change.lab:
-            labs.get_lab(change.lab.partition("@")[0])
-        if change.profile:
-            catalog.get("device", change.profile)
-        add_places(catalog, change.where, change.clients)
-        study = overridden(study, change)
-    file = catalog.file("study", name.partition("@")[0])
-    _check_notebooks(study.get("notebooks", []), file)
-    more: dict = {}
+        study = _changed(study, catalog, change)
+    _check_notebooks(study.notebooks or [], file)
     try:
-        modelled = labs.with_processors()
-        named = cells(study, catalog, modelled)
-        chosen = _possible(named, study, catalog, change) if change else [resolve(names, catalog) for names in named]
-        most = limits(study, catalog, modelled)
-        changed = factors(study, catalog, modelled)
-        if changed:
-            more["factors"] = changed
-        if "published" in study:
-            more["published"] = catalog.get("published", study["published"])
+        crosses = study.crosses(catalog, labs.with_processors())
+        cells = list(dict.fromkeys(cell for _, cross in crosses for cell in cross))
+        if change:
+            setups, left_out = _possible(cells, catalog, change)
+            study = study.with_left_out(left_out)
+        else:
+            setups = [resolve(cell, catalog) for cell in cells]
+        changed = factors(crosses)
+        published = catalog.get(Published, study.published) if study.published else None
     except FileError:
         raise
     except UserError as error:  # the study asks for parts that do not exist or do not fit
         raise FileError(f"{file}: {error}") from None
-    trials: list[dict] = []
-    jobs: dict[int, str] = {}  # of each cell, which differ by the seed alone from round to round
-    for number, place in order(study, len(chosen)):
-        cell = chosen[place]
-        if number > most[tuple(cell.names[key] for key in CELL)]:
+    jobs = [render(setup, SEED) for setup in setups]  # they differ by the seed alone from round to round
+    trials = _trials(study, setups, [job.text() for job in jobs], crosses)
+    _check_ids([trial.id for trial in trials], file)
+    return Plan(
+        protocol=PROTOCOL,
+        study=study,
+        trials=trials,
+        factors=changed,
+        published=published,
+        siblings=_siblings(study, catalog),
+        **_parts(setups, {setup.cell.workload: job.programs() for setup, job in zip(setups, jobs, strict=True)}),
+    )
+
+
+def _siblings(study: PlannedStudy, catalog: Catalog) -> dict[str, dict[str, Verdict]]:
+    """Claim -> study -> its verdict, of the other studies beside the same published numbers that have one."""
+    found: dict[str, dict[str, Verdict]] = {}
+    for name in catalog.paths(Study) if study.published else ():
+        other = catalog.get(Study, name)
+        if name == study.base or other.published != study.published:
             continue
-        trial = {**cell.names, "round": number, "seed": study["seed"] + number, "order": len(trials) + 1}
-        if place not in jobs:
-            jobs[place] = render(replace(cell, names=cell.names | {"seed": SEED})).text()
-        job = hashlib.sha256(jobs[place].replace(SEED, str(trial["seed"])).encode()).hexdigest()
-        trials.append({"id": trial_id(trial), **trial, "job_sha256": job})
-    _check_ids([trial["id"] for trial in trials], file)
-    wires = {cell.network.name: catalog.get("network", cell.network.name) for cell in chosen if cell.network}
+        for verdict, claims in (other.expected or {}).items():
+            for claim in claims if verdict != NOT_HERE else ():
+                found.setdefault(claim, {})[name] = verdict
+    return found
+
+
+def _changed(study: PlannedStudy, catalog: Catalog, change: Override) -> PlannedStudy:
+    """The study with an override, whose directories the catalog then has. Raises UserError for an unknown name."""
+    if change.lab:
+        labs.get_lab(apart(change.lab)[0])
+    if change.profile:
+        catalog.get(Device, change.profile)
+    add_places(catalog, change.where, change.clients)
+    return overridden(study, change)
+
+
+def _trials(
+    study: PlannedStudy, setups: list[Setup], jobs: list[str], crosses: list[tuple[Entry, list[Cell]]]
+) -> list[PlannedTrial]:
+    """The trials of a study in order; an entry may give its cells fewer rounds. jobs: of each cell, with SEED."""
+    most: dict[Cell, int] = {}
+    for entry, cells in crosses:
+        for cell in cells:
+            most[cell] = max(most.get(cell, 0), entry.rounds or study.most_rounds())
+    trials: list[PlannedTrial] = []
+    for number, place in study.order(len(setups)):
+        cell = setups[place].cell
+        if number > most[cell]:
+            continue
+        trial = Trial(**dict(cell), round=number, seed=study.seed + number, order=len(trials) + 1)
+        job = hashlib.sha256(jobs[place].replace(SEED, str(trial.seed)).encode()).hexdigest()
+        trials.append(PlannedTrial(**dict(trial), id=trial_id(trial), job_sha256=job))
+    return trials
+
+
+def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any]:
+    """What the plan says of each part of its cells, by name. programs: of the engine, by workload."""
     return {
-        "schema": 1,
-        "protocol": PROTOCOL,
-        "study": study,
-        "trials": trials,
-        "labs": {cell.names["lab"]: cell.lab.facts(cell.processor) for cell in chosen},
-        "filesystems": {
-            cell.names["filesystem"]: _keys(cell.filesystem, "title", "home", "role", "packages", "variants", "guest")
-            | ({"hosts": _keys(cell.filesystem.hosts, "servers", "clients")} if cell.filesystem.hosts else {})
-            | _keys(cell.filesystem, "clients")
-            for cell in chosen
-        },
+        "labs": {one.cell.full_lab: one.lab.facts(one.processor) for one in setups},
+        "filesystems": {one.cell.filesystem: _filesystem(one.filesystem) for one in setups},
         "workloads": {
-            cell.names["workload"]: {
-                **_keys(cell.workload, "title", "description", "source", "packages", "phases"),
-                "scale": cell.scale.parameters(),
-                **_keys(cell.workload, "differs", "size", "clients", "on_servers", "runs", "fill"),
-            }
-            for cell in chosen
+            one.cell.workload: _workload(one.workload, one.cell.scale, programs[one.cell.workload]) for one in setups
         },
-        "devices": {cell.names["profile"]: cell.profile for cell in chosen},
-        **({"networks": wires} if wires else {}),
-        "stacks": {
-            cell.stack.name: {
-                "title": cell.stack.title,
-                "family": cell.stack.family,
-                "disks": cell.stack.disks,
-                "filesystem": cell.stack.filesystem,
-                "state": cell.stack.state,
-                "layers": [layer.name for layer in cell.stack.layers],
-                "summary": [line for layer in cell.stack.layers for line in layer.descriptor.summary],
-            }
-            for cell in chosen
-        },
-        **more,
+        "devices": {one.cell.profile: one.profile for one in setups},
+        "networks": {one.network.name: one.network for one in setups if one.network},
+        "stacks": {one.stack.name: _stack(one.stack) for one in setups},
     }
 
 
-def _possible(named: list[dict], study: dict, catalog: Catalog, change: Override) -> list[Cell]:
-    """The cells that can be had in an overridden study, which gets sentences about the others.
+def _filesystem(found: Filesystem) -> PlannedFilesystem:
+    hosts = PlannedHosts(servers=found.hosts.servers, clients=found.hosts.clients) if found.hosts else None
+    return PlannedFilesystem(
+        title=found.title,
+        home=found.home,
+        role=found.role,
+        packages=found.packages,
+        variants=found.variants,
+        guest=found.guest,
+        hosts=hosts,
+        clients=found.clients,
+    )
+
+
+def _workload(found: Modified, scale: str, programs: list[str]) -> PlannedWorkload:
+    return PlannedWorkload(
+        title=found.title,
+        description=found.description,
+        source=found.source,
+        packages=found.packages,
+        phases=found.phases,
+        scale=found.scale(scale),
+        differs=found.differs,
+        size=found.size,
+        clients=found.clients,
+        on_servers=found.on_servers,
+        runs=found.runs,
+        fill=found.fill,
+        raw=found.raw,
+        programs=programs,
+    )
+
+
+def _stack(found: Stack) -> PlannedStack:
+    return PlannedStack(
+        title=found.title,
+        family=found.family,
+        disks=found.disks,
+        filesystem=found.filesystem,
+        state=found.state,
+        layers=[placed.layer.name for placed in found.layers],
+        summary=[line for placed in found.layers for line in placed.layer.summary],
+    )
+
+
+def _possible(cells: list[Cell], catalog: Catalog, change: Override) -> tuple[list[Setup], list[str]]:
+    """The cells that can be had in an overridden study, and sentences about the others.
 
     Raises UserError if there are none.
     """
-    chosen: list[Cell] = []
+    chosen: list[Setup] = []
     lost: dict[str, list[str]] = {}
-    for names in named:
+    for cell in cells:
         try:
-            cell = resolve(names, catalog)
-            why = cell.filesystem.unavailable or cell.lab.unsuited(cell.profile)
+            setup = resolve(cell, catalog)
+            why = setup.filesystem.unavailable or setup.lab.unsuited(setup.profile)
         except FileError:
             raise
         except UserError as error:
             why = str(error)
         if why:
-            lost.setdefault(why.rstrip("."), []).append(_in_words(names))
+            words = f"{cell.label} on {cell.stack}, {cell.profile}, {cell.workload}"
+            lost.setdefault(why.rstrip("."), []).append(words)
         else:
-            chosen.append(cell)
-    said = [
-        f"{listed} {'is' if len(which) == 1 else 'are'} left out: {why}"
-        for why, which in lost.items()
-        for listed in ["; ".join(which)]
-    ]
+            chosen.append(setup)
     if not chosen:
         first = next(iter(lost))
         more = f" And {len(lost) - 1} other reasons." if len(lost) > 1 else ""
         hint = "; PROFILE= chooses one." if not change.profile and "profile" in first else ""
         raise UserError(f"no cell can be had with {change}: {first}{hint}{more}")
-    study["override"]["left_out"] = said
-    return chosen
+    said = [f"{'; '.join(which)} {'is' if len(which) == 1 else 'are'} left out: {why}" for why, which in lost.items()]
+    return chosen, said
 
 
-def check_machine(plan: dict, catalog: Catalog) -> None:
+def edited(plan: Plan, name: str, catalog: Catalog, change: Override | None = None) -> str:
+    """A sentence when the files of a study say something else than the plan that was made of them; else nothing."""
+    begun = "was edited while it ran, and the report shows what it said when the run began: run it again."
+    try:
+        same = make_plan(name, catalog, change).as_json() == plan.as_json()
+    except UserError as error:
+        return f"a file of the study {name} {begun} Now: {error}"
+    return "" if same else f"a file of the study {name} {begun}"
+
+
+def as_root(cells: Iterable[Cell], catalog: Catalog, study: str = "STUDY") -> str:
+    """A sentence when trials run what files say as root on this machine: which files, and how to read it before."""
+    files: dict[str, None] = {}
+    for cell in {(cell.lab, cell.filesystem, cell.stack, cell.workload): cell for cell in cells}.values():
+        if labs.get_lab(cell.lab).as_root:
+            setup = resolve(cell, catalog)
+            parts = (setup.filesystem, *(placed.layer for placed in setup.stack.layers), setup.workload)
+            files |= dict.fromkeys(part.file for part in parts)
+    if not files:
+        return ""
+    return (
+        f"the commands of {cut(', '.join(sorted(files)), 150)} run as root on this machine: `reprofs plan {study} "
+        "--commands` prints them all; read those of strangers first (SECURITY.md)."
+    )
+
+
+def check_machine(plan: Plan, catalog: Catalog) -> None:
     """Raises UserError when an overridden study cannot run on this machine, before its first trial."""
-    if "override" not in plan["study"]:
+    if not plan.study.override:
         return
-    found: dict[type[labs.Lab], tuple[dict, int]] = {}
-    for names in plan["trials"]:
-        cell = resolve({key: names[key] for key in CELL}, catalog)
-        profile, count = found.get(cell.lab, (cell.profile, 0))
-        real = cell.profile["backing"] == "device"
-        found[cell.lab] = (cell.profile, max(count, len(cell.paths))) if real else (profile, count)
+    found: dict[type[labs.Lab], tuple[Device, int]] = {}
+    for cell in dict.fromkeys(Cell(**{key: getattr(trial, key) for key in Cell.model_fields}) for trial in plan.trials):
+        setup = resolve(cell, catalog)
+        profile, count = found.get(setup.lab, (setup.profile, 0))
+        real = setup.profile.backing == "device"
+        found[setup.lab] = (setup.profile, max(count, len(setup.paths))) if real else (profile, count)
     for lab, (profile, count) in found.items():
         if why := lab.refusal(profile, count):
-            raise UserError(f"{plan['study']['override']['text']}: {why}")
-
-
-def _in_words(names: dict) -> str:
-    return f"{names['filesystem']}+{names['variant']} on {names['stack']}, {names['profile']}, {names['workload']}"
-
-
-def _keys(descriptor: models.Part, *names: str) -> dict:
-    """These keys of a descriptor, in this order, without those that are left out."""
-    data = descriptor.model_dump(include=set(names), exclude_none=True)
-    return {name: data[name] for name in names if name in data}
+            raise UserError(f"{plan.study.override.text}: {why}")
 
 
 def _check_notebooks(names: list[str], file: str) -> None:
-    """Raises FileError when one of the study's own notebooks is missing, or has the name of a topic."""
-    folder = project_root() / "notebooks"
-    topics = {re.sub(r"^\d+-", "", path.name): path.name for path in folder.glob("[0-9]*.ipynb")}
+    """Raises FileError when one of the study's own notebooks is missing."""
     for name in names:
-        if name in topics:
-            raise FileError(f"{file}: notebooks names {name}, but {topics[name]} has this name already: rename yours.")
-        if not (folder / name).is_file():
+        if not (project_root() / "notebooks" / name).is_file():
             raise FileError(
                 f"{file}: notebooks names {name}, which is not in notebooks/: put it there, or leave it out."
             )
@@ -202,32 +264,17 @@ def _check_ids(ids: list[str], file: str) -> None:
         )
 
 
-def write_plan(name: str, catalog: Catalog, output: Path, change: Override | None = None) -> dict:
-    """Makes the plan and writes it as JSON; the file is left alone when nothing has changed."""
-    plan = make_plan(name, catalog, change)
-    write_text(output, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
-    return plan
-
-
-def first_rounds(plan: dict, rounds: int) -> dict:
-    """The plan of a study that has only the first rounds of this one."""
-    trials = [trial for trial in plan["trials"] if trial["round"] <= rounds]
-    return {**plan, "study": {**plan["study"], "rounds": rounds}, "trials": trials}
-
-
-def table(plan: dict) -> str:
+def table(plan: Plan) -> str:
     """The plan as text, one line per trial."""
-    study = plan["study"]
+    study = plan.study
     numbers, words = ("order", "round", "seed"), ("lab", "stack", "profile", "file system", "workload", "scale")
-    rows = [dict(zip(numbers + words, numbers + words, strict=True))]  # the heading
-    for trial in plan["trials"]:
-        rows.append({**trial, "file system": f"{trial['filesystem']}+{trial['variant']}"})
+    rows: list[dict] = [dict(zip(numbers + words, numbers + words, strict=True))]  # the heading
+    rows += [{**trial.names(), "file system": trial.label} for trial in plan.trials]
     widths = {key: max(len(str(row[key])) for row in rows) for key in numbers + words}
     lines = [
-        f"{study['name']}: {study['question']}",
-        f"{_extent(study, len(plan['trials']))}, shuffled with seed {study['seed']}",
-        *([f"overridden: {study['override']['text']}"] if "override" in study else []),
-        *study.get("override", {}).get("left_out", []),
+        f"{study.name}: {study.question}",
+        f"{_extent(study, len(plan.trials))}, shuffled with seed {study.seed}",
+        *([f"overridden: {study.override.text}", *study.override.left_out] if study.override else []),
         "",
     ]
     for row in rows:
@@ -236,10 +283,10 @@ def table(plan: dict) -> str:
     return "\n".join(lines)
 
 
-def _extent(study: dict, trials: int) -> str:
-    rounds = study["rounds"]
-    if not isinstance(rounds, dict):
-        return f"{trials} trials in {rounds} rounds"
-    *first, last = map(str, looks(study))
+def _extent(study: PlannedStudy, trials: int) -> str:
+    rule = study.rule
+    if not rule:
+        return f"{trials} trials in {study.rounds} rounds"
+    *first, last = map(str, study.looks())
     after = f"{', '.join(first)} or {last}" if first else last
-    return f"at most {trials} trials: {after} rounds, until ratios are known within ±{rounds['until']}"
+    return f"at most {trials} trials: {after} rounds, until ratios are known within ±{rule.until}"

@@ -11,6 +11,9 @@ from pathlib import Path
 from reprofs.plan import PROCESSOR
 
 USUAL_LAB = f"exact@{PROCESSOR}"
+# The first trial boots the guest and saves its state, while others wait for it. So the time that is left is told by
+# those that ended after the first, once there are so many.
+AFTER_FIRST = 4
 
 
 def start(jobs: dict[Path, tuple[str, str | None]], at_most: bool = False) -> None:
@@ -19,8 +22,8 @@ def start(jobs: dict[Path, tuple[str, str | None]], at_most: bool = False) -> No
     jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record that
     matches both counts as done. at_most: whether not all may be needed.
     """
-    todo = sum(not _done(record, job, guest) for record, (job, guest) in jobs.items())
-    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.0f} {todo} {'at most' if at_most else ''}")
+    before = sum(_done(record, job, guest) for record, (job, guest) in jobs.items())
+    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.3f} {before} {len(jobs)} {'at most' if at_most else ''}")
 
 
 def in_workflow() -> bool:
@@ -59,12 +62,20 @@ def line(record: dict, output: Path, seconds: float) -> str:
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
     if not in_workflow():
         return f"trial {what}: {ending}"
-    start, todo, *most = os.environ["REPROFS_PROGRESS"].split(maxsplit=2)
-    began, total = int(start), int(todo)
-    done = sum(path.stat().st_mtime >= began for path in output.parent.glob("*.json"))
-    elapsed = time.time() - began
-    if done > total:  # another guest was built meanwhile, so finished records are made again
-        return f"trial {done}: {what}: {ending}; elapsed {clock(elapsed)}"
-    left = elapsed / max(done, 1) * max(total - done, 0)
-    of, about = (f"{most[0]} {total}", most[0]) if most else (f"{total}", "about")
-    return f"trial {done} of {of}: {what}: {ending}; elapsed {clock(elapsed)}, {about} {clock(left)} left"
+    start, before, total, *most = os.environ["REPROFS_PROGRESS"].split(maxsplit=3)
+    elapsed = f"elapsed {clock(time.time() - float(start))}"
+    times = (path.stat().st_mtime for path in output.parent.glob("*.json"))
+    ended = sorted(moment for moment in times if moment >= float(start))
+    done, at_most = int(before) + len(ended), f"{most[0]} " if most else ""
+    if done > int(total):  # another guest was built meanwhile, so finished records are made again
+        return f"trial {len(ended)}: {what}: {ending}; {elapsed}"
+    progress = f"trial {done} of {at_most}{total}: {what}: {ending}; {elapsed}"
+    left = remaining(ended, int(total) - done)
+    return progress if left is None else f"{progress}, {at_most or 'about '}{clock(left)} left"
+
+
+def remaining(ended: list[float], todo: int) -> float | None:
+    """Seconds that `todo` more trials will take, by the moments at which others ended; None with too few of these."""
+    if len(ended) <= AFTER_FIRST:
+        return None
+    return (ended[-1] - ended[0]) / (len(ended) - 1) * todo

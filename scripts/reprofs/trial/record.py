@@ -108,6 +108,8 @@ def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool
         kind = event.pop("event")
         if kind == "clock":
             result["clock"] = {"name": clock, **event}
+        elif kind == "offset":
+            result["start_offset_ns"] = event["start_offset_ns"]
         elif kind == "settle":
             result["settle_ns"] = event["settle_ns"]
         elif kind == "mounted" and "mounted" not in result:
@@ -152,7 +154,7 @@ def parse_events(output: bytes) -> list[dict]:
 def status(ending: str, events: list[dict], console: str, limit_s: float) -> tuple[str, str]:
     """(status, reason) of a trial that ran, from how the lab ended and the engine's events."""
     failure = next((event for event in events if event["event"] == "failed"), None)
-    last = next((f"{e['event']} {e.get('name', e.get('stage', ''))}" for e in reversed(events)), "nothing")
+    last = next((f"{e['event']} {e.get('name', e.get('stage', ''))}".strip() for e in reversed(events)), "nothing")
     if failure:
         return ("timeout" if failure["timeout"] else "failed"), failure["reason"]
     if ending == "timeout":

@@ -5,49 +5,45 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from reprofs import labs
+from reprofs import labs, version
 from reprofs.errors import UserError
 from reprofs.files import write_text
 from reprofs.guest import hosts
-from reprofs.guest.check import needs
 from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
-from reprofs.plan import workloads
 from reprofs.plan.catalog import Catalog
-from reprofs.project import project_root
+from reprofs.plan.cell import Trial, trial_id
 from reprofs.trial import limits
 from reprofs.trial import record as records
-from reprofs.trial.cell import Cell, resolve
 from reprofs.trial.job import devices, render
 from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.record import measurement, parse_events, status
+from reprofs.trial.resolve import resolve
+from reprofs.trial.setup import Setup
 
 
-def obstacle(cell: Cell, lab: labs.Lab) -> str:
+def obstacle(setup: Setup, lab: labs.Lab) -> str:
     """Why the lab cannot run this trial (one sentence), or an empty string."""
-    filesystem, workload, stack = cell.filesystem, cell.workload, cell.commands
+    filesystem, workload, stack = setup.filesystem, setup.workload, setup.commands
     if filesystem.unavailable:
         return filesystem.unavailable
     packages = filesystem.packages + workload.packages + (stack.packages if stack else [])
-    modules = [*cell.modules, *(stack.modules if stack else [])]
-    modules += hosts.modules(cell.network.qdisc()) if cell.network else []
+    modules = [*setup.modules, *(stack.modules if stack else [])]
+    modules += hosts.modules(setup.network.qdisc()) if setup.network else []
     # Clients on other machines need the commands there.
-    commands = [] if filesystem.clients else tools(cell)
-    reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, cell.profile)
+    commands = [] if filesystem.clients else tools(setup)
+    reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, setup.profile)
     # A directory is what it is; a workload that fills it takes what there is.
     free = None if lab.provisions or workload.fills() or reason else lab.room([], 1)
     if reason or (lab.data_bytes is None and free is None):
         return reason
-    content = needs(cell.names["workload"], workload, cell.names["scale"])
-    content += cell.scale.device_mib * 2**20 * workload.fill // 100
+    content = setup.needs + setup.scale.device_mib * 2**20 * workload.fill // 100
     if free is not None and content > free:
         return (
             f"The content is about {content / 2**20:,.0f} MiB, but {filesystem.path} has {free / 2**20:,.0f} MiB free: "
@@ -62,56 +58,64 @@ def obstacle(cell: Cell, lab: labs.Lab) -> str:
     return ""
 
 
-def tools(cell: Cell) -> list[str]:
+def tools(setup: Setup) -> list[str]:
     """The programs a trial runs: the first word of each of its commands."""
-    filesystem = cell.filesystem
+    filesystem = setup.filesystem
     lines = [*filesystem.make, *filesystem.mount, *filesystem.inspect, *filesystem.unmount]
     templates = [line if isinstance(line, str) else line.run or line.wait or "" for line in lines]
     templates += [*filesystem.recover, *filesystem.check]
-    templates += [text for _, text in workloads.commands(cell.workload)]
+    templates += [text for _, text in setup.workload.commands()]
     # The variant may say with what to mount.
-    found = [template.replace("{mount}", cell.variant.mount).split()[0] for template in templates] + cell.workload.tools
-    found += hosts.TOOLS if cell.network else []
-    if stack := cell.commands:
+    found = [
+        template.replace("{mount}", setup.variant.mount).split()[0] for template in templates
+    ] + setup.workload.tools
+    found += hosts.TOOLS if setup.network else []
+    if stack := setup.commands:
         found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
         found += [words[0] for words, _ in (*stack.readback, *stack.faulted)]
     return sorted(set(found) - {"engine"})
 
 
-def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float = 1800.0) -> dict:
+def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float = 1800.0, planned: str = "") -> dict:
     """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
 
-    trial: keys lab, filesystem, variant, stack, profile, workload, scale, round, seed, order.
-    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py).
+    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py); planned: the digest of the job
+    that a plan has for it, if there is one.
     Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
     before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
     lab's process was ended from outside: that says nothing about the file system, so no record is written.
     """
-    cell = resolve(trial, catalog)
-    job = replace(render(cell), tools=tools(cell))
+    setup = resolve(trial, catalog)
+    job = replace(render(setup, trial.seed), tools=tools(setup))
     text = job.text()
-    filesystem, stack = cell.filesystem, cell.stack
-    lab = cell.lab.open(guest=filesystem.guest, path=filesystem.path or "", processor=cell.processor)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if planned and digest != planned:
+        raise UserError(
+            f"a file that the trial {trial_id(trial)} is made of was edited after the run began, and the rest was "
+            "planned before: nothing was run; end the run and start it again."
+        )
+    filesystem, stack = setup.filesystem, setup.stack
+    lab = setup.lab.open(guest=filesystem.guest, path=filesystem.path or "", processor=setup.processor)
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     environment = {
-        "reprofs": importlib.metadata.version("reprofs"),
-        "commit": commit(),
+        "reprofs": version.VERSION,
+        "commit": version.commit(),
         "protocol": PROTOCOL,
         "started": started,
-        "job_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "job_sha256": digest,
         "job": text,
         "host": host(),
     }
     state, measured, console = "skipped", {}, ""
     environment.update(host_seconds=0.0, lab=lab.environment("not started"))
-    reason = obstacle(cell, lab)
+    reason = obstacle(setup, lab)
     if not reason:
         try:
             with conditions.watched(lab) as noted:
-                disks = labs.Disks(cell.profile, len(cell.paths), cell.disk_mib)
+                disks = labs.Disks(setup.profile, len(setup.paths), setup.disk_mib)
                 sizes = lab.real_sizes(disks)
                 if not lab.exact:
-                    time_limit_s = limits.time_limit_s(cell, time_limit_s, lab.room(sizes, stack.disk_share))
+                    time_limit_s = limits.time_limit_s(setup, time_limit_s, lab.room(sizes, stack.disk_share))
                 outcome, attempts = _run(lab, job, time_limit_s, disks)
         except labs.Obstacle as found:
             reason = str(found)
@@ -119,12 +123,12 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         environment["attempts"] = attempts
         events, console = parse_events(outcome.output), outcome.console
         state, reason = status(outcome.ending, events, console, time_limit_s)
-        measured = measurement(events, devices(cell, sizes), lab.clock, lab.provisions)
-        if cell.paths:
+        measured = measurement(events, devices(setup, sizes), lab.clock, lab.provisions)
+        if setup.paths:
             measured["stack"] = {
                 "name": stack.name,
                 "disks": stack.disks,
-                "initial_sync": stack.initial_sync(lab.disks_zeroed(cell.profile)),
+                "initial_sync": stack.initial_sync(lab.disks_zeroed(setup.profile)),
                 "state": stack.state,
             }
         environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
@@ -132,7 +136,7 @@ def run_trial(trial: dict, catalog: Catalog, output: Path, time_limit_s: float =
         "schema": records.LAYOUT,
         "status": state,
         "reason": reason,
-        "trial": cell.names,
+        "trial": setup.cell.names(),
         "measurement": measured,
         "environment": environment,
     }
@@ -163,19 +167,6 @@ def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tup
         f"the process of the lab {lab.name} was killed{', twice' if last > 1 else ''}, and nothing is recorded: "
         "see whether the host ran out of memory (journalctl -k, dmesg), then run this again."
     )
-
-
-def commit() -> str:
-    """The commit of the checkout, with + when files differ from it; empty outside git."""
-    git = ["git", "-C", str(project_root())]
-    try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return head + ("+" if changed.strip() else "")
 
 
 def host() -> dict:

@@ -10,19 +10,14 @@ from reprofs.stats import series
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where a file system is filled before, or a workload is repeated in the same one."""
-    return any(entry.get("fill") or entry.get("runs", 1) > 1 for entry in plan["workloads"].values())
-
-
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where file systems were aged or used repeatedly, whether the trials completed or not."""
-    entries = study.plan["workloads"]
+    entries = study.plan.workloads
     return [
         (setting, load)
         for setting in study.settings
         for load in study.loads(setting)
-        if entries[load.workload].get("fill") or entries[load.workload].get("runs", 1) > 1
+        if entries[load.workload].fill or entries[load.workload].runs > 1
     ]
 
 
@@ -33,11 +28,11 @@ def facts(study: Study, setting: Setting, load: Load) -> dict:
     (number of those whose last run took longer than the first), most (the change with the largest ratio of last to
     first as a dictionary, None without).
     """
-    entry = study.plan["workloads"][load.workload]
+    entry = study.plan.workloads[load.workload]
     changes = drift(study, setting, load)
     return {
-        "fill": entry.get("fill", 0),
-        "runs": entry.get("runs", 1),
+        "fill": entry.fill,
+        "runs": entry.runs,
         "labels": sorted(set(series.completed(study.trials, setting, load)["label"])),
         "changes": len(changes),
         "slower": int((changes["ratio"] > 1).sum()),
@@ -69,7 +64,7 @@ def drift(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     Empty for a workload with one run.
     """
     own = series.completed(study.samples, setting, load)
-    repeated = study.plan["workloads"][load.workload].get("runs", 1) > 1
+    repeated = study.plan.workloads[load.workload].runs > 1
     found = series.over_runs(own if repeated else own.iloc[:0])
     return found.assign(title=[study.title(load.workload, row.phase, row.cache) for row in found.itertuples()])
 
@@ -87,7 +82,7 @@ def runs(study: Study, setting: Setting, load: Load) -> Table:
         }
         for row in drift(study, setting, load).itertuples()
     ]
-    number = count(study.plan["workloads"][load.workload].get("runs", 1), "run")
+    number = count(study.plan.workloads[load.workload].runs, "run")
     caption = (
         f"{load}, {setting}: change over {number} in the same file system; means over rounds. Spearman: correlation of"
         " time with the number of the run."

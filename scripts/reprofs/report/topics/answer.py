@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,40 +11,47 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Patch
 
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.plan.workloads import without_size
-from reprofs.report import plots, topics
+from reprofs.plan.cell import Cell, apart, taken_apart
+from reprofs.plan.workload import without_size
+from reprofs.report import plots, when
 from reprofs.report.display import DASH, Table, count, digits, known, listing, size, slug, span, time, unit_of
+from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.report.topics.operations import SLOWER, share
+from reprofs.stats import trust
 from reprofs.stats.cells import measured
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
 
 # Operations with colours of their own in a bar of a total; the rest is together. Dark and light take turns, for grey.
-PARTS = [BLUE, "#f0c419", "#009e73", "#e8b4d0", ORANGE, "#9bd3f5"]
-
-
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
+COLOURS = [BLUE, "#f0c419", "#009e73", "#e8b4d0", ORANGE, "#9bd3f5"]
 
 
 def question(study: Study) -> str:
     """The question of the study, as its file asks it."""
-    about = study.plan["study"]
-    return about.get("question", about.get("title", about["name"]))
+    return study.plan.study.question
 
 
 def settings(study: Study) -> list[Setting]:
     """The settings whose file systems are compared, if they have a result and times are one."""
-    ranked = distinct(study.results.ranks, Setting) if topics.timed(study.plan) else []
+    ranked = distinct(study.results.ranks, Setting) if when.timed(study.plan) else []
     return [setting for setting in study.settings if setting in ranked]
 
 
-def told_elsewhere(study: Study) -> bool:
-    """Whether another topic answers what the study asks."""
-    plan = study.plan | {"trials": study.trials.to_dict("records")}
-    names = (path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
-    return any(topics.applies(name, plan) and topics.asked(name, plan) for name in names)
+def unpromised(study: Study) -> list[dict]:
+    """What does not keep what fsync promises, and is not ranked therefore: label, why."""
+    found: dict[str, str] = {}
+    rows = select(study.trials, role="no-promise").sort_values("label")
+    for row in rows.drop_duplicates(["label", "profile"]).to_dict("records"):
+        cell = Cell.model_construct(**taken_apart(row))
+        own = study.plan.filesystems[cell.filesystem].variants[cell.variant].promise
+        found.setdefault(row["label"] if own else f"everything on {cell.profile}", study.plan.unkept(cell))
+    return [{"label": label, "why": why} for label, why in found.items()]
+
+
+def completed(study: Study) -> bool:
+    """Whether a contender completed a trial."""
+    return bool((select(study.trials, role="contender")["status"] == "ok").any())
 
 
 def costs(study: Study, setting: Setting) -> list[dict]:
@@ -54,32 +60,56 @@ def costs(study: Study, setting: Setting) -> list[dict]:
     Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations:
     geometric mean with its 95 % interval), verdict, level (labels: see stats.compare.winners), rounds, next (label),
     ratio, next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
-    missing (contenders that completed no round of it).
+    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), untested
+    (whether nothing was measured of how leads of this processor carry over).
     """
     found = []
     planned = select(study.trials, setting, role="contender")
-    for load in distinct(select(study.results.cheapest, setting), Load):
+    for load in _loads(study, setting):
         (row,) = select(study.results.cheapest, setting, load).itertuples()
-        own = select(study.results.totals, setting, load).query("role != 'ceiling'").sort_values("geometric_mean_ns")
+        own = select(study.results.totals, setting, load).query("role == 'contender'").sort_values("geometric_mean_ns")
         last = own.iloc[-1]
         found.append(
-            {"load": load, "title": study.plan["workloads"][row.workload]["title"], "best": row.best}
+            {"load": load, "title": study.plan.workloads[row.workload].title, "best": row.best}
             | {"scope": scope(study, setting, load), "time": row.geometric_mean_ns, "low": row.low_ns}
-            | {"high": row.high_ns, "verdict": row.verdict, "level": row.level.split(), "rounds": row.rounds}
+            | {"high": row.high_ns, "verdict": row.verdict, "level": list(row.level), "rounds": row.rounds}
             | {"next": row.runner_up, "ratio": row.ratio, "next_low": row.low, "next_high": row.high}
             | {"dearest": (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns) if len(own) > 2 else None}
             | {"missing": sorted(set(select(planned, load)["label"]) - set(own["label"]))}
+            | {"trust": trust.lead(study, setting.lab, row.ratio) if row.verdict == "fastest" else None}
+            | {"untested": bool(trust.processor(study, setting.lab) and not trust.known(study, setting.lab))}
         )
+    return found
+
+
+def _loads(study: Study, setting: Setting) -> list[Load]:
+    """The workloads that have a total in a setting. A device by itself has none to compare."""
+    found = distinct(select(study.results.cheapest, setting), Load)
+    return [load for load in found if not study.plan.workloads[load.workload].raw]
+
+
+def without_total(study: Study, setting: Setting) -> list[dict]:
+    """The other workloads of a setting: title, and why it has no total (None where no contender completed it)."""
+    known, found = _loads(study, setting), []
+    for load in distinct(select(study.trials, setting, role="contender"), Load):
+        entry = study.plan.workloads[load.workload]
+        if load in known or entry.raw:
+            continue
+        own = select(measured(study.phases), setting, load, role="contender")
+        # Of any setting: what has no sum in one has none in another.
+        kinds = select(measured(study.phases), load)["part"]
+        why = "parts of it run at the same time" if kinds.eq("at-once").any() else "a command repeats what is timed"
+        found.append({"title": entry.title, "why": why if len(own) else None})
     return found
 
 
 def scope(study: Study, setting: Setting, load: Load) -> str:
     """Words on how much a workload did and in how large a file system."""
-    entry = study.plan["workloads"][load.workload]
-    key = entry.get("size") or "files"
-    number, noun = entry.get("scale", {}).get(key), key.replace("_", " ")
+    entry = study.plan.workloads[load.workload]
+    key = entry.size or "files"
+    number, noun = entry.parameters.get(key), key.replace("_", " ")
     parts = [count(number, noun.removesuffix("s"), noun)] if isinstance(number, int) else []
-    parts = [words for words in parts if words not in entry["title"]]  # workload@N has its size in the title
+    parts = [words for words in parts if words not in entry.title]  # workload@N has its size in the title
     content = select(study.phases, setting, load, status="ok")["bytes"].max()
     parts += [f"up to {size(content)} of content an operation"] if known(content) and content else []
     room = select(study.trials, setting, load, status="ok")["mounted_total_bytes"].dropna()
@@ -89,7 +119,7 @@ def scope(study: Study, setting: Setting, load: Load) -> str:
 
 def where(study: Study, setting: Setting) -> str:
     """Words on what all of that ran on: device profile, stack, lab, processor, scale, rounds."""
-    lab, _, processor = setting.lab.partition("@")
+    lab, processor = apart(setting.lab)
     scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
     return (
         f"device profile {setting.profile}, stack {setting.stack}, lab {lab}"
@@ -120,7 +150,26 @@ def wins(study: Study, setting: Setting) -> dict:
 def meanings(study: Study) -> list[str]:
     """What the clocks behind the answer mean, in the labs' own words."""
     labs = sorted({setting.lab for setting in settings(study)})
-    return list(dict.fromkeys(study.lab(lab)["meaning"] for lab in labs))
+    return list(dict.fromkeys(study.lab(lab).meaning for lab in labs))
+
+
+def weighted(study: Study) -> list[dict]:
+    """What the processor's times on a real machine would make of the leads in the exact lab, see `trust.weighted`.
+
+    Keys: title (of the workload), best, next, lead (a share) of the answer, and own: the same of those totals.
+    """
+    found = []
+    for setting in settings(study):
+        for one in costs(study, setting):
+            row = trust.weighted(study, setting, one["load"]) if one["verdict"] != "alone" else None
+            if row is not None:
+                own = {"best": row["best"], "next": row["runner_up"], "lead": row["ratio"] - 1}
+                where = study.differing(setting)
+                title = one["title"] + (f" ({where})" if where else "")
+                found.append(
+                    {"title": title, "best": one["best"], "next": one["next"], "lead": one["ratio"] - 1, "own": own}
+                )
+    return found
 
 
 # ---- totals --------------------------------------------------------------------------------------------------------
@@ -132,7 +181,7 @@ def figures(study: Study, setting: Setting) -> list[Figure]:
     found: list[Figure] = []
     pages: list[list[Load]] = []
     room = 0.0
-    for load in (load for load in study.loads(setting) if (select(totals, load)["role"] == "contender").any()):
+    for load in _loads(study, setting):
         height = _height(len(select(totals, load)))
         if not pages or height > room:
             pages.append([])
@@ -145,10 +194,14 @@ def figures(study: Study, setting: Setting) -> list[Figure]:
         caption = (
             f"What all operations of a workload cost together ({setting}). A bar is as long as the geometric mean of"
             " the rounds, its parts are the shares of the operations, the line at its end is the 95 % interval. The"
-            " number is the ratio to the cheapest, paired by round, with its 95 % interval. Bold: those that may be the"
-            " cheapest, by tests corrected over all totals."
+            " number is the ratio to the cheapest, paired by round, with its 95 % interval. Bold: the cheapest, and"
+            f" those not shown to be dearer by {share(study.margins['win'])} or more, by tests corrected over all"
+            " totals."
         )
-        caption += " Below a gap: an upper bound, no contender." if len(contenders) < len(here) else ""
+        bounds, left = study.bounds(setting), study.unpromised(setting)
+        below = ["an upper bound"] if bounds else []
+        below += [f"{listing(left)}, without what fsync promises"] if left else []
+        caption += f" Below a gap, no contender: {listing(below)}." if len(contenders) < len(here) else ""
         worst = contenders.sort_values("geometric_mean_ns").iloc[-1]
         alt = (
             f"{count(len(loads), 'panel')} of stacked bars. The longest is {worst['label']} in {worst['workload']},"
@@ -177,13 +230,13 @@ def _bars(study: Study, setting: Setting, loads: list[Load]) -> Plot:
 
 def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     totals = select(study.results.totals, setting, load)
-    totals = totals.assign(bound=totals["role"] == "ceiling").sort_values(["bound", "geometric_mean_ns", "label"])
+    totals = totals.assign(bound=totals["role"] != "contender").sort_values(["bound", "geometric_mean_ns", "label"])
     (best,) = select(study.results.cheapest, setting, load).itertuples()
     ratios = versus(select(study.results.rivals, setting, load, contenders=True), best.best).set_index("other")
     parts = shares(study, setting, load)
     unit, scale = unit_of(best.geometric_mean_ns)
-    coloured = list(parts.mean().sort_values(ascending=False, kind="stable").index[: len(PARTS)])
-    colours = {key: PARTS[number] for number, key in enumerate(key for key in parts if key in coloured)}
+    coloured = list(parts.mean().sort_values(ascending=False, kind="stable").index[: len(COLOURS)])
+    colours = {key: COLOURS[number] for number, key in enumerate(key for key in parts if key in coloured)}
     y, reach = np.arange(len(totals)) + 0.5 * totals["bound"].to_numpy(), totals["geometric_mean_ns"].max() / scale
     for at, row in zip(y, totals.itertuples(), strict=True):
         end, start = row.geometric_mean_ns / scale, 0.0
@@ -203,11 +256,13 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
             told = digits(pair["ratio"], 3) + (
                 f" ({span(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
             )
-        if not row.bound:
+        if row.bound:
+            told = SLOWER if row.role == "ceiling" and row.geometric_mean_ns > best.geometric_mean_ns else ""
+        if told:
             axes.text(end + 0.01 * reach, at, told, va="center")
     axes.set_yticks(y, totals["label"])
     for text, label in zip(axes.get_yticklabels(), totals["label"], strict=True):
-        text.set_fontweight("bold" if label in (best.best, *best.level.split()) else "normal")
+        text.set_fontweight("bold" if label in (best.best, *best.level) else "normal")
     axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, 1.3 * reach), xlabel=unit)
     axes.tick_params(axis="y", length=0)
     plots.grid_lines(axes, "x")
@@ -256,7 +311,7 @@ def orders(study: Study) -> list[dict]:
             own = select(study.results.totals, setting, load, role="contender").sort_values("geometric_mean_ns")
             groups.setdefault(without_size(load.workload), []).append(
                 {"setting": setting, "load": load, "best": row.best, "verdict": row.verdict}
-                | {"level": row.level.split(), "order": list(own["label"])}
+                | {"level": list(row.level), "order": list(own["label"])}
                 | {"pairs": _shown(select(study.results.rivals, setting, load, contenders=True))}
             )
     found = []
@@ -295,7 +350,7 @@ def sensitivity(study: Study, found: dict) -> Table:
         rows.append(
             where
             | {
-                "Cheapest": f"**{place['best']}**"
+                "Cheapest": strong(place["best"])
                 if place["verdict"] == "fastest"
                 else listing([place["best"], *place["level"]], "or", most=3),
                 "Order of totals": ", ".join(place["order"][:4])

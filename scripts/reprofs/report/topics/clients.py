@@ -22,11 +22,6 @@ CUT = 5  # times the highest bar of all others: what is higher is cut
 GROUPED = ["label", "title", "clients", "unit", "value"]
 
 
-def applies(plan: dict) -> bool:
-    """Where a workload is run by several clients at once."""
-    return any(entry.get("clients", 1) > 1 for entry in plan["workloads"].values())
-
-
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where several clients completed their work."""
     every = [(setting, load) for setting in study.settings for load in study.loads(setting)]

@@ -9,43 +9,19 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.plan import disks
+from reprofs.data.keys import Load, Setting, planned
+from reprofs.plan.device import Rotating
+from reprofs.plan.disk import Access, zone_rates
 from reprofs.report.display import DASH, Table, count, digits, slug, time
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.disks import BAND, comparison
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where the models' jobs run on a modelled disk and on a device that gives the time of the software."""
-    from reprofs.plan.disks import JOBS, REFERENCE, UNTIMED
-
-    ran: dict[tuple, set[str]] = {}
-    for trial in plan["trials"]:
-        names = {
-            name for phase in plan["workloads"][trial["workload"]]["phases"] for name in phase.get("samples") or {}
-        }
-        if names & set(JOBS):
-            place = (trial["lab"], trial["stack"], trial["workload"], trial["scale"])
-            ran.setdefault(place, set()).add(trial["profile"])
-    modelled = {name for name, device in plan["devices"].items() if "disk" in device} - {REFERENCE}
-    return any(found & modelled and found & {REFERENCE, UNTIMED} for found in ran.values())
-
-
-def asked(plan: dict) -> bool:
-    """Always: modelled disks that ran their own jobs are to be compared with their models."""
-    return True
-
-
-def places(study: Study) -> list[tuple[Setting, Load]]:
-    """Where a modelled disk can be compared with its model."""
-    every = [
-        (setting, load)
-        for setting in distinct(study.trials, Setting)
-        for load in distinct(select(study.trials, setting), Load)
-    ]
-    return [place for place in every if len(comparison(study, *place))]
+def compared(study: Study) -> dict[tuple[Setting, Load], pd.DataFrame]:
+    """The comparison of each place where a modelled disk can be compared with its model."""
+    every = {place: comparison(study, *place) for place in planned(study.trials)}
+    return {place: found for place, found in every.items() if len(found)}
 
 
 def facts(table: pd.DataFrame) -> dict:
@@ -65,16 +41,14 @@ def facts(table: pd.DataFrame) -> dict:
     }
 
 
-def overview(study: Study) -> Table:
+def overview(study: Study, every: dict[tuple[Setting, Load], pd.DataFrame]) -> Table:
     """Ratio of measured to expected time, one row per job and one column per profile."""
     shown: dict[str, dict[str, str]] = {}
-    for setting, load in places(study):
+    for (setting, _), compared in every.items():
         elsewhere = study.differing(lab=setting.lab, stack=setting.stack)
-        for row in comparison(study, setting, load).itertuples():
-            ratio = f"{row.ratio:.3f}" if row.compared else DASH
-            shown.setdefault(row.title, {"Job": row.title})[", ".join(filter(None, [setting.profile, elsewhere]))] = (
-                ratio
-            )
+        name = ", ".join(filter(None, [setting.profile, elsewhere]))
+        for row in compared.itertuples():
+            shown.setdefault(row.title, {"Job": row.title})[name] = f"{row.ratio:.3f}" if row.compared else DASH
     caption = (
         "Time of a request, measured over expected, mean over rounds. A dash: the guest's processor is the limit, so"
         " there is nothing to compare."
@@ -82,7 +56,7 @@ def overview(study: Study) -> Table:
     return Table("tbl-modelled-disks", caption, list(shown.values()), ["Job"])
 
 
-def table(study: Study, setting: Setting, load: Load) -> Table:
+def table(setting: Setting, load: Load, compared: pd.DataFrame) -> Table:
     """Measured and expected rate or time of each job, and what the expected one is made of."""
     rows = [
         {
@@ -94,7 +68,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
             "Software": time(row.software, 3),
             "From": row.basis if row.compared else "bound by the processor",
         }
-        for row in comparison(study, setting, load).itertuples()
+        for row in compared.itertuples()
     ]
     caption = (
         f"{setting.profile}, {load}, lab {setting.lab}: measured and expected. Disk: the model's time of a request."
@@ -105,9 +79,8 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     return Table(f"tbl-{slug('expected', setting, load)}", caption, rows, ["Job", "From"])
 
 
-def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
+def figures(study: Study, setting: Setting, load: Load, compared: pd.DataFrame) -> list[Figure]:
     """Measured and expected times; for a rotating disk also its seek curve and zones."""
-    compared = comparison(study, setting, load)
     found = facts(compared)
     caption = (
         f"{setting.profile}, {load}, lab {setting.lab}: time of a request, expected (ring) and measured (dot, mean over"
@@ -120,18 +93,18 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
     drawn = [
         Figure(slug("expected", setting, load), caption, alt, beside(compared, list(compared["title"]), "request"))
     ]
-    disk = study.plan["devices"][setting.profile]["disk"]
-    if disk["kind"] == "rotating":
+    drive = study.plan.devices[setting.profile].drive
+    if isinstance(drive, Rotating):
         caption = (
             f"{setting.profile}: the model's seek time over distance, with the three times that determine it, and its"
             " rate over the disk, zone by zone."
         )
         alt = "A curve that rises like a root, and descending steps."
-        drawn.append(Figure(slug("geometry", setting, load), caption, alt, geometry(disk)))
+        drawn.append(Figure(slug("geometry", setting, load), caption, alt, geometry(drive)))
     return drawn
 
 
-def _rate(ns: float, job: disks.Job) -> str:
+def _rate(ns: float, job: Access) -> str:
     if job.place in ("outer", "inner"):
         return f"{digits(job.bytes * 1e3 / ns, 4)} MB/s"
     return f"{digits(1e9 / ns, 4)}/s"
@@ -176,18 +149,18 @@ def beside(table: pd.DataFrame, labels: list[str], what: str) -> Plot:
 
 
 @styled
-def geometry(disk: dict) -> Plot:
-    """Seek time over distance and rate over place of a rotating disk; `disk` is that key of its profile."""
-    a, b, c = (value / 1e6 for value in disks.seek_curve(disk))
+def geometry(drive: Rotating) -> Plot:
+    """Seek time over distance and rate over place of a rotating disk."""
+    a, b, c = (value / 1e6 for value in drive.seek_curve())
     share = np.linspace(0, 1, 400)
     # Where the curve has the average: seeks of that length take as long as the mean over random pairs.
-    mean = np.interp(disk["average_seek_ms"], a + b * np.sqrt(share) + c * share, share)
+    mean = np.interp(drive.average_seek_ms, a + b * np.sqrt(share) + c * share, share)
     known: Iterable[tuple[float, float, str]] = [
-        (0, disk["track_to_track_ms"], "track to track"),
-        (1, disk["full_stroke_ms"], "full stroke"),
-        (float(mean), disk["average_seek_ms"], "average"),
+        (0, drive.track_to_track_ms, "track to track"),
+        (1, drive.full_stroke_ms, "full stroke"),
+        (float(mean), drive.average_seek_ms, "average"),
     ]
-    rates = disks.zone_rates({key: disk[f"{key}_mb_s"] for key in ("outer", "inner")} | {"zones": disk["zones"]})
+    rates = zone_rates({"outer": drive.outer_mb_s, "inner": drive.inner_mb_s, "zones": drive.zones})
     plot, (seeks, zones) = plt.subplots(1, 2, figsize=(WIDTH, 2.0), layout="constrained")
     seeks.plot(100 * share, a + b * np.sqrt(share) + c * share, color=BLUE, lw=1.5)
     for x, y, text in known:
@@ -195,7 +168,7 @@ def geometry(disk: dict) -> Plot:
         place = {"xytext": (0, 5), "ha": "right"} if x == 1 else {"xytext": (9, -12 if x else -2)}
         seeks.annotate(f"{text}, {y:g} ms", (100 * x, y), textcoords="offset points", va="bottom", **place)
     seeks.set(
-        xlim=(0, 100), ylim=(0, 1.2 * disk["full_stroke_ms"]), xlabel="distance, % of the stroke", ylabel="seek, ms"
+        xlim=(0, 100), ylim=(0, 1.2 * drive.full_stroke_ms), xlabel="distance, % of the stroke", ylabel="seek, ms"
     )
     zones.stairs(rates, np.linspace(0, 100, len(rates) + 1), baseline=None, color=BLUE, lw=1.5)
     zones.set(xlim=(0, 100), ylim=(0, None), xlabel="place, % of the disk", ylabel="rate, MB/s")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from reprofs.report.display import Table, code, count
+from reprofs.report.display import Table, count
+from reprofs.report.marks import code, joined
 from reprofs.report.topics.methods import trial_command
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import Study
-
-
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
 
 
 def facts(study: Study) -> dict:
@@ -18,12 +14,12 @@ def facts(study: Study) -> dict:
     and analysis (the number of the analysis).
     """
     first = study.trials.sort_values("order").iloc[0]
-    name = study.plan["study"]["name"]
+    name = study.plan.study.name
     return {
         "study": name,
         "command": trial_command(first),
         "analysis": ANALYSIS,
-        "repeatable": any(study.lab(lab)["exact"] for lab in set(study.trials["lab"])),
+        "repeatable": any(study.lab(lab).exact for lab in set(study.trials["lab"])),
     }
 
 
@@ -34,8 +30,8 @@ def table(study: Study) -> Table:
     """
     values = study.environment["values"]
     packages = {k.removeprefix("lab.packages."): v for k, v in values.items() if k.startswith("lab.packages.")}
-    described = [*study.plan["filesystems"].values(), *study.plan["workloads"].values()]
-    used = {name for entry in described for name in entry.get("packages", [])}
+    used = {name for filesystem in study.plan.filesystems.values() for name in filesystem.packages}
+    used |= {name for workload in study.plan.workloads.values() for name in workload.packages}
     used |= {command.split()[0] for command in study.phases["command"].unique() if command}
     rows = [
         {"What": key, "Value": _values(counts)} for key, counts in values.items() if not key.startswith("lab.packages.")
@@ -57,5 +53,5 @@ def _values(counts: dict[str, int]) -> str:
     named = {code(value) if value else "not known": number for value, number in counts.items()}
     if len(named) == 1:
         return next(iter(named))
-    shown = [f"{value} ({count(number, 'record')})" for value, number in list(named.items())[:3]]
-    return ", ".join(shown) + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")
+    shown = [value + f" ({count(number, 'record')})" for value, number in list(named.items())[:3]]
+    return joined(shown, ", ") + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")

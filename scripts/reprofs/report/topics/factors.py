@@ -9,11 +9,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
+from reprofs.data.keys import Phase
 from reprofs.report.display import DASH, Table, count, digits, slug
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, PLAIN, Figure, Plot, grid, legend, rows, styled
-from reprofs.stats import factors as numbers
-from reprofs.stats.factors import BASE, OFF
-from reprofs.stats.published import Step
+from reprofs.stats.factors import BASE, OFF, Factors
 from reprofs.stats.study import Study
 
 MOST = 6  # operations in a table or figure: what fits on a page
@@ -21,34 +20,24 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 MUCH = 1.1  # a factor that changes how far the ratios are off by less than this changes it hardly
 
 
-def applies(plan: dict) -> bool:
-    """Where cells of a study are factors of a base."""
-    return "factors" in plan
-
-
-def asked(plan: dict) -> bool:
-    """Always: factors are there to explain."""
-    return True
-
-
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-def facts(study: Study) -> dict[str, Any]:
+def facts(factors: Factors) -> dict[str, Any]:
     """Facts on the factors.
 
     Keys: reference, others (names of file systems), cells (what the base is: stack, profile, workload), rounds, ratios
-    (how many the base has), base (its row of `numbers.summary`, None if nothing is comparable), factors (those of the
+    (how many the base has), base (its row of `Factors.summary`, None if nothing is comparable), factors (those of the
     others, with title of the operation of the largest change, nearest to the published ratios first), nearer, same
     and further (those of them by which the base is off more, about as much, or less: see MUCH), missing (factors
-    without a ratio), near and far (the rows of `numbers.deviating` with title, which a factor brings nearer than OFF,
+    without a ratio), near and far (the rows of `Factors.deviating` with title, which a factor brings nearer than OFF,
     or none), helped (factor: how many of near it brings the nearest, most first).
     """
-    entries, effects = study.plan["factors"], numbers.effects(study)
-    found = numbers.summary(effects).to_dict("records")
+    study, found = factors.study, factors.summary.to_dict("records")
+    entries = study.plan.factors
     changed = [row | {"title": _title(study, row)} for row in found if row["factor"] != BASE]
-    deviating = [row | {"title": _title(study, row)} for row in numbers.deviating(effects).to_dict("records")]
-    names = [cell["filesystem"] for cell in entries[0]["cells"]]
+    deviating = [row | {"title": _title(study, row)} for row in factors.deviating.to_dict("records")]
+    names = [cell.filesystem for cell in entries[0].cells]
     known = {row["factor"] for row in found}
     changed.sort(key=lambda row: row["off"] / row["base_off"])
     nearer = [row for row in changed if row["off"] * MUCH <= row["base_off"]]
@@ -58,40 +47,40 @@ def facts(study: Study) -> dict[str, Any]:
     return {
         "reference": names[-1],
         "others": names[:-1],
-        "cells": {key: entries[0]["cells"][0][key] for key in ("stack", "profile", "workload")},
-        "rounds": study.plan["study"]["rounds"],
+        "cells": {key: getattr(entries[0].cells[0], key) for key in ("stack", "profile", "workload")},
+        "rounds": study.plan.study.rounds,
         "ratios": base["ratios"] if base else 0,
         "base": base,
         "factors": changed,
         "nearer": nearer,
         "further": further,
         "same": [row for row in changed if row not in nearer and row not in further],
-        "missing": [entry["title"] for entry in entries[1:] if entry["title"] not in known],
+        "missing": [entry.title for entry in entries[1:] if entry.title not in known],
         "near": near,
         "helped": dict(Counter(row["nearest"] for row in near).most_common()),
         "far": [row for row in deviating if row["left"] >= OFF],
     }
 
 
-def steps(study: Study, filesystem: str) -> list[Step]:
+def steps(factors: Factors, filesystem: str) -> list[Phase]:
     """The operations whose ratio of that file system deviates most from the published one, in the workload's order."""
-    found = numbers.deviating(numbers.effects(study))
+    found = factors.deviating
     found = found[found["filesystem"] == filesystem].head(MOST).sort_values("position")
-    return [Step(row.phase, row.cache) for row in found.itertuples()]
+    return [Phase(row.phase, row.cache) for row in found.itertuples()]
 
 
 def _title(study: Study, row: dict) -> str:
     """The study's own title of an operation."""
-    workload = study.plan["factors"][0]["cells"][0]["workload"]
+    workload = study.plan.factors[0].cells[0].workload
     return study.title(workload, row["phase"], row["cache"])
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def table(study: Study, filesystem: str) -> Table:
+def table(factors: Factors, filesystem: str) -> Table:
     """One row per factor: the ratios of the operations that deviate most, and how they change."""
-    effects, chosen = numbers.effects(study), steps(study, filesystem)
+    study, effects, chosen = factors.study, factors.effects, steps(factors, filesystem)
     own = effects[effects["filesystem"] == filesystem]
     published, base = {"Factor": "published"}, {"Factor": BASE}
     shown = [published, base]
@@ -107,7 +96,7 @@ def table(study: Study, filesystem: str) -> Table:
                 row[name] = digits(one.ratio, 3) + change
         if factor != BASE:
             shown.append(row)
-    reference = study.plan["factors"][0]["cells"][-1]["filesystem"]
+    reference = study.plan.factors[0].cells[-1].filesystem
     caption = (
         f"Time of {filesystem} over that of {reference}: published, in the base, and with one thing changed, in"
         f" brackets the ratio over that of the base. The {count(len(chosen), 'operation')} in which the base is the"
@@ -116,9 +105,9 @@ def table(study: Study, filesystem: str) -> Table:
     return Table(f"tbl-{slug('factors', filesystem)}", caption, shown, left=["Factor"])
 
 
-def nearest(study: Study) -> Table:
+def nearest(factors: Factors) -> Table:
     """The ratios that are far from the published ones in the base, and what brings each the nearest."""
-    found = facts(study)
+    found = facts(factors)
     shown = [
         {
             "Operation": row["title"],
@@ -138,9 +127,9 @@ def nearest(study: Study) -> Table:
     return Table("tbl-factors-nearest", caption, shown, left=["Operation", "File system", "Nearest with"])
 
 
-def summary_table(study: Study) -> Table:
+def summary_table(factors: Factors) -> Table:
     """One row per factor: how near all ratios are to the published ones."""
-    found = facts(study)
+    found = facts(factors)
     shown = [
         {
             "Factor": row["factor"],
@@ -155,11 +144,12 @@ def summary_table(study: Study) -> Table:
         for row in [found["base"], *found["factors"]]
         if row
     ]
+    counted = factors.study.plan.published.size if factors.study.plan.published else ""
     caption = (
         "How far the ratios of the file systems are from the published ones, over all operations with published"
         " numbers: geometric mean of the factor by which they are off, whichever way; pace, the time for each of the"
-        f" {study.plan['published']['size']} over the published one (geometric mean); how many are nearer to the"
-        " published ratio than in the base, or further from it, by 10 % or more; how many are on its side of 1."
+        f" {counted} over the published one (geometric mean); how many are nearer to"
+        " the published ratio than in the base, or further from it, by 10 % or more; how many are on its side of 1."
     )
     return Table("tbl-factors", caption, shown, left=["Factor"])
 
@@ -167,11 +157,11 @@ def summary_table(study: Study) -> Table:
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
-def figure(study: Study, filesystem: str) -> Figure:
+def figure(factors: Factors, filesystem: str) -> Figure:
     """From the ratio of the base to that with each factor, and the published one."""
-    effects, chosen = numbers.effects(study), steps(study, filesystem)
+    study, effects, chosen = factors.study, factors.effects, steps(factors, filesystem)
     own = effects[effects["filesystem"] == filesystem]
-    reference = study.plan["factors"][0]["cells"][-1]["filesystem"]
+    reference = study.plan.factors[0].cells[-1].filesystem
     caption = (
         f"Time of {filesystem} over that of {reference}, from the base (upright line) to each factor (dot); the broken"
         " line is the published ratio. Logarithmic axes."
@@ -182,8 +172,8 @@ def figure(study: Study, filesystem: str) -> Figure:
 
 
 @styled
-def dumbbells(effects: pd.DataFrame, titles: dict[Step, str]) -> Plot:
-    """A panel per operation, a row per factor; `effects` as of `numbers.effects`, of one file system."""
+def dumbbells(effects: pd.DataFrame, titles: dict[Phase, str]) -> Plot:
+    """A panel per operation, a row per factor; `effects` as of `stats.factors.effects`, of one file system."""
     names = [name for name in dict.fromkeys(effects["factor"]) if name != BASE]
     columns = min(3, max(len(titles), 1))
     lines = math.ceil(len(titles) / columns)

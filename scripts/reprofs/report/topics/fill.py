@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from reprofs.data.keys import Load, Setting, select
+from reprofs.data.keys import Load, Setting
 from reprofs.report.display import DASH, Table, count, digits, percent, slug, span
 from reprofs.report.plots import (
     BLUE,
@@ -34,17 +34,6 @@ MANY = 200  # points of a line: more marks would hide it
 RING: dict = {"ls": "", "marker": "o", "ms": 6.5, "mfc": "none", "mec": ORANGE, "mew": 1.2, "zorder": 4}
 
 
-def applies(plan: dict) -> bool:
-    """Where a phase writes one file after another until the device is full."""
-    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    return any({"write", "full"} <= set(phase.get("samples") or {}) for phase in phases)
-
-
-def asked(plan: dict) -> bool:
-    """Always: a device is filled to see how steady that is."""
-    return True
-
-
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
     """Where (setting, load, phase) a device was filled."""
     return series.having(study.samples, study.settings, {"write", "capacity"})
@@ -66,7 +55,7 @@ def facts(
     (median of the dips' rates over those around them, None without), share (of the capacity that content reached, mean
     over rounds), full (whether space ran out always), reached (required Gbit/s -> share of files that reach it).
     """
-    samples = _samples(study, setting, load, phase)
+    samples = series.of_phase(study.samples, setting, load, phase)
     reached = series.capacity_reached(samples).groupby("label")
     share, full = reached["share"].mean(), reached["full"].all()
     found = []
@@ -107,7 +96,7 @@ def table(
 ) -> Table:
     """Rates of the files, dips, how likely a file reaches each required rate (Gbit/s), capacity reached."""
     rows = []
-    rates = series.rates(_samples(study, setting, load, phase))
+    rates = series.rates(series.of_phase(study.samples, setting, load, phase))
     rates = rates[~rates["partial"]]
     for found in facts(study, setting, load, phase, deviations, required):
         own = rates[rates["label"] == found["label"]]
@@ -145,7 +134,7 @@ def figures(
     required: Iterable[float] = series.REQUIRED_GBIT_S,
 ) -> list[Figure]:
     """The rate of every file while the device fills, where there are several; the share of files that reach a rate."""
-    own = _samples(study, setting, load, phase)
+    own = series.of_phase(study.samples, setting, load, phase)
     caption = (
         f"{load}, {phase}, {setting}: rate of every file while the device fills. A line is a round, a ring marks a dip,"
         f" more than {deviations:g} robust standard deviations below the line through the round."
@@ -162,10 +151,6 @@ def figures(
         alt = "Share of files against rate; the table of the fill has the numbers."
         found.append(Figure(slug("exceedance", phase, setting, load), caption, alt, exceedance(own, required=required)))
     return found
-
-
-def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
-    return select(series.completed(study.samples, setting, load), phase=phase)
 
 
 @styled

@@ -13,12 +13,6 @@ from reprofs.stats import series
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where a command creates, queries and removes files, again and again."""
-    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    return any({"file-create", "file-stat", "file-remove"} <= set(phase.get("samples") or {}) for phase in phases)
-
-
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
     """Where (setting, load, phase) files were created, queried and removed."""
     return series.having(study.samples, study.settings, {"file-create", "file-stat", "file-remove"})
@@ -37,7 +31,7 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
                 {
                     "Operation": title if name != shown else "",
                     "File system": label,
-                    **{words: digits(row[key]) for words, key in COLUMNS.items()},
+                    **{words: digits(row[key]) for words, key in SHOWN.items()},
                     "Iterations": f"{row['n']:g}",
                 }
             )
@@ -109,4 +103,4 @@ def over_time(table: pd.DataFrame, within: pd.DataFrame, labels: list[str], titl
 
 
 PANELS = 8  # on a page
-COLUMNS = {"Max /s": "max", "Min /s": "min", "Mean /s": "mean", "SD /s": "sd"}
+SHOWN = {"Max /s": "max", "Min /s": "min", "Mean /s": "mean", "SD /s": "sd"}

@@ -14,37 +14,8 @@ from reprofs.report.topics.stacks import batches, in_columns
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where trials run in more than one lab."""
-    return len({trial["lab"] for trial in plan["trials"]}) > 1
-
-
-def asked(plan: dict) -> bool:
-    """Where trials are repeated in another lab to see whether they agree; a processor may also be a factor."""
-    return "factors" not in plan
-
-
-KEYS = (
-    "a",
-    "b",
-    "operations",
-    "told",
-    "same",
-    "firm",
-    "firm_same",
-    "tau",
-    "low",
-    "high",
-    "error",
-    "pace",
-    "spread",
-    "slowest",
-    "fastest",
-)
-
-
 def facts(study: Study) -> list[dict]:
-    """Of each pair of labs on a stack and profile: the pair, where (words), operations, and these.
+    """Of each pair of labs on a stack and profile: the pair, where (words), and the columns of `stats.labs.agreement`.
 
     told counts the pairs of file systems that differ significantly in both labs, same those of them with the same
     order, firm and firm_same the same after Holm's correction over all pairs; tau is the mean of Kendall's tau-b over
@@ -55,15 +26,15 @@ def facts(study: Study) -> list[dict]:
     """
     found = []
     for row in study.results.agreement.itertuples():
-        modelled, other = study.lab(row.a).get("processor"), study.lab(row.b)
+        modelled, other = study.lab(row.a).processor, study.lab(row.b)
         instruction = None
-        if modelled and not other["exact"] and row.pace == row.pace:
-            ns = modelled["ns_per_instruction"]
+        if modelled and not other.exact and row.pace == row.pace:
+            ns = modelled.ns_per_instruction
             instruction = {"mean": ns * row.pace, "least": ns * row.fastest, "most": ns * row.slowest}
         found.append(
             {"pair": Pair(row.a, row.b, row.stack, row.profile), "where": where(study, row.stack, row.profile)}
             | {"instruction": instruction}
-            | {key: getattr(row, key) for key in KEYS}
+            | row._asdict()
         )
     return found
 

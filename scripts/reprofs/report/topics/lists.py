@@ -8,20 +8,12 @@ from reprofs.stats import series
 from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
 
-PARTS = {"list-generation": "List generated", "list-transfer": "List transferred"}
-
-
-def applies(plan: dict) -> bool:
-    """Where rsync tells of its list of files."""
-    import shlex
-
-    commands = [shlex.split(p.get("run") or "") for entry in plan["workloads"].values() for p in entry["phases"]]
-    return any(words[:1] == ["rsync"] and "--stats" in words for words in commands)
+TITLES = {"list-generation": "List generated", "list-transfer": "List transferred"}
 
 
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where rsync told of its list of files."""
-    found = [(setting, load) for setting, load, _ in series.having(study.samples, study.settings, set(PARTS))]
+    found = [(setting, load) for setting, load, _ in series.having(study.samples, study.settings, set(TITLES))]
     return list(dict.fromkeys(found))
 
 
@@ -30,7 +22,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     keys = ["phase", "cache", "label"]
     phases = series.completed(measured(study.phases), setting, load)
     samples = series.completed(study.samples, setting, load)
-    told = samples[samples["name"].isin(PARTS)].pivot_table("wall_ns", keys, "name").astype(float)
+    told = samples[samples["name"].isin(TITLES)].pivot_table("wall_ns", keys, "name").astype(float)
     whole = phases.groupby(keys)["wall_ns"].mean().astype(float)
     rows, shown = [], ""
     for phase, cache in dict.fromkeys(phases[["phase", "cache"]].itertuples(index=False, name=None)):
@@ -43,7 +35,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
                 {
                     "Operation": title if title != shown else "",
                     "File system": label,
-                    **{words: time(parts[name], 3) for name, words in PARTS.items()},
+                    **{words: time(parts[name], 3) for name, words in TITLES.items()},
                     "All else": time(total - parts.sum(), 3),
                     "Whole time": time(total, 3),
                     "Share of the list": percent(parts.sum() / total),

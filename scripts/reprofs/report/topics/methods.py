@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
 from reprofs.data.keys import SETTING, Setting, distinct, select
-from reprofs.plan.study import looks
-from reprofs.report.display import DASH, Table, code, count, digits, listing, percent, reach, verb
+from reprofs.plan.cell import apart
+from reprofs.plan.plan import Widest
+from reprofs.report.display import DASH, Table, count, digits, listing, percent, reach, verb
 from reprofs.report.display import size as bytes_text
+from reprofs.report.marks import code, joined, link
 from reprofs.report.topics.operations import share
-from reprofs.stats.cells import ENOUGH, abnormal, measured
-from reprofs.stats.compare import holm, joint
+from reprofs.stats import trust
+from reprofs.stats.cells import ENOUGH, measured
+from reprofs.stats.compare import joint
 from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
-
-
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
-
 
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
@@ -35,7 +31,7 @@ def design(study: Study) -> dict:
     more, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device), faulty
     (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
     """
-    trials, about = study.trials, study.plan["study"]
+    trials = study.trials
     methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
     clocks = [
         {"lab": lab, "clock": clock, "low": group["clock_read_ns"].min(), "high": group["clock_read_ns"].max()}
@@ -54,7 +50,7 @@ def design(study: Study) -> dict:
         "settings": [str(setting) for setting in distinct(trials, Setting)],
         "numbers": {key: trials[key].nunique() for key in SETTING},
         "seeds": sorted(trials["seed"].unique()),
-        "order": about.get("seed"),
+        "order": study.plan.study.seed,
         **stopping(study),
         "devices": sorted(set(trials["devices"].dropna()) - {""}),
         "cold_methods": sorted(methods),
@@ -66,48 +62,52 @@ def design(study: Study) -> dict:
 
 def stopping(study: Study) -> dict:
     """rule (until, max, looks: words; None where the number of rounds was fixed), stop (why there are no more)."""
-    found = study.plan.get("stopping")
+    found = study.plan.stopping
     if not found:
-        return {"rule": None, "stop": study.plan["study"].get("stop", "").rstrip(".")}
-    rule, last = found["rule"], found["looks"][-1]
-    within = f"known within ±{rule['until']}"
-    stop = {
-        "narrow": f"after {last['rounds']} all these ratios were {within}",
-        "most": f"there were {last['rounds']}, the most that were allowed, though {last['open']} of these ratios"
-        f" {verb(last['open'], 'was', 'were')} not {within}",
-        "alone": f"after {last['rounds']} there were no two contenders to compare",
-    }[found["why"]]
-    if found["why"] == "narrow" and not last["widest"]:
-        stop = f"after {last['rounds']} every contender but the best of each workload was shown to be slower"
-    if last["widest"]:
-        stop += f"; {_widest(study, last['widest'])}"
-    words = {"until": rule["until"], "max": rule["max"], "looks": listing(map(str, looks({"rounds": rule})), "or")}
-    return {"rule": words, "stop": stop}
+        return {"rule": None, "stop": (study.plan.study.stop or "").rstrip(".")}
+    rule, last = found.rule, found.looks[-1]
+    within = f"known within ±{rule.until}"
+    if found.why == "alone":
+        stop = f"after {last.rounds} there were no two contenders to compare"
+    elif found.why == "most":
+        stop = f"there were {last.rounds}, the most that were allowed, though {last.open} of these ratios"
+        stop += f" {verb(last.open, 'was', 'were')} not {within}"
+    elif last.widest:
+        stop = f"after {last.rounds} all these ratios were {within}"
+    else:
+        stop = f"after {last.rounds} every contender but the best of each workload was shown to be slower"
+    if last.widest:
+        stop += f"; {_widest(study, last.widest)}"
+    return {
+        "rule": {"until": rule.until, "max": rule.max, "looks": listing(map(str, rule.looks()), "or")},
+        "stop": stop,
+    }
 
 
-def _widest(study: Study, one: dict) -> str:
+def _widest(study: Study, one: Widest) -> str:
     """Words on the ratio that is known worst."""
-    at = study.differing(**{key: one[key] for key in SETTING})
-    part = f", {one['phase']} ({one['cache']})" if one["cache"] else ""
-    where = f"{one['workload']} ({one['scale']}{f', {at}' if at else ''}){part}"
-    known = "without an interval" if one["half_width"] is None else f"within ±{percent(one['half_width'])}"
-    return f"the one known worst, of {one['other']} to {one['best']} in {where}, {known}"
+    at = study.differing(**{key: getattr(one, key) for key in SETTING})
+    part = f", {one.phase} ({one.cache})" if one.cache else ""
+    where = f"{one.workload} ({one.scale}{f', {at}' if at else ''}){part}"
+    known = "without an interval" if one.half_width is None else f"within ±{percent(one.half_width)}"
+    return f"the one known worst, of {one.other} to {one.best} in {where}, {known}"
 
 
 def described(study: Study) -> list[dict]:
     """What the study is made of: kind, name, title, and of a workload about (description, source, differences)."""
     found, told = [], set()
     for name in sorted(study.trials["workload"].unique()):
-        entry = study.plan["workloads"].get(name, {})
-        keys = {"description": "", "source": "Source: ", "differs": "Differs from the source: "}
-        about = " ".join(f"{prefix}{_stopped(entry[key])}" for key, prefix in keys.items() if entry.get(key))
+        entry = study.plan.workloads[name]
+        texts = {"": entry.description, "Source: ": entry.source, "Differs from the source: ": entry.differs}
+        about = " ".join(f"{prefix}{_stopped(text)}" for prefix, text in texts.items() if text)
         # Of a workload with modifiers only the title is new.
-        found.append(_entry("Workload", name, entry) | {"about": "" if about in told else about})
+        found.append(_entry("Workload", name, entry.title) | {"about": "" if about in told else about})
         told.add(about)
-    kinds = [("Device profile", "profile", "devices"), ("Stack", "stack", "stacks")]
-    for kind, column, part in kinds[: 1 if design(study)["stacked"] else 2]:
-        for name in sorted(study.trials[column].unique()):
-            found.append(_entry(kind, name, study.plan.get(part, {}).get(name, {})) | {"about": ""})
+    for name in sorted(study.trials["profile"].unique()):
+        device = study.plan.devices.get(name)
+        found.append(_entry("Device profile", name, device.title if device else name) | {"about": ""})
+    if not design(study)["stacked"]:
+        found += [_entry("Stack", name, stack.title) | {"about": ""} for name, stack in study.stacks().items()]
     return found
 
 
@@ -115,8 +115,8 @@ def _stopped(text: str) -> str:
     return text if text.endswith((".", ".)")) else text + "."
 
 
-def _entry(kind: str, name: str, entry: dict) -> dict:
-    return {"kind": kind, "name": name, "title": entry.get("title", name).rstrip(".")}
+def _entry(kind: str, name: str, title: str) -> dict:
+    return {"kind": kind, "name": name, "title": title.rstrip(".")}
 
 
 def sync(study: Study) -> dict:
@@ -144,16 +144,16 @@ def tests(study: Study) -> dict:
     and labs (whether compared), analysis (the number of the analysis), caution (see stats.results), level (of the
     intervals of ratios, as words).
     """
-    found, n, shapes = study.results, study.results.statistics["n"], abnormal(study.phases)
+    found, n, shapes = study.results, study.results.statistics["n"], study.shapes
     detectable = found.winners["detectable"].dropna()
     return {
         "rounds": (int(n.min()), int(n.max())) if len(n) else (0, 0),
         "pairs": bool(found.pairwise["contenders"].any()),
         "operations": int(found.winners["p"].notna().sum()),
         "totals": int(found.cheapest["p"].notna().sum()),
-        "clients": any(entry.get("clients", 1) > 1 for entry in study.plan["workloads"].values()),
+        "clients": any(entry.clients > 1 for entry in study.plan.workloads.values()),
         "bounds": study.labels("ceiling"),
-        "normal": (len(shapes), int((holm(shapes["p"]) < 0.05).sum())),
+        "normal": (len(shapes), int((shapes["p_holm"] < 0.05).sum())),
         "detectable": (detectable.median() - 1, detectable.max() - 1) if len(detectable) else None,
         **{name: share(study.margins[name]) for name in ("win", "equal")},
         "enough": ENOUGH,
@@ -165,6 +165,7 @@ def tests(study: Study) -> dict:
     }
 
 
+ROLES = {"contender": "contender", "ceiling": "upper bound", "no-promise": "not ranked: fsync is not kept"}
 STABILITY = {
     "order": "place of a trial within its round",
     "drift": "trend over rounds",
@@ -174,12 +175,15 @@ STABILITY = {
 
 
 def stability(study: Study) -> dict:
-    """What was tested of when trials ran: tested (lab, what, p, p_holm), found (those at 5 %), untested (words)."""
+    """What was tested of when trials ran: tested (lab, what, p, p_holm), found (those at 5 %), untested (words), exact
+    (whether there are labs whose trials cannot influence each other, which are not tested).
+    """
     rows = [row | {"what": STABILITY[row["test"]]} for row in study.results.stability.to_dict("records")]
     tested = [row for row in rows if row["p"] == row["p"]]
     return {
         "tested": tested,
         "found": [row for row in tested if row["p_holm"] < 0.05],
+        "exact": bool(study.exact_labs),
         "untested": list(dict.fromkeys(row["what"] for row in rows if row["p"] != row["p"])),
     }
 
@@ -207,6 +211,12 @@ def components(study: Study) -> Table | None:
     return Table("tbl-components", caption, rows, left=["Workload"]) if rows else None
 
 
+def trusted(study: Study) -> list[dict]:
+    """What was measured of each modelled processor beside a real machine: lab, trust (None where nothing was)."""
+    labs = sorted(lab for lab in study.exact_labs if trust.processor(study, lab))
+    return [{"lab": lab, "trust": trust.known(study, lab)} for lab in labs]
+
+
 # ---- tables --------------------------------------------------------------------------------------------------------
 
 
@@ -218,14 +228,14 @@ def stacks(study: Study) -> Table:
         known = here[here["stack_state"].notna()]
         lines = next(iter(known["stack_readback"].dropna()), "")
         sizes = sorted({text.split(": ")[-1].split(",")[0].removeprefix("each ") for text in known["devices"]})
-        size = f", {'each ' if entry['disks'] > 1 else ''}{listing(sizes, 'or')}" if sizes else ""
+        size = f", {'each ' if entry.disks > 1 else ''}{listing(sizes, 'or')}" if sizes else ""
         state = listing(sorted(set(known["stack_state"])), "or") if len(known) else "not built"
         fault = _distinct(known["stack_fault"], "")
         synced = listing(sorted(set(known["stack_initial_sync"].dropna())), "or") if len(known) else DASH
         rows.append(
             {
                 "Stack": name,
-                "What it is": entry["title"] + size,
+                "What it is": entry.title + size,
                 "State": f"{state}, by {fault}" if fault else state,
                 "Initial synchronisation": synced,
                 "Read back": "; ".join(_shorten(line) for line in lines.splitlines()) or DASH,
@@ -241,15 +251,15 @@ def stacks(study: Study) -> Table:
 
 def networks(study: Study) -> Table | None:
     """The networks between hosts, by their files, and what their queues counted; None without any."""
-    used, rows = study.trials["variant"].str.partition("@")[2], []
-    for name, network in study.plan.get("networks", {}).items():
+    used, rows = study.trials["variant"].map(lambda variant: apart(variant)[1]), []
+    for name, network in study.plan.networks.items():
         here = study.trials[used == name]
         counts = {"Frames a trial": here["network_frames"], "Dropped": here["network_dropped"]}
         rows.append(
-            {"Network": name, "What it is": network["title"]}
-            | {"Rate": f"{digits(network['rate_mbit'])} Mbit/s" if network["rate_mbit"] else "not limited"}
-            | {"Delay": f"{network['delay_us']:g} µs", "Loss": f"{network['loss_percent']:g} %"}
-            | {"Queue": count(network["queue_frames"], "frame"), "MTU": f"{network['mtu']:,} bytes"}
+            {"Network": name, "What it is": network.title}
+            | {"Rate": f"{digits(network.rate_mbit)} Mbit/s" if network.rate_mbit else "not limited"}
+            | {"Delay": f"{network.delay_us:g} µs", "Loss": f"{network.loss_percent:g} %"}
+            | {"Queue": count(network.queue_frames, "frame"), "MTU": f"{network.mtu:,} bytes"}
             | {
                 head: reach(column.min(), column.max(), lambda value: f"{value:,.0f}") if column.notna().any() else DASH
                 for head, column in counts.items()
@@ -269,12 +279,11 @@ def filesystems(study: Study) -> Table:
     several = study.trials["stack"].nunique() > 1
     for label, group in study.trials.groupby("label", sort=True):
         first = group.iloc[0]
-        entry = study.plan["filesystems"].get(first["filesystem"], {})
-        variant = entry.get("variants", {}).get(first["variant"].partition("@")[0], {}).get("title")
-        title = entry.get("title", first["filesystem"])
-        title = f"[{title}]({entry['home']})" if entry.get("home") else title
-        told = {"Name": label, "File system": ", ".join(filter(None, [title, variant]))}
-        told["Role"] = {"ceiling": "upper bound"}.get(first["role"], first["role"])
+        entry = study.plan.filesystems[first["filesystem"]]
+        variant = entry.variants[apart(first["variant"])[0]].title
+        title = link(entry.title, entry.home)
+        told = {"Name": label, "File system": joined(filter(None, [title, variant]), ", ")}
+        told["Role"] = ROLES[first["role"]]
         # The port of NFS's mount server is another one after every start.
         options = group["mounted_options"].str.replace(r"\bmountport=[0-9]+", "mountport=*", regex=True)
         how = group.assign(mounted_options=options)[["make_command", "mounted_options", "mounted_total_bytes", "stack"]]
@@ -302,10 +311,11 @@ def filesystems(study: Study) -> Table:
 def parameters(study: Study) -> Table:
     """Parameters of every workload at the scale used."""
     rows = []
-    for name in sorted(study.plan["workloads"]):
+    for name in sorted(study.plan.workloads):
         scales = listing(sorted(study.trials.loc[study.trials["workload"] == name, "scale"].unique()))
-        leaves = _leaves(study.plan["workloads"][name].get("scale", {}))
-        told = "; ".join(f"{key.replace('_', ' ')} {value}" for key, value in leaves)
+        values = sorted(study.plan.workloads[name].parameters.items())
+        texts = {key: f"{value:,}" if isinstance(value, int) else f"{value}" for key, value in values}
+        told = "; ".join(f"{key.replace('_', ' ')} {text}" for key, text in texts.items())
         rows.append({"Workload": f"{name} ({scales})", "Parameters": told or DASH})
     return Table("tbl-parameters", "Parameters of the workloads.", rows, left=["Workload", "Parameters"])
 
@@ -354,12 +364,3 @@ def _distinct(column: pd.Series, nothing: str) -> str:
 def _range(column: pd.Series, show: Any) -> str:
     low, high = column.min(), column.max()
     return show(low) if low == high else f"{show(low)} {DASH} {show(high)}"
-
-
-def _leaves(value: dict, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, item in value.items():
-        if isinstance(item, dict):
-            yield from _leaves(item, f"{prefix}{key} ")
-        else:
-            text = listing(item) if isinstance(item, list) else f"{item:,}" if isinstance(item, int) else str(item)
-            yield prefix + key, text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.plan.networks import Job
+from reprofs.data.keys import Load, Setting, planned
+from reprofs.plan.network import Exchange
 from reprofs.report.display import DASH, Table, count, digits, slug, time
 from reprofs.report.plots import Figure
 from reprofs.report.topics.disks import beside
@@ -13,33 +13,10 @@ from reprofs.stats.networks import BAND, comparison
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where the networks' jobs run on a network, and on one of those that give the time of the software."""
-    from reprofs.plan.networks import JOBS, REFERENCE, UNTIMED
-
-    ran: dict[tuple, set[str]] = {}
-    for trial in plan["trials"]:
-        phases = plan["workloads"][trial["workload"]]["phases"]
-        if set(JOBS) & {name for phase in phases for name in phase.get("samples") or {}}:
-            place = (trial["lab"], trial["workload"], trial["scale"])
-            ran.setdefault(place, set()).add(trial["variant"].partition("@")[2])
-    others = {REFERENCE, UNTIMED}
-    return any(found & others and found - others - {""} for found in ran.values())
-
-
-def asked(plan: dict) -> bool:
-    """Always: networks that ran their own jobs are to be compared with their files."""
-    return True
-
-
-def places(study: Study) -> list[tuple[Setting, Load]]:
-    """Where networks can be compared with their files."""
-    every = [
-        (setting, load)
-        for setting in distinct(study.trials, Setting)
-        for load in distinct(select(study.trials, setting), Load)
-    ]
-    return [place for place in every if len(comparison(study, *place))]
+def compared(study: Study) -> dict[tuple[Setting, Load], pd.DataFrame]:
+    """The comparison of each place where networks can be compared with their files."""
+    every = {place: comparison(study, *place) for place in planned(study.trials)}
+    return {place: found for place, found in every.items() if len(found)}
 
 
 def facts(table: pd.DataFrame) -> dict:
@@ -57,7 +34,7 @@ def facts(table: pd.DataFrame) -> dict:
     }
 
 
-def table(study: Study, setting: Setting, load: Load) -> Table:
+def table(setting: Setting, load: Load, compared: pd.DataFrame) -> Table:
     """Measured and expected rate of each job on each network, and what the expected one is made of."""
     rows = [
         {
@@ -69,7 +46,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
             "Network's time": time(row.way, 4),
             "Software": time(row.software, 3),
         }
-        for row in comparison(study, setting, load).itertuples()
+        for row in compared.itertuples()
     ]
     caption = (
         f"{load}, lab {setting.lab}: measured and expected. Network's time: what delay, rate and window give for a"
@@ -80,9 +57,8 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
     return Table(f"tbl-{slug('networks', setting, load)}", caption, rows, ["Network", "Job"])
 
 
-def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
+def figures(setting: Setting, load: Load, compared: pd.DataFrame) -> list[Figure]:
     """Measured and expected times of a message."""
-    compared = comparison(study, setting, load)
     found = facts(compared)
     caption = (
         f"{load}, lab {setting.lab}: time of a message, expected (ring) and measured (dot, mean over rounds), and their"
@@ -94,7 +70,7 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
     return [Figure(slug("networks", setting, load), caption, alt, beside(compared, labels, "message"))]
 
 
-def _rate(ns: float, job: Job) -> str:
+def _rate(ns: float, job: Exchange) -> str:
     if job.window > 1:
         return f"{digits(job.bytes * 8000 / ns, 4)} Mbit/s"
     return f"{digits(1e9 / ns, 4)}/s"

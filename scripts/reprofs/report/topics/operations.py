@@ -13,21 +13,18 @@ from matplotlib.colors import LogNorm
 from reprofs.data.keys import OPERATION, Load, Operation, Setting, distinct, natural, select
 from reprofs.report import plots
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, time, unit_of, verb
+from reprofs.report.marks import Marked, strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
-from reprofs.stats.cells import latency_quantiles, measured
+from reprofs.stats.cells import LEVEL, latency_quantiles, measured
 from reprofs.stats.compare import relative, versus
 from reprofs.stats.study import Study
 
+STARTS = 6  # the protocol from which on a round's seed draws the moment of the start, too
 MANY = 9  # contenders: more do not fit beside each other
 ROWS = 36  # operations: more do not fit below each other
 
 
-def applies(plan: dict) -> bool:
-    """Wherever times are a result and a contender runs: even of a single one readers want to see the times."""
-    from reprofs.report.topics import contenders, timed
-
-    return timed(plan) and bool(contenders(plan))
-
+SLOWER = "slower than the best"  # of an upper bound, which then is none
 
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
@@ -43,15 +40,14 @@ def interval_note(table: pd.DataFrame) -> str:
     return note + (" A single round has no interval." if (table["n"] == 1).any() else "")
 
 
-def verdict_note(study: Study) -> str:
+def verdict_note(study: Study) -> Marked:
     """What the three verdicts say."""
     win, equal = (share(study.margins[key]) for key in ("win", "equal"))
-    return (
-        f"*Fastest*: a lead of {win} or more over every other contender, and more than chance (paired t tests,"
-        " corrected"
-        f" over all operations of the study, 5 %). *Equivalent*: those that may be the fastest are all within"
-        f" {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is shown; beside it about how many"
-        " rounds would decide."
+    return Marked(
+        f"*Fastest*: a measured lead of {win} or more over every other contender, and more than chance (paired t"
+        " tests, corrected over all operations of the study, 5 %). *Equivalent*: all that are level, not shown to be"
+        f" slower by {win} or more, are within {equal} of the best (two one-sided tests, 5 %). *Undecided*: neither is"
+        " shown; beside it about how many rounds would decide."
     )
 
 
@@ -62,10 +58,15 @@ def share(value: float) -> str:
 
 def spread_note(study: Study, *labs: str) -> str:
     """What a spread over rounds means in these labs."""
-    repeatable = {study.lab(name)["exact"] for name in labs}
+    repeatable = {study.lab(name).exact for name in labs}
+    start = (
+        "and on the moment of the start (against ticks and timers), not measurement noise."
+        if study.plan.protocol >= STARTS
+        else "not measurement noise; all trials start at the same instruction: what another moment would change is not"
+        " in it."
+    )
     exact = (
-        "Spread over rounds is dependence on the input (names, which file has which size, order, hash seeds), not"
-        " measurement noise."
+        f"Spread over rounds is dependence on the input (names, which file has which size, order, hash seeds), {start}"
     )
     if repeatable == {True}:
         return exact
@@ -82,7 +83,7 @@ def winners(study: Study, setting: Setting) -> Table:
     rows: list[dict] = []
     chosen = select(results.winners, setting).sort_values("position", kind="stable")
     chosen = chosen.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
-    before = ""
+    before, refuted = "", select(study.shapes[study.shapes["p_holm"] < 1 - LEVEL], setting)
     several, open_ = chosen["workload"].nunique() > 1, (chosen["verdict"] == "undecided").any()
     for row in chosen.itertuples():
         operation = Operation(row.workload, row.scale, row.phase, row.cache)
@@ -90,15 +91,14 @@ def winners(study: Study, setting: Setting) -> Table:
         unit, scale = unit_of(row.geometric_mean_ns)
         bound = cells.loc[cells["role"] == "ceiling", "geometric_mean_ns"]
         pairs = versus(select(results.pairwise, setting, operation, contenders=True), row.best)
-        level = row.level.split()
         # Beside an open verdict stands the nearest of those that it is about.
-        pairs = pairs[pairs["other"].isin(level)] if level else pairs
+        pairs = pairs[pairs["other"].isin(row.level)] if row.level else pairs
         near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
         rows.append(
             ({"Workload": "" if rows and row.workload == before else row.workload} if several else {})
             | {
                 "Operation": study.title(row.workload, row.phase, row.cache),
-                "Verdict": verdict(row),
+                "Verdict": verdict(row) + _skewed(refuted, operation, near, row),
                 "Time (95 % interval)": f"{digits(row.geometric_mean_ns / scale)} {unit}"
                 + (f" ({span(row.low_ns, row.high_ns, scale)})" if known(row.low_ns) else ""),
                 "Next": DASH if near is None else near["other"],
@@ -106,26 +106,43 @@ def winners(study: Study, setting: Setting) -> Table:
                 if near is None
                 else f"{digits(near['ratio'], 3)} ({span(near['low'], near['high'], significant=3)})",
                 **({"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}),
-                **({"Upper bound": time(bound.min(), 3) if len(bound) else DASH} if study.bounds(setting) else {}),
+                **({"Upper bound": _bound(bound, row.geometric_mean_ns)} if study.bounds(setting) else {}),
             }
         )
         before = row.workload
     caption = f"The best contender of each operation ({setting})."
     if setting == distinct(results.winners, Setting)[0]:
-        caption += (
-            f" {verdict_note(study)} {interval_note(results.statistics)} Next: the nearest contender, beside an open"
-            " verdict of those it is about; the interval of its ratio is not corrected."
-        )
+        caption += " " + verdict_note(study) + f" {interval_note(results.statistics)} Next: the nearest contender,"
+        caption += " beside an open verdict of those it is about; the interval of its ratio is not corrected."
+        caption += " Not normal: the verdict rests on this cell, whose logarithms are refuted to be normal (Shapiro and"
+        caption += " Wilk, 5 % by Holm over all cells)."
+        if study.bounds(setting):
+            caption += " Upper bound: none where its time, in brackets, is longer than the best."
     else:
         caption += " Its columns and verdicts are those of the first of these tables."
     return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Verdict", "Next"])
 
 
+def _bound(bounds: pd.Series, best: float) -> str:
+    """The upper bound of an operation; none, with its time, where that is slower than the best contender."""
+    if bounds.empty:
+        return DASH
+    told = time(bounds.min(), 3)
+    return f"none ({told})" if bounds.min() > best else told
+
+
+def _skewed(refuted: pd.DataFrame, operation: Operation, near: pd.Series | None, row) -> str:
+    """The contenders on whose times a verdict rests that are not normal, as words; nothing without any."""
+    about = {row.best, *row.level, *([] if near is None else [near["other"]])}
+    found = [label for label in select(refuted, operation)["label"] if label in about]
+    return f"; not normal: {listing(found)}" if found else ""
+
+
 def verdict(row) -> str:
     """The verdict of a row of `winners` in words."""
-    names = listing([row.best, *row.level.split()], last="and", most=3)
+    names = listing([row.best, *row.level], last="and", most=3)
     if row.verdict in ("fastest", "alone"):
-        return f"**{row.best}** fastest" if row.verdict == "fastest" else f"{row.best} (alone)"
+        return strong(row.best) + " fastest" if row.verdict == "fastest" else f"{row.best} (alone)"
     return f"{row.verdict}: {names}"
 
 
@@ -140,7 +157,7 @@ def heatmaps(study: Study, setting: Setting) -> list[Figure]:
     figures = []
     for group in groups:
         here = pd.concat([select(cost, load) for load in group])
-        contenders = here[here["role"] != "ceiling"]
+        contenders = here[here["role"] == "contender"]
         if contenders.empty:
             continue
         part = f"{listing(group)}, " if len(groups) > 1 else ""
@@ -151,7 +168,9 @@ def heatmaps(study: Study, setting: Setting) -> list[Figure]:
         )
         if bounds:
             what = verb(len(bounds), "is an upper bound, not a contender", "are upper bounds, not contenders")
-            caption += f" {listing(bounds)} {what}."
+            caption += f" {listing(bounds)} {what}; a ratio above 1 is no bound."
+        if left := study.unpromised(setting):
+            caption += f" {listing(left)} {verb(len(left), 'does', 'do')} not keep what fsync promises: not ranked."
         worst = contenders.sort_values("cost").iloc[-1]
         alt = (
             f"Heat map of {count(len(plots.operations(here)), 'operation')} by"
@@ -159,9 +178,9 @@ def heatmaps(study: Study, setting: Setting) -> list[Figure]:
             f" {worst['label']} in {study.title(worst['workload'], worst['phase'], worst['cache'])}."
         )
         name = slug("heatmap", setting, group[0] if len(groups) > 1 else ())
-        present = [label for label in order + bounds if label in set(here["label"])]
+        present = [label for label in order + study.beside(setting) if label in set(here["label"])]
         if many:
-            shown = here.assign(row=here["label"], value=here["cost"], shown=here["role"] != "ceiling")
+            shown = here.assign(row=here["label"], value=here["cost"], shown=here["role"] == "contender")
             plot = plots.heat_grid(shown, present, study.title)
         else:
             plot = heatmap(here, present, study.title)
@@ -242,12 +261,13 @@ def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] 
     labels = contenders or [label for label in study.contenders(setting) if label in set(table["label"])]
     if not labels:
         return []
+    labels += [] if contenders else [label for label in study.unpromised(setting) if label in set(table["label"])]
     caption = (
         f"{load.workload} ({load.scale}): time of each operation ({setting}). A ring is one round; the bar is the"
         f" interval, its mark the geometric mean. {interval_note(table)} {spread_note(study, setting.lab)}"
     )
     if bounds:
-        caption += f" The broken line is the upper bound, {listing(bounds)}."
+        caption += f" The broken line is the upper bound, {listing(bounds)}, where no contender is faster."
     figures, pages = [], plots.pages(table, len(labels))
     for number, page in enumerate(pages):
         alt = (
@@ -301,7 +321,7 @@ def latencies(study: Study, setting: Setting, load: Load) -> list[Figure]:
     places = select(measured(study.phases), setting, load)
     places = places.drop_duplicates(["phase", "cache"])[["phase", "cache", "position"]]
     latency = latency.merge(places, on=["phase", "cache"])
-    order = study.contenders(setting) + study.bounds(setting)
+    order = study.contenders(setting) + study.beside(setting)
     caption = (
         f"{load.workload} ({load.scale}): latency of single operations, all rounds together, logarithmic axis"
         f" ({setting}). The height of a hump is how many operations took so long, scaled to its peak; the long tick is"
@@ -352,7 +372,7 @@ def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: lis
         middle = ((own["lower_ns"] + own["upper_ns"]) / 2).to_numpy(float)
         height, _ = np.histogram(middle, edges, weights=own["count"].to_numpy(float))
         outline = y + 0.42 - 0.84 * np.append(height, 0) / height.max()
-        colour = GREY if (own["role"] == "ceiling").all() else BLUE
+        colour = BLUE if (own["role"] == "contender").all() else GREY
         axes.fill_between(edges / scale, y + 0.42, outline, step="post", color=colour, alpha=0.45, lw=0)
         for column, reach in (("q0.5", 0.42), ("q0.99", 0.1)):
             axes.plot([marks.loc[label, column] / scale] * 2, [y + 0.42, y + 0.42 - 2 * reach], color=colour, lw=1.6)

@@ -15,16 +15,6 @@ TITLES = {"server-killed": "Server killed", "link-cut": "Cable cut"}
 TIMES = ["outage_ns", "outage_stall_ns", "outage_longest_ns", "outage_heal_ns"]
 
 
-def applies(plan: dict) -> bool:
-    """Where a server is lost in a phase."""
-    return any("outage" in phase for entry in plan["workloads"].values() for phase in entry["phases"])
-
-
-def asked(plan: dict) -> bool:
-    """Always: what a lost server costs is asked where one is lost."""
-    return True
-
-
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where a server was lost, in trials that failed too: a file that was lost makes a trial fail."""
     found = ((setting, load) for setting in study.settings for load in study.loads(setting))
@@ -131,14 +121,14 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
         labels = [label for label in study.contenders(setting) if label in set(files["label"])]
         if not labels:
             continue
-        phases = study.plan["workloads"][load.workload]["phases"]
-        declared = next(part for part in phases if (part["name"], part["cache"]) == (phase, cache))
+        phases = study.plan.workloads[load.workload].phases
+        declared = next(part.outage for part in phases if (part.name, part.cache) == (phase, cache))
         caption = (
             f"{study.title(load.workload, phase, cache)}, {setting}, first round: the time of every file that was"
             " flushed with success, over the time at which the client began it. Shaded: the server was away."
         )
         alt = f"{count(len(labels), 'panel')}, one a file system; the table has the longest times."
-        away = declared["outage"]["after_s"], declared["outage"]["for_s"]
+        away = (declared.after_s, declared.for_s) if declared else (0, 0)
         found.append(Figure(slug("outage", phase, setting, load), caption, alt, over_time(files, labels, away)))
     return found
 

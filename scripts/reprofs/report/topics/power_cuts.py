@@ -19,16 +19,6 @@ COUNTED = {
 }
 
 
-def applies(plan: dict) -> bool:
-    """Where the power is cut in a phase."""
-    return any("crash" in phase for entry in plan["workloads"].values() for phase in entry["phases"])
-
-
-def asked(plan: dict) -> bool:
-    """Always: what a cut leaves is asked where the power is cut."""
-    return True
-
-
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where the power was cut, in trials that failed too: a broken promise makes a trial fail."""
     return [

@@ -12,11 +12,6 @@ from reprofs.stats.study import Study
 WHERE = {"lab": "Lab", "stack": "Stack", "profile": "Device profile"}
 
 
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
-
-
 def where(study: Study, **parts: str) -> dict[str, str]:
     """Columns for those of lab, stack and profile that differ within the study."""
     return {WHERE[key]: value for key, value in parts.items() if study.trials[key].nunique() > 1}
@@ -52,7 +47,10 @@ def completeness(study: Study) -> Table:
     """Completed trials of planned ones: file systems by workloads, or, with several settings, settings by workloads."""
     several = len(distinct(study.trials, Setting)) > 1
     loads, rows = distinct(study.trials, Load), []
-    settings, labels = distinct(study.trials, Setting), study.labels() + study.labels("ceiling")
+    settings, labels = (
+        distinct(study.trials, Setting),
+        study.labels() + study.labels("no-promise") + study.labels("ceiling"),
+    )
     for key in settings if several else labels:
         here = select(study.trials, **(key._asdict() if isinstance(key, Setting) else {"label": key}))
         row = {"File system": key}

@@ -8,13 +8,6 @@ from reprofs.stats.compare import relative, typical_cost
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where times are a result and two file systems or more are compared."""
-    from reprofs.report.topics import compared, timed
-
-    return timed(plan) and compared(plan)
-
-
 def facts(study: Study, setting: Setting) -> dict:
     """Of a setting: blocks (operations that all contenders completed), left_out (other operations)."""
     ranks = select(study.results.ranks, setting)

@@ -8,12 +8,6 @@ from reprofs.stats import series
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where kernel trees are compiled."""
-    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    return any("compile" in (phase.get("samples") or {}) for phase in phases)
-
-
 def places(study: Study) -> list[tuple[Setting, Load]]:
     """Where kernel trees were compiled."""
     found = [(setting, load) for setting, load, _ in series.having(study.samples, study.settings, {"compile"})]
@@ -36,11 +30,7 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
                     "n": row.n,
                     "MB/s": _mb_s(row.mb_s),
                     "Files/s": digits(row.files_s, 3),
-                    **(
-                        {"A client's MB/s": _range(row, "mb_s"), "Its files/s": _range(row, "files_s")}
-                        if several
-                        else {}
-                    ),
+                    **(_of_clients(row) if several else {}),
                     "Mean of rates, MB/s": _mb_s(row.mean_mb_s),
                     "Mean time": time(row.time_ns, 3),
                 }

@@ -8,18 +8,6 @@ from reprofs.report.topics.operations import interval_note
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where a stack is rebuilding."""
-    return any(stack["state"] == "rebuilding" for stack in plan["stacks"].values())
-
-
-def asked(plan: dict) -> bool:
-    """Where a study is on stacks more than on file systems."""
-    from reprofs.report.topics import on_stacks
-
-    return on_stacks(plan)
-
-
 def facts(study: Study) -> list[dict]:
     """The shortest and the longest rebuild of each lab: lab, first, last (label, stack, geometric_mean_ns), several."""
     found = []

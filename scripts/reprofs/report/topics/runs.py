@@ -12,18 +12,12 @@ from reprofs.data.keys import Load, Operation, Setting, select
 from reprofs.report import plots
 from reprofs.report.display import count, listing, slug, unit_of
 from reprofs.report.plots import BLUE, INK, ORANGE, Figure, Plot, styled
+from reprofs.report.when import ENOUGH_RUNS
 from reprofs.stats import series
 from reprofs.stats.cells import measured
 from reprofs.stats.study import Study
 
-ENOUGH = 6  # times for a violin, numbers of runs for a smooth line; `applies` has it again
-COLUMNS, HIGHEST, TREND = 3, 8.4, 1.65  # panels side by side; inches of all panels, and of one with a trend
-
-
-def applies(plan: dict) -> bool:
-    """Where a workload is repeated in one file system, or a study beside published numbers has six rounds or more."""
-    repeated = any(entry.get("runs", 1) > 1 for entry in plan["workloads"].values())
-    return repeated or ("published" in plan["study"] and any(trial["round"] >= 6 for trial in plan["trials"]))
+ACROSS, HIGHEST, TREND = 3, 8.4, 1.65  # panels side by side; inches of all panels, and of one with a trend
 
 
 def places(study: Study) -> list[tuple[Setting, Load]]:
@@ -32,13 +26,13 @@ def places(study: Study) -> list[tuple[Setting, Load]]:
     return [
         (setting, load)
         for setting, load in every
-        if repeats(study, load) > 1 or (values(study, setting, load)["run"] >= ENOUGH).any()
+        if repeats(study, load) > 1 or (values(study, setting, load)["run"] >= ENOUGH_RUNS).any()
     ]
 
 
 def repeats(study: Study, load: Load) -> int:
     """How often a workload is repeated in one file system."""
-    return study.plan["workloads"][load.workload].get("runs", 1)
+    return study.plan.workloads[load.workload].runs
 
 
 def values(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
@@ -65,8 +59,8 @@ def violins(study: Study, setting: Setting, load: Load) -> list[Figure]:
         " median; the width of a violin is how dense the logarithms of the times are (Gaussian kernel, Scott's"
         " bandwidth), scaled to its peak, and it ends at the least and the greatest time."
     )
-    if own.groupby([*Operation._fields, "label"]).size().min() < ENOUGH:
-        caption += f" With fewer than {ENOUGH} times there are rings alone."
+    if own.groupby([*Operation._fields, "label"]).size().min() < ENOUGH_RUNS:
+        caption += f" With fewer than {ENOUGH_RUNS} times there are rings alone."
     alt = f"Violins of {listing(labels)}; the appendix has the numbers."
     return [
         Figure(name, text, alt, violin_panels(own, page, labels, study.title))
@@ -83,13 +77,13 @@ def trends(study: Study, setting: Setting, load: Load) -> list[Figure]:
     else:
         what = "the round. Every round has a new file system and another seed, so that a trend is no ageing"
     caption = f"{load}, {setting}: time against {what}. Logarithmic axes of time, each with limits of its own."
-    if own["run"].nunique() >= ENOUGH:
+    if own["run"].nunique() >= ENOUGH_RUNS:
         caption += (
             " The line is a local regression of the logarithms (LOWESS, the nearest two thirds of the points, three"
             " robust iterations; W. S. Cleveland, 1979)."
         )
     else:
-        caption += f" With fewer than {ENOUGH} numbers there is no smooth line."
+        caption += f" With fewer than {ENOUGH_RUNS} numbers there is no smooth line."
     alt = f"Times of {listing(labels)} in {count(own['run'].nunique(), 'run')}; the appendix has the numbers."
     return [
         Figure(name, text, alt, trend_panels(own, page, labels, study.title))
@@ -99,7 +93,7 @@ def trends(study: Study, setting: Setting, load: Load) -> list[Figure]:
 
 def _pages(name: str, caption: str, own: pd.DataFrame, height: float) -> Iterator[tuple[str, str, list[tuple]]]:
     """Name, caption and operations of each page of a figure whose panels are so high, in inches."""
-    found, size = plots.operations(own), COLUMNS * max(1, int(HIGHEST / height))
+    found, size = plots.operations(own), ACROSS * max(1, int(HIGHEST / height))
     pages = [found[first : first + size] for first in range(0, len(found), size)]
     for number, page in enumerate(pages):
         yield (*plots.part(name, caption, number, len(pages)), page)
@@ -110,8 +104,8 @@ def _violin_height(labels: list[str]) -> float:
 
 
 def _grid(found: list[tuple], height: float, **options):
-    lines = -(-len(found) // COLUMNS)
-    return plots.grid(lines, min(COLUMNS, len(found)), len(found), 0.4 + height * lines, **options)
+    lines = -(-len(found) // ACROSS)
+    return plots.grid(lines, min(ACROSS, len(found)), len(found), 0.4 + height * lines, **options)
 
 
 def _labels(study: Study, setting: Setting, own: pd.DataFrame) -> list[str]:
@@ -132,7 +126,7 @@ def _violin_panel(axes: Axes, table: pd.DataFrame, labels: list[str]) -> str:
     name, scale = unit_of(table["wall_ns"].median())
     for y, label in enumerate(labels):
         times = table.loc[table["label"] == label, "wall_ns"].to_numpy(float) / scale
-        if len(times) >= ENOUGH and np.ptp(times) > 0:
+        if len(times) >= ENOUGH_RUNS and np.ptp(times) > 0:
             at, density = series.log_density(times)
             axes.fill_between(at, y - 0.42 * density, y + 0.42 * density, color=BLUE, alpha=0.45, lw=0)
             axes.plot([np.median(times)] * 2, [y - 0.42, y + 0.42], color=INK, lw=1)
@@ -154,7 +148,7 @@ def trend_panels(table: pd.DataFrame, found: list[tuple], labels: list[str], wor
             colour, marker, dash = lines[label]
             x, y = rows_of["run"].to_numpy(float), rows_of["wall_ns"].to_numpy(float) / scale
             axes.plot(x, y, ls="", marker=marker, ms=2.8, mfc="none", mec=colour, mew=0.7)
-            if rows_of["run"].nunique() >= ENOUGH:
+            if rows_of["run"].nunique() >= ENOUGH_RUNS:
                 axes.plot(*series.log_lowess(x, y), color=colour, ls=dash, lw=1.2)
         plots.log_axis(axes, "y")
         plots.whole_axis(axes)

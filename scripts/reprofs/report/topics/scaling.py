@@ -11,64 +11,41 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from reprofs.data.keys import Setting
 from reprofs.report.display import Table, digits, listing, slug, small, span, unit_of
 from reprofs.report.plots import Figure, Plot, grid, grid_lines, legend, marks, power, styled
-from reprofs.stats import series
+from reprofs.stats import scaling, series
 from reprofs.stats.compare import holm
 from reprofs.stats.study import Study
 
 PANELS = 6  # on a page
 
 
-def applies(plan: dict) -> bool:
-    """Where a file system runs a workload at several sizes in one setting."""
-    from reprofs.plan.workloads import without_size
+def measurements(study: Study) -> dict[tuple[Setting, str], pd.DataFrame]:
+    """By setting and workload without its size: the phases that completed at several sizes.
 
-    sizes: dict[tuple, set[int]] = {}
-    for trial in plan["trials"]:
-        entry = plan["workloads"][trial["workload"]]
-        if "size" in entry and plan["filesystems"][trial["filesystem"]]["role"] != "ceiling":
-            own = [trial[key] for key in ("lab", "stack", "profile", "filesystem", "variant")]
-            key = (*own, without_size(trial["workload"]))
-            sizes.setdefault(key, set()).add(entry["scale"][entry["size"]])
-    return any(len(found) > 1 for found in sizes.values())
-
-
-def asked(plan: dict) -> bool:
-    """Where labs are not compared, for which sizes are only repetitions."""
-    return len({trial["lab"] for trial in plan["trials"]}) == 1
+    Rows of the table of the phases, with size, unit, and the words for the operation as phase.
+    """
+    found = {}
+    for setting in study.settings:
+        for workload, own in scaling.sized(study.phases, study.plan.workloads, setting).items():
+            titles = [study.title(row.workload, row.phase, row.cache) for row in own.itertuples()]
+            found[setting, workload] = own.assign(phase=titles)
+    return found
 
 
-def places(study: Study) -> list[tuple[Setting, str]]:
-    """Where (setting, workload without its size) operations completed at several sizes."""
-    return [
-        (setting, name)
-        for setting in study.settings
-        for name in series.sized(study.phases, study.plan["workloads"], setting)
-    ]
+def facts(own: pd.DataFrame) -> dict:
+    """What sizes there are, and which operation grows the least and the most; own: one of `measurements`.
 
-
-def measurements(study: Study, setting: Setting, workload: str) -> pd.DataFrame:
-    """Rows of the table of the phases at several sizes, with size, unit, and the words for the operation as phase."""
-    own = series.sized(study.phases, study.plan["workloads"], setting)[workload]
-    return own.assign(phase=[study.title(row.workload, row.phase, row.cache) for row in own.itertuples()])
-
-
-def facts(study: Study, setting: Setting, workload: str) -> dict:
-    """What sizes there are, and which operation grows the least and the most.
-
-    Keys: unit, sizes; least, most (rows of `series.scaling_table` as dictionaries); laws, broken (how many, and of how
+    Keys: unit, sizes; least, most (rows of `scaling.table` as dictionaries); laws, broken (how many, and of how
     many the fit is refuted at 5 % after Holm's correction), tested (how many could be).
     """
-    own = measurements(study, setting, workload)
-    found = series.scaling_table(own, "size").sort_values("exponent", kind="stable")
+    found = scaling.table(own, "size").sort_values("exponent", kind="stable")
     rows, sizes = found.to_dict("records"), sorted(set(own["size"]))
     fits = {"laws": len(rows), "broken": int((holm(found["fit_p"]) < 0.05).sum())}
     fits["tested"] = int(found["fit_p"].notna().sum())
     return {"unit": own["unit"].iloc[0], "sizes": sizes, "least": rows[0], "most": rows[-1]} | fits
 
 
-def table(study: Study, setting: Setting, workload: str) -> Table:
+def table(setting: Setting, workload: str, own: pd.DataFrame) -> Table:
     """Exponent of each operation and file system with its interval."""
-    own = measurements(study, setting, workload)
     rows = [
         {
             "Operation": row.phase,
@@ -79,7 +56,7 @@ def table(study: Study, setting: Setting, workload: str) -> Table:
             "p of the fit": small(row.fit_p),
             "Sizes": row.n,
         }
-        for row in series.scaling_table(own, "size").itertuples()
+        for row in scaling.table(own, "size").itertuples()
     ]
     caption = (
         f"{workload}, {setting}: exponent of the power law of time over {own['unit'].iloc[0]}, by least squares in"
@@ -90,11 +67,10 @@ def table(study: Study, setting: Setting, workload: str) -> Table:
     return Table(f"tbl-{slug('scaling', workload, setting)}", caption, rows, ["Operation", "File system"])
 
 
-def figures(study: Study, setting: Setting, workload: str, beyond: float = 10.0) -> list[Figure]:
+def figures(setting: Setting, workload: str, own: pd.DataFrame, beyond: float = 10.0) -> list[Figure]:
     """Time against size, a panel per operation, extrapolated to `beyond` times the largest size."""
-    own = measurements(study, setting, workload)
     unit, names = own["unit"].iloc[0], list(dict.fromkeys(own["phase"]))
-    known = series.scaling_table(own, "size")["low"].notna().any()  # two sizes have a law without an interval
+    known = scaling.table(own, "size")["low"].notna().any()  # two sizes have a law without an interval
     caption = (
         f"{workload}, {setting}: time of each operation against {unit}, both logarithmic. Marks are rounds; the line is"
         f" a power law fitted to their geometric means, continued (broken line) to {beyond:g} times the largest size"
@@ -147,9 +123,9 @@ def _law(axes, sizes: np.ndarray, times: np.ndarray, line: tuple, beyond: float)
     colour, marker, _ = line
     axes.plot(sizes, times, ls="", marker=marker, ms=4.5, mfc="none", mec=colour, mew=1.2, zorder=3)
     if len(np.unique(sizes)) > 1:
-        fit = series.scaling_fit(sizes, times)
+        fit = scaling.fit(sizes, times)
         inside = np.geomspace(sizes.min(), sizes.max(), 2)
         axes.plot(inside, fit["factor"] * inside ** fit["exponent"], color=colour, lw=1.2)
-        outside = series.extrapolate(sizes, times, np.geomspace(sizes.max(), sizes.max() * beyond, 40))
+        outside = scaling.extrapolate(sizes, times, np.geomspace(sizes.max(), sizes.max() * beyond, 40))
         axes.plot(outside["size"], outside["time"], color=colour, lw=1.2, ls=(0, (4, 2)))
         axes.fill_between(outside["size"], outside["low"], outside["high"], color=colour, alpha=0.18, lw=0)

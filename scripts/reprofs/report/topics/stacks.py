@@ -11,26 +11,10 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from reprofs.data.keys import Operation, Place, select
 from reprofs.report import plots
 from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, unit_of
+from reprofs.report.marks import strong
 from reprofs.report.plots import LINES, Figure, Plot, styled
 from reprofs.report.topics.operations import interval_note
 from reprofs.stats.study import Study
-
-
-def applies(plan: dict) -> bool:
-    """Where a workload runs on more than one stack in a lab."""
-    stacks: dict[tuple, set[str]] = {}
-    for trial in plan["trials"]:
-        key = tuple(trial[name] for name in ("lab", "profile", "workload", "scale"))
-        stacks.setdefault(key, set()).add(trial["stack"])
-    return any(len(names) > 1 for names in stacks.values())
-
-
-def asked(plan: dict) -> bool:
-    """Where a study is on stacks more than on file systems."""
-    from reprofs.report.topics import on_stacks
-
-    return on_stacks(plan)
-
 
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
@@ -40,7 +24,7 @@ def costs(study: Study, place: Place) -> list[dict]:
 
     low and high have stack, ratio, low, high (95 % interval); high is None for a single stack.
     """
-    chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
+    chosen = select(study.results.typical, place, relation="base").query("role == 'contender'")
     found = []
     for label, group in chosen.groupby("label"):
         ordered = list(group.sort_values(["ratio", "stack"]).itertuples())
@@ -51,7 +35,7 @@ def costs(study: Study, place: Place) -> list[dict]:
 
 def faults(study: Study, place: Place) -> list[dict]:
     """What a fault costs, where stacks have no common base: stack, reference, costs (label, ratio, low, high)."""
-    chosen = select(study.results.typical, place, relation="healthy").query("role != 'ceiling'")
+    chosen = select(study.results.typical, place, relation="healthy").query("role == 'contender'")
     return [
         {"stack": stack, "reference": reference, "costs": list(group.sort_values("label").itertuples())}
         for (stack, reference), group in chosen.groupby(["stack", "reference"], sort=False)
@@ -63,7 +47,7 @@ def best(study: Study, place: Place) -> dict[str, str]:
     found = {}
     won = select(study.results.winners, place, verdict="fastest")
     for stack, group in select(study.results.statistics, place).groupby("stack"):
-        contenders = group[group["role"] != "ceiling"]
+        contenders = group[group["role"] == "contender"]
         wide = contenders.pivot(index=["phase", "cache"], columns="label", values="geometric_mean_ns").dropna()
         if wide.shape[1] < 2 or wide.empty:
             continue
@@ -78,7 +62,7 @@ def best(study: Study, place: Place) -> dict[str, str]:
 
 def overview(study: Study, place: Place) -> list[Table]:
     """Typical cost of every stack relative to its base, a column per file system; and who is best there."""
-    chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
+    chosen = select(study.results.typical, place, relation="base").query("role == 'contender'")
     entries, leaders = study.stacks(), best(study, place)
     planned = set(select(study.trials, place)["stack"])
     tables = []
@@ -87,7 +71,7 @@ def overview(study: Study, place: Place) -> list[Table]:
         rows = []
         for name in (name for name in entries if name in planned):
             here = chosen[(chosen["stack"] == name) & chosen["label"].isin(labels)]
-            row = {"Stack": name, "Disks": entries[name]["disks"]} | in_columns(here, labels)
+            row = {"Stack": name, "Disks": entries[name].disks} | in_columns(here, labels)
             row |= {label: "1" for label in labels if bases.get(label) == name}
             if number and {row[label] for label in labels} == {DASH}:
                 continue
@@ -111,8 +95,8 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
 
     relation `healthy` compares degraded and rebuilding stacks with healthy ones, with a row over all operations first.
     """
-    chosen = select(study.results.stacks, place, relation=relation).query("role != 'ceiling'")
-    over_all = select(study.results.typical, place, relation=relation).query("role != 'ceiling'")
+    chosen = select(study.results.stacks, place, relation=relation).query("role == 'contender'")
+    over_all = select(study.results.typical, place, relation=relation).query("role == 'contender'")
     tables = []
     for number, labels in enumerate(batches(sorted(chosen["label"].unique()))):
         summary = over_all[over_all["label"].isin(labels)].assign(phase="", cache="", position=-1)
@@ -122,7 +106,7 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
             ["phase", "cache", "stack", "reference"], sort=False
         ):
             phase, cache, stack, reference = key
-            title = study.title(place.workload, phase, cache) if phase else "**all operations**"
+            title = study.title(place.workload, phase, cache) if phase else strong("all operations")
             which = {"Stack": stack} if relation == "base" else {"Stack": stack, "Relative to": reference}
             rows.append({"Operation": title} | which | in_columns(group, labels))
         bases = listing(sorted(set(chosen["reference"])), "or")
@@ -169,7 +153,7 @@ def _ordered(study: Study, frame: pd.DataFrame) -> pd.DataFrame:
 
 def heatmaps(study: Study, place: Place) -> list[Figure]:
     """For each file system a heat map of stacks by operations, relative to the base or the healthy stack."""
-    chosen = select(study.results.stacks, place).query("role != 'ceiling'")
+    chosen = select(study.results.stacks, place).query("role == 'contender'")
     figures = []
     for label, every in chosen.groupby("label"):
         # Where there is a common base, stacks with a fault are compared with it too; their own comparison is a table.
@@ -198,18 +182,18 @@ def heatmaps(study: Study, place: Place) -> list[Figure]:
 def disks(study: Study, place: Place) -> list[Figure]:
     """Times against the number of disks, of each file system with results on a family of stacks with several."""
     entries = study.stacks()
-    cells = select(study.results.statistics, place).query("role != 'ceiling'")
+    cells = select(study.results.statistics, place).query("role == 'contender'")
     figures = []
     for label, own in cells.groupby("label"):
         families: dict[str, list[str]] = {}
         for name in (name for name in entries if name in set(own["stack"])):
-            if entries[name]["state"] == "healthy":
-                families.setdefault(entries[name]["family"], []).append(name)
-        families = {key: sorted(names, key=lambda name: entries[name]["disks"]) for key, names in families.items()}
+            if entries[name].state == "healthy":
+                families.setdefault(entries[name].family, []).append(name)
+        families = {key: sorted(names, key=lambda name: entries[name].disks) for key, names in families.items()}
         if max(map(len, families.values()), default=0) < 2:
             continue
         families = {key: names for key, names in families.items() if len(names) > 1 or key == "single"}
-        native = [key for key, names in families.items() if entries[names[0]]["filesystem"]]
+        native = [key for key, names in families.items() if entries[names[0]].filesystem]
         # With many lines those of the file system's own stacks have a figure of their own.
         groups = {"": families}
         if len(families) > 7 and native:
@@ -221,7 +205,7 @@ def disks(study: Study, place: Place) -> list[Figure]:
 
 def _disks_figure(study: Study, place: Place, label: str, own: pd.DataFrame, families: dict, part: str) -> Figure:
     entries = study.stacks()
-    counts = {name: entries[name]["disks"] for names in families.values() for name in names}
+    counts = {name: entries[name].disks for names in families.values() for name in names}
     table = own[own["stack"].isin(counts)]
     caption = (
         f"{label}, {place.workload} ({place.scale}): time against the number of disks (lab {place.lab}, device profile"

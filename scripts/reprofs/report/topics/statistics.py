@@ -11,10 +11,7 @@ from reprofs.stats.cells import measured, processor
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
 
-
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
+MARKS = {"ceiling": "*", "no-promise": "†"}  # of what is not ranked
 
 
 def by_hand(study: Study) -> pd.DataFrame:
@@ -45,7 +42,7 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
     rows = []
     for key in dict.fromkeys(Operation(*row) for row in chosen[list(Operation._fields)].itertuples(index=False)):
         here = select(chosen, key).sort_values("geometric_mean_ns")
-        here = here.sort_values("role", key=lambda role: role == "ceiling", kind="stable")
+        here = here.sort_values("role", key=lambda role: role != "contender", kind="stable")
         unit, scale = unit_of(here["median_ns"].median())
         title = f"{study.title(load.workload, key.phase, key.cache)}, {unit}"
         for row in here.itertuples():
@@ -53,7 +50,7 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
             rows.append(
                 {
                     "Operation": title,
-                    "File system": row.label + ("*" if row.role == "ceiling" else ""),
+                    "File system": row.label + MARKS.get(row.role, ""),
                     **({} if same else {"n": row.n}),
                     "Geom. mean": digits(row.geometric_mean_ns / scale),
                     "Interval": span(row.low_ns, row.high_ns, scale),
@@ -78,7 +75,9 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
     if enough:
         caption += " The interval of the median is by order statistics, which assume no distribution (95 % or more)."
     if (chosen["role"] == "ceiling").any():
-        caption += " \\*: an upper bound, no contender."
+        caption += " *: an upper bound, no contender, and none where a contender is faster."
+    if (chosen["role"] == "no-promise").any():
+        caption += " †: does not keep what fsync promises, no contender."
     return Table(f"tbl-{slug('cells', setting, load)}", caption, rows, left=["Operation", "File system"])
 
 
@@ -88,7 +87,7 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
     signs = False
     for winner in select(study.results.winners, setting, load).sort_values("position").itertuples():
         operation = Operation(winner.workload, winner.scale, winner.phase, winner.cache)
-        pairs, level = select(study.results.pairwise, setting, operation, contenders=True), winner.level.split()
+        pairs = select(study.results.pairwise, setting, operation, contenders=True)
         signs |= pairs["p_sign"].notna().any()
         title = {"Operation": study.title(load.workload, winner.phase, winner.cache), "Best": winner.best}
         for row in versus(pairs, winner.best).sort_values(["ratio", "other"]).itertuples():
@@ -102,7 +101,7 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
                     "p": small(row.p),
                     "p, apart": small(row.p_equal),
                     "p, signs": small(row.p_sign),
-                    "Verdict": "slower" if row.other not in level else _among(row, winner.verdict),
+                    "Verdict": "slower" if row.other not in winner.level else _among(row, winner.verdict),
                 }
             )
             title = dict.fromkeys(title, "")
@@ -123,5 +122,5 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
 
 
 def _among(row, verdict: str) -> str:
-    """Of a contender that may be the fastest as well: whether it is shown to be near the best."""
+    """Of a contender that is level with the best: whether it is shown to be near the best."""
     return "equivalent" if verdict == "equivalent" or row.p_equal < 0.05 else "open"

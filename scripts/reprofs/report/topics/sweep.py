@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator, NullLocator
 
-from reprofs.data.keys import Load, Setting, select
+from reprofs.data.keys import Load, Setting
 from reprofs.report.display import digits, size, slug
 from reprofs.report.plots import (
     GREY,
@@ -28,17 +28,10 @@ from reprofs.stats import series
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Where a phase has the four tests of a sweep, with any prefix to their names."""
-    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    tests = {"write", "rewrite", "read", "reread"}
-    return any(tests <= {name.split("-")[-1] for name in phase.get("samples") or {}} for phase in phases)
-
-
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
     """Where (setting, load, phase) there are rates at several record sizes."""
     every = series.having(study.samples, study.settings, set())
-    return [place for place in every if _samples(study, *place)["record_bytes"].nunique() > 1]
+    return [place for place in every if series.of_phase(study.samples, *place)["record_bytes"].nunique() > 1]
 
 
 def facts(study: Study, setting: Setting, load: Load, phase: str) -> dict:
@@ -47,17 +40,17 @@ def facts(study: Study, setting: Setting, load: Load, phase: str) -> dict:
     Keys: title (words for the phase); most, least (rows of `series.sweep` as dictionaries); memory (bytes of the
     machine, 0 if not known); held (file_bytes and operations that memory may have served; None if none).
     """
-    own, memory = _samples(study, setting, load, phase), series.memory_bytes(study.environment)
+    own, memory = series.of_phase(study.samples, setting, load, phase), series.memory_bytes(study.environment)
     rows = series.sweep(own).sort_values("mb_s", kind="stable").to_dict("records")
     held = series.memory_held(own, memory) if memory else None
-    phases = study.plan["workloads"][load.workload]["phases"]
-    title = next((entry["title"] for entry in phases if entry["name"] == phase), phase)
+    phases = study.plan.workloads[load.workload].phases
+    title = next((entry.title for entry in phases if entry.name == phase), phase)
     return {"title": title, "least": rows[0], "most": rows[-1], "memory": memory, "held": held}
 
 
 def figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
     """Heat maps of the rates, one panel per operation, one row of panels per file system."""
-    own, found = _samples(study, setting, load, phase), facts(study, setting, load, phase)
+    own, found = series.of_phase(study.samples, setting, load, phase), facts(study, setting, load, phase)
     caption = (
         f"{load}, {phase}, {setting}: rate in MB/s over the sizes of file and record, rounds joined by their harmonic"
         " mean; the colours are logarithmic."
@@ -74,11 +67,12 @@ def line_figure(study: Study, setting: Setting, load: Load, phase: str) -> Figur
     """The rates over the record size, all file systems in one panel: a column an operation, a row a file size."""
     caption = f"{load}, {phase}, {setting}: rate over the size of a record, a line a file system, logarithmic axes."
     alt = "Lines of rates over record sizes; the heat map has the numbers."
-    return Figure(slug("records", phase, setting, load), caption, alt, lines(_samples(study, setting, load, phase)))
-
-
-def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
-    return select(series.completed(study.samples, setting, load), phase=phase)
+    return Figure(
+        slug("records", phase, setting, load),
+        caption,
+        alt,
+        lines(series.of_phase(study.samples, setting, load, phase)),
+    )
 
 
 @styled

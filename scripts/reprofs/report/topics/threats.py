@@ -12,14 +12,9 @@ from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
 
-def applies(plan: dict) -> bool:
-    """Always."""
-    return True
-
-
 def meanings(study: Study) -> list[str]:
     """What the clock of each lab means, in the lab's own words."""
-    return list(dict.fromkeys(study.lab(lab)["meaning"] for lab in sorted(set(study.trials["lab"]))))
+    return list(dict.fromkeys(study.lab(lab).meaning for lab in sorted(set(study.trials["lab"]))))
 
 
 def real_clocks(study: Study) -> list[dict]:
@@ -35,28 +30,36 @@ def real_clocks(study: Study) -> list[dict]:
     return found
 
 
-def one_processor(study: Study) -> Table | None:
-    """How busy the processor was that all hosts of a distributed file system share; None where no trial read that.
+def processors(study: Study) -> Table | None:
+    """How busy the processors were: the share of the phases' time, over the rounds; None where no trial tells that.
 
-    The share of the phases' time by file system (the busiest first) and workload, means of phases and rounds.
+    Rows: what differs of lab, stack and profile, and the file system, the busiest first; a column a workload.
     """
-    phases = measured(study.phases).dropna(subset="processor_idle")
+    phases = measured(study.phases).dropna(subset="processor_busy")
     if phases.empty:
         return None
-    title = phases["workload"].map(lambda name: study.plan["workloads"][name]["title"])
-    busy = 1 - phases.assign(title=title).groupby(["label", "title"], sort=False)["processor_idle"].mean()
-    wide = busy.unstack()
-    wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index, title.unique()]
-    rows = [
-        {"File system": label} | {name: percent(share) for name, share in row.items()} for label, row in wide.iterrows()
-    ]
-    caption = "Share of the time in which the one processor of all hosts was busy; means over phases and rounds."
-    return Table("tbl-processor", caption, rows, left=["File system"])
+    title = phases["workload"].map(lambda name: study.plan.workloads[name].title)
+    time_ns = phases["wall_ns"].astype(float)
+    worked = phases.assign(title=title, time_ns=time_ns, busy_ns=time_ns * phases["processor_busy"].astype(float))
+    sums = worked.groupby([*SETTING, "label", "title"], sort=False)[["busy_ns", "time_ns"]].sum()
+    wide = (sums["busy_ns"] / sums["time_ns"]).unstack()
+    wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False, kind="stable").index, title.unique()]
+    rows = []
+    for (*where, label), row in wide.iterrows():
+        place = study.differing(**dict(zip(SETTING, where, strict=True)))
+        rows.append(({"Where": place} if place else {}) | {"File system": label} | row.map(percent).to_dict())
+    caption = "Share of the time of the phases in which the processors worked, all that were there, over all rounds."
+    return Table("tbl-processor", caption, rows, left=["Where", "File system"])
+
+
+def shared_processors(study: Study) -> bool:
+    """Whether several hosts of a distributed file system run on one machine."""
+    return any(study.plan.filesystems[name].hosts for name in set(study.trials["filesystem"]))
 
 
 def one_machine(study: Study) -> dict | None:
     """Labs with real clocks whose trials all ran on one machine, and its processor; None otherwise."""
-    real = sorted(lab for lab in set(study.trials["lab"]) if not study.lab(lab)["exact"])
+    real = sorted(lab for lab in set(study.trials["lab"]) if not study.lab(lab).exact)
     hosts = study.environment["values"].get("host.cpu", {})
     return {"labs": real, "cpu": next(iter(hosts))} if real and len(hosts) == 1 else None
 
@@ -66,11 +69,11 @@ def models(study: Study) -> dict:
     share of a phase's time: median, most, and where (title, label); None where not known.
     """
     ok = study.trials[study.trials["status"] == "ok"]
-    used = [study.plan["devices"].get(name, {}) for name in set(ok["profile"])]
+    used = [device for name, device in study.plan.devices.items() if name in set(ok["profile"])]
     phases = measured(study.phases)
     share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
-    fixed = any("disk" not in entry and entry.get("completion_ns") for entry in used)
-    found: dict = {"fixed": fixed, "disks": any("disk" in entry for entry in used), "share": None}
+    fixed = any(not device.drive and device.completion_ns for device in used)
+    found: dict = {"fixed": fixed, "disks": any(device.drive for device in used), "share": None}
     if len(share):
         worst = phases.loc[share.idxmax()]
         title = study.title(worst["workload"], worst["phase"], worst["cache"])
@@ -100,10 +103,10 @@ def fewest_rounds(study: Study) -> int | None:
 
 def new_file_systems(study: Study) -> dict | None:
     """Whether trials made new file systems, and the workloads that age them nevertheless; None if none were new."""
-    if not any(study.lab(lab)["provisions"] for lab in set(study.trials["lab"])):
+    if not any(study.lab(lab).provisions for lab in set(study.trials["lab"])):
         return None
-    entries = study.plan["workloads"]
-    return {"aged": sorted(n for n, entry in entries.items() if entry.get("fill") or entry.get("runs", 1) > 1)}
+    entries = study.plan.workloads
+    return {"aged": sorted(name for name, entry in entries.items() if entry.fill or entry.runs > 1)}
 
 
 def unproved_cold(study: Study) -> dict:
@@ -120,7 +123,7 @@ def driver(study: Study) -> Iterator[dict]:
     """
     phases = measured(study.phases)
     phases = phases[phases["wall_ns"] > 0].assign(share=driver_bound)
-    for lab, own in phases[phases["role"] != "ceiling"].dropna(subset="share").groupby("lab"):
+    for lab, own in phases[phases["role"] == "contender"].dropna(subset="share").groupby("lab"):
         high = own[own["share"] > 0.1].groupby(["workload", "phase", "cache"])
         above = [{"title": study.title(*key), "labels": sorted(set(group["label"]))} for key, group in high]
         yield {"lab": lab, "most": own["share"].max(), "above": above}
@@ -136,7 +139,7 @@ def commands(study: Study) -> list[str]:
 def no_bounds(study: Study) -> dict:
     """Where an upper bound does not hold, because a contender is faster: bounds (labels), operations (titles)."""
     table, keys = study.results.statistics, [*SETTING, *OPERATION]
-    best = table[table["role"] != "ceiling"].groupby(keys)["geometric_mean_ns"].min()
+    best = table[table["role"] == "contender"].groupby(keys)["geometric_mean_ns"].min()
     bound = table[table["role"] == "ceiling"].groupby(keys)["geometric_mean_ns"].min()
     ratio: pd.Series = bound / best
     titles = []

@@ -5,23 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from reprofs.data.keys import Load, Setting, select
+from reprofs.data.keys import Load, Setting
 from reprofs.report.display import Table, digits, slug, span, time
 from reprofs.report.plots import BLUE, ORANGE, Figure, Plot, by_system, column, legend, panel_title, rate_axis, styled
 from reprofs.stats import series
 from reprofs.stats.cells import interval
 from reprofs.stats.study import Study
-
-
-def applies(plan: dict) -> bool:
-    """Where a phase writes alone and with a reader."""
-    phases = [phase for entry in plan["workloads"].values() for phase in entry["phases"]]
-    return any({"write", "read", "alone"} <= set(phase.get("samples") or {}) for phase in phases)
-
-
-def asked(plan: dict) -> bool:
-    """Always: a reader is there to disturb."""
-    return True
 
 
 def places(study: Study) -> list[tuple[Setting, Load, str]]:
@@ -37,7 +26,7 @@ def facts(study: Study, setting: Setting, load: Load, phase: str) -> list[dict]:
     recovered, None if in none), rounds, recovered (how many).
     """
     found = []
-    for label, own in series.windows(_samples(study, setting, load, phase)).groupby("label", sort=False):
+    for label, own in series.windows(series.of_phase(study.samples, setting, load, phase)).groupby("label", sort=False):
         back = pd.to_numeric(own["recovery_ns"]).dropna()
         row: dict = {
             key: _mean(own[key]) for key in ("before_mb_s", "beside_mb_s", "after_mb_s", "reader_mb_s", "slowdown")
@@ -86,12 +75,8 @@ def figure(study: Study, setting: Setting, load: Load, phase: str) -> Figure:
         " chunks, bars the means of the windows, the stepped line is the reader."
     )
     alt = "Rates of writer and reader over time; the table of the windows has the numbers."
-    plot = over_time(_samples(study, setting, load, phase))
+    plot = over_time(series.of_phase(study.samples, setting, load, phase))
     return Figure(slug("windows", phase, setting, load), caption, alt, plot)
-
-
-def _samples(study: Study, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
-    return select(series.completed(study.samples, setting, load), phase=phase)
 
 
 @styled

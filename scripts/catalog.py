@@ -1,0 +1,159 @@
+"""Writes CATALOG.md, tables of what a checkout has, from the files of its folders.
+
+python scripts/catalog.py [--check]     --check only compares
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import yaml
+from reprofs.plan.study import Verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = "CATALOG.md"
+VERDICTS = get_args(Verdict)
+OPEN = {"undecided", "at another size", "not decidable here"}
+HEAD = """# Catalogue
+
+What this checkout has, one file each. `make catalog` writes this page from these files; how to add one is in
+[CONTRIBUTING.md](CONTRIBUTING.md#one-file-each).
+"""
+
+
+class Table(NamedTuple):
+    """A section with a table of a folder's files, by name: the text of each further column, from a file's content."""
+
+    title: str
+    about: str
+    folder: str
+    columns: dict[str, Callable[[dict], object]]
+
+
+def _labs(study: dict) -> str:
+    return ", ".join(dict.fromkeys(lab for cell in [study, *study.get("cells", [])] for lab in cell.get("labs", [])))
+
+
+def _verdict(name: str) -> Callable[[dict], object]:
+    return lambda study: len(study["expected"].get(name) or ())
+
+
+def _servers(filesystem: dict) -> object:
+    return "cannot be had" if "unavailable" in filesystem else filesystem.get("hosts", {}).get("servers", "")
+
+
+def _title(part: dict) -> object:
+    return part["title"]
+
+
+VERDICTS_TABLE = Table(
+    "Verdicts on published claims",
+    """Of the studies that were run whole at their own scale, as their files expect them: `make report STUDY=NAME
+STRICT=1` fails on others. What each [verdict](docs/methods/published.md#verdicts-on-claims) means is in the methods;
+most studies are far smaller than the published ones, and say nothing of these.""",
+    "config/studies",
+    {"published": lambda study: study["published"], **{name: _verdict(name) for name in VERDICTS}},
+)
+TABLES = [
+    Table(
+        "Studies",
+        """`make report STUDY=NAME` runs one; the lab `host` needs root. Most run at scale `smoke` (`agreement`,
+`arrays-2015`, `datalad-2015` and `why-2015` at `laptop`). `STUDY=NAME@laptop` takes the larger scale, `@paper` the
+published study's own, for real hardware. On two cores `quick` took three minutes, `devices` six, `power-cuts` and
+`streaming` ten, `metadata` and `why-2015` thirty, `plug-2020` and `small-files` forty, `datalad-2015` seventy,
+`arrays-2015` a hundred, `small-files-distributed` two hours.""",
+        "config/studies",
+        {"question": lambda study: study["question"], "labs": _labs},
+    ),
+    VERDICTS_TABLE,
+    Table(
+        "Published numbers",
+        """Studies by others, with their numbers, and what they claim as tests. *Decided* are the claims on which some
+study of the table above has a verdict at a comparable size, other than undecided.""",
+        "data/published",
+        {"by whom": _title, "claims": lambda entry: len(entry["claims"]), "decided": lambda entry: entry["decided"]},
+    ),
+    Table(
+        "File systems",
+        """What has servers is a distributed file system: servers and clients are hosts in the guest. `uv run reprofs
+doctor` says what works on this machine, and why some cannot be had.""",
+        "workflow/filesystems",
+        {
+            "": _title,
+            "variants": lambda entry: ", ".join(f"`{name}`" for name in entry["variants"]),
+            "servers": _servers,
+        },
+    ),
+    Table(
+        "Workloads",
+        """Each file names its source. Modifiers change any of them: `metadata@50000` (size),
+`compile-round1+clients30`, `git-annex+aged10`, `mdtest+fill80`; a workload may have some of its own
+(`git-annex-small+nosync`).""",
+        "workflow/workloads",
+        {"what it does": _title},
+    ),
+    Table(
+        "Stacks",
+        "What lies under a file system. `md-raid6@12` has twelve disks, `md-raid6+lvm` has LVM on top.",
+        "workflow/stacks",
+        {"": _title},
+    ),
+    Table("Device profiles", "What each block device behaves like.", "workflow/devices", {"": _title}),
+    Table("Networks", "What lies between hosts.", "workflow/networks", {"": _title}),
+    Table("Processors", "What an instruction costs in the exact lab.", "workflow/processors", {"": _title}),
+]
+
+
+def read(root: Path, table: Table) -> dict[Path, dict]:
+    """The content of a table's files, by name. Raises SystemExit for one that cannot be read."""
+    found = {}
+    for path in sorted((root / table.folder).glob("[!_.]*.yaml"), key=lambda path: path.stem):
+        try:
+            content = dict(yaml.load(path.read_text(), yaml.CSafeLoader))
+        except (yaml.YAMLError, TypeError, ValueError) as error:
+            sys.exit(f"{path.relative_to(root)} cannot be read: {' '.join(str(error).split())}")
+        if table is not VERDICTS_TABLE or "expected" in content:  # else beside no published claims, or not run
+            found[path.relative_to(root)] = content
+    return found
+
+
+def decided(root: Path) -> dict[str, int]:
+    """Published study -> how many of its claims at least one study decides."""
+    found: dict[str, set[str]] = {}
+    for study in read(root, VERDICTS_TABLE).values():
+        for verdict, claims in study["expected"].items():
+            if verdict not in OPEN:
+                found.setdefault(study["published"], set()).update(claims or ())
+    return {name: len(claims) for name, claims in found.items()}
+
+
+def page(root: Path) -> str:
+    """CATALOG.md as it should be. Raises SystemExit for a file that cannot be read or lacks a key."""
+    numbers, text = decided(root), HEAD
+    for table in TABLES:
+        rows = [["name", *table.columns], ["---"] * (len(table.columns) + 1)]
+        for path, content in read(root, table).items():
+            entry = content | {"decided": numbers.get(path.stem, 0)}
+            try:
+                cells = [" ".join(str(column(entry)).split()).replace("|", r"\|") for column in table.columns.values()]
+            except KeyError as key:
+                sys.exit(f"{path} has no {key}.")
+            rows.append([f"[`{path.stem}`]({path})", *cells])
+        text += f"\n## {table.title}\n\n{table.about}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return text
+
+
+def main(arguments: list[str], root: Path = ROOT) -> None:
+    """The command. Raises SystemExit with one sentence when --check finds the page out of date."""
+    if arguments not in ([], ["--check"]):
+        sys.exit("usage: catalog.py [--check]")
+    wanted = page(root)
+    if not arguments:
+        (root / PAGE).write_text(wanted)
+    elif not (root / PAGE).is_file() or (root / PAGE).read_text() != wanted:
+        sys.exit(f"{PAGE} is not current: run `make catalog`.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,9 @@
+/* Phases: what is measured. */
+#ifndef REPROFS_PHASE_H
+#define REPROFS_PHASE_H
+
+#include "job.h"
+
+void step_phase(const struct step *s);
+
+#endif

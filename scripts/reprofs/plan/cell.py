@@ -1,0 +1,94 @@
+"""A cell of a study by its names, and a trial: a cell in one round.
+
+Records, tables and file names join a lab with its processor, and a variant with its network: exact@v2-0.5ns,
+v4.2@lan-1g. These texts are made and taken apart here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from reprofs.plan.parts import Part
+
+# What names a cell in records and tables: the keys of `Cell.names`.
+CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
+
+
+def joined(name: str, more: str | None) -> str:
+    """exact@v2-0.5ns of exact and v2-0.5ns; exact of exact and nothing."""
+    return f"{name}@{more}" if more else name
+
+
+def apart(text: str) -> tuple[str, str | None]:
+    """("exact", "v2-0.5ns") of exact@v2-0.5ns; ("exact", None) of exact."""
+    name, _, more = text.partition("@")
+    return name, more or None
+
+
+def taken_apart(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Names as records and tables have them, with the processor and the network as fields of their own."""
+    lab, processor = apart(names["lab"])
+    variant, network = apart(names["variant"])
+    return {**names, "lab": lab, "processor": processor, "variant": variant, "network": network}
+
+
+class Cell(Part):
+    """The names of a cell's parts. A processor and a network are left out where there is none, or it is the default."""
+
+    lab: str
+    processor: str | None = Field(None, description="Of a lab that models its processor")
+    stack: str
+    profile: str
+    filesystem: str
+    variant: str
+    network: str | None = Field(None, description="Of a file system with hosts")
+    workload: str = Field(description="With its size and modifiers")
+    scale: str
+
+    @property
+    def full_lab(self) -> str:
+        """The lab with its processor."""
+        return joined(self.lab, self.processor)
+
+    @property
+    def full_variant(self) -> str:
+        """The variant with its network."""
+        return joined(self.variant, self.network)
+
+    @property
+    def label(self) -> str:
+        """The file system with its variant."""
+        return f"{self.filesystem}+{self.full_variant}"
+
+    def names(self) -> dict[str, str]:
+        """As records and tables have them (CELL)."""
+        whole = {"lab": self.full_lab, "variant": self.full_variant}
+        return {key: whole.get(key) or getattr(self, key) for key in CELL}
+
+
+class Trial(Cell):
+    """A cell in one round. order: its place among all trials of its study, if it is one of them."""
+
+    round: int
+    seed: int = Field(description="Of names, sizes, contents and order")
+    order: int | None = None
+
+    def names(self) -> dict:
+        """As records have them (CELL, round, seed, order)."""
+        return {**super().names(), "round": self.round, "seed": self.seed, "order": self.order}
+
+
+class PlannedTrial(Trial):
+    """A trial of a plan, with its name, which its files have too, and the digest of its job."""
+
+    id: str
+    job_sha256: str
+
+
+def trial_id(trial: Trial) -> str:
+    """The name of a trial: r1-exact@v2-0.5ns-single-ssd-btrfs+zstd-metadata-smoke."""
+    place = f"{trial.full_lab}-{trial.stack}-{trial.profile}"
+    return f"r{trial.round}-{place}-{trial.label}-{trial.workload}-{trial.scale}"

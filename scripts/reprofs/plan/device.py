@@ -1,0 +1,243 @@
+"""A device profile (workflow/devices): how each block device of a trial behaves, and the disks that are modelled.
+
+docs/methods/devices.md has the equations; plan/disk.py what follows from them in closed form.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
+
+from reprofs.errors import UserError
+from reprofs.plan.parts import Descriptor, Filled, Mib, Microseconds, Part, Promising, Within, wrong
+
+NS = 10**9
+CACHE_LEAST = 1280 << 10  # bytes: the largest request must fit
+Rate = Annotated[float, Within(0.1, 1000000)]
+Milliseconds = Annotated[float, Within(0, 1000, least=0.001)]
+
+
+class Drive(Part):
+    """Of the model in docs/methods/devices.md; MB is 10⁶ bytes, KiB and MiB are powers of two."""
+
+    kind: str
+    block_bytes: Literal[512, 4096] = Field(512, description="Logical block")
+    queue_depth: Annotated[int, Field(ge=1, le=256)] = Field(description="Requests that the drive holds at most")
+    link_mb_s: Rate = Field(description="Rate of the interface")
+    overhead_us: Microseconds = Field(description="What every command costs before anything moves")
+    cache_mib: Annotated[float, Within(0, 65536)] = Field(
+        0, description="Room for writes that are not on the media yet"
+    )
+    write_cache: bool = Field(True, description="A write is done when it is in the cache")
+    nonvolatile: bool = Field(False, description="The cache survives a power cut (battery or capacitor)")
+
+    def parameters(self) -> dict[str, int | str]:
+        """The driver's parameters, without the size: times in ns, rates in bytes a second, sizes in bytes.
+
+        Raises UserError for figures that contradict each other.
+        """
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "block": self.block_bytes,
+            "queue_depth": self.queue_depth,
+            "link": self.link_mb_s * 1e6,
+            "cache": self.cache_mib * 2**20,
+            "write_cache": self.write_cache,
+            "nonvolatile": self.nonvolatile,
+            "overhead": self.overhead_us * 1e3,
+        }
+        if self.write_cache and found["cache"] < CACHE_LEAST:
+            raise UserError(
+                "disk: write_cache is on, but cache_mib is less than 1.25: enlarge the cache or switch it off."
+            )
+        if self.nonvolatile and not self.write_cache:
+            raise UserError("disk: nonvolatile is on, but write_cache is off: nothing would be kept.")
+        found |= self._own_parameters()
+        return {key: value if isinstance(value, str) else round(value) for key, value in found.items()}
+
+    @abstractmethod
+    def _own_parameters(self) -> dict[str, float]:
+        """Those of its kind."""
+
+    def line(self, size_bytes: int) -> str:
+        """The text that, written to the driver, adds one disk of this size."""
+        found = self.parameters()
+        kind = found.pop("kind")
+        return " ".join(f"{key}={value}" for key, value in {"kind": kind, "size": size_bytes, **found}.items())
+
+
+class Rotating(Drive):
+    kind: Literal["rotating"]
+    rpm: Annotated[float, Within(100, 100000)]
+    zones: Annotated[int, Field(ge=2, le=256)] = Field(description="Parts of equal size, each with its own rate")
+    outer_mb_s: Rate = Field(description="Rate of the first zone")
+    inner_mb_s: Rate = Field(description="Rate of the last zone")
+    track_to_track_ms: Milliseconds
+    average_seek_ms: Annotated[float, Within(0.001, 1000)] = Field(
+        description="Mean over random pairs of places; of reads"
+    )
+    full_stroke_ms: Annotated[float, Within(0.001, 1000)]
+    write_settle_ms: Milliseconds = Field(description="What a seek before a write takes longer")
+    read_ahead_kib: Annotated[float, Within(0, 1048576)] = Field(
+        description="What the head reads on into the drive's memory after a read"
+    )
+    segments: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Parts of the drive's memory, read_ahead_kib each, that keep what was read"
+    )
+
+    def seek_curve(self) -> tuple[float, float, float]:
+        """(a, b, c) in ns: a seek over the share d of the stroke takes a + b sqrt(d) + c d (Lee and Katz, 1993).
+
+        The track-to-track time, the mean over random pairs of places and the full stroke determine it. Raises UserError
+        when no curve that rises with d has these three.
+        """
+        track, average, full = self.track_to_track_ms, self.average_seek_ms, self.full_stroke_ms
+        # The mean of sqrt(d) over random pairs is 8/15, that of d is 1/3.
+        b = 5 * (average - track - (full - track) / 3)
+        c = full - track - b
+        if b < 0 or c < 0:
+            raise UserError(
+                f"disk: average_seek_ms is {average:g}; with track_to_track_ms {track:g} and full_stroke_ms {full:g} it"
+                f" must be from {track + (full - track) / 3:g} to {track + (full - track) * 8 / 15:g}."
+            )
+        return track * 1e6, b * 1e6, c * 1e6
+
+    def _own_parameters(self) -> dict[str, float]:
+        if self.inner_mb_s > self.outer_mb_s:
+            raise UserError("disk: inner_mb_s is more than outer_mb_s: the first zone is the outermost and fastest.")
+        return {
+            "period": 60 * NS / self.rpm,
+            "zones": self.zones,
+            "outer": self.outer_mb_s * 1e6,
+            "inner": self.inner_mb_s * 1e6,
+            **dict(zip(("seek_a", "seek_b", "seek_c"), self.seek_curve(), strict=True)),
+            "write_settle": self.write_settle_ms * 1e6,
+            "read_ahead": self.read_ahead_kib * 1024,
+            "segments": self.segments,
+        }
+
+
+class Solid(Drive):
+    kind: Literal["solid"]
+    parallel: Annotated[int, Field(ge=1, le=64)] = Field(description="Units that work at the same time")
+    read_us: Microseconds
+    write_us: Microseconds
+    flush_us: Microseconds
+    discard_us: Microseconds
+    read_mb_s: Rate = Field(description="All reads together")
+    write_mb_s: Rate = Field(description="All writes together")
+
+    def _own_parameters(self) -> dict[str, float]:
+        return {
+            "parallel": self.parallel,
+            "read_ns": self.read_us * 1e3,
+            "write_ns": self.write_us * 1e3,
+            "flush_ns": self.flush_us * 1e3,
+            "discard_ns": self.discard_us * 1e3,
+            "read_rate": self.read_mb_s * 1e6,
+            "write_rate": self.write_mb_s * 1e6,
+        }
+
+
+class Device(Descriptor):
+    """A device profile: one that the kernel or QEMU can have by itself (Plain), or a modelled disk (Modelled)."""
+
+    kind = "device"
+    word = "device profile"
+    folder = "workflow/devices"
+
+    title: Filled
+    model: str | None = Field(None, description="What the profile stands for and what it leaves out")
+    completion_ns: int
+    bandwidth_mb_s: int
+    iops: int
+    backing: str
+
+    @classmethod
+    def adapter(cls) -> TypeAdapter:
+        """What checks a profile of either kind."""
+        return _either()
+
+    @property
+    def drive(self) -> Rotating | Solid | None:
+        """The disk that is modelled, if one is."""
+        return None
+
+    @property
+    def disk_mib(self) -> int | None:
+        """The size of every disk where the profile says it."""
+        return None
+
+
+class Plain(Promising, Device):
+    completion_ns: Annotated[int, Field(ge=0, le=1000000000)] = Field(
+        0, description="Time from submission to completion of every request"
+    )
+    bandwidth_mb_s: Annotated[int, Field(ge=0, le=1000000)] = Field(
+        0, description="MiB/s of the whole device; 0 = unlimited"
+    )
+    iops: Annotated[int, Field(ge=0, le=100000000)] = Field(
+        0, description="Requests a second of the whole device; 0 = unlimited (vm lab)"
+    )
+    # With `model` it would be the other kind: here for the sentence that names all four.
+    backing: Literal["memory", "file", "device", "model"] = Field(
+        "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
+    )
+    cache: Literal["unsafe"] | None = Field(
+        None,
+        description="QEMU's cache of a disk in a file, in the place of none: with unsafe the host's memory is one that"
+        " ignores flushes (vm lab, backing file)",
+    )
+    sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
+        None, description="Where each figure comes from; what is an assumption"
+    )
+
+    @model_validator(mode="after")
+    def _caches_a_file(self) -> Plain:
+        if self.cache and self.backing != "file":
+            raise wrong("has a cache, which only a disk with backing: file can have: leave it out")
+        if self.cache and not self.promise:
+            raise wrong("has a cache that ignores flushes: give it promise: none, and the reason under why")
+        return self
+
+
+class Modelled(Device):
+    completion_ns: Literal[0] = 0
+    bandwidth_mb_s: Literal[0] = 0
+    iops: Literal[0] = 0
+    backing: Literal["model"] = Field(description="The modelled disk below (exact lab)")
+    size_mib: Mib | None = Field(None, description="Every disk has this size, whatever the workload asks for; sparse")
+    sources: Annotated[list[Filled], Field(min_length=1)] = Field(
+        description="Where each figure comes from; what is an assumption"
+    )
+    disk: Annotated[Rotating | Solid, Field(discriminator="kind")]
+
+    @property
+    def drive(self) -> Rotating | Solid:
+        """The disk that is modelled."""
+        return self.disk
+
+    @property
+    def disk_mib(self) -> int | None:
+        """The size of every disk where the profile says it."""
+        return self.size_mib
+
+
+def _backing(value: Any) -> str:
+    found = value.get("backing") if isinstance(value, dict) else getattr(value, "backing", None)
+    return "Modelled" if found == "model" else "Plain"
+
+
+AnyDevice = Annotated[
+    Annotated[Plain, Tag("Plain")] | Annotated[Modelled, Tag("Modelled")],
+    Discriminator(_backing),
+    Field(title="A device profile, what each block device behaves like"),
+]
+
+
+@cache
+def _either() -> TypeAdapter:
+    return TypeAdapter(AnyDevice)

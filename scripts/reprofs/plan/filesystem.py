@@ -1,0 +1,201 @@
+"""A file system (workflow/filesystems): how it is made, mounted and taken down, its variants and its hosts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.guest import known_guest
+from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, Word, text, wrong
+from reprofs.plan.read import unknown
+
+HOSTS_MAX = 32
+
+
+class HostLine(Part):
+    """A command on a host, or one that is repeated until it says what is expected."""
+
+    host: Annotated[
+        str, text(r"^(servers|clients|s[1-9][0-9]?|c1)$", "servers, clients, or one host: c1, s1, s2, ...")
+    ] = Field(description="c1, s1, s2, ...; servers, clients: on each of them, one after the other")
+    run: Command | None = None
+    wait: Command | None = Field(None, description="In place of run: repeated until its output matches expect")
+    expect: Filled | None = Field(None, description="Extended regular expression for wait")
+    limit_s: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Of wait, in seconds of the lab's clock")
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> HostLine:
+        if (self.run is None) == (self.wait is None):
+            raise wrong("must have one of the keys run and wait")
+        if (self.wait is None) != (self.expect is None):
+            raise wrong("must have the keys wait and expect together")
+        return self
+
+
+Line = Annotated[
+    Annotated[Command, Tag("command")] | Annotated[HostLine, Tag("HostLine")],
+    Discriminator(lambda value: "HostLine" if isinstance(value, dict | HostLine) else "command"),
+]
+
+
+class Hosts(Part):
+    """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
+
+    Besides the servers there are the clients' hosts, over which the clients of the workload (+clientsN) are spread; c1
+    without.
+    """
+
+    servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
+    clients: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = Field(6, description="Hosts of clients, at most")
+    private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
+        [], description="Folders that every server has for itself, empty; all other files are those of the guest"
+    )
+    logs: list[Filled] = Field([], description="Logs of the servers' daemons, patterns: their ends go into the record")
+    least_mib: Annotated[int, Field(ge=16, le=1048576)] = Field(32, description="No disk of a server is smaller")
+
+    def of_clients(self, on_servers: bool = False) -> list[str]:
+        """The hosts that clients take in turn: c1, c2, ...; on_servers: s1, s2, ... where there are several."""
+        if on_servers and self.servers > 1:
+            return [f"s{number}" for number in range(1, self.servers + 1)]
+        return [f"c{number}" for number in range(1, self.clients + 1)]
+
+
+class Clients(Part):
+    """Machines that have the directory mounted at the same path, and on which the clients of a workload run."""
+
+    hosts: Annotated[
+        list[Annotated[str, text(r"^[A-Za-z0-9][A-Za-z0-9._@-]*$", "a name that ssh knows: host or user@host")]],
+        Field(min_length=1, max_length=256),
+    ] = Field(description="As ssh knows them, which must need no password; the clients take them in turn")
+
+
+class Variant(Promising):
+    title: Filled
+    type: str | None = Field(None, description="When the kernel reports another type than for the other variants")
+    module: str | None = Field(None, description="When it needs another kernel module than the other variants")
+    make: str = ""
+    mount: str = "relatime"
+    expect: list[str] = []
+    check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
+
+
+class Comeback(Part):
+    """How the last server is lost and comes back in a phase with an outage, while the clients go on."""
+
+    kill: list[HostLine] = Field(
+        [], description="Ends its daemons. Without this key every process of the host gets SIGKILL"
+    )
+    back: Annotated[list[HostLine], Field(min_length=1)] = Field(description="Starts them again")
+    healed: list[HostLine] = Field(
+        [], description="Waits until all copies are there again, after a link was cut, too; empty where nothing heals"
+    )
+
+
+class Filesystem(Descriptor):
+    kind = "filesystem"
+    word = "file system"
+    folder = "workflow/filesystems"
+
+    model_config = ConfigDict(
+        title="A file system (one file = one file system; every key is explained in"
+        " workflow/filesystems/_template.yaml)",
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["type", "packages", "mount", "unmount"]},
+                {"required": ["path"]},
+                {"required": ["unavailable"]},
+            ]
+        },
+    )
+
+    title: Filled
+    home: Annotated[str, text(r"^https?://", "an address that begins with http:// or https://")]
+    role: Literal["contender", "ceiling"]
+    type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
+    module: str | None = Field(None, description="Kernel module; absent when built in")
+    packages: list[str] = []
+    guest: Annotated[str, AfterValidator(known_guest)] = Field(
+        "base", description="Which guest of envs/guest.yaml has what it needs"
+    )
+    labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
+    unavailable: Filled | None = Field(
+        None, description="Why it cannot be had, one sentence; its trials are skipped with it"
+    )
+    path: Filled | None = Field(
+        None, description="An existing directory, for the lab mount; nothing is made or mounted"
+    )
+    clients: Clients | None = Field(
+        None, description="With path: the machines on which clients run, over ssh; without it on this machine"
+    )
+    device: bool = Field(True, description="Whether it needs a block device")
+    raw: bool = Field(
+        False,
+        description="It is none: it shows the device itself, for workloads with the key raw, and keeps no files",
+    )
+    taken: list[Command] = Field(
+        [], description="Commands that succeed, in the lab host, when a name that it will use is taken"
+    )
+    hosts: Hosts | None = Field(None, description="Machines that it needs, which the driver makes, with their network")
+    make: list[Line] = []
+    mount: list[Line] = []
+    inspect: list[Line] = []
+    unmount: list[Line] = []
+    sync: list[Command] = Field(
+        [], description="What must be on the device at the end of a phase besides the mount point"
+    )
+    recover: list[Command] = Field([], description="Before the mount after a power cut, and timed with it")
+    outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
+    check: list[Command] = []
+    variants: Annotated[dict[Word, Variant], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _can_be_mounted(self) -> Filesystem:
+        needed = ("type", "packages", "mount", "unmount")
+        missing = [key for key in needed if key not in self.model_fields_set]
+        if missing and self.path is None and self.unavailable is None:
+            raise wrong(f"lacks the key {missing[0]}: give {', '.join(needed)}, or path, or unavailable")
+        if self.clients and self.path is None:
+            raise wrong("has the key clients, which says where an existing directory is mounted, without the key path")
+        return self
+
+    @model_validator(mode="after")
+    def _has_its_hosts(self) -> Filesystem:
+        known = {"servers", "clients", *self.host_names()} if self.hosts else set()
+        lines = {key: getattr(self, key) for key in ("make", "mount", "inspect", "unmount")}
+        if self.outage:
+            lines |= {f"outage.{key}": getattr(self.outage, key) for key in ("kill", "back", "healed")}
+        for key, own in lines.items():
+            for line in own:
+                if isinstance(line, HostLine) and line.host not in known:
+                    raise wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
+        return self
+
+    def simplest_stack(self) -> str:
+        """A stack that it can be on: one disk, or one for each server."""
+        servers = self.hosts.servers if self.hosts else 1
+        return f"servers@{servers}" if servers > 1 else "single"
+
+    def host_names(self, clients: int = 1, on_servers: bool = False) -> dict[str, str]:
+        """s1, s2, ..., c1, ...: servers first, each with the host that it is. Empty without the key hosts.
+
+        on_servers: where there are several servers, the clients' hosts are the servers' (c1 is s1, c2 is s2, ...).
+        """
+        if not self.hosts:
+            return {}
+        servers = [f"s{number}" for number in range(1, self.hosts.servers + 1)]
+        places = self.hosts.of_clients(on_servers)[:clients]
+        return {name: name for name in servers} | {f"c{number}": place for number, place in enumerate(places, 1)}
+
+
+def variant_of(spec: str, catalog: Catalog) -> tuple[str, str]:
+    """("btrfs", "zstd") for "btrfs+zstd"; the bare name stands for the first variant of its file.
+
+    Raises UserError for a file system or variant that does not exist.
+    """
+    name, _, variant = spec.partition("+")
+    variants = catalog.get(Filesystem, name).variants
+    if variant and variant not in variants:
+        raise unknown(f"variant of {name}", variant, variants)
+    return name, variant or next(iter(variants))

@@ -1,0 +1,193 @@
+"""The plan of a study: what trials, tables, statistics and report know of it (workflow/schemas/plan.schema.yaml)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from reprofs.errors import UserError, cut
+from reprofs.files import read_json, write_text
+from reprofs.plan.cell import Cell, PlannedTrial
+from reprofs.plan.device import AnyDevice, Plain
+from reprofs.plan.filesystem import Clients, Hosts, Variant
+from reprofs.plan.network import Network
+from reprofs.plan.parts import Descriptor, Part
+from reprofs.plan.processor import Processor
+from reprofs.plan.published import Published
+from reprofs.plan.study import Factor, PlannedStudy, Rounds, Verdict
+from reprofs.plan.workload import Phase, Scale
+
+
+class LabFacts(Part):
+    """What a reader of a lab's records must know about it; see `labs.Lab`."""
+
+    clock: str = Field(description="What it counts: instructions, or wall; unknown of imports")
+    clock_text: str
+    meaning: str = Field(description="How to read its times, in sentences")
+    exact: bool = Field(False, description="The same job always gives the same numbers")
+    exclusive: bool = False
+    provisions: bool = False
+    models: bool = False
+    processor: Processor | None = Field(None, description="Of a lab that models one")
+
+
+class PlannedHosts(Part):
+    """Of a file system with hosts."""
+
+    servers: int
+    clients: int
+
+    def of_clients(self, on_servers: bool = False) -> list[str]:
+        """See `Hosts.of_clients`."""
+        return Hosts(servers=self.servers, clients=self.clients).of_clients(on_servers)
+
+
+class PlannedFilesystem(Part):
+    """What a reader must know of a file system; see workflow/filesystems/_template.yaml."""
+
+    title: str
+    home: str
+    role: str
+    packages: list[str]
+    variants: dict[str, Variant]
+    guest: str
+    hosts: PlannedHosts | None = None
+    clients: Clients | None = None
+
+
+class PlannedWorkload(Part):
+    """A workload at the study's scale, with its modifiers applied."""
+
+    title: str
+    description: str = ""
+    source: str = ""
+    packages: list[str] = []
+    phases: list[Phase]
+    scale: Scale | None = None
+    differs: str | None = None
+    size: str | None = None
+    clients: int = 1
+    on_servers: bool = False
+    runs: int = 1
+    fill: int = 0
+    raw: bool = Field(False, description="It measures a device or a network itself")
+    programs: list[str] = Field([], description="Of the load engine, that its jobs run")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Of its scale, by name."""
+        return self.scale.parameters() if self.scale else {}
+
+
+class PlannedStack(Part):
+    """A stack with its number of disks."""
+
+    title: str
+    family: str = Field(description="Its name without the number of disks")
+    disks: int
+    filesystem: str = Field("", description="The only file system that can use it, or empty")
+    state: str = "healthy"
+    layers: list[str]
+    summary: list[str] = []
+
+
+class Widest(Part):
+    """The ratio that is known worst. half_width: of its interval, a share; None if it has none."""
+
+    lab: str
+    stack: str
+    profile: str
+    workload: str
+    scale: str
+    phase: str
+    cache: str
+    best: str
+    other: str
+    half_width: float | None = None
+
+
+class Look(Part):
+    """What a look at a study gave after so many rounds."""
+
+    rounds: int
+    compared: int = Field(description="Comparisons")
+    open: int = Field(description="Ratios that are not known well enough")
+    widest: Widest | None = None
+
+
+class Stopping(Part):
+    """Why a study that adds rounds has no more, or that it needs more."""
+
+    rule: Rounds
+    looks: list[Look]
+    enough: bool
+    why: Literal["narrow", "most", "alone"] | None = Field(
+        None, description="narrow: all ratios are known; most: no more rounds are planned; alone: nothing to compare"
+    )
+
+
+class Plan(Descriptor):
+    kind = "plan"
+
+    model_config = ConfigDict(
+        title="The plan of a study (data/plan), from which its trials, tables, statistics and report are made"
+    )
+
+    layout: Literal[1] = Field(1, alias="schema")
+    protocol: int = Field(0, description="The rules of its trials, a number; records of another are not its own")
+    study: PlannedStudy
+    trials: list[PlannedTrial] = Field([], description="In the order in which they run; not in the tables' study.json")
+    labs: dict[str, LabFacts] = Field(description="By name, with its processor: exact@v2-0.5ns")
+    filesystems: dict[str, PlannedFilesystem] = {}
+    workloads: dict[str, PlannedWorkload] = Field(description="By name, with size and modifiers")
+    devices: dict[str, AnyDevice] = {}
+    networks: dict[str, Network] = {}
+    stacks: dict[str, PlannedStack] = {}
+    factors: list[Factor] = Field([], description="Of a study with factors: its entries by their cells, the base first")
+    published: Published | None = Field(None, description="What the study is set beside")
+    siblings: dict[str, dict[str, Verdict]] = Field(
+        {}, description="Published claim -> the verdicts that other studies beside the same numbers expect on it"
+    )
+    stopping: Stopping | None = Field(None, description="Of a study that adds rounds, once it was looked at")
+
+    def as_json(self) -> dict:
+        """As JSON has it."""
+        kept = super().as_json()
+        return {key: value for key, value in kept.items() if value or key not in ("networks", "factors", "siblings")}
+
+    def unkept(self, cell: Cell) -> str:
+        """Why a cell does not keep what fsync promises, by its variant or its device profile; empty where it may."""
+        filesystem, profile = self.filesystems[cell.filesystem], self.devices.get(cell.profile)
+        variant = filesystem.variants.get(cell.variant)
+        if variant and variant.why:
+            return variant.why
+        return (profile.why or "") if isinstance(profile, Plain) and filesystem.role == "contender" else ""
+
+    def role_of(self, cell: Cell) -> str:
+        """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""
+        return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
+
+    def first_rounds(self, rounds: int) -> Plan:
+        """The plan of a study that has only the first rounds of this one."""
+        trials = [trial for trial in self.trials if trial.round <= rounds]
+        study = self.study.model_copy(update={"rounds": rounds})
+        return self.model_copy(update={"study": study, "trials": trials})
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Writes a plan as JSON; a file that says the same is left alone. Raises UserError."""
+    write_text(path, json.dumps(plan.as_json(), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan that an earlier step wrote. Raises UserError when there is none, or it is of another version."""
+    try:
+        return Plan.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"])) or "the file"
+        what = "is missing" if first["type"] == "missing" else f"is wrong ({first['msg']})"
+        raise UserError(f"{path}: {cut(key, 80)} {what}: run `reprofs plan` or `make report` again.") from None

@@ -1,0 +1,80 @@
+"""A processor of a lab that models it (workflow/processors): its instructions, and how long one takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from reprofs.plan.parts import Descriptor, Filled, OneOf, Part, Within, text
+
+
+class Leads(Part):
+    """Pairs of file systems that differ in both labs, by the size of the lead in the exact lab."""
+
+    below: Annotated[float, Within(0, 10, above=True)] | None = Field(
+        None, description="Leads smaller than this, as a share; without it all larger ones"
+    )
+    different: Annotated[int, Field(ge=1, le=1000000)]
+    same: Annotated[int, Field(ge=0, le=1000000, description="Those of them with the same order on a real machine")]
+
+
+class Order(Part):
+    source: Filled
+    protocol: Annotated[int, Field(ge=1, le=1000)]
+    leads: Annotated[list[Leads], Field(min_length=1)] = Field(description="The smallest ones first")
+
+    def of(self, lead: float) -> Leads:
+        """Those that a lead (a share) is one of."""
+        return next((one for one in self.leads if one.below is None or lead < one.below), self.leads[-1])
+
+
+class Time(Part):
+    operation: str
+    cache: Literal["cold", "warm"]
+    ns: Annotated[float, Within(0, 1000, above=True)] = Field(description="An instruction, on the real machine")
+
+
+class Times(Part):
+    source: Filled
+    protocol: Annotated[int, Field(ge=1, le=1000)]
+    operations: Annotated[list[Time], Field(min_length=1)]
+
+
+class Trust(Part):
+    """How far what it says was found true on a real machine (docs/methods/trust.md)."""
+
+    order: Order = Field(description="How often a lead of one file system over another had the same order there")
+    times: Times = Field(description="How long an instruction of each operation takes there")
+
+
+class Processor(Descriptor):
+    kind = "processor"
+    folder = "workflow/processors"
+
+    model_config = ConfigDict(title="A processor of the exact lab (one file = one processor)")
+
+    title: Filled
+    ns_per_instruction: Annotated[float, OneOf((1, 0.5, 0.25))] = Field(
+        description="Time of every instruction: the guest's clock runs so, its disks and timers keep theirs"
+    )
+    features: list[Annotated[str, text(r"^[a-z0-9][a-z0-9.-]*$", "the name of a processor's feature, like sse4.2")]] = (
+        Field(description="Instruction sets beyond those of every x86-64 processor, by the names QEMU has for them")
+    )
+    cores: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        None,
+        description="How many there are, by default one; several run in parallel in the guest's time, by a QEMU that is"
+        " built once (scripts/guest/qemu)",
+    )
+    trust: Trust | None = Field(None, description="What was measured of it beside a real machine")
+    sources: Annotated[list[Filled], Field(min_length=1)] = Field(description="Where the figures come from")
+
+    @property
+    def count(self) -> int:
+        """How many cores it has."""
+        return self.cores or 1
+
+    @property
+    def instructions_per_ns(self) -> int:
+        """1, 2 or 4."""
+        return round(1 / self.ns_per_instruction)

@@ -1,0 +1,286 @@
+"""A stack of block devices: from `md-raid6+lvm@12` to the commands that build, read back, break and take it down.
+
+A file in workflow/stacks is one layer. A layer gets devices from below (the disks, or what the layer below made) and
+hands devices to the layer above, or to the file system.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from reprofs.errors import FileError, UserError
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.command import argv, expand
+from reprofs.plan.parts import Command, Descriptor, Filled, Part, text, wrong
+
+_DATA = {
+    "n": lambda n: n,
+    "n-1": lambda n: n - 1,
+    "n-2": lambda n: n - 2,
+    "n-3": lambda n: n - 3,
+    "n/2": lambda n: n / 2,
+    "1": lambda n: 1,
+}
+
+
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise wrong(f"is not a regular expression: {error}") from None
+    return value
+
+
+class DiskCount(Part):
+    default: Annotated[int, Field(ge=1, le=32)]
+    least: Annotated[int, Field(ge=1, le=32)] = 1
+    multiple_of: Annotated[int, Field(ge=1, le=32)] = 1
+    only: bool = Field(False, description="No other number than the default")
+
+
+class Readback(Part):
+    run: Command
+    expect: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Extended regular expressions that the output must match"
+    )
+
+
+class Fault(Part):
+    state: Literal["degraded", "rebuilding"]
+    run: list[Command]
+    readback: list[Readback]
+    rebuild: str = Field("", description="File that says idle once the spare is in sync")
+
+
+class Layer(Descriptor):
+    kind = "stack"
+    folder = "workflow/stacks"
+
+    model_config = ConfigDict(
+        title="A stack of block devices under a file system (one file = one layer; every key is explained in"
+        " workflow/stacks/_template.yaml)"
+    )
+
+    title: Filled
+    disks: DiskCount
+    data: Literal["n", "n-1", "n-2", "n-3", "n/2", "1"] = Field(
+        "n", description="How many disks' worth of data it holds"
+    )
+    least_mib: Annotated[int, Field(ge=16, le=1048576)] = Field(32, description="No disk under this layer is smaller")
+    filesystem: Annotated[
+        str,
+        text(r"^([a-z0-9][a-z0-9.-]*)?$", "the name of the only file system that can use it, or empty for any"),
+    ] = ""
+    packages: list[str] = []
+    modules: list[str] = []
+    build: list[Command] = []
+    devices: Annotated[list[str], Field(min_length=1)] = Field(
+        ["{disks}"], description="What the layer above or the file system gets"
+    )
+    makes: list[Annotated[str, text("^/dev/", "a path in /dev")]] = Field(
+        [], description="What must not be there before, in the lab host"
+    )
+    layout: str = Field("", description="Words for the file system's make command, as {layout}")
+    readback: list[Readback] = []
+    summary: list[Annotated[str, AfterValidator(_expression)]] = Field(
+        [], description="Which lines of a readback that prints more than two a reader sees: regular expressions"
+    )
+    resync: list[str] = Field([], description="Files that say idle once the array is in sync")
+    cold: list[Command] = Field(
+        [], description="Run where caches are dropped, unmounted: what the layer itself keeps in memory"
+    )
+    fault: Fault | None = None
+    stop: list[Command] = Field([], description="Takes the layer down and leaves what is on the disks")
+    assemble: list[Command] = Field([], description="Brings it back from what is on the disks, also after a power cut")
+    teardown: list[Command] = Field([], description="After stop, at the end: wipes what is left on the disks")
+
+
+@dataclass
+class Placed:
+    """A layer in its place: `count` devices come from below."""
+
+    layer: Layer
+    count: int
+
+    def values(self, below: list[str], assume_clean: bool) -> dict[str, str]:
+        """Placeholder -> text, for `count` devices from below."""
+        half = self.count // 2
+        mirrors = " ".join(f"mirror {a} {b}" for a, b in zip(below[::2], below[1::2], strict=False))
+        return {
+            "disks": " ".join(below),
+            "count": str(self.count),
+            "others": " ".join(below[:-1]),
+            "others_count": str(self.count - 1),
+            "last": below[-1],
+            "first_half": " ".join(below[:half]),
+            "second_half": " ".join(below[half:]),
+            "half_count": str(half),
+            "mirrors": mirrors,
+            "clean": "--assume-clean" if assume_clean else "",
+            **{f"disk{i}": path for i, path in enumerate(below)},
+        }
+
+
+@dataclass
+class Commands:
+    """The commands of a stack on given disks; every list is in the order of execution.
+
+    packages, modules: what they need; makes: the paths in /dev that they create; build, fault, teardown: commands
+    (lists of words); stop, assemble: take it down and bring it back from what the disks hold; readback, faulted:
+    (command, expressions that its output must match), before and after the fault; resync: files that say idle once the
+    redundancy is complete; rebuild: the same for a spare, or empty; cold: empties the layers' own caches
+    in memory; devices, layout: for the file system.
+    """
+
+    devices: list[str]
+    layout: str = ""
+    packages: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    makes: list[str] = field(default_factory=list)
+    build: list[list[str]] = field(default_factory=list)
+    resync: list[str] = field(default_factory=list)
+    readback: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    cold: list[list[str]] = field(default_factory=list)
+    fault: list[list[str]] = field(default_factory=list)
+    faulted: list[tuple[list[str], list[str]]] = field(default_factory=list)
+    rebuild: str = ""
+    stop: list[list[str]] = field(default_factory=list)
+    assemble: list[list[str]] = field(default_factory=list)
+    teardown: list[list[str]] = field(default_factory=list)
+
+
+@dataclass
+class Stack:
+    """A stack with its number of disks. name: in normal form; family: the name without the number of disks."""
+
+    name: str
+    family: str
+    title: str
+    disks: int
+    filesystem: str
+    state: str
+    layers: list[Placed]
+    disk_share: float  # how many disks' worth of data the file system gets
+
+    def disk_mib(self, device_mib: int) -> int:
+        """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
+        least = max(placed.layer.least_mib for placed in self.layers)
+        return max(math.ceil(device_mib / self.disk_share), least) if self.disks > 1 else device_mib
+
+    def initial_sync(self, assume_clean: bool) -> str:
+        """Words for the record: is the redundancy complete before the file system is made, and why."""
+        commands = [command for placed in self.layers for command in placed.layer.build]
+        if not any("{clean}" in command for command in commands):
+            return "none needed" if not self.filesystem else "none needed: the file system writes its own redundancy"
+        return "assumed clean: the disks read as zeros" if assume_clean else "finished before the file system was made"
+
+    def commands(self, disks: list[str], assume_clean: bool, mountpoint: str) -> Commands:
+        """What to run on the device files `disks`. Raises FileError for a bad command in a layer's file."""
+        made = Commands(disks)
+        for placed in self.layers:
+            layer, where = placed.layer, placed.layer.file
+            values = {**placed.values(made.devices, assume_clean), "mountpoint": mountpoint}
+
+            def lines(key: str, templates: list[str], values=values, where=where) -> list[list[str]]:
+                return [argv(template, values, f"{where}: {key}") for template in templates]
+
+            def checks(readback: list[Readback], values=values, where=where) -> list[tuple[list[str], list[str]]]:
+                # Expressions have braces of their own: only {count} and its like are filled in, by name.
+                return [
+                    (argv(item.run, values, f"{where}: readback"), [_regex(e, values) for e in item.expect])
+                    for item in readback
+                ]
+
+            fault = layer.fault
+            made.packages += layer.packages
+            made.modules += layer.modules
+            made.makes += layer.makes
+            made.build += lines("build", layer.build)
+            made.resync += [] if assume_clean else layer.resync
+            made.readback += checks(layer.readback)
+            made.faulted += checks(fault.readback if fault else layer.readback)
+            made.cold += lines("cold", layer.cold)
+            if fault:
+                made.fault, made.rebuild = lines("run", fault.run), fault.rebuild
+            stop = lines("stop", layer.stop)
+            made.stop = stop + made.stop
+            made.assemble += lines("assemble", layer.assemble)
+            made.teardown = stop + lines("teardown", layer.teardown) + made.teardown
+            made.layout = shlex.join(expand(layer.layout, values, f"{where}: layout"))
+            made.devices = [
+                path for template in layer.devices for path in expand(template, values, f"{where}: devices")
+            ]
+            if not made.devices:
+                raise FileError(
+                    f"{where}: devices is empty, so that the layer or file system above gets none: name at least one."
+                )
+        return made
+
+
+def resolve(spec: str, catalog: Catalog) -> Stack:
+    """The stack of a specification `layer+layer@disks`, lower layers first.
+
+    Raises UserError for an unknown layer, a number of disks that a layer cannot have, or layers that do not fit.
+    """
+    family, at, number = spec.partition("@")
+    names = family.split("+")
+    layers = [catalog.get(Layer, name) for name in names]
+    if at and not re.fullmatch("[0-9]{1,3}", number):
+        raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
+    default = layers[0].disks.default
+    count = int(number) if number else default
+    placed, share = [], 1.0
+    incoming = count
+    for layer in layers:
+        disks = layer.disks
+        if disks.default < disks.least or disks.default % disks.multiple_of:
+            raise FileError(
+                f"{layer.file}: disks.default is {disks.default}, but must be at least {disks.least} (least) and a "
+                f"multiple of {disks.multiple_of} (multiple_of)."
+            )
+        _check_count(spec, layer, incoming, lowest=layer is layers[0])
+        if layer.filesystem and layer is not layers[-1]:
+            raise UserError(f"stack {spec}: {layer.name} belongs to {layer.filesystem}: it can only be the last layer.")
+        share *= _DATA[layer.data](incoming) / incoming
+        if share <= 0:
+            raise FileError(
+                f"{layer.file}: data is {layer.data}, which leaves no room with {incoming} disks: raise disks.least."
+            )
+        placed.append(Placed(layer, incoming))
+        incoming = sum(incoming if device == "{disks}" else 1 for device in layer.devices)
+    faults = [(layer.name, layer.fault) for layer in layers if layer.fault]
+    if len(faults) > 1:
+        named = ", ".join(name for name, _ in faults)
+        raise UserError(f"stack {spec}: only one layer may have a fault, and these have: {named}.")
+    return Stack(
+        name=family if count == default else f"{family}@{count}",
+        family=family,
+        title=" over ".join(layer.title for layer in layers[::-1]) + (f", {count} disks" if count > 1 else ""),
+        disks=count,
+        filesystem=layers[-1].filesystem,
+        state=faults[0][1].state if faults else "healthy",
+        layers=placed,
+        disk_share=share * count,
+    )
+
+
+def _check_count(spec: str, layer: Layer, count: int, lowest: bool) -> None:
+    name, limits = layer.name, layer.disks
+    what = "disks" if lowest else "devices from the layer below"
+    if limits.only and count != limits.default:
+        raise UserError(f"stack {spec}: {name} takes {limits.default} {what}, not {count}.")
+    if not limits.least <= count <= 32 or count % limits.multiple_of:
+        step = f" and a multiple of {limits.multiple_of}" if limits.multiple_of > 1 else ""
+        raise UserError(f"stack {spec}: {name} takes {limits.least} to 32 {what}{step}, not {count}.")
+
+
+def _regex(expression: str, values: dict[str, str]) -> str:
+    for name in ("count", "others_count", "half_count"):
+        expression = expression.replace("{" + name + "}", values[name])
+    return expression

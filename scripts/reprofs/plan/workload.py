@@ -1,0 +1,364 @@
+"""A workload (workflow/workloads): its phases and scales, and its name with modifiers: `metadata@50000+clients30`.
+
+@N           the workload's size parameter (its key `size`) is N
++clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
++agedN       the phases are repeated N times in one file system, which ages it (workloads with the key `aged`)
++fillN       before anything else the file system is filled to N percent and churned
++NAME        a modifier of the workload's own (its key `modifiers`)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from reprofs.errors import FileError, UserError, short
+from reprofs.plan import tree
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.command import argv
+from reprofs.plan.parts import (
+    NAME,
+    Command,
+    Descriptor,
+    Filled,
+    Limit,
+    Mib,
+    Parameter,
+    Part,
+    PhaseName,
+    Within,
+    text,
+    wrong,
+)
+
+TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
+WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
+CLIENTS_MAX = 256
+LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
+SIZE_MAX = 10**12
+BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own parameter; all others count something
+BYTES_MAX, COUNT_MAX = 10**12, 10**9
+SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
+TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
+Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
+
+
+class Scale(Part):
+    """The room of the devices, and parameters for the placeholders of commands.
+
+    The seven here make the tree of the engine's operations.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Parameter] = Field(init=False)
+
+    device_mib: Mib = Field(description="What the stack offers to the file system")
+    files: Annotated[int, Field(ge=1, le=100000000)] | None = None
+    directories: Annotated[int, Field(ge=1, le=10000000)] | None = None
+    fan_out: Annotated[int, Field(ge=1, le=1000000)] | None = None
+    size_median: Annotated[float, Within(0, 10**9)] | None = Field(None, description="Bytes")
+    size_sigma: Annotated[float, Within(0, 5)] | None = Field(None, description="Of the logarithm")
+    size_max: Annotated[int, Field(ge=0, le=10**12)] | None = Field(None, description="Bytes")
+
+    @model_validator(mode="after")
+    def _is_plausible(self) -> Scale:
+        for key, value in (self.__pydantic_extra__ or {}).items():
+            most = BYTES_MAX if BYTES.search(key) else COUNT_MAX
+            if isinstance(value, int | float) and abs(value) > most:
+                raise wrong(f"has {key} {value:g}, but must have at most {most:,}{' bytes' * (most == BYTES_MAX)}")
+        return self
+
+    def parameters(self) -> dict[str, Any]:
+        """All by name, without those that are left out."""
+        return self.as_json()
+
+    def count(self, items: str) -> int | None:
+        """How many things the key `items` of a phase means; None where a name in it is no whole-number parameter."""
+        values = {"one": 1} | self.parameters()
+        found = [value for name in items.split("*") if type(value := values.get(name)) is int]
+        return math.prod(found) if len(found) == items.count("*") + 1 else None
+
+    def resized(self, key: str, value: int) -> Scale:
+        """The scale with another size parameter; the directories of a tree grow with its files, but one stays one."""
+        changed = {key: value}
+        if key == "files" and self.files and self.directories and self.directories > 1:
+            changed["directories"] = max(1, round(self.directories * value / self.files))
+        return self.model_copy(update=changed)
+
+
+class Scales(Part):
+    smoke: Scale
+    laptop: Scale
+    paper: Scale
+
+
+class Populate(Part):
+    name: PhaseName
+    run: Command
+    limit_s: Limit = 3600
+
+
+class Crash(Part):
+    """The power of all devices is cut, at the end of the phase in place of the final sync, or in its middle.
+
+    Then the file system is mounted again (a row of its own) and what was there before, and synced, is verified. In the
+    lab exact, on profiles with backing model.
+    """
+
+    after_ms: Annotated[int, Field(ge=1, le=3600000)] | None = Field(
+        None, description="After the start of the phase, which goes on in vain, and is timed until then"
+    )
+
+
+class Outage(Part):
+    """In the middle of the phase the last server is lost, and comes back.
+
+    server-killed: its processes are killed, and started again as the key outage of the file system says. link-cut: the
+    cable between it and the switch carries nothing. The next phase begins when the file system has healed.
+    """
+
+    what: Literal["server-killed", "link-cut"]
+    after_s: Annotated[int, Field(ge=1, le=3600)] = Field(description="After the start of the phase")
+    for_s: Annotated[int, Field(ge=1, le=3600)]
+
+
+class Phase(Part):
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["operation"]}, {"required": ["run"]}]})
+
+    name: PhaseName
+    title: Filled
+    cache: Literal["cold", "warm"] = "warm"
+    operation: Literal["make-tree", "create", "stat", "read", "rename", "remove", "remove-tree"] | None = None
+    order: Literal["tree", "random"] = "tree"
+    run: Command | None = Field(None, description="Split like a shell would, run without a shell")
+    items: str = Field(
+        "files",
+        description="What the command handles: one, a parameter of the scale, or a product of them such as"
+        " files*workers; divides the time in the tables",
+    )
+    copies_to: (
+        Annotated[
+            str,
+            text(
+                r"^[A-Za-z0-9_][A-Za-z0-9._-]*$",
+                "the name of a folder, which holds a copy of the tree after the phase; its content is verified",
+            ),
+        ]
+        | None
+    ) = None
+    crash: Crash | None = None
+    outage: Outage | None = None
+    check: Command | None = Field(
+        None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
+    )
+    parse: Literal["fio"] | None = Field(
+        None, description="The command's output is fio's JSON, of one job in one direction: one sample"
+    )
+    samples: Annotated[dict[PhaseName, Filled], Field(min_length=1)] | None = Field(
+        None,
+        description="Names of the samples which the command takes -> their titles; each is a row of the tables, in"
+        " place of the phase",
+    )
+    limit_s: Limit = 3600
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Phase:
+        if (self.operation is None) == (self.run is None):
+            raise wrong("must have one of the keys operation and run")
+        return self
+
+
+class Modifier(Part):
+    title: Filled
+    environment: dict[Variable, str] = {}
+    labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that have it")
+
+
+class Workload(Descriptor):
+    kind = "workload"
+    folder = "workflow/workloads"
+
+    model_config = ConfigDict(title="A workload (an ordered list of phases, with parameters at three scales)")
+
+    title: Filled
+    description: Filled
+    source: Filled
+    differs: Filled | None = Field(None, description="What is the same as in the source, what is not, and why")
+    size: str | None = Field(None, description="The parameter of the scale that NAME@N sets")
+    aged: bool = Field(False, description="NAME+agedN may repeat the phases N times in one file system")
+    raw: bool = Field(False, description="It measures the device itself, in a file system with the key raw")
+    network: bool = Field(
+        False, description="With raw: it measures the network itself, in a file system with the keys raw and hosts"
+    )
+    alone: bool = Field(False, description="NAME+clientsN makes no sense")
+    on_servers: bool = Field(
+        False,
+        description="Clients run on the servers' hosts, where a file system has several; else on their own",
+    )
+    tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
+    packages: list[str] = []
+    environment: dict[Variable, str] = {}
+    modifiers: dict[Annotated[str, text("^[a-z]{1,32}$", "a name of up to 32 small letters")], Modifier] = Field(
+        {}, description="NAME+MODIFIER changes the environment of the workload's commands"
+    )
+    scales: Scales
+    populate: list[
+        Annotated[
+            Annotated[Literal["make-tree", "create"], Tag("operation")] | Annotated[Populate, Tag("Populate")],
+            Discriminator(lambda value: "Populate" if isinstance(value, dict | Populate) else "operation"),
+        ]
+    ] = Field(
+        [],
+        description="What is done before the measured phases and before a stack's fault; not measured, the tree's"
+        " content is verified",
+    )
+    phases: Annotated[list[Phase], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _loses_no_client(self) -> Workload:
+        if self.on_servers and any(phase.outage for phase in self.phases):
+            raise wrong("has the keys on_servers and outage: clients would be lost, too; take one away")
+        return self
+
+    def scale(self, name: str) -> Scale:
+        """The scale of that name, one of the three."""
+        return getattr(self.scales, name)
+
+    def commands(self) -> list[tuple[str, str]]:
+        """(name of the phase, command) of everything that runs in the workload's folder."""
+        found = [(entry.name, entry.run) for entry in self.populate if isinstance(entry, Populate)]
+        for phase in self.phases:
+            found += [(phase.name, command) for command in (phase.run, phase.check) if command]
+        return found
+
+    def fills(self) -> bool:
+        """Whether it writes until no space is left, so that its content is as large as the devices."""
+        return any("--until-full" in command for _, command in self.commands())
+
+
+class Modified(Workload):
+    """A workload with its modifiers applied.
+
+    spec: its name with them; clients: how many processes do the same; runs: how often the phases run in one file
+    system; fill: percent; labs: the only ones that have all its modifiers.
+    """
+
+    spec: str
+    clients: int = 1
+    runs: int = 1
+    fill: int = 0
+    labs: list[str] | None = None
+
+    def at(self, scale: str) -> str:
+        """The beginning of messages about it at a scale."""
+        return f"{self.file}: workload {self.spec}, scale {scale}"
+
+    def words(self, text: str, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
+        """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE.
+
+        Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
+        """
+        values = {key: f"{value}" for key, value in self.scale(scale).parameters().items()}
+        values |= {"seed": f"{seed}", "run": f"{run}"}
+        try:
+            text = TREE_NAME.sub(lambda found: tree.arguments(found[1]), text)
+        except FileError:
+            raise
+        except UserError as error:  # no such tree: the error names what asks for it
+            raise FileError(f"{where}: {error}") from None
+        return argv(text, values, where)
+
+
+def without_size(workload: str) -> str:
+    """The name of a workload without its size: many-inodes+clients2 of many-inodes@8000+clients2."""
+    found = SPEC.fullmatch(workload)
+    return found[1] + found[4] if found else workload
+
+
+def resolve(spec: str, catalog: Catalog) -> Modified:
+    """The workload of a name with modifiers. Raises UserError for one that is unknown or that it does not take."""
+    found = SPEC.fullmatch(spec)
+    if not found:
+        raise UserError(f"workload {short(spec)} is not a name with modifiers, like metadata@50000+clients30.")
+    name, times, size, rest = found.groups()
+    workload = catalog.get(Workload, name)
+    numbers, own = _modifiers(spec, workload, rest)
+    scales = _scales(spec, workload, times, size)
+    if "aged" in numbers and not workload.aged:
+        raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
+    if "clients" in numbers and workload.alone:
+        raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
+    told = [f"{int(size):,} {'times the ' if times else ''}{workload.size}"] if size else []
+    told += [f"{numbers['clients']} clients"] if "clients" in numbers else []
+    told += [f"{numbers['aged']} runs in one file system"] if "aged" in numbers else []
+    told += [f"file system filled to {numbers['fill']} % and churned"] if "fill" in numbers else []
+    environment, labs = dict(workload.environment), None
+    for modifier in (workload.modifiers[word] for word in own):
+        told.append(modifier.title)
+        environment |= modifier.environment
+        if modifier.labs:
+            labs = [lab for lab in modifier.labs if labs is None or lab in labs]
+    changed = {
+        "title": workload.title + (f" ({', '.join(told)})" if told else ""),
+        "environment": environment,
+        "scales": scales,
+        "spec": spec,
+        "clients": numbers.get("clients", 1),
+        "runs": numbers.get("aged", 1),
+        "fill": numbers.get("fill", 0),
+        "labs": labs,
+    }
+    return Modified.model_construct(**{**dict(workload), **changed}).known_as(workload.name, workload.file)
+
+
+def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int], list[str]]:
+    """The modifiers with a number, and the workload's own, of `+clients2+nosync`. Raises UserError for wrong ones."""
+    numbers: dict[str, int] = {}
+    own: list[str] = []
+    for word, number in re.findall(r"\+([a-z]+)([0-9]*)", rest):
+        low, high = LIMITS.get(word, (0, 0))
+        if (word not in workload.modifiers and not high) or word in numbers or word in own:
+            known = ", ".join([*LIMITS, *workload.modifiers])
+            raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
+        if not high and number:
+            raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")
+        if not high:
+            own.append(word)
+            continue
+        if not number:
+            raise UserError(f"workload {spec}: +{word} needs a number from {low} to {high}, like +{word}{low}.")
+        if not low <= _number(number) <= high:
+            raise UserError(f"workload {spec}: +{word} must be from {low} to {high}, not {number}.")
+        numbers[word] = int(number)
+    return numbers, own
+
+
+def _scales(spec: str, workload: Workload, times: str, size: str | None) -> Scales:
+    """The scales, with the size N of @N or @xN. Raises FileError for a wrong key size, UserError for a wrong number."""
+    key = workload.size
+    for scale, values in workload.scales if key is not None else ():
+        if type(values.parameters().get(key)) is not int:
+            raise FileError(
+                f"{workload.file}: size is {short(key)}, which is not a whole-number parameter of the scale {scale}: "
+                "name one that is."
+            )
+    if size is None:
+        return workload.scales
+    if key is None:
+        name = workload.name
+        raise UserError(f"workload {name} has no key size, so its size cannot be set: leave @{times}{size} out.")
+    if not 1 <= _number(size) <= SIZE_MAX:
+        raise UserError(f"workload {spec}: the number after @ must be 1 or more, and {SIZE_MAX:,} at most.")
+    sized = {
+        scale: values.resized(key, int(size) * (values.parameters()[key] if times else 1))
+        for scale, values in workload.scales
+    }
+    return workload.scales.model_copy(update=sized)
+
+
+def _number(digits: str) -> int:
+    """The number, or for too many digits one beyond every limit: int() refuses thousands of digits."""
+    return int(digits[:20])

@@ -1,0 +1,47 @@
+"""Runs a notebook of the report on a study's tables, in a kernel of its own that ends with this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from reprofs.errors import UserError, cut
+from reprofs.files import write_sums
+from reprofs.workplace import workplace
+
+CELL_S = 600  # of the host; a cell takes seconds
+
+
+def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
+    """Executes a notebook with the parameter `study`; the copy is `log` while it runs, and `output` when it ran whole.
+    Beside `output` is its digest.
+
+    The kernel looks each second whether this process lives (ipykernel), and this process ends with the workflow; what
+    is left of both in the work folder is known to the clean-up. Raises UserError with the cell's last words when a cell
+    fails.
+    """
+    import nbformat
+    import papermill  # takes a second
+
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else every kernel warns of frozen modules
+    log.parent.mkdir(parents=True, exist_ok=True)
+    options = {"kernel_name": "python3", "language": "python", "progress_bar": False, "execution_timeout": CELL_S}
+    try:
+        with workplace() as place:
+            os.environ["REPROFS_PLACE"] = tempfile.tempdir = str(place)  # of the kernel and its connection file
+            papermill.execute_notebook(str(notebook), str(log), {"study": study}, **options)
+    except papermill.PapermillExecutionError as error:
+        what = f"{error.ename}: {cut(error.evalue)}" if error.ename else cut(error)
+        raise UserError(f"{notebook}: a cell failed with {what}; see {log}.") from None
+    except (OSError, ValueError, nbformat.ValidationError) as error:
+        raise UserError(f"{notebook} cannot be run: {cut(error)}; save it again in Jupyter.") from None
+    finally:
+        tempfile.tempdir = None
+        os.environ.pop("REPROFS_PLACE", None)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(log, output)
+    write_sums(output.with_name(f"{output.name}.sha256"), [output])

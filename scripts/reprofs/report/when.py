@@ -1,0 +1,196 @@
+"""When a study has a topic: conditions on its plan, which report/contents.py names.
+
+Nothing large is imported: the workflow asks at each start.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from reprofs.data.keys import Setting
+from reprofs.plan import disk, network
+from reprofs.plan.cell import Cell
+from reprofs.plan.plan import Plan
+from reprofs.plan.workload import WORKERS, Phase, without_size
+
+Condition = Callable[[Plan], bool]
+ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
+
+
+def always(plan: Plan) -> bool:
+    """In every study."""
+    return True
+
+
+def never(plan: Plan) -> bool:
+    """In no study."""
+    return False
+
+
+# ---- phases and workloads ------------------------------------------------------------------------------------------
+
+
+def sampled(*names: str) -> Condition:
+    """The condition that a phase has all these samples."""
+    return lambda plan: any(set(names) <= set(phase.samples or {}) for phase in _phases(plan))
+
+
+def with_key(name: str) -> Condition:
+    """The condition that a phase has this key."""
+    return lambda plan: any(getattr(phase, name) is not None for phase in _phases(plan))
+
+
+def timed(plan: Plan) -> bool:
+    """Times are a result: phases in which a server is lost last as long as their workload says."""
+    return any(not phase.outage for phase in _phases(plan))
+
+
+def makes_files(plan: Plan) -> bool:
+    """The engine makes a tree of files in new file systems: what these say is in use is what the files take."""
+    new = any(lab.provisions for lab in plan.labs.values())
+    return new and any(phase.operation == "create" for phase in _phases(plan))
+
+
+def swept(plan: Plan) -> bool:
+    """A phase has the four tests of a sweep, with any prefix to their names."""
+    tests = {"write", "rewrite", "read", "reread"}
+    return any(tests <= {name.split("-")[-1] for name in phase.samples or {}} for phase in _phases(plan))
+
+
+def rsync_lists(plan: Plan) -> bool:
+    """A phase runs rsync so that it tells of its list of files."""
+    commands = (shlex.split(phase.run or "") for phase in _phases(plan))
+    return any(words[:1] == ["rsync"] and "--stats" in words for words in commands)
+
+
+def several_clients(plan: Plan) -> bool:
+    """A workload is run by several clients at once."""
+    return any(entry.clients > 1 for entry in plan.workloads.values())
+
+
+def aged(plan: Plan) -> bool:
+    """A file system is filled before, or a workload is repeated in the same one."""
+    return _repeated(plan) or any(entry.fill for entry in plan.workloads.values())
+
+
+def many_runs(plan: Plan) -> bool:
+    """A workload is repeated in one file system, or a study beside published numbers has six rounds or more."""
+    rounds = (trial.round for trial in plan.trials)
+    return _repeated(plan) or (bool(plan.study.published) and max(rounds, default=0) >= ENOUGH_RUNS)
+
+
+def _repeated(plan: Plan) -> bool:
+    return any(entry.runs > 1 for entry in plan.workloads.values())
+
+
+def _phases(plan: Plan) -> Iterator[Phase]:
+    return (phase for entry in plan.workloads.values() for phase in entry.phases)
+
+
+# ---- what is compared ----------------------------------------------------------------------------------------------
+
+
+def contended(plan: Plan) -> bool:
+    """Times are a result and a contender runs: even of a single one readers want to see the times."""
+    return timed(plan) and bool(_contenders(plan))
+
+
+def ranked(plan: Plan) -> bool:
+    """Times are a result and two file systems or more are compared in a setting."""
+    return timed(plan) and any(len(labels) > 1 for labels in _contenders(plan).values())
+
+
+def several_stacks(plan: Plan) -> bool:
+    """A workload runs on more than one stack in a lab."""
+    stacks = defaultdict(set)
+    for trial in plan.trials:
+        stacks[trial.full_lab, trial.profile, trial.workload, trial.scale].add(trial.stack)
+    return any(len(names) > 1 for names in stacks.values())
+
+
+def on_stacks(plan: Plan) -> bool:
+    """A study is on stacks of devices: it has more of them than it compares file systems on any one."""
+    stacks = {trial.stack for trial in plan.trials}
+    return len(stacks) > max(map(len, _contenders(plan).values()), default=0)
+
+
+def rebuilding(plan: Plan) -> bool:
+    """A stack is rebuilding."""
+    return any(stack.state == "rebuilding" for stack in plan.stacks.values())
+
+
+def several_sizes(plan: Plan) -> bool:
+    """A file system runs a workload at several sizes in one setting, which are no workers."""
+    sizes = defaultdict(set)
+    for trial in plan.trials:
+        entry = plan.workloads[trial.workload]
+        if entry.size and entry.size != WORKERS and plan.role_of(trial) == "contender":
+            place = (trial.full_lab, trial.stack, trial.profile, trial.label, without_size(trial.workload))
+            sizes[place].add(entry.parameters[entry.size])
+    return any(len(found) > 1 for found in sizes.values())
+
+
+def several_workers(plan: Plan) -> bool:
+    """Workloads whose size is the number of their workers have several of them."""
+    entries = [entry for entry in plan.workloads.values() if entry.size == WORKERS]
+    return len({entry.parameters[WORKERS] for entry in entries}) > 1
+
+
+def several_labs(plan: Plan) -> bool:
+    """Trials run in more than one lab."""
+    return len({trial.full_lab for trial in plan.trials}) > 1
+
+
+def one_lab(plan: Plan) -> bool:
+    """Labs are not compared; where they are, sizes are only repetitions."""
+    return not several_labs(plan)
+
+
+def factors(plan: Plan) -> bool:
+    """Cells of a study are factors of a base."""
+    return bool(plan.factors)
+
+
+def no_factors(plan: Plan) -> bool:
+    """Trials are repeated in another lab to see whether they agree; with factors a processor may be one of them."""
+    return not factors(plan)
+
+
+def published(plan: Plan) -> bool:
+    """A study names published numbers; with factors, these are compared with them."""
+    return bool(plan.published) and not factors(plan)
+
+
+def modelled_disks(plan: Plan) -> bool:
+    """The models' jobs run on a modelled disk and on a device that gives the time of the software."""
+    ran = defaultdict(set)
+    for trial in plan.trials:
+        if _samples(plan, trial) & set(disk.ACCESSES):
+            ran[trial.full_lab, trial.stack, trial.workload, trial.scale].add(trial.profile)
+    modelled = {name for name, device in plan.devices.items() if device.drive} - {disk.REFERENCE}
+    return any(found & modelled and found & {disk.REFERENCE, disk.UNTIMED} for found in ran.values())
+
+
+def modelled_networks(plan: Plan) -> bool:
+    """The networks' jobs run on a network, and on one of those that give the time of the software."""
+    ran = defaultdict(set)
+    for trial in plan.trials:
+        if trial.network and _samples(plan, trial) & set(network.EXCHANGES):
+            ran[trial.full_lab, trial.workload, trial.scale].add(trial.network)
+    others = {network.REFERENCE, network.UNTIMED}
+    return any(found & others and found - others for found in ran.values())
+
+
+def _samples(plan: Plan, trial: Cell) -> set[str]:
+    return {name for phase in plan.workloads[trial.workload].phases for name in phase.samples or {}}
+
+
+def _contenders(plan: Plan) -> dict[Setting, set[str]]:
+    """The file systems with their variants that are compared in each setting of a plan."""
+    found = defaultdict(set)
+    for trial in plan.trials:
+        if plan.role_of(trial) == "contender":
+            found[Setting(trial.full_lab, trial.stack, trial.profile)].add(trial.label)
+    return found

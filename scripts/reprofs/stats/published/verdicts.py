@@ -1,0 +1,237 @@
+"""What a study says of each published claim, and of the published values that are no elapsed times.
+
+Intervals hold for all comparisons of all claims together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from reprofs.data.keys import select
+from reprofs.plan.published import Claim, Value
+from reprofs.plan.study import NOT_HERE
+from reprofs.stats import compare, scaling
+from reprofs.stats.published import claims, values
+from reprofs.stats.published.claims import CONTRADICTED, ELSEWHERE, VERDICTS, Interval, Verdict
+from reprofs.stats.published.numbers import NOT_NEW, SUBJECT
+from reprofs.stats.published.sides import Sides
+from reprofs.stats.published.values import Ground
+
+FAR = 10  # times smaller or larger than the published size: a verdict that says nothing of that one
+BUSY = 0.8  # share of the time from which on the processor is measured, not what it might wait for
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A claim, what its source's own numbers say of it, and what the study does."""
+
+    claim: Claim
+    published: list[float]  # ratios of the comparisons, or values; NaN where there is no number
+    own: str  # the verdict by them; "" without
+    claimed: float  # the number of a ratio, else NaN
+    found: list[Interval]  # of this study at the largest size that both values have; none if not decidable here
+    busy: tuple[float, ...]  # shares of the times of its values in which the processor was; those that are known
+    expected: float  # ratio of the first comparison at the published size by the power law; NaN with one size
+    by_last: float  # the same by the exponent of the last step
+    published_size: int  # that the claim is about; 0 where none is told
+    verdict: Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """The published claims, judged by the rounds of a study on one ground."""
+
+    sides: Sides
+    ground: Ground
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """What the study measured, see `values.values`."""
+        return values.values(self.sides, self.ground)
+
+    @cached_property
+    def judged(self) -> list[Judged]:
+        """Every claim, in the order of the file."""
+        rounds = [self._rounds(claim) for claim in self.sides.published_claims]
+        level = compare.joint(sum(map(len, rounds)))
+        return [self._test(claim, own, level) for claim, own in zip(self.sides.published_claims, rounds, strict=True)]
+
+    def of(self, *words: str) -> list[Judged]:
+        """Those with one of these verdicts."""
+        return [one for one in self.judged if one.verdict.word in words]
+
+    @property
+    def decided(self) -> list[Judged]:
+        """Those that the study decides, or may decide with more rounds, at a size that is comparable."""
+        return self.of(*VERDICTS[: VERDICTS.index(ELSEWHERE)])
+
+    @property
+    def far(self) -> list[Judged]:
+        """Those measured at a size far from the published one."""
+        return self.of(ELSEWHERE)
+
+    @property
+    def measured(self) -> list[Judged]:
+        """Both, in the order of the file."""
+        return self.of(*VERDICTS[: VERDICTS.index(NOT_HERE)])
+
+    @property
+    def open(self) -> list[Judged]:
+        """The others."""
+        return self.of(NOT_HERE)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """Verdict -> how many, of those decided."""
+        number = Counter(one.verdict.word for one in self.decided)
+        return {word: number[word] for word in VERDICTS if number[word]}
+
+    @cached_property
+    def elsewhere(self) -> dict[str, list[str]]:
+        """Another study -> the claims open here on which it has a verdict."""
+        found: dict[str, list[str]] = {}
+        for one in self.open:
+            for name in self.sides.study.plan.siblings.get(one.claim.id, ()):
+                found.setdefault(name, []).append(one.claim.id)
+        return found
+
+    @property
+    def slips(self) -> int:
+        """How many are contradicted by the published numbers themselves."""
+        return sum(one.own == CONTRADICTED for one in self.judged)
+
+    @property
+    def far_sizes(self) -> tuple[list[int], list[int]]:
+        """Their sizes, and the published ones, ascending."""
+        return sorted({one.verdict.size for one in self.far}), sorted({one.published_size for one in self.far})
+
+    @cached_property
+    def beside(self) -> pd.DataFrame:
+        """The published values other than elapsed times that this study measured: columns of the file, own and own_sd.
+
+        own is the geometric mean of this study's rounds, at its largest size, in the unit of the published value;
+        own_sd that of the standard deviation over samples, where one was published (NaN without).
+        """
+        numbers, rows = self.sides.numbers, []
+        for row in numbers[(numbers["quantity"] != "time") & ~numbers["origin"].isin(NOT_NEW)].to_dict("records"):
+            keys = {key: row[key] for key in ("workload", *SUBJECT) if row[key]}
+            own, in_si, unit = self._mean(row["quantity"], keys), row["si"], row["value"]
+            if not math.isnan(own):
+                sd = self._mean(f"{row['quantity']}-sd", keys) if row["sd"] > 0 else math.nan
+                rows.append(row | {"own": own / in_si * unit, "own_sd": sd / in_si * unit})
+        return pd.DataFrame(rows, columns=[*numbers.columns, "own", "own_sd"])
+
+    def _rounds(self, claim: Claim) -> list[pd.DataFrame]:
+        """size, round and ratio of each of a claim's comparisons; none of a claim that is not decidable here."""
+        if claim.never:
+            return []
+        rounds = [self._ratios(claim, *pair) for pair in claims.comparisons(claim)]
+        if not all(map(len, rounds)):
+            return []
+        smallest = min(int(one["size"].max()) for one in rounds)
+        return rounds if smallest >= (claim.least_size or 0) else []
+
+    def _ratios(self, claim: Claim, first: Value, second: Value | None) -> pd.DataFrame:
+        """size, round and ratio of two values, or of one to 1, in the rounds that have both; none of one to itself."""
+        cells = [_cell(value, {} if claim.own_stack else self.sides.stands_in) for value in (first, second) if value]
+        above = self._measured(cells[0])
+        if second is None:
+            return above.rename(columns={"value": "ratio"})
+        below = self._measured(cells[1]) if cells[0] != cells[1] else above.iloc[:0]
+        if _base(cells[0]) != _base(cells[1]):  # of two workloads, each at its own largest size
+            above, below = _last(above), _last(below)
+            size = min(above["size"].min(), below["size"].min()) if len(above) and len(below) else 0
+            above, below = above.assign(size=size), below.assign(size=size)
+        both = above.merge(below, on=["size", "round"])
+        return both.assign(ratio=both["value_x"] / both["value_y"])[["size", "round", "ratio"]]
+
+    def _measured(self, cell: dict) -> pd.DataFrame:
+        """size, round and value of a cell of this study; if it names no workload or stack, of the first that has it."""
+        own = select(self.values, **cell)
+        for key in ("workload", "stack"):
+            own = own[own[key] == own[key].iloc[0]] if len(own) else own
+        return own[["size", "round", "value"]]
+
+    def _test(self, claim: Claim, rounds: list[pd.DataFrame], level: float) -> Judged:
+        """A claim by the rounds of its comparisons; `level` is that of each interval."""
+        published, own = claims.by_its_numbers(self.sides.numbers, claim)
+        value, nothing = claims.claimed(claim, published), math.nan
+        about = self.sides.about
+        size = about.size_of(claim) if about else 0
+        told = Judged(claim, published, own, value, [], (), nothing, nothing, size, Verdict(NOT_HERE, 0, claim.needs))
+        if not rounds:
+            return told
+        last = [_last(one)["ratio"] for one in rounds]
+        found = [Interval(**compare.ratio(one, np.ones(len(one)), level)) for one in last]
+        expected, knee = _at_size(rounds[0], size)
+        busy = tuple(filter(None, dict.fromkeys(map(self._busy, claims.named(claim)))))
+        word, here = claims.decide(claim, found, value), min(int(one["size"].max()) for one in rounds)
+        verdict = self._verdict(claim, word, here, size, max(busy, default=0.0))
+        return replace(told, found=found, busy=busy, expected=expected, by_last=knee, verdict=verdict)
+
+    def _verdict(self, claim: Claim, word: str, size: int, published: int, busy: float) -> Verdict:
+        """What is said of a claim that intervals at a size speak of with a word: less where that is of something else.
+
+        busy: the largest share of a value's time in which the processor was; 0 where not known.
+        """
+        if why := self._other_disks(claim):
+            return Verdict(NOT_HERE, size, why)
+        if size and published and max(size, published) > FAR * min(size, published):
+            return Verdict(ELSEWHERE, size, "")
+        if busy >= BUSY and (claim.about == "devices" or (claim.about is None and word == CONTRADICTED)):
+            return Verdict(NOT_HERE, size, f"a processor that waits: it was measured, busy for {busy:.0%} of the time")
+        return Verdict(word, size, "")
+
+    def _other_disks(self, claim: Claim) -> str:
+        """Why the devices of this ground are not those that a claim is about; empty where they may be."""
+        wanted, profile = self.sides.about and self.sides.about.disks, self.ground.profile
+        device = self.sides.study.plan.devices.get(profile)
+        if claim.about != "devices" or not wanted or not device or device.backing not in ("memory", "model"):
+            return ""
+        kind = device.drive.kind if device.drive else "solid"  # with one time for every request
+        return "" if kind == wanted else f"{claim.needs}; {wanted} disks, which {profile} is not"
+
+    def _busy(self, value: Value) -> float:
+        """The share of a value's time in which the processor was busy, at the largest size; 0 where not known."""
+        found = _last(self._measured(_cell(value, self.sides.stands_in) | {"quantity": "busy"}))["value"]
+        return float(found.mean()) if len(found) else 0.0
+
+    def _mean(self, quantity: str, keys: dict) -> float:
+        """The geometric mean of a quantity of published keys at the largest size; NaN without any."""
+        last = _last(self._measured(_instead(keys | {"quantity": quantity}, self.sides.stands_in)))["value"]
+        return math.exp(np.log(last).mean()) if len(last) else math.nan
+
+
+def _last(rounds: pd.DataFrame) -> pd.DataFrame:
+    """The rounds at the largest size."""
+    return rounds[rounds["size"] == rounds["size"].max()]
+
+
+def _base(cell: dict) -> str:
+    """The workload that a cell names; empty without."""
+    return cell.get("workload", "")
+
+
+def _at_size(rounds: pd.DataFrame, size: int) -> tuple[float, float]:
+    """The ratio at another size, by its power law over several and by the exponent of the last step; NaN with one."""
+    if not size or rounds["size"].nunique() < 2:
+        return math.nan, math.nan
+    law = rounds["size"], rounds["ratio"]
+    return scaling.extrapolate(*law, [size])["time"].iloc[0], float(scaling.by_last(*law, size))
+
+
+def _cell(value: Value, stands_in: dict[str, str]) -> dict:
+    """The columns of `Claims.values` that a claim's value names, as this study names them."""
+    named = value.model_dump(exclude_none=True, exclude={"place", "size"})
+    return _instead({"quantity": "time"} | named, stands_in)
+
+
+def _instead(cell: dict, stands_in: dict[str, str]) -> dict:
+    """Columns with what stands in for the published stack and file system."""
+    return cell | {key: stands_in.get(cell[key], cell[key]) for key in ("stack", "label") if key in cell}

@@ -1,0 +1,134 @@
+"""Growth with size: power laws of times over sizes, their fit, and what they expect at other sizes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
+from numpy.typing import ArrayLike
+
+from reprofs.data.keys import Setting, select
+from reprofs.plan.plan import PlannedWorkload
+from reprofs.plan.workload import without_size
+from reprofs.stats.cells import LEVEL, measured
+
+NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
+
+
+def fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
+    """time = factor * size ** exponent by least squares in logarithms; sizes (names, bytes, …) and times of shape (n,).
+
+    Fitted to the geometric means of the times at a size, because what makes a law wrong is common to all rounds of a
+    size: three rounds are not three sizes. Returns exponent with low and high (Student's interval, NaN with fewer than
+    three sizes), factor (unit of times), r2, n (sizes), last (exponent between the two largest sizes) and fit_p (lack
+    of fit: whether the means are farther from the law than the rounds from their means explain; NaN with fewer than
+    three sizes or without repeated ones). The exponent is 1 where the work grows as its size. Raises ValueError without
+    two different sizes above zero.
+    """
+    x, y, number, pure = _means(sizes, times)
+    line = scipy.stats.linregress(x, y)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr if len(x) > 2 else math.nan
+    return {
+        "exponent": float(line.slope),
+        "low": float(line.slope - reach),
+        "high": float(line.slope + reach),
+        "factor": float(math.exp(line.intercept)),
+        "r2": float(line.rvalue**2),
+        "n": len(x),
+        "last": float((y[-1] - y[-2]) / (x[-1] - x[-2])),
+        "fit_p": _lack_of_fit(x, y, number, pure),
+    }
+
+
+def extrapolate(sizes: ArrayLike, times: ArrayLike, at: ArrayLike, confidence: float = LEVEL) -> pd.DataFrame:
+    """Times that the fit of `fit` expects at other sizes: columns size, time, low, high (prediction interval).
+
+    `at` has shape (m,) in the unit of sizes; the rest is in the unit of times. The interval is where the geometric mean
+    of a further size falls with that confidence if the law goes on. Nothing here knows whether it does (a cache may
+    end), so farther than half a decade from the sizes measured there is no interval (NaN).
+    """
+    x, y, _, _ = _means(sizes, times)
+    at = np.asarray(at, dtype=float)
+    if (at <= 0).any():
+        raise ValueError("a size to extrapolate to is not above zero")
+    line, points = scipy.stats.linregress(x, y), np.log(at)
+    found = line.intercept + line.slope * points
+    half = np.full(len(at), math.nan)
+    if len(x) > 2:
+        rest = y - line.intercept - line.slope * x
+        error = np.sqrt((rest**2).sum() / (len(x) - 2))
+        around = 1 + 1 / len(x) + (points - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum()
+        near = (points >= x[0] - NEAR - 1e-9) & (points <= x[-1] + NEAR + 1e-9)
+        half[near] = (scipy.stats.t.ppf((1 + confidence) / 2, len(x) - 2) * error * np.sqrt(around))[near]
+    bounds = {"low": np.exp(found - half), "high": np.exp(found + half)}
+    return pd.DataFrame({"size": at, "time": np.exp(found)} | bounds)
+
+
+def by_last(sizes: ArrayLike, times: ArrayLike, at: ArrayLike) -> np.ndarray:
+    """What is expected at other sizes by the exponent of the last step, from the geometric mean at the largest size."""
+    size, time = np.asarray(sizes, float), np.asarray(times, float)
+    last = math.exp(np.log(time[size == size.max()]).mean())
+    return last * (np.asarray(at, float) / size.max()) ** fit(size, time)["last"]
+
+
+def _means(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Logarithms of the sizes, ascending, and means of those of the times there; their numbers, squares around them."""
+    logs, values = _logarithms(sizes, times)
+    x, place, number = np.unique(logs, return_inverse=True, return_counts=True)
+    y = np.bincount(place, values) / number
+    return x, y, number, float(((values - y[place]) ** 2).sum())
+
+
+def _lack_of_fit(x: np.ndarray, y: np.ndarray, number: np.ndarray, pure: float) -> float:
+    """p of the F test of lack of fit (N. Draper, H. Smith, Applied Regression Analysis, 1998); see `_means`."""
+    free, more = int(number.sum()) - len(x), len(x) - 2
+    if more < 1 or free < 1:
+        return math.nan
+    lack = float((number * (y - np.polyval(np.polyfit(x, y, 1, w=np.sqrt(number)), x)) ** 2).sum())
+    if pure < 1e-20:
+        return 1.0 if lack < 1e-20 else 0.0
+    return float(scipy.stats.f.sf(lack / more / (pure / free), more, free))
+
+
+def table(times: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd.DataFrame:
+    """`fit` of each label (and phase, if there is that column) of a tidy frame: its keys, then the fit."""
+    keys = [key for key in ("phase", "label") if key in times]
+    rows = []
+    for key, own in times.groupby(keys, sort=False):
+        if own[size].nunique() > 1:
+            rows.append(dict(zip(keys, key, strict=True)) | fit(own[size], own[time]))
+    return pd.DataFrame(rows)
+
+
+def sized(phases: pd.DataFrame, workloads: dict[str, PlannedWorkload], setting: Setting) -> dict[str, pd.DataFrame]:
+    """Workload without its size -> times of its phases in a setting at several sizes, with columns size and unit.
+
+    `workloads` are those of the plan. What a label has at one size only is left out.
+    """
+    own = select(measured(phases), setting, role="contender")
+    found: dict[str, list[pd.DataFrame]] = {}
+    for name, rows in own.groupby("workload", sort=False):
+        entry = workloads.get(str(name))
+        if entry and entry.size:
+            size = int(entry.parameters[entry.size])
+            found.setdefault(without_size(str(name)), []).append(rows.assign(unit=entry.size, size=size))
+    several = {}
+    for base, frames in found.items():
+        whole = pd.concat(frames).sort_values(["position", "label", "size"], kind="stable")
+        chosen = whole[whole.groupby("label")["size"].transform("nunique") > 1]
+        if len(chosen):
+            several[base] = chosen
+    return several
+
+
+def _logarithms(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(sizes, dtype=float), np.asarray(times, dtype=float)
+    if len(x) != len(y):
+        raise ValueError(f"there are {len(x)} sizes but {len(y)} times")
+    if (x <= 0).any() or (y <= 0).any():
+        raise ValueError("a size or a time is not above zero, so it has no logarithm")
+    if len(np.unique(x)) < 2:
+        raise ValueError("a law of growth needs two different sizes at least")
+    return np.log(x), np.log(y)

@@ -1,0 +1,51 @@
+"""How far the exact lab's order was found on a real machine, and what its processor's times there would change.
+
+The figures stand in the processor's file, key `trust`; docs/methods/trust.md says how they were measured.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reprofs.data.keys import Load, Setting, select
+from reprofs.plan.processor import Leads, Processor, Trust
+from reprofs.stats import cells, compare
+from reprofs.stats.study import Study
+
+
+def processor(study: Study, lab: str) -> Processor | None:
+    """The processor that a lab models; None of a real one, and where the plan does not know it."""
+    return study.lab(lab).processor
+
+
+def known(study: Study, lab: str) -> Trust | None:
+    """What was measured of a lab's processor beside a real machine; None where nothing was."""
+    own = processor(study, lab)
+    return own.trust if own else None
+
+
+def lead(study: Study, lab: str, ratio: float) -> Leads | None:
+    """How often leads as large as that of a ratio had the same order on a real machine; None where not measured."""
+    found = known(study, lab)
+    return found.order.of(ratio - 1) if found else None
+
+
+def weighted(study: Study, setting: Setting, load: Load) -> pd.Series | None:
+    """A row of `compare.winners`: totals, if each operation's processor time were what it is on the real machine.
+
+    What is not processor time of the process that does the work is left as it is. None where an operation of the
+    workload has no such time, or there is nothing to compare.
+    """
+    own, phases = processor(study, setting.lab), select(cells.measured(study.phases), setting, load)
+    if not own or not own.trust or phases.empty:
+        return None
+    times = {(one.operation, one.cache): one.ns / own.ns_per_instruction for one in own.trust.times.operations}
+    factor = pd.MultiIndex.from_frame(phases[["operation", "cache"]]).map(times.get).astype(float)
+    spent = phases["user_ns"].astype(float) + phases["system_ns"].astype(float)
+    phases = phases.assign(wall_ns=phases["wall_ns"].astype(float) + (factor - 1) * spent)
+    totals = compare.totals(phases)
+    if phases["wall_ns"].isna().any() or totals.empty:
+        return None
+    pairs = compare.pairwise(totals, study.margins["equal"])
+    row = compare.winners(cells.statistics(totals), pairs, **study.margins).iloc[0]
+    return None if row["verdict"] == "alone" else row

@@ -1,0 +1,226 @@
+"""The exact profile of a trial: its instructions by function and by call, cut at the phases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import re
+import zlib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reprofs.errors import UserError
+from reprofs.files import cache_folder, read_json, write_bytes, write_text
+from reprofs.guest import engine
+from reprofs.guest.steps import Exec, Job, Phase
+from reprofs.guest.subsystems import subsystem
+from reprofs.guest.symbols import KERNEL, Executable, Function, Symbols
+from reprofs.labs.exact import ExactLab
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import Trial, apart, taken_apart
+from reprofs.trial.job import devices, render
+from reprofs.trial.record import broken, digest, measurement, parse_events, status
+from reprofs.trial.resolve import resolve
+from reprofs.workplace import workplace
+
+LIMIT_S = 3600.0  # of the host
+KALLSYMS = ["sh", "-c", "grep -i ' [tw] ' /proc/kallsyms | gzip -1 > /run/symbols; cat /run/symbols > /dev/ttyS1"]
+
+
+class Part(NamedTuple):
+    """What was counted in one phase: event: the engine's; counts: (address, content) -> instructions; calls: addresses
+    of callers and of the end of a piece of code -> instructions; misses: accesses, l1, llc, if they were counted."""
+
+    event: dict[str, Any]
+    counts: dict[tuple[int, bytes], int]
+    calls: dict[tuple[int, ...], int]
+    misses: dict[str, int] | None
+
+
+def profile(path: Path, catalog: Catalog, folder: Path, misses: bool = False) -> dict[str, Any]:
+    """Runs the trial of a raw record again under a plugin that counts, and writes its profile into `folder`.
+
+    misses: with misses of modelled caches. Written are profile.json (workflow/schemas/profile.schema.yaml), which is
+    returned, and for phase N, counted from 1, N-NAME.folded: lines "caller;...;function INSTRUCTIONS", of which flame
+    graphs are made.
+
+    Raises UserError for a record that is none of a trial that ended well in the exact lab with one core, when a file of
+    the trial was edited since, and when the second run does not give the same measurement, to the last bit.
+    """
+    record = _read(path)
+    trial = Trial.model_validate(taken_apart(record["trial"]))
+    setup = resolve(trial, catalog)
+    job = render(setup, trial.seed)
+    if hashlib.sha256(job.text().encode()).hexdigest() != record["environment"]["job_sha256"]:
+        raise UserError(f"{path}: a file that its trial is made of was edited since: run the trial again first.")
+    with workplace() as place:
+        lab = ExactLab.open(setup.filesystem.guest, processor=setup.processor)
+        if lab.processor.count > 1:
+            raise UserError(f"{path}: profiles are of one core, and {lab.full_name} has {lab.processor.count}.")
+        lab.plugin = f"{engine.build_profiler(cache_folder())},out={place}{',misses=on' if misses else ''}"
+        outcome = lab.run(job, LIMIT_S)
+        events = parse_events(outcome.output)
+        state, reason = status(outcome.ending, events, outcome.console, LIMIT_S)
+        if state != "ok":
+            raise UserError(f"{path}: the trial ended otherwise when it was profiled: {reason}")
+        phases = [event for event in events if event["event"] in ("phase", "preparation")]
+        parts = [_part(place, number, dict(phase)) for number, phase in enumerate(phases)]
+        measured = measurement(events, devices(setup), lab.clock, lab.provisions) | _beside(record)
+        if digest(measured) != record["digests"]["measurement"]:
+            raise UserError(f"{path}: {_difference(record, measured, outcome.environment)}; nothing was written.")
+        lab.plugin = ""
+        symbols = _symbols(render(setup, 0), lab)
+    return _write(folder, record, parts, symbols, lab.processor.ns_per_instruction)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    record = read_json(path)
+    try:
+        if broken(record):
+            raise UserError(f"{path} was changed after its trial: run the trial again.")
+        if record["status"] != "ok":
+            raise UserError(f"{path} is of a trial that did not end well: {record['reason']}")
+        if apart(record["trial"]["lab"])[0] != ExactLab.name:
+            raise UserError(f"{path} is of the lab {record['trial']['lab']}: profiles are of the exact lab.")
+    except (KeyError, TypeError):
+        raise UserError(f"{path} is not a raw record: name a file of data/raw.") from None
+    return record
+
+
+def _beside(record: dict[str, Any]) -> dict[str, Any]:
+    """What a trial adds to what its engine measured: of descriptors alone."""
+    return {key: record["measurement"][key] for key in ("stack",) if key in record["measurement"]}
+
+
+def _difference(record: dict[str, Any], measured: dict[str, Any], lab: dict[str, Any]) -> str:
+    """Why the measurement is another one (a clause)."""
+    then = record["environment"]["lab"]
+    parts = [key for key in sorted(then.keys() & lab.keys() - {"start"}) if then[key] != lab[key]]
+    if parts:
+        return f"the lab is another than the record's ({', '.join(parts)}): run the trial again first"
+    pairs = zip(record["measurement"]["phases"], measured["phases"], strict=False)
+    first = next((old["name"] for old, new in pairs if old != new), "what is beside the phases")
+    return f"the profiled trial does not have the measurement of the record, first in {first}"
+
+
+def _part(folder: Path, number: int, event: dict[str, Any]) -> Part:
+    try:
+        counts, calls = Counter[tuple[int, bytes]](), Counter[tuple[int, ...]]()
+        for line in (folder / f"{number}.count").read_text().splitlines():
+            address, content, count = line.split()
+            counts[int(address, 16), bytes.fromhex(content)] += int(count)
+        for line in (folder / f"{number}.stack").read_text().splitlines():
+            sites, count = line.split()
+            calls[tuple(int(site, 16) for site in sites.split(";"))] += int(count)
+        words = (folder / f"{number}.misses").read_text().split() if (folder / f"{number}.misses").exists() else []
+    except OSError:
+        raise UserError(f"the phase {event['name']} was not counted: the engine has no marks in it.") from None
+    misses = dict(zip(words[::2], map(int, words[1::2]), strict=True)) or None
+    return Part(event, counts, calls, misses)
+
+
+def _symbols(job: Job, lab: ExactLab) -> Symbols:
+    """The functions of the guest with the modules that the job has loaded before its first phase, where they are.
+
+    The kernel's list is asked of the guest once for all trials that begin alike, whatever their seed.
+    """
+    first = next(number for number, step in enumerate(job.steps) if isinstance(step, Phase))
+    short = replace(job, steps=[*job.steps[:first], Exec(stage="symbols", limit_s=600, arg=KALLSYMS)])
+    parts = lab.environment("")
+    key = digest([short.text(), *(parts[name] for name in ("qemu", "command", "initrd_sha256", "engine_sha256"))])
+    kept = cache_folder() / "symbols" / key
+    try:
+        text = lzma.decompress(kept.read_bytes()).decode()
+    except (OSError, lzma.LZMAError, UnicodeDecodeError):  # not there, or damaged
+        output = lab.run(short, LIMIT_S).output
+        try:
+            text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :]).decode()
+        except (ValueError, zlib.error):
+            raise UserError("the guest did not tell its kernel's symbols; look at the console of the trial.") from None
+        write_bytes(kept, lzma.compress(text.encode(), preset=1))
+    names = ["", *job.programs()]
+    cache = cache_folder()
+    return Symbols(text, [Executable.read(n, engine.build(cache, n), engine.functions(cache, n)) for n in names])
+
+
+def _write(
+    folder: Path, record: dict[str, Any], parts: list[Part], symbols: Symbols, ns_per_instruction: float
+) -> dict[str, Any]:
+    phases = []
+    for number, part in enumerate(parts, 1):
+        functions, names = Counter[Function](), dict[int, Function]()
+        for (address, content), count in part.counts.items():
+            function = symbols.kernel(address) if address >= KERNEL else symbols.user(address, content)
+            functions[function] += count
+            names.setdefault(address, function)
+        folded = Counter[str]()
+        for sites, count in part.calls.items():
+            frames = [names.get(site) or symbols.user(site, b"") for site in sites]
+            folded[";".join(re.sub(r"[; ]", "_", _label(frame)) for frame in frames)] += count
+        instructions = sum(part.counts.values())
+        if instructions != sum(folded.values()):
+            raise UserError(
+                f"phase {part.event['name']}: calls and instructions do not have the same sum: report this."
+            )
+        name = f"{number}-{part.event['name']}"
+        write_text(folder / f"{name}.folded", "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())))
+        one_client = "clients" not in part.event
+        phases.append(
+            {
+                "name": part.event["name"],
+                "operation": part.event["operation"],
+                "cache": part.event["cache"],
+                "measured": part.event["event"] == "phase",
+                "wall_ns": part.event["wall_ns"],
+                "instructions": instructions,
+                "waiting_ns": round(part.event["wall_ns"] - instructions * ns_per_instruction) if one_client else None,
+                "misses": part.misses,
+                "functions": [
+                    {"name": one.name, "module": one.module, "part": subsystem(one), "instructions": count}
+                    for one, count in sorted(functions.items(), key=lambda pair: (-pair[1], pair[0]))
+                ],
+                "stacks": f"{name}.folded",
+            }
+        )
+    lab = record["environment"]["lab"]
+    found = {
+        "schema": 1,
+        "trial": record["trial"],
+        "measurement_sha256": record["digests"]["measurement"],
+        "ns_per_instruction": ns_per_instruction,
+        "kernel": lab["kernel"],
+        "qemu": lab["qemu"],
+        "phases": phases,
+    }
+    write_text(folder / "profile.json", json.dumps(found, ensure_ascii=False) + "\n")
+    return found
+
+
+def _label(function: Function) -> str:
+    return f"{function.name} [{function.module}]" if function.module else function.name
+
+
+def stacks(folder: Path, phase: dict[str, Any]) -> dict[str, int]:
+    """The stacks of a phase of profile.json in a folder: "caller;...;function" -> instructions."""
+    pairs = (line.rpartition(" ") for line in (folder / phase["stacks"]).read_text().splitlines())
+    return {stack: int(count) for stack, _, count in pairs}
+
+
+def summary(found: dict[str, Any], most: int = 5) -> str:
+    """The profile as text: each phase, and the functions in which it spent the most instructions."""
+    lines = []
+    for phase in found["phases"]:
+        waiting = phase["waiting_ns"]
+        waited = "" if waiting is None else f", {max(0, waiting) / 1e6:.2f} ms of waiting"
+        misses = phase["misses"]
+        missed = f"; misses: L1 {misses['l1']:,}, LLC {misses['llc']:,} of {misses['accesses']:,}" if misses else ""
+        head = f"{phase['name']} ({phase['cache']}): {phase['wall_ns'] / 1e6:.2f} ms"
+        lines.append(f"{head} = {phase['instructions']:,} instructions{waited}{missed}")
+        for one in phase["functions"][:most]:
+            share = one["instructions"] / phase["instructions"]
+            module = f" [{one['module']}]" if one["module"] else ""
+            lines.append(f"  {one['instructions']:>12,}  {share:6.1%}  {one['name']}{module}  ({one['part']})")
+    return "\n".join(lines)

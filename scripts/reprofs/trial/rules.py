@@ -1,0 +1,261 @@
+"""Which parts of a cell go together: a rule is a function, under the kind of file whose keys it is about.
+
+A rule gets a setup whose parts all exist, and returns the sentence that refuses it, or nothing. The first that refuses
+is what the user reads. tests/test_rules.py has a cell that each of them refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reprofs import labs
+from reprofs.errors import short
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.parts import Descriptor
+from reprofs.plan.stack import Layer
+from reprofs.plan.workload import Workload
+from reprofs.trial.setup import Setup
+
+Rule = Callable[[Setup], str]
+RULES: dict[Rule, type[Descriptor]] = {}  # rule -> the kind whose it is, in the order in which they are asked
+
+
+def of(kind: type[Descriptor]) -> Callable[[Rule], Rule]:
+    """Makes a function a rule of that kind of file."""
+
+    def add(rule: Rule) -> Rule:
+        RULES[rule] = kind
+        return rule
+
+    return add
+
+
+def _no_lab(part: Descriptor, names: list[str]) -> str:
+    """A sentence when one of the labs that a file names is none."""
+    wrong = next((name for name in names if name not in labs.names()), "")
+    return f"{part.file}: labs has {short(wrong)}, which is none of {', '.join(labs.names())}." if wrong else ""
+
+
+# ---- what is measured, and by whom
+
+
+@of(Workload)
+def fill_is_for_one_machine(setup: Setup) -> str:
+    """The modifier +fill."""
+    if not (setup.filesystem.clients and setup.workload.fill):
+        return ""
+    return f"{_load(setup)}: +fill is for one machine, and {_name(setup)} has the key clients."
+
+
+@of(Workload)
+def modifiers_run_in_their_labs(setup: Setup) -> str:
+    """The key labs of a modifier."""
+    able = setup.workload.labs
+    if able is None or setup.lab.name in able:
+        return ""
+    unknown = _no_lab(setup.workload, able)
+    return unknown or f"{_load(setup)} runs in {' and '.join(able)} only, not in lab {setup.lab.name}."
+
+
+@of(Workload)
+def raw_needs_the_bare_thing(setup: Setup) -> str:
+    """The keys raw and network."""
+    workload, filesystem = setup.workload, setup.filesystem
+    if not workload.raw or (filesystem.raw and workload.network == bool(filesystem.hosts)):
+        return ""
+    what, bare = ("network", "wire") if workload.network else ("device", "raw")
+    return f"{_load(setup)} measures the {what} itself: choose the file system {bare}."
+
+
+@of(Filesystem)
+def the_bare_thing_keeps_no_files(setup: Setup) -> str:
+    """The key raw."""
+    if not setup.filesystem.raw or setup.workload.raw:
+        return ""
+    what = "network" if setup.filesystem.hosts else "device"
+    return f"{_name(setup)} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
+
+
+# ---- hosts and stacks
+
+
+@of(Filesystem)
+def hosts_are_made_by_the_lab(setup: Setup) -> str:
+    """The key hosts."""
+    if not setup.filesystem.hosts or setup.lab.provisions:
+        return ""
+    return f"{_name(setup)} needs hosts, which the lab {_lab(setup)} does not make: choose exact, vm or host."
+
+
+@of(Filesystem)
+def every_server_has_a_disk(setup: Setup) -> str:
+    """The key hosts.servers."""
+    hosts, stack = setup.filesystem.hosts, setup.stack
+    if not hosts or hosts.servers == 1 or stack.disks == hosts.servers:
+        return ""
+    return (
+        f"{_name(setup)} has {hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "
+        f"the stack servers@{hosts.servers}, which has one for each."
+    )
+
+
+@of(Layer)
+def a_file_systems_own_stack_is_its_own(setup: Setup) -> str:
+    """The key filesystem."""
+    stack = setup.stack
+    if stack.filesystem in ("", setup.cell.filesystem):
+        return ""
+    return f"stack {stack.name} is built by {stack.filesystem} itself: {_name(setup)} cannot use it."
+
+
+@of(Layer)
+def a_fault_comes_after_a_population(setup: Setup) -> str:
+    """The key fault."""
+    if setup.stack.state == "healthy" or setup.workload.populate:
+        return ""
+    return (
+        f"stack {setup.stack.name} gets its fault after the population, and {_load(setup)} has no "
+        "population: choose a workload with the key populate, such as populated."
+    )
+
+
+# ---- labs
+
+
+@of(Filesystem)
+def it_runs_in_its_labs(setup: Setup) -> str:
+    """The key labs."""
+    able = setup.filesystem.labs
+    if not able or setup.lab.name in able:
+        return ""
+    unknown = _no_lab(setup.filesystem, able)
+    return unknown or f"{_name(setup)} runs in {' and '.join(able)} only, not in the lab {setup.lab.name}."
+
+
+@of(Filesystem)
+def a_directory_is_there_before(setup: Setup) -> str:
+    """The key path: with it."""
+    if not setup.filesystem.path or not setup.lab.provisions:
+        return ""
+    return f"{_name(setup)} is an existing directory, which only the lab mount takes, not {_lab(setup)}."
+
+
+@of(Filesystem)
+def where_nothing_is_made_there_is_a_directory(setup: Setup) -> str:
+    """The key path: without it."""
+    if setup.filesystem.path or setup.lab.provisions:
+        return ""
+    return (
+        f"the lab {_lab(setup)} makes nothing: {_name(setup)} needs a key path, as workflow/filesystems/here.yaml has."
+    )
+
+
+@of(Layer)
+def without_devices_there_is_no_stack(setup: Setup) -> str:
+    """Any stack but single."""
+    if setup.stack.name == "single" or (setup.lab.provisions and setup.filesystem.device):
+        return ""
+    return (
+        f"{_name(setup)} has no block devices in lab {_lab(setup)}: its stack can only be single, "
+        f"not {setup.stack.name}."
+    )
+
+
+# ---- phases whose power is cut
+
+
+@of(Workload)
+def power_is_cut_where_disks_are_modelled(setup: Setup) -> str:
+    """The key crash of a phase."""
+    if not (cut := _cut(setup)) or setup.lab.models:
+        return ""
+    able = [name for name in labs.names() if labs.get_lab(name).models]
+    return f"{cut}: only the lab {' or '.join(able)} can do that, not {setup.lab.name}."
+
+
+@of(Device)
+def only_a_modelled_disk_has_power_to_cut(setup: Setup) -> str:
+    """The key backing."""
+    if not (cut := _cut(setup)) or setup.profile.drive:
+        return ""
+    return (
+        f"{cut}, but profile {setup.cell.profile} has no power to cut: choose a profile with backing: "
+        "model, such as hdd-7200."
+    )
+
+
+@of(Filesystem)
+def hosts_keep_their_power(setup: Setup) -> str:
+    """The key hosts."""
+    if not (cut := _cut(setup)) or not setup.filesystem.hosts:
+        return ""
+    return f"{cut}, but {_name(setup)} has hosts, whose power cannot be cut yet."
+
+
+@of(Filesystem)
+def without_a_device_there_is_no_power(setup: Setup) -> str:
+    """The key device."""
+    if not (cut := _cut(setup)) or setup.filesystem.device:
+        return ""
+    return f"{cut}, but {_name(setup)} has no device whose power could be cut."
+
+
+@of(Layer)
+def what_was_built_is_assembled_again(setup: Setup) -> str:
+    """The keys build and assemble."""
+    if not (cut := _cut(setup)):
+        return ""
+    for layer in (placed.layer for placed in setup.stack.layers):
+        if layer.build and not layer.assemble:
+            return (
+                f"{cut}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
+                "back afterwards: choose another stack or add it."
+            )
+    return ""
+
+
+# ---- phases in which a server is lost
+
+
+@of(Workload)
+def only_hosts_lose_a_server(setup: Setup) -> str:
+    """The key outage of a phase."""
+    phase = next((phase.name for phase in setup.workload.phases if phase.outage), None)
+    if not phase or setup.filesystem.hosts:
+        return ""
+    return (
+        f"{_load(setup)} loses a server in phase {phase}, and {_name(setup)} has none: choose a file"
+        " system with the key hosts."
+    )
+
+
+@of(Filesystem)
+def a_killed_server_comes_back(setup: Setup) -> str:
+    """The key outage."""
+    killed = (phase for phase in setup.workload.phases if phase.outage and phase.outage.what == "server-killed")
+    phase = next((phase.name for phase in killed), None)
+    if not phase or setup.filesystem.outage:
+        return ""
+    return (
+        f"{_load(setup)} kills a server in phase {phase}, and {_name(setup)} has no key outage"
+        " in its file, which says how it comes back: choose another file system or add it."
+    )
+
+
+def _name(setup: Setup) -> str:
+    return f"file system {setup.cell.filesystem}"
+
+
+def _load(setup: Setup) -> str:
+    return f"workload {setup.cell.workload}"
+
+
+def _lab(setup: Setup) -> str:
+    return setup.cell.full_lab
+
+
+def _cut(setup: Setup) -> str:
+    """How sentences about a power cut begin; empty without one."""
+    phase = next((phase.name for phase in setup.workload.phases if phase.crash), None)
+    return f"{_load(setup)} cuts the power in phase {phase}" if phase else ""

@@ -1,0 +1,83 @@
+"""A trial's setup: what the names of its cell stand for, and its devices.
+
+It is not in reprofs.plan because only the lab knows where the disks are and what it can run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from reprofs import labs
+from reprofs.guest.check import needs
+from reprofs.plan.cell import Cell
+from reprofs.plan.device import Device
+from reprofs.plan.filesystem import Filesystem, Variant
+from reprofs.plan.network import Network
+from reprofs.plan.processor import Processor
+from reprofs.plan.stack import Commands, Stack
+from reprofs.plan.workload import Modified, Scale
+from reprofs.trial.protocol import MOUNTPOINT
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The parts of a cell. cell: their names, with the processor and network that it has by default."""
+
+    cell: Cell
+    lab: type[labs.Lab]
+    processor: Processor | None
+    network: Network | None
+    filesystem: Filesystem
+    workload: Modified
+    stack: Stack
+    profile: Device
+
+    @property
+    def variant(self) -> Variant:
+        """Of the file system."""
+        return self.filesystem.variants[self.cell.variant]
+
+    @property
+    def scale(self) -> Scale:
+        """Of the workload."""
+        return self.workload.scale(self.cell.scale)
+
+    @property
+    def modules(self) -> list[str]:
+        """The kernel's modules that the file system needs."""
+        module = self.variant.module or self.filesystem.module
+        return [module] if module else []
+
+    @property
+    def needs(self) -> int:
+        """Roughly the most bytes of content that the workload has at the same time."""
+        return needs(self.workload, self.cell.scale)
+
+    @cached_property
+    def disk_mib(self) -> int:
+        """The size of each disk."""
+        least = self.filesystem.hosts.least_mib if self.filesystem.hosts else 0
+        return self.profile.disk_mib or max(self.stack.disk_mib(self._offered_mib()), least)
+
+    def _offered_mib(self) -> int:
+        """What the stack must offer to the file system: the scale says it, but a real disk that is filled has its own
+        size. Then there must be room for some of the content twice over.
+        """
+        if self.profile.backing != "device" or not self.workload.fills():
+            return self.scale.device_mib
+        return min(self.scale.device_mib, 2 * self.needs >> 20)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The disks' device files; none when the file system needs no device or the lab makes none."""
+        if not (self.filesystem.device and self.lab.provisions):
+            return []
+        return [self.lab.device_path(i, self.profile) for i in range(self.stack.disks)]
+
+    @cached_property
+    def commands(self) -> Commands | None:
+        """Of the stack; None without disks. Raises FileError for a bad command in a layer's file."""
+        if not self.paths:
+            return None
+        return self.stack.commands(self.paths, self.lab.disks_zeroed(self.profile), MOUNTPOINT)

@@ -1,0 +1,93 @@
+"""CATALOG.md follows from the files of a checkout; `make lint` checks that the committed one does."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors"]
+FOLDERS = [f"workflow/{kind}" for kind in KINDS]
+STUDY = "question: What is\n  this | that?\ncells: [{labs: [exact, host]}, {labs: [host]}]\n"
+
+
+spec = importlib.util.spec_from_file_location("catalog_page", ROOT / "scripts/catalog.py")
+program = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(program)
+
+
+def catalog(folder, *options) -> str:
+    """What the command says when it ends with an error; nothing when it ends well."""
+    try:
+        program.main(list(options), folder)
+    except SystemExit as ending:
+        return str(ending.code)
+    return ""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name in ("config/studies", "data/published", *FOLDERS):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    assert not catalog(tmp_path)
+    return tmp_path
+
+
+def test_a_new_study_is_a_row(copy):
+    (copy / "config/studies/zero.yaml").write_text(STUDY)
+    before = (copy / "CATALOG.md").read_text()
+    assert catalog(copy, "--check") == "CATALOG.md is not current: run `make catalog`."
+    assert (copy / "CATALOG.md").read_text() == before
+    assert not catalog(copy)
+    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host |\n"
+    after = (copy / "CATALOG.md").read_text()
+    assert row in after and after.replace(row, "") == before
+    assert not catalog(copy, "--check")
+
+
+def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):
+    (copy / "config/studies/zero.yaml").write_text(STUDY + "published: plug-2020\n")
+    assert not catalog(copy)
+    assert "| [`zero`](config/studies/zero.yaml) | plug-2020 |" not in (copy / "CATALOG.md").read_text()
+    with (copy / "config/studies/zero.yaml").open("a") as file:
+        file.write("expected: {reproduced: [a, b], contradicted: [c]}\n")
+    assert not catalog(copy)
+    row = "| [`zero`](config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 | 0 |\n"
+    assert row in (copy / "CATALOG.md").read_text()
+
+
+def test_a_claim_that_two_studies_decide_is_one_decided_claim(copy):
+    for path in (copy / "config/studies").glob("*.yaml"):
+        path.unlink()
+    study = f"{STUDY}published: plug-2020\nexpected: "
+    (copy / "config/studies/one.yaml").write_text(study + "{reproduced: [a, b], undecided: [c]}\n")
+    (copy / "config/studies/two.yaml").write_text(study + "{contradicted: [b, d], not decidable here: [c, e]}\n")
+    assert not catalog(copy)
+    (row,) = [line for line in (copy / "CATALOG.md").read_text().splitlines() if "published/plug-2020.yaml" in line]
+    assert row.endswith(" | 3 |")  # a, b, d
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_file_of_a_kind_is_a_row_and_one_that_is_gone_is_none(copy, folder):
+    gone, *others = sorted((copy / folder).glob("[!_.]*.yaml"))
+    gone.unlink()
+    assert "not current" in catalog(copy, "--check")
+    assert not catalog(copy)
+    page = (copy / "CATALOG.md").read_text()
+    assert f"({folder}/{gone.name})" not in page
+    assert all(f"({folder}/{path.name})" in page for path in others)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("title: no question", "has no 'question'"), ("a: [", "cannot be read"), ("a", "cannot be read")],
+)
+def test_what_is_wrong_is_one_sentence(copy, text, sentence):
+    (copy / "config/studies/zero.yaml").write_text(text)
+    said = catalog(copy)
+    assert said.startswith(f"config/studies/zero.yaml {sentence}") and "\n" not in said
+
+
+def test_an_option_that_does_not_exist_shows_the_usage(copy):
+    assert catalog(copy, "--chekc") == "usage: catalog.py [--check]"

@@ -1,0 +1,200 @@
+"""Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import jsonschema
+import pytest
+import yaml
+from conftest import ROOT
+from helpers import CATALOG, cell
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import engine as builder
+from reprofs.guest.subsystems import OTHER, subsystem
+from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
+from reprofs.report.flame import WIDTH, flame, speedscope
+from reprofs.trial import record as records
+from reprofs.trial.profile import profile, stacks, summary
+
+KALLSYMS = """\
+ffffffff81000000 T _stext
+ffffffff81000000 T start_of_it
+ffffffff81000100 t __pfx_vfs_read
+ffffffff81000110 t vfs_read.isra.0
+ffffffff81000200 T __memcpy
+ffffffff81000200 W memcpy
+ffffffff81000300 D jiffies
+ffffffffc0001000 t ext4_create\t[ext4]
+"""
+
+
+def test_names_of_the_kernel_are_those_of_its_source():
+    addresses, functions = read_kallsyms(KALLSYMS)
+    assert functions == [
+        Function("start_of_it"),
+        Function("vfs_read"),
+        Function("memcpy"),
+        Function("ext4_create", "ext4"),
+    ]
+    symbols = Symbols(KALLSYMS, [])
+    assert symbols.kernel(addresses[1] + 5).name == "vfs_read"
+    assert symbols.kernel(addresses[0] - 1).name == f"{addresses[0] - 1:x}"
+    assert symbols.user(0x401000, b"\x90").program == "user space"
+
+
+def test_programs_at_one_address_are_told_apart_by_their_code():
+    one = Executable("", 0x1000, b"\x01\x02\x03", {0x1000: "main"})
+    two = Executable("fill", 0x1000, b"\x01\x09\x03", {0x1000: "main", 0x1001: "write_all"})
+    symbols = Symbols("", [one, two])
+    assert symbols.user(0x1001, b"\x02") == Function("main", program="engine")
+    assert symbols.user(0x1001, b"\x09") == Function("write_all", program="engine fill")
+    assert symbols.user(0x1000, b"\x01").program == "engine"  # both have it: the runner is taken
+
+
+@pytest.mark.parametrize("name", ["", "stream-fill"])
+def test_the_functions_of_the_engine_are_those_of_its_file(name):
+    cache = files.cache_folder()
+    functions = builder.functions(cache, name)
+    program = Executable.read(name, builder.build(cache, name), functions)
+    main = next(address for address, function in functions.items() if function == "main")
+    start = next(address for address, function in functions.items() if function == "_start")
+    assert program.start <= start < main < program.start + len(program.code)
+    # crt/x86_64 of musl: xor %rbp,%rbp; mov %rsp,%rdi
+    assert program.has(start, b"\x48\x31\xed") and program.has(start + 3, b"\x48\x89\xe7")
+    assert not program.has(start, b"\x90\x90")
+
+
+@pytest.mark.parametrize(
+    ("function", "part"),
+    [
+        (Function("ext4_create", "ext4"), "file system ext4"),
+        (Function("jbd2_journal_start", "jbd2"), "journal"),
+        (Function("crc32c_pcl_intel_update", "crc32c_intel"), "checksums"),
+        (Function("__kmem_cache_alloc_lru"), "allocator"),
+        (Function("memcpy_orig"), "copying and clearing"),
+        (Function("_raw_spin_lock"), "locks"),
+        (Function("filemap_read"), "page cache"),
+        (Function("link_path_walk"), "VFS"),
+        (Function("blk_mq_submit_bio"), "block layer"),
+        (Function("rcu_do_batch"), "RCU"),
+        (Function("tomoyo_path_perm"), "security modules"),
+        (Function("tree_directory", program="engine"), "engine"),
+        (Function("never_heard_of_this"), OTHER),
+    ],
+)
+def test_functions_belong_to_parts_of_the_system(function, part):
+    assert subsystem(function) == part
+
+
+# ---- a trial ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def profiled(recorded, tmp_path_factory):
+    """A record and its profile, with misses."""
+    folder = tmp_path_factory.mktemp("profile")
+    record = recorded(cell(workload="metadata@100"))
+    (folder / "record.json").write_text(json.dumps(record))
+    return record, profile(folder / "record.json", CATALOG, folder / "out", misses=True), folder
+
+
+def test_every_instruction_has_a_function_and_every_phase_its_sum(profiled):
+    """The measurement is the record's to the last bit, or there would be no profile."""
+    record, found, folder = profiled
+    jsonschema.validate(found, yaml.safe_load((ROOT / "workflow/schemas/profile.schema.yaml").read_text()))
+    assert found["measurement_sha256"] == record["digests"]["measurement"]
+    measured = [phase for phase in found["phases"] if phase["measured"]]
+    assert [(p["name"], p["wall_ns"]) for p in measured] == [
+        (p["name"], p["wall_ns"]) for p in record["measurement"]["phases"]
+    ]
+    for phase, told in zip(measured, record["measurement"]["phases"], strict=True):
+        assert phase["instructions"] == sum(one["instructions"] for one in phase["functions"])
+        assert phase["instructions"] == sum(stacks(folder / "out", phase).values())
+        # Time is instructions and waiting: without any, to the two readings of the clock.
+        assert phase["waiting_ns"] >= -125 * found["ns_per_instruction"]
+        # What the kernel says of its idle time is another account of the same.
+        assert 1 - phase["waiting_ns"] / phase["wall_ns"] == pytest.approx(told["processor_busy"], abs=0.01)
+        misses = phase["misses"]
+        assert 0 < misses["llc"] < misses["l1"] < misses["accesses"] < 2 * phase["instructions"]
+    text = summary(found)
+    assert "create (warm)" in text and "instructions" in text and "misses: L1" in text
+
+
+def test_the_functions_are_those_that_did_the_work(profiled):
+    _, found, folder = profiled
+    create = next(phase for phase in found["phases"] if phase["name"] == "create")
+    parts = {one["part"] for one in create["functions"]}
+    assert {"file system ext4", "journal", "VFS", "allocator", "copying and clearing", "engine"} <= parts
+    unknown = sum(one["instructions"] for one in create["functions"] if one["part"] in (OTHER, "user space"))
+    assert unknown < 0.1 * create["instructions"]
+    below = stacks(folder / "out", create)
+    assert any(re.search(r"do_syscall_64;.*path_openat;.*ext4_create_\[ext4\]", stack) for stack in below)
+    assert any(re.search(r"worker_thread;process_one_work;.*wb_workfn", stack) for stack in below)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs", "f2fs", "jfs", "nfs-ext4"])
+def test_profiles_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
+    record = recorded(cell(filesystem))
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    a, b = (profile(tmp_path / "record.json", CATALOG, tmp_path / name) for name in "ab")
+    assert a == b
+    for phase in a["phases"]:
+        assert stacks(tmp_path / "a", phase) == stacks(tmp_path / "b", phase)
+
+
+# ---- what cannot be --------------------------------------------------------------------------------------------------
+
+
+def test_what_has_no_profile_is_one_sentence(recorded, tmp_path):
+    record = recorded(cell(workload="metadata@100"))
+
+    def refused(**changes) -> str:
+        (tmp_path / "record.json").write_text(json.dumps(records.seal(record | changes)))
+        with pytest.raises(UserError) as caught:
+            profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+        assert not (tmp_path / "out").exists() and len(str(caught.value)) < 300
+        return str(caught.value)
+
+    assert "did not end well: make: no" in refused(status="failed", reason="make: no")
+    assert "the lab host" in refused(trial=record["trial"] | {"lab": "host"})
+    other = record["trial"] | {"lab": "exact@v2-0.5ns-4c"}
+    assert "edited since" in refused(environment=record["environment"] | {"job_sha256": "0" * 64})
+    assert "edited since" in refused(trial=other)  # another processor is another job
+    (tmp_path / "record.json").write_text(json.dumps(record | {"reason": "edited"}))
+    with pytest.raises(UserError, match="was changed after its trial"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    (tmp_path / "record.json").write_text("{}")
+    with pytest.raises(UserError, match="not a raw record"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+
+
+# ---- pictures --------------------------------------------------------------------------------------------------------
+
+STACKS = {"main;read;copy": 60, "main;read": 20, "main;<b>&": 20}
+
+
+def test_a_flame_graph_has_a_box_for_each_call_as_wide_as_its_share():
+    svg = flame(STACKS, 'create on "ext4" <script>')
+    root = ET.fromstring(svg)  # well-formed, whatever the names
+    space = {"s": "http://www.w3.org/2000/svg"}
+    boxes = {g.get("data-name"): g for g in root.findall(".//s:g", space)}
+    widths = {name: float(g.get("data-w")) for name, g in boxes.items()}
+    assert widths == {"main": WIDTH, "read": 0.8 * WIDTH, "copy": 0.6 * WIDTH, "<b>&": 0.2 * WIDTH}
+    assert boxes["copy"].find("s:title", space).text == "copy: 60 instructions, 60.00%"
+    lefts = {name: float(g.get("data-x")) for name, g in boxes.items()}
+    assert lefts["copy"] == lefts["read"] == 0.2 * WIDTH  # in the order of names
+    assert svg.count("<script") == 1 and not re.search(r"(href|src)=", svg)  # it needs nothing else
+    assert flame({}, "nothing").count("<g ") == 0
+
+
+def test_speedscope_gets_the_same_stacks():
+    found = speedscope({"create": STACKS}, "ext4")
+    frames = [frame["name"] for frame in found["shared"]["frames"]]
+    (create,) = found["profiles"]
+    named = {
+        ";".join(frames[i] for i in sample): w for sample, w in zip(create["samples"], create["weights"], strict=True)
+    }
+    assert named == STACKS and create["endValue"] == 100

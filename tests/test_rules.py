@@ -1,0 +1,118 @@
+"""Which parts of a cell go together: every rule refuses a cell, in its own sentence, and lets an ordinary one pass."""
+
+import pytest
+from helpers import cell
+from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
+from reprofs.trial import resolve
+from reprofs.trial.rules import RULES
+
+CATALOG = Catalog()
+CATALOG.add(Filesystem, "far", CATALOG.get(Filesystem, "here").as_json() | {"clients": {"hosts": ["a"]}})
+DIRECTORY = {"lab": "mount", "profile": "as-found", "variant": "default"}
+CUT = {"profile": "hdd-7200", "workload": "power-cut"}
+LOST = {"workload": "server-lost"}
+# Name of a rule -> a cell that it refuses, and what it says.
+REFUSED = {
+    "fill_is_for_one_machine": (
+        cell("far", **DIRECTORY, workload="metadata+fill50"),
+        "workload metadata+fill50: +fill is for one machine, and file system far has the key clients.",
+    ),
+    "modifiers_run_in_their_labs": (
+        cell(lab="host", workload="git-annex-small+nosync"),
+        "workload git-annex-small+nosync runs in exact and vm only, not in lab host.",
+    ),
+    "raw_needs_the_bare_thing": (
+        cell(workload="device"),
+        "workload device measures the device itself: choose the file system raw.",
+    ),
+    "the_bare_thing_keeps_no_files": (
+        cell("raw"),
+        "file system raw is the bare device and keeps no files: choose a workload that measures it, such as device.",
+    ),
+    "hosts_are_made_by_the_lab": (
+        cell("nfs-ext4", lab="mount"),
+        "file system nfs-ext4 needs hosts, which the lab mount does not make: choose exact, vm or host.",
+    ),
+    "every_server_has_a_disk": (
+        cell("gluster"),
+        "file system gluster has 3 servers and stack single 1 disks: choose the stack servers@3, which has one for"
+        " each.",
+    ),
+    "a_file_systems_own_stack_is_its_own": (
+        cell(stack="btrfs-raid1"),
+        "stack btrfs-raid1 is built by btrfs itself: file system ext4 cannot use it.",
+    ),
+    "a_fault_comes_after_a_population": (
+        cell(stack="md-raid5-degraded"),
+        "stack md-raid5-degraded gets its fault after the population, and workload metadata has no population: choose"
+        " a workload with the key populate, such as populated.",
+    ),
+    "it_runs_in_its_labs": (
+        cell("nfs-ext4", lab="host"),
+        "file system nfs-ext4 runs in exact and vm only, not in the lab host.",
+    ),
+    "a_directory_is_there_before": (
+        cell("here"),
+        "file system here is an existing directory, which only the lab mount takes, not exact@v2-0.5ns.",
+    ),
+    "where_nothing_is_made_there_is_a_directory": (
+        cell(lab="mount"),
+        "the lab mount makes nothing: file system ext4 needs a key path, as workflow/filesystems/here.yaml has.",
+    ),
+    "without_devices_there_is_no_stack": (
+        cell("tmpfs", stack="md-raid0"),
+        "file system tmpfs has no block devices in lab exact@v2-0.5ns: its stack can only be single, not md-raid0.",
+    ),
+    "power_is_cut_where_disks_are_modelled": (
+        cell(**CUT | {"lab": "vm", "profile": "ram"}),
+        "workload power-cut cuts the power in phase promise: only the lab exact can do that, not vm.",
+    ),
+    "only_a_modelled_disk_has_power_to_cut": (
+        cell(**CUT | {"profile": "ssd"}),
+        "workload power-cut cuts the power in phase promise, but profile ssd has no power to cut: choose a profile with"
+        " backing: model, such as hdd-7200.",
+    ),
+    "hosts_keep_their_power": (
+        cell("nfs-ext4", **CUT),
+        "workload power-cut cuts the power in phase promise, but file system nfs-ext4 has hosts, whose power cannot be"
+        " cut yet.",
+    ),
+    "without_a_device_there_is_no_power": (
+        cell("tmpfs", **CUT),
+        "workload power-cut cuts the power in phase promise, but file system tmpfs has no device whose power could be"
+        " cut.",
+    ),
+    "what_was_built_is_assembled_again": (
+        cell(stack="md-raid5-degraded", **CUT),
+        "workload power-cut cuts the power in phase promise, but workflow/stacks/md-raid5-degraded.yaml has no key"
+        " assemble, which says how md-raid5-degraded comes back afterwards: choose another stack or add it.",
+    ),
+    "only_hosts_lose_a_server": (
+        cell(**LOST),
+        "workload server-lost loses a server in phase server-killed, and file system ext4 has none: choose a file"
+        " system with the key hosts.",
+    ),
+    "a_killed_server_comes_back": (
+        cell("nfs-ext4", **LOST),
+        "workload server-lost kills a server in phase server-killed, and file system nfs-ext4 has no key outage in its"
+        " file, which says how it comes back: choose another file system or add it.",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_rule_refuses_a_cell(rule, monkeypatch):
+    trial, sentence = REFUSED[rule.__name__]
+    with pytest.raises(UserError) as told:
+        resolve.resolve(trial, CATALOG)
+    assert str(told.value) == sentence
+    # It is this rule that says so, and it has nothing against a plain cell.
+    monkeypatch.setattr(resolve, "RULES", {})
+    assert rule(resolve.resolve(trial, CATALOG)) == sentence
+    assert rule(resolve.resolve(cell(), CATALOG)) == ""
+
+
+def test_there_is_no_case_without_a_rule():
+    assert REFUSED.keys() == {rule.__name__ for rule in RULES}

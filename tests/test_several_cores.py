@@ -1,0 +1,161 @@
+"""Several exact processors: the lab's options, and (soak, since QEMU is compiled) that it is exact."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from helpers import CATALOG, cell, job_of, outputs, shell
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import image, qemu
+from reprofs.guest.steps import Job
+from reprofs.labs import exact
+from reprofs.plan import PROCESSOR
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.processor import Processor
+from reprofs.trial.run import run_trial
+from test_guest import busy, own_cache, work
+
+FOUR = CATALOG.get(Processor, "v2-0.5ns-4c")
+ONE = CATALOG.get(Processor, PROCESSOR)
+TRIALS = 100
+LOCAL = [name for name in CATALOG.paths(Filesystem) if CATALOG.get(Filesystem, name).guest == "base"]
+LOCAL = [name for name in LOCAL if not (CATALOG.get(Filesystem, name).path or CATALOG.get(Filesystem, name).raw)]
+LOCAL = [
+    name for name in LOCAL if not (CATALOG.get(Filesystem, name).unavailable or CATALOG.get(Filesystem, name).hosts)
+]
+pytestmark = pytest.mark.xdist_group("several")  # one worker: QEMU is compiled once
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """A lab that believes QEMU to be compiled."""
+    found = {"folder": tmp_path / "qemu", "sha256": {"qemu-system-x86_64": "0" * 64}, "version": "1:7.2"}
+    monkeypatch.setattr(qemu, "build", lambda cache, progress: found)
+
+
+def test_four_cores_are_options_of_qemu(guest, built):
+    lab = exact.ExactLab(guest, files.cache_folder(), processor=FOUR)
+    four, one = " ".join(lab._options()), " ".join(exact.ExactLab(guest, files.cache_folder())._options())
+    assert "-smp 4 " in four and "-smp 1 " in one
+    assert "speed=2,window=250,spin=40" in four and "speed" not in one
+    assert "reprofs_divider" not in four and "reprofs_divider=8" in one
+    assert "tsc_early_khz=2000000" in four and "tsc_early_khz=2000000" in one
+    seen = lab.environment("snapshot")
+    assert seen["qemu"] == "1:7.2" and seen["qemu_sha256"] == {"qemu-system-x86_64": "0" * 64}
+    assert "qemu_sha256" not in exact.ExactLab(guest, files.cache_folder()).environment("snapshot")
+
+
+def test_what_is_told_of_several_cores():
+    one, four = (exact.ExactLab.facts(processor).as_json() for processor in (ONE, FOUR))
+    assert four["processor"]["cores"] == 4 and "Its 4 cores compute side by side" in four["meaning"]
+    assert "cores" not in one["processor"] and "no other processors" in one["meaning"]
+
+
+def test_the_number_of_cores_is_checked_in_the_guest():
+    timer, counted = exact.ExactLab.processor_steps(FOUR)
+    assert (timer.divider, counted.arg, counted.match) == (exact.DIVIDERS[1], ["nproc"], ["^4$"])
+    (timer,) = exact.ExactLab.processor_steps(ONE)
+    assert timer.divider == exact.DIVIDERS[2]
+
+
+@pytest.mark.parametrize("cores", [0, 17, "4"])
+def test_wrong_numbers_of_cores_are_one_sentence(cores):
+    with pytest.raises(UserError, match="cores"):
+        Catalog().add(Processor, "own", {**FOUR.as_json(), "cores": cores})
+
+
+def test_another_patch_is_another_qemu(monkeypatch, tmp_path):
+    asked = []
+
+    def unpack(target, guest, packages, hook, mirrors, say, *, folder):
+        asked.append((hook, mirrors))
+        (target / "qemu-system-x86_64").write_text("a program")
+        (target / "packages.lock").write_text("gcc=4:12\nqemu=1:7.2\n")
+
+    monkeypatch.setattr(qemu, "unpack", unpack)
+    mirrors = ["deb http://mirror bookworm main"]
+    first = qemu.build(tmp_path, print, mirrors)
+    assert first == qemu.build(tmp_path, print, mirrors) and len(asked) == 1
+    assert (first["version"], first["compiled_with"]) == ("1:7.2", {"gcc": "4:12"})
+    assert asked[0][1] == [*mirrors, "deb-src http://mirror bookworm main"]
+    assert all(text in asked[0][0] for text in ("windows_run", "rr_current_cpu", "WINDOWS="))
+    monkeypatch.setitem(qemu.TEXTS, "PATCH", "windows.c")
+    assert qemu.build(tmp_path, print, mirrors)["folder"] != first["folder"] and len(asked) == 2
+
+
+class OwnQemu(exact.ExactLab):
+    """The lab with one processor, by the QEMU for several, in windows and without the gate."""
+
+    def __init__(self, guest, cache):
+        super().__init__(guest, cache)
+        self.built = qemu.build(files.cache_folder(), print)
+        self.qemu = str(self.built["folder"] / "qemu-system-x86_64")
+
+    def _options(self):
+        windows = (option.replace("sleep=off", "sleep=off,window=250") for option in super()._options())
+        return ["-L", "<firmware>", *windows]
+
+
+@pytest.mark.soak
+def test_with_one_core_it_has_the_bytes_of_debians_binary(guest, tmp_path):
+    lab = OwnQemu(guest, own_cache(tmp_path, guest))
+    debian = exact.ExactLab(guest, files.cache_folder())
+    source = re.sub(r"^\d+:|[+-].*", "", lab.built["version"])
+    if not debian.version.startswith(source):
+        pytest.skip(f"Debian's binary here is {debian.version}, its source package {source}")
+    job = Job(debian.processor_steps(ONE) + work().steps)
+    assert lab.run(job, 300).output == debian.run(job, 300).output
+
+
+@pytest.mark.soak
+def test_trials_on_four_cores_are_the_same(guest, tmp_path):
+    """A hundred times, two at once beside a busy process; the first from a cold boot."""
+    parallel = "for i in 1 2 3 4 5 6; do (seq 20000 | sha256sum; cat /proc/uptime; sync) & done; wait"
+    job = Job(exact.ExactLab.processor_steps(FOUR) + work(parallel).steps)
+    cold = exact.ExactLab(guest, own_cache(tmp_path, guest), "cold boot", FOUR).run(job, 600)
+    lab = exact.ExactLab(guest, files.cache_folder(), processor=FOUR)
+    with busy(), ThreadPoolExecutor(2) as pool:
+        trials = list(pool.map(lambda _: lab.run(job, 600), range(TRIALS)))
+    assert {trial.ending for trial in trials} == {cold.ending} == {"finished"}
+    assert {trial.output for trial in trials} == {cold.output}
+
+
+@pytest.mark.soak
+def test_four_processes_compute_as_fast_as_one(guest):
+    """On one core they would take four times as long."""
+    compute = "start=$(date +%s%N); for i in $(seq {}); do mawk 'BEGIN {{for (; i < 1000000; i++);}}' & done; wait; "
+    compute += "echo $(($(date +%s%N) - start))"
+    job = job_of(*(shell(compute.format(count)) for count in (1, 4)))
+    one, four = map(int, outputs(exact.ExactLab(guest, files.cache_folder(), processor=FOUR).run(job, 300)))
+    assert 0.99 < four / one < 1.05
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("name", "stack", "workload"),
+    [
+        *((name, CATALOG.get(Filesystem, name).simplest_stack(), "cores@4") for name in LOCAL),
+        *((name, f"{stack}@24", "cores@4") for name in ("ext4", "xfs") for stack in ("md-raid5", "md-raid6")),
+        ("xfs", "md-raid5-threads@24", "cores@4"),
+        ("nfs-xfs", "single", "metadata@20+clients30"),
+        ("gluster", "servers", "metadata@20+clients30"),
+        ("cephfs", "servers", "metadata@20+clients30"),
+    ],
+)
+def test_a_trial_on_four_cores_is_the_same(engine, root, tmp_path, monkeypatch, name, stack, workload):
+    """The second beside a busy process and from a cold boot; all cores are counted in how busy they were."""
+    guest = CATALOG.get(Filesystem, name).guest
+    image.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
+    trial = cell(name, lab=f"exact@{FOUR.name}", stack=stack, workload=workload)
+    first = run_trial(trial, CATALOG, tmp_path / "1.json", 3000)
+    assert (first["status"], first["reason"]) == ("ok", "")
+    monkeypatch.setenv("REPROFS_START", "cold boot")
+    with busy():
+        second = run_trial(trial, CATALOG, tmp_path / "2.json", 6000)
+    assert second["environment"]["lab"]["start"] == "cold boot"
+    assert first["digests"]["measurement"] == second["digests"]["measurement"]
+    shares = {phase["name"]: phase["processor_busy"] for phase in first["measurement"]["phases"]}
+    assert all(0 < share <= 1 for share in shares.values())
+    assert workload != "cores@4" or shares["compute"] > 0.9
