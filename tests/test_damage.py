@@ -280,8 +280,9 @@ def trials_of(kind: str, damage: str, known: dict, place, times: int):
     folder = place / FILES[kind]
     files = [folder] if folder.is_file() else sorted(p for p in folder.glob("*.yaml") if not p.name.startswith("_"))
     for number in range(times):
-        draw = random.Random(f"{kind}/{damage}/{number}")
-        path = draw.choice(files)
+        # By the names, so that a new file, or a change of another one, does not damage this one elsewhere.
+        draws = {path: random.Random(f"{kind}/{damage}/{number}/{path.name}") for path in files}
+        path, draw = min(draws.items(), key=lambda one: one[1].random())
         text = path.read_text()
         file = str(path.relative_to(place))
         try:

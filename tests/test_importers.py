@@ -1419,7 +1419,7 @@ def test_an_empty_folder_is_filled_and_stays_the_same_private_one(name, tmp_path
         after = folder.stat()
         assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
         assert sorted(path.name for path in folder.iterdir()) == [
-            "dictionary.csv", "findings.csv", "import.json", "measurements.csv", "measurements.parquet"
+            "dictionary.csv", "files.sha256", "findings.csv", "import.json", "measurements.csv", "measurements.parquet"
         ]  # fmt: skip
     assert list(tmp_path.iterdir()) == [folder]
 

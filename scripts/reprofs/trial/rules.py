@@ -33,8 +33,8 @@ def of(kind: type[Descriptor]) -> Callable[[Rule], Rule]:
 
 def _no_lab(part: Descriptor, names: list[str]) -> str:
     """A sentence when one of the labs that a file names is none."""
-    wrong = next((name for name in names if name not in labs.names()), "")
-    return f"{part.file}: labs has {short(wrong)}, which is none of {', '.join(labs.names())}." if wrong else ""
+    wrong = [short(name) for name in names if name not in labs.names()]
+    return f"{part.file}: labs has {wrong[0]}, which is none of {', '.join(labs.names())}." if wrong else ""
 
 
 # ---- what is measured, and by whom
