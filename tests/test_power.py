@@ -387,6 +387,7 @@ def short_trial(request, tmp_path, filesystem: str, variant: str, profile: str) 
     ("filesystem", "variant", "profile", "status"),
     [
         ("ext4", "nobarrier", "raid-controller", "ok"),
+        pytest.param("jfs", "default", "raid-controller", "failed", marks=pytest.mark.soak),  # no replay of its journal
         *(
             pytest.param(*pair, "hdd-7200", "failed", marks=[] if pair[0] == "ext4" else pytest.mark.soak)
             for pair in MARKED

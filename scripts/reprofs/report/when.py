@@ -126,7 +126,7 @@ def several_sizes(plan: Plan) -> bool:
     sizes = defaultdict(set)
     for trial in plan.trials:
         entry = plan.workloads[trial.workload]
-        if entry.size and entry.size != WORKERS and plan.role_of(trial) == "contender":
+        if entry.size and entry.size != WORKERS and plan.role_of(trial) != "ceiling":
             place = (trial.full_lab, trial.stack, trial.profile, trial.label, without_size(trial.workload))
             sizes[place].add(entry.parameters[entry.size])
     return any(len(found) > 1 for found in sizes.values())

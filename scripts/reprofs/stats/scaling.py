@@ -107,7 +107,7 @@ def sized(phases: pd.DataFrame, workloads: dict[str, PlannedWorkload], setting: 
 
     `workloads` are those of the plan. What a label has at one size only is left out.
     """
-    own = select(measured(phases), setting, role="contender")
+    own = select(measured(phases[phases["role"] != "ceiling"]), setting)
     found: dict[str, list[pd.DataFrame]] = {}
     for name, rows in own.groupby("workload", sort=False):
         entry = workloads.get(str(name))

@@ -37,8 +37,8 @@ ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
 
 
 def completed(frame: pd.DataFrame, setting: Setting, load: Load) -> pd.DataFrame:
-    """The rows of contenders' completed trials of one workload in one setting."""
-    return select(frame, setting, load, status="ok", role="contender")
+    """The rows of the completed trials of one workload in one setting, but those of upper bounds."""
+    return select(frame[frame["role"] != "ceiling"], setting, load, status="ok")
 
 
 def of_phase(samples: pd.DataFrame, setting: Setting, load: Load, phase: str) -> pd.DataFrame:

@@ -24,7 +24,7 @@ def costs(study: Study, place: Place) -> list[dict]:
 
     low and high have stack, ratio, low, high (95 % interval); high is None for a single stack.
     """
-    chosen = select(study.results.typical, place, relation="base").query("role == 'contender'")
+    chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
     found = []
     for label, group in chosen.groupby("label"):
         ordered = list(group.sort_values(["ratio", "stack"]).itertuples())
@@ -35,7 +35,7 @@ def costs(study: Study, place: Place) -> list[dict]:
 
 def faults(study: Study, place: Place) -> list[dict]:
     """What a fault costs, where stacks have no common base: stack, reference, costs (label, ratio, low, high)."""
-    chosen = select(study.results.typical, place, relation="healthy").query("role == 'contender'")
+    chosen = select(study.results.typical, place, relation="healthy").query("role != 'ceiling'")
     return [
         {"stack": stack, "reference": reference, "costs": list(group.sort_values("label").itertuples())}
         for (stack, reference), group in chosen.groupby(["stack", "reference"], sort=False)
@@ -62,7 +62,7 @@ def best(study: Study, place: Place) -> dict[str, str]:
 
 def overview(study: Study, place: Place) -> list[Table]:
     """Typical cost of every stack relative to its base, a column per file system; and who is best there."""
-    chosen = select(study.results.typical, place, relation="base").query("role == 'contender'")
+    chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
     entries, leaders = study.stacks(), best(study, place)
     planned = set(select(study.trials, place)["stack"])
     tables = []
@@ -95,8 +95,8 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
 
     relation `healthy` compares degraded and rebuilding stacks with healthy ones, with a row over all operations first.
     """
-    chosen = select(study.results.stacks, place, relation=relation).query("role == 'contender'")
-    over_all = select(study.results.typical, place, relation=relation).query("role == 'contender'")
+    chosen = select(study.results.stacks, place, relation=relation).query("role != 'ceiling'")
+    over_all = select(study.results.typical, place, relation=relation).query("role != 'ceiling'")
     tables = []
     for number, labels in enumerate(batches(sorted(chosen["label"].unique()))):
         summary = over_all[over_all["label"].isin(labels)].assign(phase="", cache="", position=-1)
@@ -153,7 +153,7 @@ def _ordered(study: Study, frame: pd.DataFrame) -> pd.DataFrame:
 
 def heatmaps(study: Study, place: Place) -> list[Figure]:
     """For each file system a heat map of stacks by operations, relative to the base or the healthy stack."""
-    chosen = select(study.results.stacks, place).query("role == 'contender'")
+    chosen = select(study.results.stacks, place).query("role != 'ceiling'")
     figures = []
     for label, every in chosen.groupby("label"):
         # Where there is a common base, stacks with a fault are compared with it too; their own comparison is a table.
@@ -182,7 +182,7 @@ def heatmaps(study: Study, place: Place) -> list[Figure]:
 def disks(study: Study, place: Place) -> list[Figure]:
     """Times against the number of disks, of each file system with results on a family of stacks with several."""
     entries = study.stacks()
-    cells = select(study.results.statistics, place).query("role == 'contender'")
+    cells = select(study.results.statistics, place).query("role != 'ceiling'")
     figures = []
     for label, own in cells.groupby("label"):
         families: dict[str, list[str]] = {}
