@@ -638,21 +638,48 @@ def test_flushes_that_fio_timed_are_columns(tmp_path):
     assert len(phases) > 1 and phases.drop(timed.index)[columns].isna().all(axis=None)
 
 
+IOZONE = (Path(__file__).parent / "fixtures/import/iozone.txt").read_text()
+
+
+def test_every_number_of_iozone_becomes_a_sample(tmp_path):
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0] |= {"output": IOZONE, "exit": 0}
+        else:
+            part["workloads"]["metadata"]["phases"][0] |= {"parse": "iozone", "samples": {"write": "Write"}}
+
+    study = built(tmp_path, change)
+    found = study.samples[study.samples["phase"] == "make-tree"]
+    names = ["write", "rewrite", "random-read", "random-write", "write", "rewrite", "random-read", "random-write"]
+    assert list(found["name"]) == names
+    # By hand: 102,400 KiB at 20,000 KiB/s are 5.12 s, at 900,000 KiB/s 113.8 ms.
+    assert found["wall_ns"].iloc[0] == 5_120_000_000 and found["wall_ns"].iloc[6] == 113_777_778
+    assert set(found["bytes"]) == {104_857_600}
+
+
 @pytest.mark.parametrize(
-    "output", ["", "fio: killed", '{"jobs": [', "[" * 100_000, '{"fio version": "fio-3.39", "jobs": []}']
+    ("program", "output"),
+    [
+        *(("fio", output) for output in ("", "fio: killed", '{"jobs": [', "[" * 100_000)),
+        ("fio", '{"fio version": "fio-3.39", "jobs": []}'),
+        *(("iozone", output) for output in ("", "iozone: killed", IOZONE[: IOZONE.index("1024    81920")])),
+        ("iozone", IOZONE.replace("kBytes/sec", "operations per second").replace("Output", "OPS Mode. Output")),
+        ("iozone", IOZONE.replace("20000", "    0")),
+    ],
+    ids=itertools.count(),
 )
-def test_output_of_fio_that_cannot_be_read_is_a_failed_trial(tmp_path, output):
+def test_output_that_cannot_be_read_is_a_failed_trial(tmp_path, program, output):
     """A failure is a row: the other trials of the study are in the tables."""
 
     def change(part):
         if "measurement" in part:
             part["measurement"]["phases"][0] |= {"output": output, "exit": 0}
         else:
-            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
+            part["workloads"]["metadata"]["phases"][0] |= {"parse": program, "samples": {"write": "Write"}}
 
     (row,) = built(tmp_path, change).trials.itertuples()
     assert row.status == "failed"
-    assert row.reason.startswith("Phase make-tree: fio's output") and len(row.reason) < 300
+    assert row.reason.startswith(f"Phase make-tree: {program}'s output") and len(row.reason) < 300
 
 
 def test_what_a_check_after_a_power_cut_said_in_vain_is_a_failed_trial(tmp_path):

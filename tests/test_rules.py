@@ -31,6 +31,11 @@ REFUSED = {
         cell("raw"),
         "file system raw is the bare device and keeps no files: choose a workload that measures it, such as device.",
     ),
+    "one_guest_has_all": (
+        cell("zfs", workload="iozone"),
+        "file system zfs needs the guest zfs, and workload iozone the guest iozone: choose another file system, or "
+        "give both one guest in envs/guest.yaml that has the packages of both.",
+    ),
     "hosts_are_made_by_the_lab": (
         cell("nfs-ext4", lab="mount"),
         "file system nfs-ext4 needs hosts, which the lab mount does not make: choose exact, vm or host.",

@@ -332,7 +332,7 @@ def _trial(arguments) -> None:
     )
     setup = resolve(trial, catalog)  # a mistake is said before a guest is built
     if setup.lab.in_guest:
-        image.ensure(setup.filesystem.guest, _say)
+        image.ensure(setup.guest, _say)
     files.check_writable(arguments.output)
     if not progress.in_workflow() and (said := plan.as_root([setup.cell], catalog)):
         _say(f"reprofs: {said}")

@@ -18,7 +18,7 @@ from reprofs.guest import engine
 from reprofs.report import contents
 from reprofs.plan.config import read_config
 from reprofs.plan.filesystem import Filesystem
-from reprofs.plan.guest import read_guest
+from reprofs.plan.guest import common, read_guest
 from reprofs.trial import progress, record
 from reprofs.plan.plan import write_plan
 from reprofs.trial.plan import as_root, check_machine, edited, make_plan
@@ -108,7 +108,8 @@ def guest_of(name):
     trial = TRIALS[name]
     if not LABS[trial.lab].in_guest:
         return None
-    return f"data/guest/{CATALOG.get(Filesystem, trial.filesystem).guest}.json"
+    parts = PLAN.filesystems[trial.filesystem], PLAN.workloads[trial.workload]
+    return f"data/guest/{common(*(part.guest for part in parts))}.json"
 
 
 def programs_of(name):

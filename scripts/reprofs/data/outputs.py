@@ -8,7 +8,7 @@ import json
 import re
 
 from reprofs.data.records import phases_of
-from reprofs.importers import Malformed, fio
+from reprofs.importers import Malformed, fio, iozone
 from reprofs.plan.workload import Phase
 from reprofs.trial.protocol import RECOVERY
 
@@ -36,10 +36,13 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
         expected = planned.get((phase["name"], phase["cache"]))
         if "--stats" in phase.get("argv", ()) and phase["argv"][0] == "rsync" and not phase.get("clients"):
             phase["samples"] = _file_lists(phase["output"])
-        if not expected or expected.parse != "fio" or phase["exit"] != 0:
+        if not expected or not expected.parse or phase["exit"] != 0:
             continue
-        (name,) = expected.samples or {}  # one job in one direction
         try:
+            if expected.parse == "iozone":
+                phase["samples"] = iozone.samples(phase["output"])
+                continue
+            (name,) = expected.samples or {}  # one job in one direction
             phase["samples"] = [sample | {"name": name} for sample in fio.samples(phase["output"])]
             if not phase["samples"]:
                 raise ValueError("fio's output has no results")

@@ -18,6 +18,7 @@ from jsonschema_rs import Draft202012Validator as Validator
 from reprofs.errors import UserError, cut
 from reprofs.files import read_json
 from reprofs.plan.cell import PlannedTrial
+from reprofs.plan.guest import common
 from reprofs.plan.plan import Plan
 from reprofs.trial import record as seals
 from reprofs.trial.record import LAYOUT
@@ -226,7 +227,8 @@ class Guests:
         values = {key: lab.get(key) for key in _SAME} if exact else {}
         values["engine_sha256"] = lab.get("engine_sha256")
         values |= {f"programs_sha256.{program}": digest for program, digest in lab.get("programs_sha256", {}).items()}
-        place = trial["lab"], plan.filesystems[trial["filesystem"]].guest
+        filesystem, workload = plan.filesystems[trial["filesystem"]], plan.workloads[trial["workload"]]
+        place = trial["lab"], common(filesystem.guest, workload.guest)
         self._found.setdefault(place, {}).setdefault(text_of(values), []).append(name)
 
     def merge(self, other: Guests) -> None:

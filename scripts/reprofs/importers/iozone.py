@@ -106,6 +106,24 @@ def read(source: Source) -> Result:
     return result
 
 
+def samples(output: str) -> list[dict]:
+    """A sample for each number of the table that iozone printed: name, wall_ns, items, bytes; see `read`.
+
+    wall_ns is what the rate, which is a whole number of KiB/s, leaves of the time. Raises ValueError with a sentence
+    that names the line when the text is no such table, or has other units.
+    """
+    try:
+        rows = read(Source.of("iozone's output", output)).rows
+    except Malformed as error:
+        raise ValueError(f"iozone's output, line {error.line}: {error.what}") from None
+    if any(row["unit"] != "B/s" or not row["value"] for row in rows):
+        raise ValueError("iozone's output has a number that is no rate in kB/s")
+    return [
+        {"name": row["phase"], "wall_ns": round(row["bytes"] / row["value"] * 1e9), "items": 1, "bytes": row["bytes"]}
+        for row in rows
+    ]
+
+
 def _command(result: Result, command: str, state: dict) -> None:
     result.common["workload"] = command
     if found := re.search(r"-f\s*(\S+)", command):

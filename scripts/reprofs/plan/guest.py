@@ -97,6 +97,11 @@ def read_guest(name: str = BASE, path: Path | None = None) -> Guest:
     return read_yaml(path or project_root() / FILE, Guests).guest(name)
 
 
+def common(one: str, other: str) -> str:
+    """The guest that has what both have, of which one is the base."""
+    return other if one == BASE else one
+
+
 def known_guest(name: str) -> str:
     """The name of a guest, for a field. Raises PydanticCustomError when there is none of that name."""
     path = project_root() / FILE

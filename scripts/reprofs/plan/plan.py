@@ -65,6 +65,7 @@ class PlannedWorkload(Part):
     description: str = ""
     source: str = ""
     packages: list[str] = []
+    guest: str = "base"
     phases: list[Phase]
     scale: Scale | None = None
     differs: str | None = None

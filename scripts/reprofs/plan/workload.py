@@ -13,12 +13,13 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from reprofs.errors import FileError, UserError, short
 from reprofs.plan import tree
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
+from reprofs.plan.guest import known_guest
 from reprofs.plan.parts import (
     NAME,
     Command,
@@ -154,8 +155,10 @@ class Phase(Part):
     check: Command | None = Field(
         None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
     )
-    parse: Literal["fio"] | None = Field(
-        None, description="The command's output is fio's JSON, of one job in one direction: one sample"
+    parse: Literal["fio", "iozone"] | None = Field(
+        None,
+        description="The command's output is fio's JSON, of one job in one direction: one sample; or iozone's table, of"
+        " which every number is one, with the name of its column",
     )
     samples: Annotated[dict[PhaseName, Filled], Field(min_length=1)] | None = Field(
         None,
@@ -189,6 +192,9 @@ class Workload(Descriptor):
     differs: Filled | None = Field(None, description="What is the same as in the source, what is not, and why")
     size: str | None = Field(None, description="The parameter of the scale that NAME@N sets")
     aged: bool = Field(False, description="NAME+agedN may repeat the phases N times in one file system")
+    guest: Annotated[str, AfterValidator(known_guest)] = Field(
+        "base", description="Which guest of envs/guest.yaml has its programs, for file systems that need no other one"
+    )
     raw: bool = Field(False, description="It measures the device itself, in a file system with the key raw")
     network: bool = Field(
         False, description="With raw: it measures the network itself, in a file system with the keys raw and hosts"

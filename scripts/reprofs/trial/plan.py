@@ -147,6 +147,7 @@ def _workload(found: Modified, scale: str, programs: list[str]) -> PlannedWorklo
         description=found.description,
         source=found.source,
         packages=found.packages,
+        guest=found.guest,
         phases=found.phases,
         scale=found.scale(scale),
         differs=found.differs,

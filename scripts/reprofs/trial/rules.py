@@ -12,6 +12,7 @@ from reprofs import labs
 from reprofs.errors import short
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.guest import BASE
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.stack import Layer
 from reprofs.plan.workload import Workload
@@ -75,6 +76,18 @@ def the_bare_thing_keeps_no_files(setup: Setup) -> str:
         return ""
     what = "network" if setup.filesystem.hosts else "device"
     return f"{_name(setup)} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
+
+
+@of(Workload)
+def one_guest_has_all(setup: Setup) -> str:
+    """The key guest of both."""
+    filesystem, workload = setup.filesystem, setup.workload
+    if not setup.lab.in_guest or BASE in (filesystem.guest, workload.guest) or filesystem.guest == workload.guest:
+        return ""
+    return (
+        f"{_name(setup)} needs the guest {filesystem.guest}, and {_load(setup)} the guest {workload.guest}: choose "
+        "another file system, or give both one guest in envs/guest.yaml that has the packages of both."
+    )
 
 
 # ---- hosts and stacks

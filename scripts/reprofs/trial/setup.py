@@ -13,6 +13,7 @@ from reprofs.guest.check import needs
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, Variant
+from reprofs.plan.guest import common
 from reprofs.plan.network import Network
 from reprofs.plan.processor import Processor
 from reprofs.plan.stack import Commands, Stack
@@ -37,6 +38,11 @@ class Setup:
     def variant(self) -> Variant:
         """Of the file system."""
         return self.filesystem.variants[self.cell.variant]
+
+    @property
+    def guest(self) -> str:
+        """Which guest it needs, in a lab that has guests."""
+        return common(self.filesystem.guest, self.workload.guest)
 
     @property
     def scale(self) -> Scale:
