@@ -44,7 +44,8 @@ def names(folder: Path) -> list[tuple[str, bytes | None]]:
     return sorted((str(p.relative_to(top)), p.read_bytes() if p.is_file() else None) for p in top.rglob("*"))
 
 
-@pytest.fixture(scope="module", params=["plain", "undefined", "thread"])
+# zig compiles the run-time library of the search for races first, which takes a minute.
+@pytest.fixture(scope="module", params=["plain", "undefined", pytest.param("thread", marks=pytest.mark.soak)])
 def any_engine(request, engine, tmp_path_factory) -> Iterator[Path]:
     """The runner as shipped, and built with each sanitizer that the compiler offers, with the program that jobs run."""
     if request.param == "plain":
