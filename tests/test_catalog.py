@@ -756,6 +756,44 @@ def test_the_plan_names_the_job_that_each_trial_will_run():
     assert len({trial.job_sha256 for trial in trials}) == len(trials)
 
 
+def test_mount_options_are_added_to_a_variant():
+    catalog = Catalog()
+    names = ["ext4", "ext4+default+noatime+commit=60", "btrfs+zstd+discard=async"]
+    study = changed(Study, "quick", lambda d: d.update(filesystems=names, rounds=1))
+    catalog.add(Study, "own", study)
+    plan = make_plan("own", catalog)
+    assert {trial.label for trial in plan.trials} == {"ext4+default", *names[1:]}
+    variants = plan.filesystems["ext4"].variants
+    assert variants["default+noatime+commit=60"].title == "defaults of mke2fs, mounted with noatime, commit=60"
+    for trial in plan.trials:
+        text = rendered(cell(**trial.names()), catalog).text()
+        if trial.filesystem == "btrfs":
+            assert "\targ=relatime,compress=zstd:3,discard=async\t" in text
+        else:
+            more = ",noatime,commit=60" if "+" in trial.variant else ""
+            assert f"\targ=relatime{more}\t" in text
+            # What the kernel must then report: the last word on access times holds.
+            expected = "expect=noatime\texpect=commit=60" if more else "expect=relatime"
+            assert f"mounted\tpath=/run/reprofs/mnt\ttype=ext4\t{expected}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "variant", "words"),
+    [
+        ("ext4", "defualt+noatime", "variant of ext4 'defualt' does not exist: did you mean default"),
+        ("xfs", "default+nobarrier", "with nobarrier fsync may promise nothing: write a variant with the keys promise"),
+        ("nfs", "v4.2-sync+noatime", "file system nfs+v4.2-sync+noatime: its mount takes no further options"),
+    ],
+)
+def test_mount_options_that_cannot_be_added(filesystem, variant, words):
+    catalog = Catalog()
+    with pytest.raises(UserError, match=re.escape(words)):
+        resolve_cell(cell(filesystem, variant=variant), catalog)
+    catalog.add(Study, "own", changed(Study, "quick", lambda d: d.update(filesystems=[f"{filesystem}+{variant}"])))
+    with pytest.raises(UserError, match=re.escape(words)):
+        make_plan("own", catalog)
+
+
 def test_processors_are_an_axis_of_the_labs_that_model_them():
     catalog = Catalog()
     study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4"], workloads=["metadata"], rounds=1))

@@ -6,12 +6,27 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import known_guest
 from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, Word, text, wrong
 from reprofs.plan.read import unknown
 
 HOSTS_MAX = 32
+# Mount options that take from fsync what it promises, of any file system: their variants need a file that says so.
+UNSAFE = {
+    "nobarrier",
+    "barrier=0",
+    "barrier=none",
+    "barrier=flush",
+    "async",
+    "nosync",
+    "nolog",
+    "norecovery",
+    "nologreplay",
+}
+# Of these one takes the place of the other.
+ATIME = {"atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"}
 
 
 class HostLine(Part):
@@ -188,14 +203,41 @@ class Filesystem(Descriptor):
         places = self.hosts.of_clients(on_servers)[:clients]
         return {name: name for name in servers} | {f"c{number}": place for number, place in enumerate(places, 1)}
 
+    def variant(self, name: str) -> Variant:
+        """A variant of the file, or with further mount options (`default+noatime+commit=60`) one that has these, too.
+
+        The kernel must report each of them. Raises UserError for a variant that does not exist, a file system whose
+        mount takes no further options, and options after which fsync promises nothing.
+        """
+        first, *options = name.split("+")
+        if first not in self.variants:
+            raise unknown(f"variant of {self.name}", first, self.variants)
+        known = self.variants[first]
+        if not options:
+            return known
+        if not any(isinstance(line, str) and "-o {mount} {device}" in line for line in self.mount):
+            raise UserError(f"file system {self.name}+{name}: its mount takes no further options: write a variant.")
+        if unsafe := UNSAFE.intersection(options):
+            raise UserError(
+                f"file system {self.name}+{name}: with {min(unsafe)} fsync may promise nothing: write a variant with "
+                f"the keys promise and why in {self.file}."
+            )
+        expected = [word for word in known.expect if not (word in ATIME and ATIME.intersection(options))]
+        changed = {
+            "title": f"{known.title}, mounted with {', '.join(options)}",
+            "mount": ",".join(filter(None, [known.mount, *options])),
+            "expect": expected + options,
+        }
+        return known.model_copy(update=changed)
+
 
 def variant_of(spec: str, catalog: Catalog) -> tuple[str, str]:
     """("btrfs", "zstd") for "btrfs+zstd"; the bare name stands for the first variant of its file.
 
-    Raises UserError for a file system or variant that does not exist.
+    Raises UserError for a file system or variant that does not exist, and as `Filesystem.variant` does.
     """
     name, _, variant = spec.partition("+")
-    variants = catalog.get(Filesystem, name).variants
-    if variant and variant not in variants:
-        raise unknown(f"variant of {name}", variant, variants)
-    return name, variant or next(iter(variants))
+    filesystem = catalog.get(Filesystem, name)
+    if variant:
+        filesystem.variant(variant)
+    return name, variant or next(iter(filesystem.variants))

@@ -133,6 +133,16 @@ Name = Annotated[
         128,
     ),
 ]
+Option = r"[a-z0-9_][a-z0-9_.=:-]*"  # of mount(8)
+System = Annotated[
+    str,
+    text(
+        rf"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9.-]+(\+{Option})*)?$",
+        "a name of lower-case letters, digits, dots and hyphens, with its variant, and mount options, after +",
+        128,
+    ),
+]
+Systems = Annotated[list[System], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)]
 Names = Annotated[list[Name], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)]
 Limit = Annotated[int, Field(ge=1, le=2592000)]
 Mib = Annotated[int, Field(ge=320, le=268435456)]

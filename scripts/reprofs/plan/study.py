@@ -25,7 +25,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, apart
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
-from reprofs.plan.parts import Descriptor, Filled, Limit, Names, Part, Within, Word, once, text, wrong
+from reprofs.plan.parts import Descriptor, Filled, Limit, Names, Part, Systems, Within, Word, once, text, wrong
 from reprofs.plan.read import unknown
 from reprofs.plan.stack import resolve as resolve_stack
 from reprofs.plan.workload import Scales
@@ -54,8 +54,10 @@ class Cross(Part):
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = None
-    filesystems: Names | None = Field(
-        None, description="name for the first variant of its file, name+variant for another"
+    filesystems: Systems | None = Field(
+        None,
+        description="name for the first variant of its file, name+variant for another, name+variant+option+option for"
+        " one with further mount options: ext4+default+commit=60",
     )
     networks: Names | None = Field(
         None,

@@ -117,7 +117,7 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
     """What the plan says of each part of its cells, by name. programs: of the engine, by workload."""
     return {
         "labs": {one.cell.full_lab: one.lab.facts(one.processor) for one in setups},
-        "filesystems": {one.cell.filesystem: _filesystem(one.filesystem) for one in setups},
+        "filesystems": _filesystems(setups),
         "workloads": {
             one.cell.workload: _workload(one.workload, one.cell.scale, programs[one.cell.workload]) for one in setups
         },
@@ -127,6 +127,14 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
     }
 
 
+def _filesystems(setups: list[Setup]) -> dict[str, PlannedFilesystem]:
+    found: dict[str, PlannedFilesystem] = {}
+    for one in setups:
+        planned = found.setdefault(one.cell.filesystem, _filesystem(one.filesystem))
+        planned.variants.setdefault(one.cell.variant, one.variant)  # with further mount options it is in no file
+    return found
+
+
 def _filesystem(found: Filesystem) -> PlannedFilesystem:
     hosts = PlannedHosts(servers=found.hosts.servers, clients=found.hosts.clients) if found.hosts else None
     return PlannedFilesystem(
@@ -134,7 +142,7 @@ def _filesystem(found: Filesystem) -> PlannedFilesystem:
         home=found.home,
         role=found.role,
         packages=found.packages,
-        variants=found.variants,
+        variants=dict(found.variants),
         guest=found.guest,
         hosts=hosts,
         clients=found.clients,

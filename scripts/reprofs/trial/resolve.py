@@ -28,8 +28,7 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     network = catalog.get(Network, cell.network or NETWORK) if filesystem.hosts else None
     if cell.network and not network:
         raise UserError(f"file system {cell.filesystem} has no hosts and needs no network: leave out {cell.network}.")
-    if cell.variant not in filesystem.variants:
-        raise unknown(f"variant of {cell.filesystem}", cell.variant, filesystem.variants)
+    filesystem.variant(cell.variant)
     if cell.scale not in SCALES:
         raise unknown("scale", cell.scale, SCALES)
     whole = {"processor": processor and processor.name, "network": network and network.name}

@@ -37,7 +37,7 @@ class Setup:
     @property
     def variant(self) -> Variant:
         """Of the file system."""
-        return self.filesystem.variants[self.cell.variant]
+        return self.filesystem.variant(self.cell.variant)
 
     @property
     def guest(self) -> str:
