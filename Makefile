@@ -76,6 +76,6 @@ lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
-	rm -rf data/plan data/raw data/guest data/tables data/results data/rounds report/*/ logs .snakemake
+	rm -rf data/plan data/raw data/guest data/tables data/profiles data/results data/rounds report/*/ logs .snakemake
 
 .PHONY: help setup report test soak lint bench catalog lab clean

@@ -13,6 +13,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/guest.smk"
 include: "workflow/rules/trial.smk"
 include: "workflow/rules/rounds.smk"
+include: "workflow/rules/profile.smk"
 include: "workflow/rules/dataset.smk"
 include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
@@ -30,6 +31,7 @@ rule all:
         last_records,
         f"data/tables/{STUDY}",
         f"data/results/{STUDY}",
+        PROFILED,
         [f"report/{STUDY}/notebooks/{path.name}" for path in NOTEBOOKS],
         f"report/{STUDY}/index.html",
         f"report/{STUDY}/report.pdf",

@@ -10,14 +10,16 @@ import yaml
 from conftest import ROOT
 from helpers import CATALOG, cell
 from reprofs import files
+from reprofs.data.profiles import stacks
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
 from reprofs.guest.subsystems import OTHER, subsystem
 from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
 from reprofs.report.flame import WIDTH, flame, speedscope
 from reprofs.trial import record as records
-from reprofs.trial.profile import profile, stacks, summary
+from reprofs.trial.profile import profile, summary
 
+SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/profile.schema.yaml").read_text())
 KALLSYMS = """\
 ffffffff81000000 T _stext
 ffffffff81000000 T start_of_it
@@ -42,6 +44,9 @@ def test_names_of_the_kernel_are_those_of_its_source():
     assert symbols.kernel(addresses[1] + 5).name == "vfs_read"
     assert symbols.kernel(addresses[0] - 1).name == f"{addresses[0] - 1:x}"
     assert symbols.user(0x401000, b"\x90").program == "user space"
+    # Callers, of which nothing is known but where they called.
+    assert symbols.caller(addresses[1] + 5).name == "vfs_read"
+    assert symbols.caller(0x401000).program == "user space"
 
 
 def test_programs_at_one_address_are_told_apart_by_their_code():
@@ -103,7 +108,7 @@ def profiled(recorded, tmp_path_factory):
 def test_every_instruction_has_a_function_and_every_phase_its_sum(profiled):
     """The measurement is the record's to the last bit, or there would be no profile."""
     record, found, folder = profiled
-    jsonschema.validate(found, yaml.safe_load((ROOT / "workflow/schemas/profile.schema.yaml").read_text()))
+    jsonschema.validate(found, SCHEMA)
     assert found["measurement_sha256"] == record["digests"]["measurement"]
     measured = [phase for phase in found["phases"] if phase["measured"]]
     assert [(p["name"], p["wall_ns"]) for p in measured] == [
@@ -159,6 +164,9 @@ def test_what_has_no_profile_is_one_sentence(recorded, tmp_path):
         return str(caught.value)
 
     assert "did not end well: make: no" in refused(status="failed", reason="make: no")
+    why = profile(tmp_path / "record.json", CATALOG, tmp_path / "failed", failed_too=True)  # as a study asks
+    assert why["reason"] == "make: no" and [path.name for path in (tmp_path / "failed").iterdir()] == ["profile.json"]
+    jsonschema.validate(why, SCHEMA)
     assert "the lab host" in refused(trial=record["trial"] | {"lab": "host"})
     other = record["trial"] | {"lab": "exact@v2-0.5ns-4c"}
     assert "edited since" in refused(environment=record["environment"] | {"job_sha256": "0" * 64})

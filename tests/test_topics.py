@@ -14,8 +14,9 @@ from reprofs.plan.device import Device
 from reprofs.plan.disk import ACCESSES
 from reprofs.plan.network import EXCHANGES
 from reprofs.plan.plan import Plan, write_plan
+from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
-from reprofs.plan.study import Factor
+from reprofs.plan.study import Factor, Profiled
 from reprofs.plan.workload import Crash, Outage
 from reprofs.report import contents, topics
 from reprofs.report.contents import CONTENTS
@@ -84,6 +85,14 @@ def wired(*names: str, samples=None) -> Plan:
     return phase(samples=jobs).model_copy(update={"trials": trials_of(network=names)})
 
 
+def profiled(modelling: bool) -> Plan:
+    """A plan that asks for profiles, in a lab that models its processor or in one that does not."""
+    found = plan()
+    processor = CATALOG.get(Processor, "v2-0.5ns") if modelling else None
+    labs = {name: lab.model_copy(update={"processor": processor}) for name, lab in found.labs.items()}
+    return having(labs=labs, study=found.study.model_copy(update={"profile": Profiled(phases=["create"])}))
+
+
 PUBLISHED = Published.model_construct(title="t")
 SAMPLES = {
     "fill": {"write": "Write", "full": "Full", "capacity": "Capacity"},
@@ -124,6 +133,7 @@ PLANS = {
     "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
     "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
+    "profiles": ([profiled(modelling=True)], [plan(), profiled(modelling=False)]),
     "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
     "published": (
         [having(published=PUBLISHED)],

@@ -26,6 +26,7 @@ from reprofs.trial.run import run_trial
 TABLES = ("trials", "phases", "latency")
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
 WORKLOAD = "metadata@100"  # of both small studies
+PROFILE = f"data/profiles/small/r1-exact@v2-0.5ns-single-ssd-ext4+default-{WORKLOAD}-smoke"
 
 
 def prepare(folder: Path) -> dict:
@@ -162,6 +163,8 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     """
     env = prepare(tmp_path)
     config = small_study(tmp_path, edit_yaml, [*KILLED, "broken", "bcachefs"], rounds=2)
+    profile = {"phases": ["create"], "filesystems": ["ext4", "broken"]}
+    edit_yaml(tmp_path / "checkout/config/studies/small.yaml", lambda d: d.update(profile=profile))
     log = run(tmp_path, env, *config)
     assert log.count(f"second+default {WORKLOAD}") == 2 and "trial 10 of 10" in log
     assert [log.count(f": {status} in") for status in ("ok", "failed", "skipped")] == [6, 2, 2]
@@ -171,6 +174,8 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     for words in ("Second Extended", "Broken on purpose", "make: sh exited with 4: no such luck", "2 of 2", "0 of 2"):
         assert words in html, words
     assert "in no current release" in html
+    assert "broken has no profile, for its trial did not end well: make: sh exited with 4: no such luck" in html
+    assert "instructions by call" in html and (tmp_path / "checkout/data/profiles/small").is_dir()
     compare_with_the_other(shared, digests(tmp_path))
     # Nothing changed, nothing to do.
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
@@ -183,6 +188,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
         ("report/small/notebooks/answer.ipynb", "", {"notebook_answer", "report"}),
         ("data/tables/small", "/phases.parquet", {"dataset", *notebooks, "report"}),
         ("data/results/small", "/ranks.parquet", {*notebooks, "report"}),
+        (PROFILE, "/profile.json", {"profile", "notebook_profiles", "report"}),
     ):
         place, kept = tmp_path / "checkout" / made, tmp_path / "kept"
         (shutil.copytree if edited else shutil.copy2)(place, kept)
@@ -247,7 +253,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     raw = tmp_path / "checkout/data/raw/small"
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
     assert to_do(tmp_path, env, "data/tables/small", *config) == {"trial", "dataset"}
-    assert to_do(tmp_path, env, *config) == {"trial", "dataset", *notebooks, "report"}
+    assert to_do(tmp_path, env, *config) == {"trial", "profile", "dataset", *notebooks, "report"}
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
     assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again

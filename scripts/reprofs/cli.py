@@ -150,6 +150,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("record", type=Path, help="of the exact lab: a file of data/raw")
     sub.add_argument("--misses", action="store_true", help="count misses of modelled caches, too: takes longer")
+    sub.add_argument("--failed-too", action="store_true", help="write why a trial that did not end well has none")
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     catalog_options(sub)
 
@@ -342,20 +343,25 @@ def _trial(arguments) -> None:
 
 
 def _profile(arguments) -> None:
+    from reprofs.data.profiles import FILE, stacks
     from reprofs.report import flame
-    from reprofs.trial.profile import profile, stacks, summary
+    from reprofs.trial.profile import profile, summary
 
-    files.check_writable(arguments.output / "profile.json")
-    found = profile(arguments.record, _catalog(arguments), arguments.output, arguments.misses)
-    name = arguments.record.stem
+    files.check_writable(arguments.output / FILE)
+    found = profile(
+        arguments.record, _catalog(arguments), arguments.output, arguments.misses, failed_too=arguments.failed_too
+    )
+    name, named = arguments.record.stem, {}
     for phase in found["phases"]:
+        own = named[phase["stacks"].removesuffix(".folded")] = stacks(arguments.output, phase)
         picture = arguments.output / phase["stacks"].replace(".folded", ".svg")
-        title = f"{phase['name']} ({phase['cache']}) of {name}"
-        files.write_text(picture, flame.flame(stacks(arguments.output, phase), title))
-    named = {phase["stacks"].removesuffix(".folded"): stacks(arguments.output, phase) for phase in found["phases"]}
-    speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
-    files.write_text(arguments.output / "speedscope.json", speedscope + "\n")
-    print(summary(found))
+        files.write_text(picture, flame.flame(own, f"{phase['name']} ({phase['cache']}) of {name}"))
+    if named:
+        speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
+        files.write_text(arguments.output / "speedscope.json", speedscope + "\n")
+    made = [FILE, *(phase["stacks"] for phase in found["phases"])]
+    files.write_sums(arguments.output / files.SUMS, [arguments.output / each for each in made])
+    print(summary(found) or f"no profile: {found['reason']}")
 
 
 def _retry(arguments) -> None:

@@ -44,6 +44,7 @@ try:
         for name in workload.programs
     }
     NOTEBOOKS = contents.notebooks(PLAN, Path("notebooks"))
+    PROFILED = [f"data/profiles/{STUDY}/{trial.id}" for trial in PLAN.profiled()]
     LABS = {lab: labs.get_lab(lab) for lab in {trial.lab for trial in PLAN.trials}}
 except UserError as error:
     cli.fail(error)
@@ -69,8 +70,8 @@ def remove_changed(made, sums):
 
 # A dry run changes nothing; the jobs of a cluster read this file while others are writing.
 if workflow.is_main_process and not {"-n", "--dry-run", "--dryrun"} & set(sys.argv):
-    for made in Path(f"data/tables/{STUDY}"), Path(f"data/results/{STUDY}"):
-        remove_changed(made, made / SUMS)
+    for made in f"data/tables/{STUDY}", f"data/results/{STUDY}", *PROFILED:
+        remove_changed(Path(made), Path(made) / SUMS)
     notebooks = Path(f"report/{STUDY}/notebooks").glob("*.ipynb")
     for made in *notebooks, *Path(f"data/rounds/{STUDY}").glob("*.json"):
         remove_changed(made, Path(f"{made}.sha256"))

@@ -11,6 +11,7 @@ for NOTEBOOK in NOTEBOOKS:
             notebook=NOTEBOOK,
             tables="data/tables/{study}",
             results=[] if IS_STATISTICS else "data/results/{study}",
+            profiles=PROFILED if NOTEBOOK.name == "profiles.ipynb" else [],
             code=code(str(NOTEBOOK)) + PUBLISHED,
         output:
             notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",

@@ -25,6 +25,12 @@ class Function(NamedTuple):
     program: str = ""
 
 
+def label(function: Function) -> str:
+    """The function as folded stacks have it: its name and, after it, the module; without their marks in it."""
+    text = f"{function.name} [{function.module}]" if function.module else function.name
+    return re.sub("[; ]", "_", text)
+
+
 USER = Function("(not the engine's)", program="user space")
 
 
@@ -81,7 +87,7 @@ class Executable:
     def has(self, address: int, content: bytes) -> bool:
         """Whether these bytes are at this address."""
         at = address - self.start
-        return at >= 0 and self.code[at : at + len(content)] == content
+        return 0 <= at < len(self.code) and self.code[at : at + len(content)] == content
 
 
 class Symbols:
@@ -107,3 +113,7 @@ class Symbols:
                 found = one.functions[one.addresses[at]] if at >= 0 else f"{address:x}"
                 return Function(clean(found), program=f"engine {one.name}".strip())
         return USER
+
+    def caller(self, address: int) -> Function:
+        """The function of an address at which nothing was executed itself, only in what it called."""
+        return self.kernel(address) if address >= KERNEL else self.user(address, b"")

@@ -171,6 +171,19 @@ class Plan(Descriptor):
         """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""
         return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
 
+    def profiled(self) -> list[PlannedTrial]:
+        """The trials that are run again for their profiles, by the study's key profile."""
+        return [trial for trial in self.trials if trial.round == 1 and self.has_profile(trial)]
+
+    def has_profile(self, cell: Cell) -> bool:
+        """Whether the trial of a cell in the first round is one of `profiled`."""
+        asked = self.study.profile
+        processor = self.labs[cell.full_lab].processor if asked else None
+        if not asked or not processor or processor.count > 1:
+            return False
+        named = asked.filesystems is None or {cell.filesystem, cell.label} & set(asked.filesystems)
+        return bool(named and {phase.name for phase in self.workloads[cell.workload].phases} & set(asked.phases))
+
     def first_rounds(self, rounds: int) -> Plan:
         """The plan of a study that has only the first rounds of this one."""
         trials = [trial for trial in self.trials if trial.round <= rounds]

@@ -25,7 +25,20 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, apart
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
-from reprofs.plan.parts import Descriptor, Filled, Limit, Names, Part, Systems, Within, Word, once, text, wrong
+from reprofs.plan.parts import (
+    Descriptor,
+    Filled,
+    Limit,
+    Names,
+    Part,
+    PhaseName,
+    Systems,
+    Within,
+    Word,
+    once,
+    text,
+    wrong,
+)
 from reprofs.plan.read import unknown
 from reprofs.plan.stack import resolve as resolve_stack
 from reprofs.plan.workload import Scales
@@ -89,6 +102,13 @@ class Margins(Part):
         if self.win > self.equal:
             raise wrong("must not have a win above equal: a lead between them could be neither")
         return self
+
+
+class Profiled(Part):
+    phases: Annotated[list[PhaseName], Field(min_length=1), AfterValidator(once)] = Field(
+        description="Which of them the report shows; all are counted"
+    )
+    filesystems: Systems | None = Field(None, description="Of the study's own; without this key all")
 
 
 def _percentage(value: Any) -> str:
@@ -158,6 +178,11 @@ class Design(Cross):
     ratios: dict[Word, list[float]] | None = Field(
         None,
         description="Claim at another size -> what it compares as it was measured, which is held where no verdict is",
+    )
+    profile: Profiled | None = Field(
+        None,
+        description="Trials of the first round, in the exact lab with one core, that are run again to count where their"
+        " instructions go",
     )
     notebooks: Notebooks | None = Field(
         None, description="Further files of notebooks/, which come after the topics of the report"

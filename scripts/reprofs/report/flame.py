@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 WIDTH, ROW, TOP, LETTER = 1200, 17, 58, 6.6  # pixels
 LEAST = 0.5  # pixels: narrower boxes are left out
@@ -22,31 +23,32 @@ text { font: 11px ui-monospace, monospace; fill: #111; pointer-events: none }
 """
 
 
+class Box(NamedTuple):
+    """A function in a flame graph: left end and width in its unit, callers below it, instructions in it and above."""
+
+    name: str
+    x: float
+    width: float
+    depth: int
+    instructions: int
+
+
 @dataclass
-class _Box:
-    own: int = 0
+class _Node:
     total: int = 0
-    below: dict[str, _Box] = field(default_factory=dict)
+    below: dict[str, _Node] = field(default_factory=dict)
 
 
 def flame(stacks: Mapping[str, int], title: str) -> str:
     """The SVG. stacks: "caller;...;function" -> instructions; title: plain text."""
-    root = _Box()
-    for stack, count in stacks.items():
-        box = root
-        box.total += count
-        for name in stack.split(";"):
-            box = box.below.setdefault(name, _Box())
-            box.total += count
-    boxes: list[tuple[str, float, float, int, int]] = []
-    _place(root, 0.0, 0, WIDTH / max(root.total, 1), boxes)
-    height = TOP + ROW * (max((depth for *_, depth, _ in boxes), default=0) + 1) + 30
-    frames = "\n".join(_frame(*box, height - 30, root.total) for box in boxes)
+    total, placed = sum(stacks.values()), boxes(stacks, WIDTH, LEAST)
+    height = TOP + ROW * (max((box.depth for box in placed), default=0) + 1) + 30
+    frames = "\n".join(_frame(box, height - 30, total) for box in placed)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
         f' data-width="{WIDTH}" role="img" aria-label="{escape(title)}">\n<style>{STYLE}</style>\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n<text class="head" x="8" y="20">{escape(title)}</text>\n'
-        f'<text id="told" x="8" y="{height - 10}">{root.total:,} instructions; click a function to zoom</text>\n'
+        f'<text id="told" x="8" y="{height - 10}">{total:,} instructions; click a function to zoom</text>\n'
         f'<text id="reset" class="button" x="{WIDTH - 150}" y="20">whole</text>\n'
         f'<text id="search" class="button" x="{WIDTH - 80}" y="20">search</text>\n'
         f'<text id="found" x="{WIDTH - 300}" y="40"></text>\n{frames}\n'
@@ -54,17 +56,31 @@ def flame(stacks: Mapping[str, int], title: str) -> str:
     )
 
 
-def _place(box: _Box, x: float, depth: int, scale: float, boxes: list[tuple[str, float, float, int, int]]) -> None:
-    """Adds name, left end, width, depth and instructions of what is below a box."""
-    for name, one in sorted(box.below.items()):
+def boxes(stacks: Mapping[str, int], width: float, least: float) -> list[Box]:
+    """The boxes of a flame graph of that width, without those narrower than `least`; callers before what they call."""
+    root = _Node()
+    for stack, count in stacks.items():
+        node = root
+        node.total += count
+        for name in stack.split(";"):
+            node = node.below.setdefault(name, _Node())
+            node.total += count
+    found: list[Box] = []
+    _place(root, 0.0, 0, width / max(root.total, 1), least, found)
+    return found
+
+
+def _place(node: _Node, x: float, depth: int, scale: float, least: float, found: list[Box]) -> None:
+    for name, one in sorted(node.below.items()):
         width = one.total * scale
-        if width >= LEAST:
-            boxes.append((name, x, width, depth, one.total))
-            _place(one, x, depth + 1, scale, boxes)
+        if width >= least:
+            found.append(Box(name, x, width, depth, one.total))
+            _place(one, x, depth + 1, scale, least, found)
         x += width
 
 
-def _frame(name: str, x: float, width: float, depth: int, count: int, base: int, total: int) -> str:
+def _frame(box: Box, base: int, total: int) -> str:
+    name, x, width, depth, count = box
     room = int((width - 6) / LETTER)
     shown = "" if room < 3 else name if len(name) <= room else f"{name[: room - 1]}…"
     digits = hashlib.sha256(name.encode()).digest()

@@ -29,6 +29,11 @@ def never(plan: Plan) -> bool:
     return False
 
 
+def profiled(plan: Plan) -> bool:
+    """Trials are run again to count where their instructions go."""
+    return bool(plan.profiled())
+
+
 # ---- phases and workloads ------------------------------------------------------------------------------------------
 
 

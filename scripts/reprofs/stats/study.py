@@ -27,6 +27,7 @@ class Study(Tables):
     """The tables of a study as frames (trials, phases, samples, clients, latency), and its statistics (results)."""
 
     folder: Path  # where the results are kept
+    profiles: Path = Path()  # where the profiles of its trials are, if it has any
 
     def __repr__(self) -> str:
         text = io.StringIO()
@@ -167,8 +168,9 @@ def open(study: str = "quick") -> Study:
     """
     imported = study.startswith("imported/")
     folder = place("data") / study if imported else place(study) if "/" in study else place("data/tables") / study
+    own, profiles = (folder.parent / f"{folder.name}-{name}" for name in ("results", "profiles"))
     if (folder / IMPORT).is_file():
-        return Study(**vars(load_import(folder)), folder=folder.parent / f"{folder.name}-results")
+        return Study(**vars(load_import(folder)), folder=own, profiles=profiles)
     if imported:
         known = sorted(f"imported/{path.parent.name}" for path in folder.parent.glob(f"*/{IMPORT}"))
         have = f"there are {', '.join(known)}" if known else "nothing is imported yet"
@@ -178,6 +180,6 @@ def open(study: str = "quick") -> Study:
         known = sorted(path.parent.name for path in place("data/tables").glob("*/trials.parquet"))
         have = f"there are those of {', '.join(known)}" if known else "there are none yet"
         raise UserError(f"There are no tables of the study {study} ({have}): run `make report STUDY={study}` first.")
-    own = folder.parent / f"{folder.name}-results" if "/" in study else place("data/results") / study
-    tables = load_tables(folder)
-    return Study(**vars(tables), folder=own)
+    if "/" not in study:
+        own, profiles = place("data/results") / study, place("data/profiles") / study
+    return Study(**vars(load_tables(folder)), folder=own, profiles=profiles)

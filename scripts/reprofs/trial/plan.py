@@ -16,6 +16,7 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, add_places, overridden
 from reprofs.plan.plan import Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
 from reprofs.plan.published import Published
+from reprofs.plan.read import unknown
 from reprofs.plan.stack import Stack
 from reprofs.plan.study import NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
 from reprofs.plan.workload import Modified
@@ -60,7 +61,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Pl
     jobs = [render(setup, SEED) for setup in setups]  # they differ by the seed alone from round to round
     trials = _trials(study, setups, [job.text() for job in jobs], crosses)
     _check_ids([trial.id for trial in trials], file)
-    return Plan(
+    plan = Plan(
         protocol=PROTOCOL,
         study=study,
         trials=trials,
@@ -69,6 +70,26 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Pl
         siblings=_siblings(study, catalog),
         **_parts(setups, {setup.cell.workload: job.programs() for setup, job in zip(setups, jobs, strict=True)}),
     )
+    if not change:
+        _check_profile(plan, file)
+    return plan
+
+
+def _check_profile(plan: Plan, file: str) -> None:
+    """Raises FileError when the study's key profile names what the study has not, or no trial can be profiled."""
+    asked = plan.study.profile
+    if not asked:
+        return
+    phases = {phase.name for workload in plan.workloads.values() for phase in workload.phases}
+    systems = {name for trial in plan.trials for name in (trial.filesystem, trial.label)}
+    for what, names, known in ("phase", asked.phases, phases), ("file system", asked.filesystems or [], systems):
+        if other := next((name for name in names if name not in known), None):
+            raise FileError(f"{file}: profile: {unknown(f'{what} of this study', other, known)}")
+    if not plan.profiled():
+        raise FileError(
+            f"{file}: profile: none of these trials can have one: it takes the exact lab with one core, and a phase and"
+            " file system together."
+        )
 
 
 def _siblings(study: PlannedStudy, catalog: Catalog) -> dict[str, dict[str, Verdict]]:

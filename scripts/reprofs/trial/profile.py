@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-import re
 import zlib
 from collections import Counter
 from dataclasses import replace
@@ -17,7 +16,7 @@ from reprofs.files import cache_folder, read_json, write_bytes, write_text
 from reprofs.guest import engine
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.guest.subsystems import subsystem
-from reprofs.guest.symbols import KERNEL, Executable, Function, Symbols
+from reprofs.guest.symbols import KERNEL, USER, Executable, Function, Symbols, label
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
@@ -40,17 +39,21 @@ class Part(NamedTuple):
     misses: dict[str, int] | None
 
 
-def profile(path: Path, catalog: Catalog, folder: Path, misses: bool = False) -> dict[str, Any]:
+def profile(
+    path: Path, catalog: Catalog, folder: Path, misses: bool = False, failed_too: bool = False
+) -> dict[str, Any]:
     """Runs the trial of a raw record again under a plugin that counts, and writes its profile into `folder`.
 
     misses: with misses of modelled caches. Written are profile.json (workflow/schemas/profile.schema.yaml), which is
     returned, and for phase N, counted from 1, N-NAME.folded: lines "caller;...;function INSTRUCTIONS", of which flame
-    graphs are made.
+    graphs are made. failed_too: for a trial that did not end well only profile.json, which says why, is written.
 
     Raises UserError for a record that is none of a trial that ended well in the exact lab with one core, when a file of
     the trial was edited since, and when the second run does not give the same measurement, to the last bit.
     """
-    record = _read(path)
+    record = _read(path, failed_too)
+    if record["status"] != "ok":
+        return _kept(folder, {"schema": 1, "trial": record["trial"], "reason": record["reason"], "phases": []})
     trial = Trial.model_validate(taken_apart(record["trial"]))
     setup = resolve(trial, catalog)
     job = render(setup, trial.seed)
@@ -76,12 +79,12 @@ def profile(path: Path, catalog: Catalog, folder: Path, misses: bool = False) ->
     return _write(folder, record, parts, symbols, lab.processor.ns_per_instruction)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, failed_too: bool) -> dict[str, Any]:
     record = read_json(path)
     try:
         if broken(record):
             raise UserError(f"{path} was changed after its trial: run the trial again.")
-        if record["status"] != "ok":
+        if record["status"] != "ok" and not failed_too:
             raise UserError(f"{path} is of a trial that did not end well: {record['reason']}")
         if apart(record["trial"]["lab"])[0] != ExactLab.name:
             raise UserError(f"{path} is of the lab {record['trial']['lab']}: profiles are of the exact lab.")
@@ -149,17 +152,22 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
 def _write(
     folder: Path, record: dict[str, Any], parts: list[Part], symbols: Symbols, ns_per_instruction: float
 ) -> dict[str, Any]:
-    phases = []
+    phases, unknown = [], label(USER)
     for number, part in enumerate(parts, 1):
-        functions, names = Counter[Function](), dict[int, Function]()
+        functions, names, labels = Counter[Function](), dict[int, Function](), dict[int, str]()
         for (address, content), count in part.counts.items():
             function = symbols.kernel(address) if address >= KERNEL else symbols.user(address, content)
             functions[function] += count
             names.setdefault(address, function)
         folded = Counter[str]()
         for sites, count in part.calls.items():
-            frames = [names.get(site) or symbols.user(site, b"") for site in sites]
-            folded[";".join(re.sub(r"[; ]", "_", _label(frame)) for frame in frames)] += count
+            for site in sites:
+                if site not in labels:
+                    labels[site] = label(names.get(site) or symbols.caller(site))
+            frames = [labels[site] for site in sites]
+            if unknown in frames:  # what several of them called each other is not known either
+                frames = [one for at, one in enumerate(frames) if not at or (one, frames[at - 1]) != (unknown, unknown)]
+            folded[";".join(frames)] += count
         instructions = sum(part.counts.values())
         if instructions != sum(folded.values()):
             raise UserError(
@@ -174,6 +182,7 @@ def _write(
                 "operation": part.event["operation"],
                 "cache": part.event["cache"],
                 "measured": part.event["event"] == "phase",
+                "items": part.event["items"],
                 "wall_ns": part.event["wall_ns"],
                 "instructions": instructions,
                 "waiting_ns": round(part.event["wall_ns"] - instructions * ns_per_instruction) if one_client else None,
@@ -186,27 +195,23 @@ def _write(
             }
         )
     lab = record["environment"]["lab"]
-    found = {
-        "schema": 1,
-        "trial": record["trial"],
-        "measurement_sha256": record["digests"]["measurement"],
-        "ns_per_instruction": ns_per_instruction,
-        "kernel": lab["kernel"],
-        "qemu": lab["qemu"],
-        "phases": phases,
-    }
+    return _kept(
+        folder,
+        {
+            "schema": 1,
+            "trial": record["trial"],
+            "measurement_sha256": record["digests"]["measurement"],
+            "ns_per_instruction": ns_per_instruction,
+            "kernel": lab["kernel"],
+            "qemu": lab["qemu"],
+            "phases": phases,
+        },
+    )
+
+
+def _kept(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
     write_text(folder / "profile.json", json.dumps(found, ensure_ascii=False) + "\n")
     return found
-
-
-def _label(function: Function) -> str:
-    return f"{function.name} [{function.module}]" if function.module else function.name
-
-
-def stacks(folder: Path, phase: dict[str, Any]) -> dict[str, int]:
-    """The stacks of a phase of profile.json in a folder: "caller;...;function" -> instructions."""
-    pairs = (line.rpartition(" ") for line in (folder / phase["stacks"]).read_text().splitlines())
-    return {stack: int(count) for stack, _, count in pairs}
 
 
 def summary(found: dict[str, Any], most: int = 5) -> str:

@@ -1,0 +1,118 @@
+"""What two exact profiles of one workload differ in: instructions an item by part of the system and by function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reprofs.data import profiles
+from reprofs.data.keys import Load, Operation, Setting, planned, select
+from reprofs.plan.cell import CELL, Cell, taken_apart
+from reprofs.stats.study import Study
+
+OWN = "file system's own code"
+# What these do follows from what ran before, too: free lists, grace periods, run queues.
+STATE = ("allocator", "RCU", "scheduler")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The profile of a trial. phases: those that were measured; one that ran several times is there once, as it ran
+    first. reason: why there are none.
+    """
+
+    label: str
+    role: str
+    trial: str
+    folder: Path
+    phases: dict[Operation, dict[str, Any]]
+    ns_per_instruction: float
+    reason: str
+
+    def stacks(self, operation: Operation) -> dict[str, int]:
+        """See `profiles.stacks`."""
+        return profiles.stacks(self.folder, self.phases[operation])
+
+
+def counted(study: Study) -> dict[tuple[Setting, Load], list[Counted]]:
+    """The profiles of a study by setting and load, the quickest contender first: the others are compared with it.
+
+    Raises UserError for a profile that is missing or was changed.
+    """
+    found = {}
+    for setting, load in planned(study.trials):
+        own = [_counted(study, row, load) for row in _rows(study, setting, load)]
+        if own:
+            found[setting, load] = sorted(own, key=lambda one: (one.role != "contender", not one.phases, _time(one)))
+    return found
+
+
+def _rows(study: Study, setting: Setting, load: Load) -> list[dict[str, Any]]:
+    rows = select(study.trials, setting, load, round=1).sort_values("label").to_dict("records")
+    cells = [Cell.model_validate(taken_apart({key: row[key] for key in CELL})) for row in rows]
+    return [row for row, cell in zip(rows, cells, strict=True) if study.plan.has_profile(cell)]
+
+
+def _counted(study: Study, row: dict[str, Any], load: Load) -> Counted:
+    folder = study.profiles / row["trial"]
+    profile = profiles.load(folder)
+    phases: dict[Operation, dict[str, Any]] = {}
+    for phase in profile["phases"]:
+        if phase["measured"]:
+            phases.setdefault(Operation(*load, phase["name"], phase["cache"]), phase)
+    unit, reason = profile.get("ns_per_instruction", 0.0), profile.get("reason", "")
+    return Counted(row["label"], row["role"], row["trial"], folder, phases, unit, reason)
+
+
+def _time(one: Counted) -> int:
+    return sum(phase["wall_ns"] for phase in one.phases.values())
+
+
+def an_item(phase: dict[str, Any], value: float) -> float:
+    """A number of a phase for each thing that it did."""
+    return value / max(phase["items"], 1)
+
+
+def waiting(phase: dict[str, Any]) -> float | None:
+    """Time (ns) an item in which the processor had nothing to do; None with several clients.
+
+    The readings of the clock, which may make it a little less than nothing, are left out.
+    """
+    return None if phase["waiting_ns"] is None else an_item(phase, max(0, phase["waiting_ns"]))
+
+
+def parts(*phases: dict[str, Any]) -> pd.DataFrame:
+    """Instructions an item by part of the system, the largest first; a column a phase, numbered from 0.
+
+    The code of all file systems is one part (OWN), so that theirs can be compared.
+    """
+    table = _table(phases, lambda one: OWN if one["part"].startswith("file system ") else one["part"])
+    return _by(table, table.max(axis=1))
+
+
+def functions(*phases: dict[str, Any]) -> pd.DataFrame:
+    """Instructions an item by function (index: name, module, part), as in `parts`.
+
+    Of two phases those are first that differ most, else those with the most instructions.
+    """
+    table = _table(phases, lambda one: (one["name"], one["module"], one["part"]))
+    return _by(table, (table[1] - table[0]).abs() if len(phases) == 2 else table.max(axis=1))
+
+
+def _table(phases: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], Hashable]) -> pd.DataFrame:
+    columns = []
+    for phase in phases:
+        found = Counter[Hashable]()
+        for one in phase["functions"]:
+            found[key(one)] += one["instructions"]
+        columns.append(an_item(phase, pd.Series(found, dtype=float)))
+    return pd.DataFrame(dict(enumerate(columns))).fillna(0.0)
+
+
+def _by(table: pd.DataFrame, size: pd.Series) -> pd.DataFrame:
+    return table.loc[size.sort_values(ascending=False, kind="stable").index]

@@ -1,0 +1,239 @@
+"""Profiles in a study: which trials have one, and what the report says of two that differ."""
+
+import json
+from pathlib import Path
+
+import make
+import nbformat
+import pytest
+import run
+import yaml
+from conftest import ROOT
+from helpers import CATALOG
+from reprofs.data.profiles import FILE
+from reprofs.errors import UserError
+from reprofs.files import SUMS, write_sums
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.override import override
+from reprofs.plan.plan import read_plan, write_plan
+from reprofs.plan.processor import Processor
+from reprofs.plan.study import Profiled, Study
+from reprofs.report.topics import profiles
+from reprofs.stats.study import open as open_study
+from reprofs.trial.plan import make_plan
+
+NS = 0.5  # an instruction
+# File system -> part of the system, function, module -> instructions of 2,000 items; and waiting, ns.
+CREATE = {
+    "ext4": (
+        {
+            ("file system ext4", "ext4_create", "ext4"): 4_000_000,
+            ("journal", "jbd2_journal_start", "jbd2"): 2_000_000,
+            ("allocator", "kmem_cache_alloc", ""): 1_000_000,
+            ("VFS", "vfs_create", ""): 1_000_000,
+            ("RCU", "call_rcu", ""): 2_000,
+        },
+        0,
+    ),
+    "xfs": (
+        {
+            ("file system xfs", "xfs_create", "xfs"): 9_000_000,
+            ("file system xfs", "xfs_trans_commit", "xfs"): 1_000_000,
+            ("allocator", "kmem_cache_alloc", ""): 3_000_000,
+            ("VFS", "vfs_create", ""): 1_000_000,
+        },
+        4_000_000,
+    ),
+}
+
+
+def profile(filesystem: str) -> dict:
+    """A profile of one phase, in the form of its schema."""
+    counts, waiting = CREATE[filesystem]
+    functions = [
+        {"name": name, "module": module, "part": part, "instructions": count}
+        for (part, name, module), count in counts.items()
+    ]
+    instructions = sum(counts.values())
+    phase = {
+        "name": "create",
+        "operation": "create",
+        "cache": "warm",
+        "measured": True,
+        "items": 2000,
+        "wall_ns": int(instructions * NS) + waiting,
+        "instructions": instructions,
+        "waiting_ns": waiting,
+        "misses": {"accesses": 10**6, "l1": 10**5, "llc": 10**4},
+        "functions": functions,
+        "stacks": "1-create.folded",
+    }
+    return {"schema": 1, "trial": {}, "measurement_sha256": "0", "ns_per_instruction": NS, "phases": [phase]}
+
+
+def keep(folder: Path, found: dict, stacks: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text(json.dumps(found))
+    (folder / "1-create.folded").write_text(stacks)
+    write_sums(folder / SUMS, [folder / FILE, folder / "1-create.folded"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables of a study on three file systems with profiles; the trial of one failed."""
+    folder = tmp_path_factory.mktemp("profiled")
+    failures = {("jfs", "metadata", 1): ("failed", "No space left on device.")}
+    make.make(folder, systems=["ext4", "jfs", "xfs"], workloads=["metadata"], failures=failures)
+    plan = read_plan(folder / "plan.json")
+    lab = plan.labs["exact"].model_copy(update={"processor": CATALOG.get(Processor, "v2-0.5ns")})
+    study = plan.study.model_copy(update={"profile": Profiled(phases=["create"])})
+    write_plan(plan.model_copy(update={"labs": {"exact": lab}, "study": study}), folder / "plan.json")
+    for trial in read_plan(folder / "plan.json").profiled():
+        failed = trial.filesystem == "jfs"
+        found = {"phases": [], "reason": "No space left on device."} if failed else profile(trial.filesystem)
+        counts = {} if failed else CREATE[trial.filesystem][0]
+        stacks = "".join(f"do_syscall_64;{name} {count}\n" for (_, name, _), count in counts.items())
+        keep(folder / "tables-profiles" / trial.id, found, stacks)
+    run.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def create(folder):
+    """The study, where, its profiles, and the operation that they have."""
+    study = open_study(str(folder / "tables"))
+    ((setting, load), found), *more = profiles.groups(study).items()
+    assert not more
+    (operation,) = profiles.operations(study, found)
+    return study, setting, load, found, operation
+
+
+def test_the_quickest_contender_is_what_the_others_are_compared_with(create):
+    *_, found, operation = create
+    assert [one.label for one in found] == ["ext4", "xfs", "jfs"]
+    assert profiles.missing(found) == [("jfs", "No space left on device.")]
+    (row,) = profiles.differences(found, operation)
+    assert (row["base"], row["other"]) == ("ext4", "xfs")
+    # An item: 14,000,000 - 8,002,000 instructions at 0.5 ns and 4 ms of waiting, of 2,000.
+    assert row["more"] == pytest.approx((14_000_000 - 8_002_000) * NS / 2000 + 2000)
+    assert row["ratio"] == pytest.approx((7_000_000 + 4_000_000) / 4_001_000)
+    assert row["instructions"] == pytest.approx(14_000_000 / 8_002_000)
+    own = "file system's own code"
+    assert row["terms"] == [
+        "waiting +2.00 µs",
+        f"{own} +1.50 µs",
+        "allocator (state) +500 ns",
+        f"journal {profiles.MINUS}500 ns",
+    ]
+
+
+def test_parts_sum_to_all_instructions_and_time(create):
+    study, setting, _, found, operation = create
+    rows = {row["Part of the system"]: row for row in profiles.by_part(study, setting, found, operation).rows}
+    assert rows["file system's own code"]["ext4"] == "2,000" and rows["file system's own code"]["xfs"] == "5,000"
+    more = f"xfs {profiles.MINUS} ext4"
+    assert rows["file system's own code"][more] == "+3,000" and rows["journal"][more] == f"{profiles.MINUS}1,000"
+    assert rows["VFS"][more] == "0"
+    assert {name for name, row in rows.items() if row[""] == "state"} == {"allocator", "RCU"}
+    assert rows["RCU"]["ext4"] == "1.0"  # small, but of the state: it has its row
+    parts = [name for name in rows if name not in ("all instructions", "waiting", "time")]
+    for label in ("ext4", "xfs"):
+        total = sum(float(rows[name][label].replace(",", "")) for name in parts)
+        assert f"{total:,.0f}" == rows["all instructions"][label]
+    assert rows["waiting"]["xfs"] == "2.000 µs" and rows["time"]["xfs"] == "5.500 µs"
+
+
+def test_the_functions_that_differ_most_come_first(create):
+    study, setting, _, found, operation = create
+    (table,) = profiles.by_function(study, setting, found, operation)
+    assert [(row["Function"], row["Difference"]) for row in table.rows[:3]] == [
+        ("`xfs_create`", "+4,500"),
+        ("`ext4_create`", f"{profiles.MINUS}2,000"),
+        ("`jbd2_journal_start`", f"{profiles.MINUS}1,000"),
+    ]
+    assert table.rows[3] == {  # as large a difference as the one before it
+        "Function": "`kmem_cache_alloc`",
+        "Part of the system": "allocator",
+        "ext4": "500",
+        "xfs": "1,500",
+        "Difference": "+1,000",
+        "": "state",
+    }
+    (alone,) = profiles.by_function(study, setting, found[:1], operation)
+    assert [row["ext4"] for row in alone.rows] == ["2,000", "1,000", "500", "500", "1.0"]
+
+
+def test_the_report_has_the_answer_and_a_flame_graph_for_each_file_system(folder, create):
+    path = run.execute(folder, ["profiles"]) / "profiles.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    shown = [output.data for cell in cells for output in cell.get("outputs", [])]
+    words = " ".join(data.get("text/markdown", "") for data in shown)
+    assert "Create files: xfs takes 2.75 times as long as ext4 with 1.75 times the instructions." in words
+    assert "jfs has no profile, for its trial did not end well: No space left on device." in words
+    figures = [data["text/html"] for data in shown if "data-figure" in data.get("text/html", "")]
+    assert [("on ext4" in html, "on xfs" in html) for html in figures] == [(True, False), (False, True)]
+    colours = profiles.flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
+    (boxes,) = colours.axes[0].collections
+    assert [round(path.get_extents().width / profiles.WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
+
+
+def test_a_profile_that_was_edited_is_named(folder, create):
+    study, _, _, found, _ = create
+    path = found[0].folder / FILE
+    text = path.read_text()
+    path.write_text(text + " ")
+    with pytest.raises(
+        UserError, match=r"profile\.json is missing or was changed after it was made: run `make report`"
+    ):
+        profiles.groups(study)
+    path.write_text(text)
+    sums = found[1].folder / SUMS
+    sums.rename(sums.with_name("kept"))
+    with pytest.raises(UserError, match="was changed"):
+        profiles.groups(study)
+    sums.with_name("kept").rename(sums)
+
+
+# ---- the key of a study ----------------------------------------------------------------------------------------------
+
+SHIPPED = yaml.safe_load((ROOT / "config/studies/instructions.yaml").read_text())
+
+
+def planned(change=None, **keys):
+    catalog = Catalog()
+    catalog.add(Study, "own", SHIPPED | keys)
+    return make_plan("own", catalog, change)
+
+
+def test_trials_of_the_first_round_in_the_exact_lab_with_one_core_have_profiles():
+    both = planned(labs=["exact", "exact@v2-0.5ns-4c", "vm"]).profiled()
+    assert [(one.round, one.full_lab) for one in both] == [(1, "exact@v2-0.5ns")] * 2
+    one = planned(profile={"phases": ["create"], "filesystems": ["btrfs"]}).profiled()
+    assert [trial.filesystem for trial in one] == ["btrfs"]
+    assert planned(filesystems=["btrfs", "btrfs+zstd"], profile={"phases": ["create"], "filesystems": ["btrfs+zstd"]})
+    assert not planned(override("vm", "file", "", "")).profiled()  # elsewhere the same study has none
+    plan = dict(SHIPPED)
+    del plan["profile"]
+    catalog = Catalog()
+    catalog.add(Study, "own", plan)
+    assert not make_plan("own", catalog).profiled()
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"profile": {"phases": ["creat"]}},
+            "profile: phase of this study 'creat' does not exist: did you mean create",
+        ),
+        ({"profile": {"phases": ["create"], "filesystems": ["xfs"]}}, "profile: file system of this study 'xfs'"),
+        ({"labs": ["vm"]}, "none of these trials can have one: it takes the exact lab with one core"),
+        ({"profile": {"filesystems": ["ext4"]}}, "phases"),
+        ({"profile": {"phases": []}}, "phases"),
+        ({"profile": {"phases": ["create", "create"]}}, "must name create only once"),
+    ],
+)
+def test_a_wrong_key_is_one_sentence(keys, words):
+    with pytest.raises(UserError) as caught:
+        planned(**keys)
+    assert words in str(caught.value) and len(str(caught.value)) < 300

@@ -1,0 +1,22 @@
+# Where the instructions of a trial went: it runs once more under a plugin that counts, and must measure the same.
+rule profile:
+    input:
+        files("scripts/guest/profile/*"),
+        code("reprofs.guest.subsystems"),
+        code("reprofs.report.flame"),
+        code="scripts/reprofs/trial/profile.py",
+        record="data/raw/{study}/{trial}.json",
+    output:
+        directory("data/profiles/{study}/{trial}"),
+    log:
+        "logs/{study}/profile-{trial}.log",
+    conda:
+        "../../envs/python.yaml"
+    params:
+        options=" ".join(
+            f"--extra-filesystem-dir {shlex.quote(d)}"
+            for d in SETTINGS.extra_filesystem_dirs
+        ),
+    shell:
+        "exec reprofs profile {input.record:q} --misses --failed-too {params.options} --output {output:q}"
+        " > {log:q} 2> >(tee -a {log:q} >&2)"
