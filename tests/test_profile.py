@@ -45,8 +45,8 @@ def test_names_of_the_kernel_are_those_of_its_source():
     assert symbols.kernel(addresses[0] - 1).name == f"{addresses[0] - 1:x}"
     assert symbols.user(0x401000, b"\x90").program == "user space"
     # Callers, of which nothing is known but where they called.
-    assert symbols.caller(addresses[1] + 5).name == "vfs_read"
-    assert symbols.caller(0x401000).program == "user space"
+    assert symbols.at(addresses[1] + 5, b"").name == "vfs_read"
+    assert symbols.at(0x401000, b"").program == "user space"
 
 
 def test_programs_at_one_address_are_told_apart_by_their_code():

@@ -154,7 +154,7 @@ struct level {
     uint64_t *line, missed;
 };
 static struct level l1 = {64, 8, NULL, 0}, llc = {16384, 16, NULL, 0};
-static uint64_t accesses;
+static uint64_t accesses, line_before;
 
 static bool hit(struct level *level, uint64_t line) {
     uint64_t *set = level->line + (line & (level->sets - 1)) * level->ways;
@@ -172,6 +172,8 @@ static void on_access(unsigned processor, uint32_t access, uint64_t address, voi
     (void)processor, (void)data;
     if (!inside) return;
     accesses++;
+    if (address >> 6 == line_before) return; /* a hit that changes no order */
+    line_before = address >> 6;
     struct qemu_plugin_hwaddr *at = qemu_plugin_get_hwaddr(access, address);
     if (!at || qemu_plugin_hwaddr_is_io(at)) return;
     uint64_t line = (qemu_plugin_hwaddr_phys_addr(at) >> 6) + 1;
@@ -196,6 +198,7 @@ static void on_begin(unsigned processor, void *data) {
     memset(counters, 0, counters_used * sizeof *counters);
     for (uint32_t i = 0; i < nodes_used; i++) nodes[i].own = 0;
     charged = accesses = l1.missed = llc.missed = 0;
+    line_before = -1;
     inside = true;
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ class Function(NamedTuple):
     program: str = ""
 
 
+@functools.cache
 def label(function: Function) -> str:
     """The function as folded stacks have it: its name and, after it, the module; without their marks in it."""
     text = f"{function.name} [{function.module}]" if function.module else function.name
@@ -36,7 +38,7 @@ USER = Function("(not the engine's)", program="user space")
 
 def clean(name: str) -> str:
     """The name of a function as its source has it."""
-    return CLONE.sub("", name)
+    return CLONE.sub("", name) if "." in name else name
 
 
 def read_kallsyms(text: str) -> tuple[list[int], list[Function]]:
@@ -50,9 +52,10 @@ def read_kallsyms(text: str) -> tuple[list[int], list[Function]]:
         if kind not in "tTwW" or name.startswith(PADDING):
             continue
         one = Function(clean(name), module[0].strip("[]") if module else "")
-        other = found.setdefault(int(address, 16), one)
-        if _rank(one) < _rank(other):
-            found[int(address, 16)] = one
+        place = int(address, 16)
+        other = found.setdefault(place, one)
+        if other is not one and _rank(one) < _rank(other):
+            found[place] = one
     addresses = sorted(found)
     return addresses, [found[address] for address in addresses]
 
@@ -114,6 +117,6 @@ class Symbols:
                 return Function(clean(found), program=f"engine {one.name}".strip())
         return USER
 
-    def caller(self, address: int) -> Function:
-        """The function of an address at which nothing was executed itself, only in what it called."""
-        return self.kernel(address) if address >= KERNEL else self.user(address, b"")
+    def at(self, address: int, content: bytes) -> Function:
+        """The function of an address; content: what was executed there, if it is known."""
+        return self.kernel(address) if address >= KERNEL else self.user(address, content)

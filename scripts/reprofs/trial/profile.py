@@ -16,7 +16,7 @@ from reprofs.files import cache_folder, read_json, write_bytes, write_text
 from reprofs.guest import engine
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.guest.subsystems import subsystem
-from reprofs.guest.symbols import KERNEL, USER, Executable, Function, Symbols, label
+from reprofs.guest.symbols import USER, Executable, Function, Symbols, label
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
@@ -30,12 +30,16 @@ KALLSYMS = ["sh", "-c", "grep -i ' [tw] ' /proc/kallsyms | gzip -1 > /run/symbol
 
 
 class Part(NamedTuple):
-    """What was counted in one phase: event: the engine's; counts: (address, content) -> instructions; calls: addresses
-    of callers and of the end of a piece of code -> instructions; misses: accesses, l1, llc, if they were counted."""
+    """What was counted in one phase: event: the engine's; counts: address, content and instructions; calls: addresses
+    of callers and of the end of a piece of code, and instructions; misses: accesses, l1, llc, if they were counted.
+
+    Addresses and contents are as the plugin writes them, hexadecimal, those of calls joined by semicolons: there are
+    millions.
+    """
 
     event: dict[str, Any]
-    counts: dict[tuple[int, bytes], int]
-    calls: dict[tuple[int, ...], int]
+    counts: list[tuple[str, str, int]]
+    calls: list[tuple[str, int]]
     misses: dict[str, int] | None
 
 
@@ -111,13 +115,10 @@ def _difference(record: dict[str, Any], measured: dict[str, Any], lab: dict[str,
 
 def _part(folder: Path, number: int, event: dict[str, Any]) -> Part:
     try:
-        counts, calls = Counter[tuple[int, bytes]](), Counter[tuple[int, ...]]()
-        for line in (folder / f"{number}.count").read_text().splitlines():
-            address, content, count = line.split()
-            counts[int(address, 16), bytes.fromhex(content)] += int(count)
-        for line in (folder / f"{number}.stack").read_text().splitlines():
-            sites, count = line.split()
-            calls[tuple(int(site, 16) for site in sites.split(";"))] += int(count)
+        words = (folder / f"{number}.count").read_text().split()
+        counts = list(zip(words[::3], words[1::3], map(int, words[2::3]), strict=True))
+        words = (folder / f"{number}.stack").read_text().split()
+        calls = list(zip(words[::2], map(int, words[1::2]), strict=True))
         words = (folder / f"{number}.misses").read_text().split() if (folder / f"{number}.misses").exists() else []
     except OSError:
         raise UserError(f"the phase {event['name']} was not counted: the engine has no marks in it.") from None
@@ -149,26 +150,34 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
     return Symbols(text, [Executable.read(n, engine.build(cache, n), engine.functions(cache, n)) for n in names])
 
 
+class _Labels(dict[str, str]):
+    """Address -> function. Where nothing was executed, only in what it called, no content tells programs apart."""
+
+    def __init__(self, symbols: Symbols):
+        self.symbols = symbols
+
+    def __missing__(self, address: str) -> str:
+        found = self[address] = label(self.symbols.at(int(address, 16), b""))
+        return found
+
+
 def _write(
     folder: Path, record: dict[str, Any], parts: list[Part], symbols: Symbols, ns_per_instruction: float
 ) -> dict[str, Any]:
     phases, unknown = [], label(USER)
     for number, part in enumerate(parts, 1):
-        functions, names, labels = Counter[Function](), dict[int, Function](), dict[int, str]()
-        for (address, content), count in part.counts.items():
-            function = symbols.kernel(address) if address >= KERNEL else symbols.user(address, content)
+        functions, labels = Counter[Function](), _Labels(symbols)
+        for address, content, count in part.counts:
+            function = symbols.at(int(address, 16), bytes.fromhex(content))
             functions[function] += count
-            names.setdefault(address, function)
+            labels.setdefault(address, label(function))
         folded = Counter[str]()
-        for sites, count in part.calls.items():
-            for site in sites:
-                if site not in labels:
-                    labels[site] = label(names.get(site) or symbols.caller(site))
-            frames = [labels[site] for site in sites]
+        for sites, count in part.calls:
+            frames = [labels[site] for site in sites.split(";")]
             if unknown in frames:  # what several of them called each other is not known either
                 frames = [one for at, one in enumerate(frames) if not at or (one, frames[at - 1]) != (unknown, unknown)]
             folded[";".join(frames)] += count
-        instructions = sum(part.counts.values())
+        instructions = sum(functions.values())
         if instructions != sum(folded.values()):
             raise UserError(
                 f"phase {part.event['name']}: calls and instructions do not have the same sum: report this."
