@@ -1,4 +1,5 @@
-"""What a trial of the exact lab costs this machine, step by step: CPU seconds of QEMU and instructions of the guest.
+"""What a trial of the exact lab costs this machine, step by step: CPU seconds of QEMU and instructions of the guest;
+and what its profile costs beside it.
 
     [AGAINST=COMMIT] python tests/bench_trial.py [FILE SYSTEM [WORKLOAD]]   default: ext4 metadata, btrfs repository
 
@@ -116,17 +117,44 @@ def rows_of(checkout: Path, trial: dict) -> list[dict]:
 
 
 def whole(checkout: Path, trial: dict) -> float:
-    """CPU seconds of the command `reprofs trial`, Python and QEMU."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "scripts")}
-    words = [word for key, value in trial.items() if value is not None for word in (f"--{key}", str(value))]
+    """CPU seconds of the command `reprofs trial`."""
     with tempfile.TemporaryDirectory() as place:
-        command = [sys.executable, "-c", "from reprofs.cli import main; main()", "trial", *words]
-        child = subprocess.Popen([*command, "--output", f"{place}/record.json"], cwd=checkout, env=environment)
-        _, status, used_by = os.wait4(child.pid, 0)
+        return spent(checkout, "trial", *options(trial), "--output", f"{place}/record.json")
+
+
+def options(trial: dict) -> list[str]:
+    """The names of a trial as options."""
+    return [word for key, value in trial.items() if value is not None for word in (f"--{key}", str(value))]
+
+
+def spent(checkout: Path, *words: str) -> float:
+    """CPU seconds of a command `reprofs`, Python and QEMU."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "scripts")}
+    command = [sys.executable, "-c", "from reprofs.cli import main; main()", *words]
+    child = subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.DEVNULL)
+    _, status, used_by = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
     return used_by.ru_utime + used_by.ru_stime
+
+
+def profiled(checkout: Path, trial: dict) -> None:
+    """A table: what the profile of a trial costs beside the trial, without and with misses."""
+    with tempfile.TemporaryDirectory() as place:
+        record = f"{place}/record.json"
+        profile = ["profile", record, "--output", f"{place}/profile"]
+        commands = {
+            WHOLE: ["trial", *options(trial), "--output", record],
+            "reprofs profile": profile,
+            "reprofs profile --misses": [*profile, "--misses"],
+        }
+        # In turns; the first trial makes the snapshot, where there is none, and the first profile asks for symbols.
+        runs = [{name: spent(checkout, *words) for name, words in commands.items()} for _ in range(RUNS + 1)]
+    least = {name: min(run[name] for run in runs[1:]) for name in commands}
+    print(f"\n{trial['filesystem']} {trial['workload']} {trial['scale']}, least CPU seconds of {RUNS} runs")
+    for name, seconds in least.items():
+        print(f"{name:40}{seconds:8.2f}{seconds / least[WHOLE]:8.2f} of the trial")
 
 
 def compare(checkouts: dict[str, Path], trial: dict) -> None:
@@ -177,7 +205,9 @@ def main() -> None:
             from helpers import names  # in this commit's way
 
             for filesystem, *workload in chosen:
-                compare(checkouts, names(filesystem, workload=(workload or ["metadata"])[0]))
+                trial = names(filesystem, workload=(workload or ["metadata"])[0])
+                compare(checkouts, trial)
+                profiled(root, trial)
         finally:
             if other:
                 subprocess.run([*git, "remove", "--force", str(checkouts[other])], check=True, capture_output=True)
