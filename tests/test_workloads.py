@@ -216,12 +216,13 @@ def came_back(record: dict) -> None:
 ONCE = ["compile-makej", "compile-round2", "git-annex", "git-annex-small", "random-access"]
 ONCE += ["git-annex-test", "look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
 SMALL = ("git-annex-small", "git-annex-test")
+OWN_GUEST = [name for name in NAMES if CATALOG.get(Workload, name).guest != "base"]  # whose guest takes long to build
 
 
 @pytest.mark.parametrize(
     # Of git-annex-small, nearly all commands are in git-annex, too; git-annex-test takes long.
     "name",
-    [pytest.param(name, marks=pytest.mark.soak if name in SMALL else ()) for name in NAMES],
+    [pytest.param(name, marks=pytest.mark.soak if name in (*SMALL, *OWN_GUEST) else ()) for name in NAMES],
 )
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""
@@ -229,7 +230,7 @@ def test_every_file_in_the_exact_lab(recorded, name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.soak) if name in ONCE else name for name in NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in (*ONCE, *OWN_GUEST) else name for name in NAMES]
 )
 def test_every_program_twice_in_the_exact_lab(recorded, tmp_path, name):
     """The same to the byte."""
@@ -241,8 +242,8 @@ def test_every_program_twice_in_the_exact_lab(recorded, tmp_path, name):
 @pytest.mark.parametrize(
     "name", [name if name == "populated" else pytest.param(name, marks=pytest.mark.soak) for name in NAMES]
 )
-def test_every_file_on_a_file_system_that_copies_on_write(guest, tmp_path, name):
-    came_back(run_trial(cell(name, "btrfs"), CATALOG, tmp_path / "r.json", 900))
+def test_every_file_on_a_file_system_that_copies_on_write(recorded, name):
+    came_back(recorded(cell(name, "btrfs")))
 
 
 def test_many_clients_in_the_exact_lab(guest, tmp_path):
