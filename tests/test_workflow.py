@@ -330,6 +330,7 @@ def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(g
     assert ended(RULE) == found and (tmp_path / "log").read_text().count(": ok in") == 7
 
 
+@pytest.mark.soak
 def test_study_of_arrays_series_clients_and_sizes(recorded, tmp_path, edit_yaml):
     """Healthy, degraded and rebuilding arrays, fills, sweeps, windows, clients, scaling and fio up to the report, with
     their figures and tables.

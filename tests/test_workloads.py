@@ -212,9 +212,9 @@ def came_back(record: dict) -> None:
             assert {sample["name"] for sample in phase["samples"]} >= set(declared.samples)
 
 
-# Of programs that another file has twice, and what takes long; fio runs twice on a modelled disk (tests/test_disks.py).
-ONCE = ["compile-makej", "compile-round2", "git-annex", "git-annex-small", "random-access"]
-ONCE += ["git-annex-test", "look-alike-annex", "look-alike-mail", "look-alike-photos", "look-alike-scratch"]
+# One of each kind of program: the engine's own operations, its programs, tar and find, git, several processes at once.
+# What fio and a busy machine do is in tests/test_disks.py and tests/test_trial.py.
+TWICE = ["metadata", "mdtest", "fsync-each", "many-inodes", "parallel-walk", "repository", "stream-fill"]
 SMALL = ("git-annex-small", "git-annex-test")
 OWN_GUEST = [name for name in NAMES if CATALOG.get(Workload, name).guest != "base"]  # whose guest takes long to build
 
@@ -230,7 +230,7 @@ def test_every_file_in_the_exact_lab(recorded, name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.soak) if name in (*ONCE, *OWN_GUEST) else name for name in NAMES]
+    "name", [name if name in TWICE else pytest.param(name, marks=pytest.mark.soak) for name in NAMES]
 )
 def test_every_program_twice_in_the_exact_lab(recorded, tmp_path, name):
     """The same to the byte."""
