@@ -1,5 +1,6 @@
 """Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
 
+import hashlib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -8,16 +9,19 @@ import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
-from helpers import CATALOG, cell
+from helpers import CATALOG, cell, rendered
 from reprofs import files
 from reprofs.data.profiles import stacks
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
+from reprofs.guest import image
 from reprofs.guest.subsystems import OTHER, subsystem
 from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
+from reprofs.labs.exact import ExactLab
 from reprofs.report.flame import WIDTH, flame, speedscope
 from reprofs.trial import record as records
 from reprofs.trial.profile import profile, summary
+from reprofs.trial.resolve import resolve
 
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/profile.schema.yaml").read_text())
 KALLSYMS = """\
@@ -142,6 +146,7 @@ def test_the_functions_are_those_that_did_the_work(profiled):
 @pytest.mark.soak
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs", "f2fs", "jfs", "nfs-ext4"])
 def test_profiles_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
+    image.ensure(resolve(cell(filesystem), CATALOG).guest, print)
     record = recorded(cell(filesystem))
     (tmp_path / "record.json").write_text(json.dumps(record))
     a, b = (profile(tmp_path / "record.json", CATALOG, tmp_path / name) for name in "ab")
@@ -176,6 +181,22 @@ def test_what_has_no_profile_is_one_sentence(recorded, tmp_path):
         profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
     (tmp_path / "record.json").write_text("{}")
     with pytest.raises(UserError, match="not a raw record"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+
+
+def test_the_trial_runs_again_in_its_own_guest(recorded, tmp_path, monkeypatch):
+    """Not in that of its file system, where the programs of its workload may not be."""
+    trial = cell(workload="iozone")
+    record = recorded(cell(workload="metadata@100"))
+    environment = record["environment"] | {"job_sha256": hashlib.sha256(rendered(trial).text().encode()).hexdigest()}
+    made = records.seal(record | {"trial": trial.names(), "environment": environment})
+    (tmp_path / "record.json").write_text(json.dumps(made))
+
+    def opened(guest, **_):
+        raise UserError(f"asked for {guest}")
+
+    monkeypatch.setattr(ExactLab, "open", opened)
+    with pytest.raises(UserError, match="asked for iozone"):
         profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
 
 
