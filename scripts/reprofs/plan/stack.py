@@ -109,8 +109,8 @@ class Placed:
     count: int
 
     def values(self, below: list[str], assume_clean: bool) -> dict[str, str]:
-        """Placeholder -> text, for `count` devices from below."""
-        half = self.count // 2
+        """Placeholder -> text, for `count` devices from below, which is split into words again."""
+        half, below = self.count // 2, [shlex.quote(path) for path in below]
         mirrors = " ".join(f"mirror {a} {b}" for a, b in zip(below[::2], below[1::2], strict=False))
         return {
             "disks": " ".join(below),
