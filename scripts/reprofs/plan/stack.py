@@ -44,6 +44,11 @@ class DiskCount(Part):
     only: bool = Field(False, description="No other number than the default")
 
 
+DeviceWords = Annotated[
+    str, text(r"^[A-Za-z0-9/{][A-Za-z0-9/{}_.:+ -]*$", "a device file, a placeholder, or words before some of these")
+]
+
+
 class Readback(Part):
     run: Command
     expect: Annotated[list[str], Field(min_length=1)] = Field(
@@ -80,7 +85,7 @@ class Layer(Descriptor):
     packages: list[str] = []
     modules: list[str] = []
     build: list[Command] = []
-    devices: Annotated[list[str], Field(min_length=1)] = Field(
+    devices: Annotated[list[DeviceWords], Field(min_length=1)] = Field(
         ["{disks}"], description="What the layer above or the file system gets"
     )
     makes: list[Annotated[str, text("^/dev/", "a path in /dev")]] = Field(
@@ -109,8 +114,8 @@ class Placed:
     count: int
 
     def values(self, below: list[str], assume_clean: bool) -> dict[str, str]:
-        """Placeholder -> text, for `count` devices from below, which is split into words again."""
-        half, below = self.count // 2, [shlex.quote(path) for path in below]
+        """Placeholder -> text, for `count` devices from below."""
+        half = self.count // 2
         mirrors = " ".join(f"mirror {a} {b}" for a, b in zip(below[::2], below[1::2], strict=False))
         return {
             "disks": " ".join(below),

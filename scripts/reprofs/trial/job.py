@@ -131,7 +131,7 @@ class _Writer:
             own |= {f"s{number}_disk": device for number, device in enumerate(self.stack.devices, 1)}
         if not self.stack.devices:
             return own
-        return own | {"device": shlex.quote(self.stack.devices[0]), "devices": shlex.join(self.stack.devices)}
+        return own | {"device": self.stack.devices[0], "devices": " ".join(self.stack.devices)}
 
     @functools.cached_property
     def syncs(self) -> list[str]:
