@@ -1,6 +1,7 @@
 """The labs with a real clock: vm, host, mount; what they share: one trial at a time, on a quiet host."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -149,7 +150,7 @@ def test_vm_throttles_its_disks(machine):
 
 def test_vm_emulates_with_one_thread_where_more_can_kill_a_guest(machine):
     def accelerator(version: str) -> str:
-        machine.version = version
+        machine.qemu = dataclasses.replace(machine.qemu, version=version)
         options = machine._options()
         return options[options.index("-accel") + 1]
 
@@ -219,7 +220,7 @@ def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monke
 
     monkeypatch.setattr(vm.VmLab, "run", run)
     monkeypatch.setattr(vm.os, "access", lambda *_: True)
-    for name in ("root", "initrd", "engine"):
+    for name in ("root", "initrd", "engine", "qemu"):
         (tmp_path / name).symlink_to(files.cache_folder() / name)
     lab = vm.Lab(guest, tmp_path)
     assert lab._kvm_works() and lab._kvm_works() and tried == ["kvm"]

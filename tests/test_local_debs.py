@@ -8,8 +8,9 @@ from conftest import ROOT
 from helpers import events
 from reprofs import files
 from reprofs.errors import UserError
-from reprofs.guest import image, local
+from reprofs.guest import image, local, lock
 from reprofs.guest.steps import Exec, Job
+from reprofs.guest.unpack import Tree
 from reprofs.labs import exact
 from reprofs.plan.guest import read_guest
 
@@ -44,13 +45,11 @@ def entry(package) -> dict:
 
 def test_a_package_is_unpacked_over_the_tree(tmp_path, package):
     tree = tmp_path / "tree"
-    (tree / "usr/lib").mkdir(parents=True)
-    (tree / "lib").symlink_to("usr/lib")
     guest = read_guest("mine", description(tmp_path, entry(package)))
-    assert local.add(tree, guest) == {"mine": "1.2-3"}
+    assert local.add(Tree(tree), guest) == {"mine": "1.2-3"}
     assert (tree / "lib").is_symlink() and (tree / "usr/lib/mine/word").read_text() == "built here\n"
     assert (tree / "usr/bin/mine").stat().st_mode & 0o777 == 0o755
-    assert local.add(tree, read_guest("base")) == {}
+    assert local.add(Tree(tree), read_guest("base")) == {}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_a_package_that_is_not_there_or_another_is_told(tmp_path, package, damag
     guest = read_guest("mine", description(tmp_path, entry(package)))
     damage(package)
     with pytest.raises(UserError) as told:
-        local.add(tmp_path, guest)
+        local.add(Tree(tmp_path / "tree"), guest)
     assert str(told.value).startswith("envs/guest.yaml: guests.mine.debs: ") and said in str(told.value)
 
 
@@ -72,7 +71,7 @@ def test_what_is_no_package_is_told(tmp_path):
     path = tmp_path / "text.deb"
     path.write_text("no package")
     with pytest.raises(UserError, match=r"text\.deb is no Debian package: "):
-        local.add(tmp_path, read_guest("mine", description(tmp_path, entry(path))))
+        local.add(Tree(tmp_path / "tree"), read_guest("mine", description(tmp_path, entry(path))))
 
 
 def test_a_digest_must_be_one(tmp_path, package):
@@ -83,8 +82,11 @@ def test_a_digest_must_be_one(tmp_path, package):
 @pytest.mark.soak
 def test_a_guest_runs_what_somebody_built(engine, tmp_path, package):
     spec = description(tmp_path, entry(package))
-    made = image.build(files.cache_folder(), tmp_path / "mine.json", engine, print, name="mine", spec=spec)
+    known = lock.read_lock()
+    known.sets["mine"] = known.sets["net"]  # which asks for the same packages
+    made = image.build(files.cache_folder(), tmp_path / "mine.json", engine, print, name="mine", spec=spec, lock=known)
     assert made["packages"]["mine"] == "1.2-3"
+    assert made["unlocked"] == ["mine/initrd", "mine/kernel", "mine/root"]  # of one's own, by its own digest
     outcome = exact.ExactLab(made, files.cache_folder()).run(Job([Exec(stage="t", arg=["mine"])]), 900)
     (command,) = [event for event in events(outcome.output) if event["event"] == "command"]
     assert command["output"] == "built here"

@@ -115,7 +115,7 @@ def test_a_qemu_that_hangs_is_waited_for_aloud_and_then_ended(tmp_path, monkeypa
     monkeypatch.setattr(_qemu, "SILENT_S", 0.2)
     silent = program(tmp_path / "silent", "echo $$ > pid; exec sleep 100")
     with pytest.raises(UserError) as caught:
-        _qemu.Machine([str(silent)], tmp_path)
+        _qemu.Machine(_qemu.Qemu(silent, "7.2", "0" * 64), [], tmp_path)
     assert "the first answer of QEMU did not come within 1 s, so it was ended" in str(caught.value)
     assert "reprofs: still waiting for the first answer of QEMU, up to 1 s more" in capsys.readouterr().err
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()

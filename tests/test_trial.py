@@ -135,7 +135,8 @@ def test_how_busy_the_processor_was_and_what_is_used(recorded):
     for phase in m["phases"]:
         own = (phase["user_ns"] + phase["system_ns"]) / phase["wall_ns"]
         assert own - 0.01 <= phase["processor_busy"] <= 1
-    assert phases["read", "cold"]["processor_busy"] < 0.5 < 0.9 < phases["read", "warm"]["processor_busy"]
+    # A warm read waits for nothing, but the kernel may once wait for a tick of its own in a phase of 1.5 ms.
+    assert phases["read", "cold"]["processor_busy"] < 0.5 < 0.8 < phases["read", "warm"]["processor_busy"]
     tree, create, gone = (phases[name, "warm"] for name in ("make-tree", "create", "remove-tree"))
     assert create["used_inodes"] - tree["used_inodes"] == create["items"]
     assert create["used_bytes"] - tree["used_bytes"] >= create["bytes"]
@@ -262,9 +263,10 @@ def test_mistake_on_the_command_line(reprofs, says, guest, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_no_qemu(reprofs, says, guest, tmp_path):
+def test_no_qemu_of_the_host(reprofs, says, guest, tmp_path):
     words = options(output=tmp_path / "record.json")
-    says(reprofs("trial", *words, env={"PATH": str(tmp_path)}), "qemu-system-x86_64 is missing", "qemu-system-x86")
+    asked = reprofs("trial", *words, env={"PATH": str(tmp_path), "REPROFS_QEMU": "host"})
+    says(asked, "qemu-system-x86_64 is missing", "qemu-system-x86", "or unset REPROFS_QEMU")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount the small file system")

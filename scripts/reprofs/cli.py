@@ -118,6 +118,17 @@ def parser() -> argparse.ArgumentParser:
     )
 
     sub = command(
+        "lock",
+        _lock,
+        "Take today's packages for the labs, build all that consists of them, and write both into envs/lab.lock: "
+        "a change of every number.",
+    )
+    sub.add_argument("sets", metavar="SET", nargs="*", help="of envs/lab.lock, such as a guest (default: all)")
+    sub.add_argument(
+        "--built", action="store_true", help="keep the packages; only build, after a change of what builds"
+    )
+
+    sub = command(
         "trial", _trial, "Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."
     )
     for name in ("lab", "stack", "profile", "workload", "scale"):
@@ -290,6 +301,12 @@ def _guest(arguments) -> None:
     name, cache = arguments.output.stem, files.cache_folder()
     read_guest(name)  # an unknown name is reported before the engine is compiled
     image.build(cache, arguments.output, engine.build(cache), _say, name=name)
+
+
+def _lock(arguments) -> None:
+    from reprofs.guest.freeze import freeze
+
+    freeze(files.cache_folder(), arguments.sets, arguments.built, _say)
 
 
 def _trial(arguments) -> None:

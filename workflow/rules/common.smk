@@ -15,6 +15,7 @@ from reprofs.plan.override import override
 from reprofs.errors import UserError
 from reprofs.files import SUMS, cache_folder, changed, sha256, write_text
 from reprofs.guest import engine
+from reprofs.guest.lock import LOCK, packages_of, read_lock
 from reprofs.report import contents
 from reprofs.plan.config import read_config
 from reprofs.plan.filesystem import Filesystem
@@ -120,15 +121,24 @@ def programs_of(name):
 
 
 def guest_spec(name):
-    """What envs/guest.yaml says of this guest alone: an edit of another guest must not repeat the trials of this one."""
+    """What envs/guest.yaml and envs/lab.lock say of this guest alone: an edit of another guest must not repeat the trials
+    of this one."""
     source, own = Path("envs/guest.yaml"), Path(f"data/guest/{name}.spec")
     try:
-        text = json.dumps(read_guest(name, source).as_json(), indent=1)
+        guest = read_guest(name, source)
+        lines = [
+            package.line() for package in packages_of(read_lock(Path(LOCK)), guest)
+        ]
+        text = json.dumps([guest.as_json(), lines], indent=1)
     except UserError:  # the rule says it in a sentence
         return str(source)
     if not own.exists() or own.read_text() != text:
         write_text(own, text)
-        os.utime(own, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+        latest = max(
+            (path.stat() for path in (source, Path(LOCK))),
+            key=lambda found: found.st_mtime_ns,
+        )
+        os.utime(own, ns=(latest.st_atime_ns, latest.st_mtime_ns))
     return str(own)
 
 

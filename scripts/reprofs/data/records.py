@@ -208,11 +208,11 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
 
 
 # What fixes the numbers of a lab whose clock counts instructions, besides the job and the engine.
-_SAME = ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
+_SAME = ("qemu", "qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
 
 
 class Guests:
-    """Whether all numbers come from one engine, and those compared as exact from one guest and one version of QEMU."""
+    """Whether all numbers come from one engine, and those compared as exact from one guest and one QEMU."""
 
     def __init__(self) -> None:
         # Lab and guest -> what fixes the numbers there, as JSON -> names of trials, in order.
@@ -243,8 +243,8 @@ class Guests:
         for (lab, guest), texts in self._found.items():
             for text, names in texts.items():
                 for key, value in json.loads(text).items():
-                    # One engine for all labs; one version of QEMU for all guests; the rest may differ between guests.
-                    place = (lab, "" if key == "qemu" else guest, key) if key in _SAME else ("", "", key)
+                    # One engine for all labs; one QEMU for all guests; the rest may differ between guests.
+                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in _SAME else ("", "", key)
                     origins.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
         for (lab, _, key), values in origins.items():
             if len(values) > 1:

@@ -10,26 +10,26 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.guest import engine as engines
-from reprofs.guest import local
-from reprofs.guest.debian import EPOCH, Progress, apt_mirrors, check_tools, last_line, unpack, versions
+from reprofs.guest import local, qemu, tree
 from reprofs.guest.engine import build_gate, build_nosync
+from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd, cpio
-from reprofs.guest.modules import COMPILER, SCRIPTS, add_modules, compile_script, module_sets
+from reprofs.guest.lock import EROFS, Lock, Package, read_lock, recipe_of, tool_wishes, versions, wish_of
+from reprofs.guest.modules import SCRIPTS, add_modules, modules_recipe
 from reprofs.guest.store import check_space, digest_of, kept, put, writable
+from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, Guest, read_guest
 from reprofs.project import place as inside
-from reprofs.workplace import end_with_parent
 
 INIT = SCRIPTS / "init"
-FINISH = SCRIPTS / "finish.sh"
-BUILDER = 4  # increase when this file makes another root image from the same guest.yaml and finish.sh
+BUILDER = 5  # increase when another root image is made of the same packages (here, unpack.py, tree.py)
+EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 PMEM_BYTES = 128 << 20  # the root image is a memory module of the guest, whose size is a multiple of this
 FILES = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
@@ -43,28 +43,43 @@ def build(
     *,
     name: str = BASE,
     spec: Path | None = None,
-    mirrors: list[str] | None = None,
+    lock: Lock | None = None,
 ) -> dict:
     """Build a guest, or find it in the cache, and write its manifest.
 
     cache: folder that keeps images (created); manifest: JSON file to write; engine: the runner that the initrd
     carries; progress: called with one line of text now and then; name: base, or a guest of the description;
-    spec: the description; mirrors: lines of an apt sources list, by default from the apt configuration of this machine.
+    spec: the description; lock: its packages, by default those of envs/lab.lock.
 
     Returns the manifest: schema, suite, memory_mib, kernel (release), root, vmlinuz, initrd and gate (each file,
-    relative to the cache, sha256 and bytes), engine_sha256, lock_sha256, packages {name: version}, and of the modules
-    that were compiled modules {file: sha256} and compiled_with {package: version}.
-    Raises UserError when something is missing, full, unwritable or unreachable; nothing half-done stays.
+    relative to the cache, sha256 and bytes), qemu (as qemu.bundle), engine_sha256, lock_sha256 (of the guest's
+    packages), packages {name: version}, of the modules that were compiled modules {file: sha256} and compiled_with
+    {package: version}, built {part: [of what, sha256]} and unlocked (the parts that are not those of envs/lab.lock).
+    Raises UserError when something is missing, full, unwritable or unreachable, or is made of what the lock says and
+    has other bytes; nothing half-done stays.
     """
+    lock = lock or read_lock()
     guest = read_guest(name, spec)
     if not engine.is_file():
         raise UserError(f"the load engine {engine} does not exist; build it first")
     with writable(cache):
         for part in ("root", "initrd", "modules"):
             (cache / part).mkdir(parents=True, exist_ok=True)
-        root = _root(cache, guest, mirrors, progress)
+        bundle = qemu.bundle(cache, progress, lock)
+        root = _root(cache, lock, guest, progress)
         folder = cache / f"root/{root['recipe']}"
         initrd, gate = _initrd(cache, folder / root["base"], engine), build_gate(cache)
+    digests = {"engine": sha256(engine), "gate": sha256(gate), "initrd": initrd.stem}
+    made_of = digest_of([root["recipe"], INIT.read_text(), digests["engine"], sha256(build_nosync(cache))])
+    built = {
+        "engine": [engine.name, digests["engine"]],
+        "gate": [gate.name, digests["gate"]],
+        qemu.QEMU: [bundle["recipe"], bundle["sha256"]],
+        f"{name}/root": [root["recipe"], root["root_sha256"]],
+        f"{name}/kernel": [root["recipe"], root["vmlinuz"]],
+        f"{name}/initrd": [made_of, digests["initrd"]],
+        **{file: [root["modules_of"][file], digest] for file, digest in root["modules"].items()},
+    }
     description = {
         "schema": 1,
         "suite": guest.suite,
@@ -73,9 +88,12 @@ def build(
         "root": _file(cache, folder / root["root"], root["root_sha256"]),
         "vmlinuz": _file(cache, folder / root["vmlinuz"]),
         "initrd": _file(cache, initrd, initrd.stem),
-        "gate": _file(cache, gate),
-        "engine_sha256": sha256(engine),
+        "gate": _file(cache, gate, digests["gate"]),
+        "qemu": {key: bundle[key] for key in ("folder", "files", "sha256", "version")},
+        "engine_sha256": digests["engine"],
         "lock_sha256": root["lock_sha256"],
+        "built": built,
+        "unlocked": sorted(part for part, (of, digest) in built.items() if not lock.compare(part, of, digest)),
         "packages": root["packages"],
         **{key: root[key] for key in ("modules", "compiled_with")},
     }
@@ -94,6 +112,7 @@ def ensure(name: str, progress: Progress) -> None:
         before, times = manifest.read_bytes(), manifest.stat()
         known = json.loads(before)
         whole = [intact(cache / known[key]["file"], known[key]["sha256"]) for key in FILES]
+        whole += [qemu.whole(cache, known["qemu"])]
     except (OSError, ValueError, KeyError, TypeError):
         whole = [False]
     if not all(whole):
@@ -102,79 +121,95 @@ def ensure(name: str, progress: Progress) -> None:
             os.utime(manifest, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def make_image(tree: Path, image: Path) -> None:
-    """Make the read-only root image of a tree. The same tree gives the same bytes, wherever it was unpacked and when.
+def make_image(folder: Path, image: Path, tools: Path) -> None:
+    """Make the read-only root image of a folder. The same content gives the same bytes, wherever and whenever unpacked.
 
-    Not compressed: the guest pays for decompression in counted instructions, and files can be executed in place.
+    Not compressed: the guest pays for decompression in counted instructions, and files can be executed in place. tools:
+    a tree with the lock's erofs-utils. No attribute that the host gives its files gets into the image (-x-1).
     """
-    command = ["mkfs.erofs", f"-T{EPOCH}", f"-U{UUID}", "--all-root", str(image), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", preexec_fn=end_with_parent)
-    if done.returncode:
-        raise UserError(f"mkfs.erofs could not make the guest's root image: {last_line(done.stderr + done.stdout)}")
+    options = ["--quiet", f"-T{EPOCH}", f"-U{UUID}", "--all-root", "-x-1"]
+    tree.run(tools, "usr/bin/mkfs.erofs", *options, str(image), str(folder))
     os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
 
 
-def _root(cache: Path, guest: Guest, mirrors: list[str] | None, progress: Progress) -> dict:
-    """Description of this guest's root image, which is built if the cache does not have it."""
-    ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, FINISH.read_text()]
-    ingredients += [guest.suite, guest.variant, sorted(guest.packages), guest.modprobe, guest.preload, COMPILER]
-    ingredients += [guest.userland] if guest.userland else []
+def erofs_tools(cache: Path, lock: Lock, say: Progress) -> Path:
+    """A tree with the lock's erofs-utils, from the cache or its packages."""
+    packages = lock.packages(EROFS, tool_wishes(read_guest().suite)[EROFS])
+    (cache / "tools").mkdir(exist_ok=True)
+
+    def make(home: Path) -> dict:
+        _unpack(home / "tree", cache, lock, packages, say)
+        files = [path for path in sorted((home / "tree").rglob("*")) if path.is_file() and not path.is_symlink()]
+        return {"files": {str(path.relative_to(home)): sha256(path) for path in files}}
+
+    home = cache / "tools" / recipe_of(packages)
+    kept(home, make, lambda known: known["files"])
+    return home / "tree"
+
+
+def _unpack(folder: Path, cache: Path, lock: Lock, packages: list[Package], say: Progress) -> None:
+    """Unpacks packages of the lock, without what no guest needs."""
+    files = fetch(cache, lock, packages, say)
+    say(f"unpacking {len(packages)} packages")
+    into = Tree(folder)
+    for package in packages:
+        into.add(files[package.name], package.sha256, tree.SKIP)
+
+
+def recipe_of_root(lock: Lock, guest: Guest) -> str:
+    """A digest of all that a guest's root image is made of. Raises UserError like `Lock.packages`."""
+    packages, tools = lock.packages(guest.name, wish_of(guest)), lock.packages(EROFS, tool_wishes(guest.suite)[EROFS])
+    ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, tree.SKIPPED, tree.FOLDERS, tree.FILES, tree.LINKS]
+    ingredients += [tree.USERS, guest.modprobe, guest.preload, recipe_of(packages), recipe_of(tools)]
     ingredients += [package.sha256 for package in guest.debs]
-    ingredients += [[source, compile_script(name)] for name, source in module_sets(guest)]
-    recipe = digest_of(ingredients)
+    return digest_of([*ingredients, *modules_recipe(lock, guest)])
+
+
+def _root(cache: Path, lock: Lock, guest: Guest, progress: Progress) -> dict:
+    """Description of this guest's root image, which is built if the cache does not have it."""
+    packages = lock.packages(guest.name, wish_of(guest))
+    recipe = recipe_of_root(lock, guest)
     started = time.monotonic()
 
     def say(text: str) -> None:
         progress(f"guest image, {time.monotonic() - started:.0f} s: {text}")
 
     def make(home: Path) -> dict:
-        check_tools()
         check_space(cache)
-        lines = mirrors or apt_mirrors(guest.suite, guest.component)
-        return {"recipe": recipe, **_build_root(home, cache, guest, lines, say)}
+        return {"recipe": recipe, **_build_root(home, cache, lock, guest, packages, say)}
 
-    return kept(cache / "root" / recipe, make, _named_by_digest)
+    with tree.umask():
+        return kept(cache / "root" / recipe, make, _named_by_digest)
 
 
 def _named_by_digest(root: dict) -> dict[str, str]:
     return {root[part]: root[part].partition(".")[0] for part in ("root", "vmlinuz", "base")}
 
 
-def _build_root(home: Path, cache: Path, guest: Guest, mirrors: list[str], say: Progress) -> dict:
-    """Fill the folder `home` with root image, kernel, base initrd and lock; return their description."""
-    tree = home / "tree"
-    tree.mkdir()
-    say(f"{len(guest.packages)} packages of Debian {guest.suite} and what they need")
-    # The kernel and its modules come from the guest's own suite, so that all guests have the same one.
-    newer = apt_mirrors(guest.userland) if guest.userland else []
-    pin = (
-        f"Package: linux-image-* linux-headers-*\nPin: release n={guest.userland}\nPin-Priority: -1\n" if newer else ""
-    )
-    unpack(tree, guest, guest.packages, FINISH.read_text(), mirrors + newer, say, pin=pin)
-    lock = (tree / "packages.lock").read_bytes()
-    (tree / "packages.lock").unlink()
-    (tree / "etc/apt/sources.list").unlink()  # the mirror is the builder's choice: every mirror has the same bytes
-    own = local.add(tree, guest)
-    lock += "".join(f"{name}={version}\n" for name, version in own.items()).encode()
-    packages = versions(lock)
-    (release,) = (path.name for path in (tree / "usr/lib/modules").iterdir())
-    compiled = add_modules(tree, cache, guest, packages, release, mirrors, say)
+def _build_root(home: Path, cache: Path, lock: Lock, guest: Guest, packages: list[Package], say: Progress) -> dict:
+    """Fill the folder `home` with root image, kernel and base initrd; return their description."""
+    folder = home / "tree"
+    _unpack(folder, cache, lock, packages, say)
+    own = local.add(Tree(folder), guest)
+    release = tree.release_of(folder)
+    tree.plain_modules(folder / "usr/lib/modules" / release)
+    compiled = add_modules(folder, cache, lock, guest, release, say)
+    tree.finish(folder, guest, release)
 
     say("making the root image")
-    vmlinuz = tree / "boot" / f"vmlinuz-{release}"
-    files = {"vmlinuz": put(home, vmlinuz.read_bytes(), ""), "lock": put(home, lock, ".lock")}
-    files["base"] = put(home, base_initrd(tree, release), ".cpio")
-    shutil.rmtree(tree / "boot")
-    (tree / "boot").mkdir()
-    make_image(tree, home / "root.partial")
+    lines = [package.line() for package in packages] + [f"{name} {version}" for name, version in own.items()]
+    files = {"vmlinuz": put(home, (folder / "boot" / f"vmlinuz-{release}").read_bytes(), "")}
+    files["base"] = put(home, base_initrd(folder, release), ".cpio")
+    shutil.rmtree(folder / "boot")
+    (folder / "boot").mkdir()
+    make_image(folder, home / "root.partial", erofs_tools(cache, lock, say))
     digest = sha256(home / "root.partial")
     files["root"] = f"{digest}.erofs"
     (home / "root.partial").rename(home / files["root"])
-    shutil.rmtree(tree)
+    shutil.rmtree(folder)
     say("done")
-    lock_digest = hashlib.sha256(lock).hexdigest()
-    facts = {"kernel": release, "root_sha256": digest, "lock_sha256": lock_digest, "packages": packages}
-    return {**files, **facts, **compiled}
+    facts = {"kernel": release, "root_sha256": digest, "lock_sha256": digest_of(lines, 64)}
+    return {**files, **facts, "packages": versions(packages) | own, **compiled}
 
 
 def _initrd(cache: Path, base: Path, engine: Path) -> Path:

@@ -1,68 +1,79 @@
 """Kernel modules of which Debian has only the source, and our own: compiled once for each version and kernel."""
 
-import shlex
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 
+from reprofs.errors import UserError
 from reprofs.files import sha256
-from reprofs.guest.debian import Progress, output_of, unpack, versions
+from reprofs.guest import inside
+from reprofs.guest.fetch import Progress, fetch
+from reprofs.guest.lock import MODULES, Lock, modules_wish, recipe_of, versions
 from reprofs.guest.store import digest_of, kept
 from reprofs.plan.guest import Guest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"
-# What compiles modules, besides their source and the kernel's headers.
-COMPILER = "base-files,base-passwd,bash,binutils,coreutils,dash,diffutils,findutils,gcc,grep,gzip,kmod,libc-bin,"
-COMPILER += "libc6-dev,make,mawk,perl-base,sed,tar"
 
 
-def module_sets(guest: Guest) -> list[tuple[str, str]]:
-    """What is compiled for the guest's kernel: the name of its script, the package with its source (empty: our own)."""
-    return [("modeldisk", ""), *([(guest.name, guest.modules)] if guest.modules else [])]
+def module_sets(guest: Guest) -> list[tuple[str, str, bool]]:
+    """What is compiled for the guest's kernel: the name of its script, the set that compiles it, whether that is the
+    guest's own."""
+    own = [(guest.name, f"{guest.name}-{MODULES}", True)] if guest.modules else []
+    return [("modeldisk", MODULES, False), *own]
 
 
-def compile_script(name: str) -> str:
-    """The hook that compiles modules; our own source is embedded in its text."""
-    text, source = (SCRIPTS / f"{name}.sh").read_text(), SCRIPTS / f"{name}.c"
-    first, rest = text.split("\n", 1)
-    return f"{first}\nSOURCE={shlex.quote(source.read_text())}\n{rest}" if source.exists() else text
+def _sources(name: str) -> dict[str, str]:
+    """The script that compiles modules, and our own source."""
+    files = [SCRIPTS / f"{name}.sh", SCRIPTS / f"{name}.c"]
+    return {file.name: file.read_text() for file in files if file.exists()}
 
 
-def add_modules(
-    tree: Path, cache: Path, guest: Guest, packages: dict[str, str], release: str, mirrors: list[str], say: Progress
-) -> dict:
+def modules_recipe(lock: Lock, guest: Guest) -> list[str]:
+    """What a guest's compiled modules are made of, each set's a digest."""
+    return [
+        digest_of([_sources(name), recipe_of(lock.packages(chosen, modules_wish(guest, own)))])
+        for name, chosen, own in module_sets(guest)
+    ]
+
+
+def add_modules(tree: Path, cache: Path, lock: Lock, guest: Guest, release: str, say: Progress) -> dict:
     """Put compiled kernel modules into an unpacked tree, from the cache if it has them.
 
-    packages: what is in the tree; release: of its kernel. Returns modules {file: sha256} and compiled_with {package:
-    version}.
+    release: of the tree's kernel. Returns modules {file: sha256}, compiled_with {package: version} and modules_of
+    {file: what it was made of}.
     """
-    headers = f"linux-headers-{release}={packages[f'linux-image-{release}']}"
     target = tree / "usr/lib/modules" / release / "updates"
     target.mkdir(exist_ok=True)
-    added: dict = {"modules": {}, "compiled_with": {}}
-    for name, source in module_sets(guest):
-        # The first package of the guest's section has the modules' tools: from the same source, in the same version.
-        wanted = [COMPILER, *([f"{source}={packages[guest.packages[0]]}"] if source else []), headers]
-        script = compile_script(name)
+    added: dict = {"modules": {}, "compiled_with": {}, "modules_of": {}}
+    for (name, chosen, own), recipe in zip(module_sets(guest), modules_recipe(lock, guest), strict=True):
+        packages = lock.packages(chosen, modules_wish(guest, own))
+        if not any(package.name == f"linux-headers-{release}" for package in packages):
+            raise UserError(
+                f"the set {chosen} of envs/lab.lock has no headers of kernel {release}: "
+                f"run `reprofs lock base {MODULES} {chosen}`."
+            )
 
-        def make(home: Path, name=name, wanted=wanted, script=script) -> dict:
+        def make(home: Path, name=name, packages=packages) -> dict:
             say(f"{name}: kernel modules must be compiled for kernel {release}, which is done once")
-            unpack(home, guest, wanted, script, mirrors, say, folder="modules")
-            lock = (home / "packages.lock").read_bytes()
-            (home / "packages.lock").unlink()
-            modules = {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}
-            return {"modules": modules, "compiled_with": versions(lock)}
+            files = fetch(cache, lock, packages, say)
+            debs = {files[package.name]: package.sha256 for package in packages}
+            (script, *sources) = _sources(name).items()
+            texts = {file: text.encode() for file, text in sources}
+            try:
+                for made in sorted(inside.build(home / "root", debs, script[1], texts, say).iterdir()):
+                    shutil.copy(made, home)
+            finally:
+                shutil.rmtree(home / "root", ignore_errors=True)
+            return {"modules": {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}}
 
-        home = cache / "modules" / digest_of([script, *wanted])
-        compiled = kept(home, make, lambda known: known["modules"])
-        for file in compiled["modules"]:
+        home = cache / "modules" / recipe
+        made = kept(home, make, lambda known: known["modules"])["modules"]
+        for file, digest in made.items():
+            lock.compare(file, recipe, digest)
             shutil.copy(home / file, target)
-        for key, values in added.items():
-            values |= compiled[key]
-    (tree / "etc/modprobe.d").mkdir(exist_ok=True)
-    (tree / "etc/modprobe.d/reprofs.conf").write_text("".join(f"{line}\n" for line in guest.modprobe))
-    (tree / "etc/modules-load.d").mkdir(exist_ok=True)
-    (tree / "etc/modules-load.d/reprofs.conf").write_text("".join(f"{module}\n" for module in guest.preload))
-    # The tree's own depmod, run by the tree's own loader: the builder may not be root and may have no depmod.
-    command = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--argv0", "depmod", "--library-path"]
-    output_of([*map(str, [*command, tree / "usr/lib/x86_64-linux-gnu", tree / "usr/bin/kmod", "-b", tree]), release])
+            (target / file).chmod(0o644)
+        added["modules"] |= made
+        added["modules_of"] |= dict.fromkeys(made, recipe)
+        added["compiled_with"] |= versions(packages)
     return added

@@ -1,62 +1,147 @@
-"""Builds the QEMU of the exact lab with several processors: Debian's source package and scripts/guest/qemu.
+"""The QEMU of the labs: Debian's own, with its C library and firmware, so that it is the same on every machine.
 
-One processor needs none of this: there the lab runs Debian's own binary.
+It is run by its own loader, which finds its libraries beside it: nothing of the host is loaded. With several processors
+the exact lab needs another one, compiled from Debian's source package and scripts/guest/qemu.
 """
 
 from __future__ import annotations
 
-import shlex
+import re
+import shutil
 from pathlib import Path
 
-from reprofs.files import sha256
-from reprofs.guest.debian import Progress, apt_mirrors, unpack, versions
+from reprofs.errors import UserError
+from reprofs.files import intact, sha256
+from reprofs.guest import inside, tree
+from reprofs.guest.fetch import Progress, fetch
+from reprofs.guest.lock import QEMU, QEMU_CORES, Lock, read_lock, recipe_of, tool_wishes
 from reprofs.guest.modules import SCRIPTS
 from reprofs.guest.store import digest_of, kept, writable
+from reprofs.guest.tree import umask
+from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import read_guest
 
-HOOK = SCRIPTS / "qemu.sh"
-TEXTS = {  # variables of the hook: files of scripts/guest/qemu
-    "WINDOWS": "windows.c",
-    "HEADER": "tcg-accel-ops-windows.h",
-    "PATCH": "windows.patch",
-}
-SUITE = "bookworm"  # its QEMU is 7.2, which the patch fits
-PACKAGES = (
-    "base-files,base-passwd,bash,binutils,bzip2,coreutils,dash,diffutils,findutils,gawk,gcc,grep,gzip,libc-bin,"
-    "libc6-dev,libfdt-dev,libglib2.0-dev,libpixman-1-dev,make,meson,ninja-build,patch,pkg-config,python3,"
-    "python3-distutils,qemu-system-data,seabios,sed,tar,xz-utils,zlib1g-dev"
-)
+BUNDLE = 2  # increase when this file makes another bundle of the same packages
+LOADER, PROGRAM, LICENCES = "ld.so", "qemu", "licences"
+COMPILED = "qemu-system-x86_64"
+DEBIANS = f"usr/bin/{COMPILED}"
+# All that a PC without a display, a disk controller and a network opens: the BIOS, the loader of -kernel, the option
+# ROM of the interrupt controller.
+FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
+MODULE_FOLDER, MODULE = f"{tree.LIBRARIES}/qemu", "accel-tcg-x86_64.so"
+SCRIPT = SCRIPTS / "qemu.sh"
+SOURCES = ("windows.c", "tcg-accel-ops-windows.h", "windows.patch")  # of scripts/guest/qemu
 
 
-def build(cache: Path, progress: Progress, mirrors: list[str] | None = None) -> dict:
-    """Build it, or find it in the cache.
+def bundle(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
+    """Debian's QEMU with what it loads, from the cache or from the lock's packages.
 
-    cache: folder that keeps it (created); progress: called with one line of text now and then; mirrors: lines of an apt
-    sources list, by default from the apt configuration of this machine.
+    cache: folder that keeps it (created); progress: called with one line of text now and then.
 
-    Returns folder (with qemu-system-x86_64 and its firmware), sha256 {file: digest}, version of Debian's source package
-    and compiled_with {package: version}. Raises UserError when the mirror cannot be reached, the patch does not fit or
-    the cache cannot be written; nothing half-done stays.
+    Returns folder (below the cache), files {name: SHA-256}, sha256 (of all of them), version and locked (whether it
+    is the one of envs/lab.lock). Raises UserError when a package cannot be fetched or the cache cannot be written, or
+    when it is made of what the lock says and has other bytes; nothing half-done stays.
     """
-    folder = SCRIPTS / "qemu"
-    texts = {name: (folder / file).read_text() for name, file in TEXTS.items()}
-    first, rest = HOOK.read_text().split("\n", 1)
-    hook = "\n".join([first, *(f"{name}={shlex.quote(text)}" for name, text in texts.items()), rest])
-    home = cache / "qemu" / digest_of([hook, SUITE, PACKAGES])
+    lock = lock or read_lock()
+    packages = lock.packages(QEMU, tool_wishes(read_guest().suite)[QEMU])
+    recipe = digest_of([BUNDLE, FIRMWARE, recipe_of(packages)])
+
+    def make(home: Path) -> dict:
+        files = fetch(cache, lock, packages, progress)
+        progress("QEMU: putting it together with its libraries and firmware")
+        root = Tree(home / "root")
+        for package in packages:
+            root.add(files[package.name], package.sha256)
+        version = _gather(root.root, home)
+        shutil.rmtree(home / "root")
+        found = {path.name: sha256(path) for path in sorted(home.iterdir())}
+        return {"files": found, "sha256": digest_of([found]), "version": version}
+
+    return _kept(cache, lock, QEMU, recipe, make)
+
+
+def _gather(root: Path, home: Path) -> str:
+    """Copies QEMU, its loader, its libraries, its firmware and everybody's licences from a tree into one folder.
+
+    Returns QEMU's version.
+    """
+    shutil.copy(root / tree.LOADER, home / LOADER)
+    shutil.copy(root / DEBIANS, home / PROGRAM)
+    listed = tree.run(root, DEBIANS, loader=("--list",))
+    # The loader itself is listed as well, by its absolute path, and needs no copy.
+    for name, path in re.findall(r"^\s*([^\s/]+) => (.+) \(0x", listed, re.MULTILINE):
+        if not path.startswith(tree.LIBRARIES):
+            raise UserError(f"{name}, which QEMU loads, is in none of the locked packages: found was {path}.")
+        shutil.copy(root / path, home / name)
+    # Emulation is a module of QEMU, which it looks for where QEMU_MODULE_DIR says.
+    shutil.copy(root / MODULE_FOLDER / MODULE, home / MODULE)
+    for name in FIRMWARE:
+        (found,) = [path for path in (root / f"usr/share/{at}/{name}" for at in ("seabios", "qemu")) if path.is_file()][
+            :1
+        ]
+        shutil.copy(found, home / name)
+    texts = [
+        f"---- {path.parent.name}\n\n{path.read_text(errors='replace')}\n"
+        for path in sorted(root.glob("usr/share/doc/*/copyright"))
+        if path.is_file()
+    ]
+    (home / LICENCES).write_text("".join(texts))
+    for path in home.iterdir():
+        if path.is_file():
+            path.chmod(0o755 if path.name in (LOADER, PROGRAM) else 0o644)
+    said = re.search(r"version (\d[\w.]*)", tree.run(root, DEBIANS, "--version"))
+    assert said
+    return said[1]
+
+
+def _texts() -> dict[str, str]:
+    return {name: (SCRIPTS / "qemu" / name).read_text() for name in SOURCES}
+
+
+def recipe_of_several(lock: Lock) -> str:
+    """A digest of all that the QEMU for several processors is made of. Raises UserError like `Lock.packages`."""
+    packages = lock.packages(QEMU_CORES, tool_wishes(read_guest().suite)[QEMU_CORES])
+    return digest_of([SCRIPT.read_text(), _texts(), recipe_of(packages)])
+
+
+def several(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
+    """The QEMU for several processors: compiled by the lock's compiler, or found in the cache.
+
+    Like `bundle`. Raises UserError also when the patch does not fit.
+    """
+    lock = lock or read_lock()
+    packages = lock.packages(QEMU_CORES, tool_wishes(read_guest().suite)[QEMU_CORES])
+    texts, recipe = _texts(), recipe_of_several(lock)
 
     def say(text: str) -> None:
         progress(f"QEMU with several processors: {text}")
 
     def make(home: Path) -> dict:
         say("it must be compiled, which is done once and takes some minutes")
-        lines = mirrors or apt_mirrors(SUITE)
-        sources = [line.replace("deb ", "deb-src ", 1) for line in lines]
-        tree = read_guest().model_copy(update={"suite": SUITE, "variant": "extract"})
-        unpack(home, tree, [PACKAGES], hook, lines + sources, say, folder="qemu")
-        lock = versions((home / "packages.lock").read_bytes())
-        files = {path.name: sha256(path) for path in sorted(home.iterdir())}
-        return {"sha256": files, "version": lock.pop("qemu"), "compiled_with": lock}
+        files = fetch(cache, lock, packages, say)
+        debs = {files[package.name]: package.sha256 for package in packages if package.arch != "source"}
+        sources = [package for package in packages if package.arch == "source"]
+        given = {name: text.encode() for name, text in texts.items()}
+        given |= {package.name: files[package.name].read_bytes() for package in sources}
+        for path in sorted(inside.build(home / "root", debs, SCRIPT.read_text(), given, say).iterdir()):
+            shutil.copy(path, home)
+        shutil.rmtree(home / "root")
+        found = {path.name: sha256(path) for path in sorted(home.iterdir())}
+        return {"files": found, "sha256": digest_of([found]), "version": sources[0].version}
 
-    with writable(cache):
-        home.parent.mkdir(parents=True, exist_ok=True)
-        return {"folder": home, **kept(home, make, lambda known: known["sha256"])}
+    return _kept(cache, lock, QEMU_CORES, recipe, make)
+
+
+def whole(cache: Path, known: dict) -> bool:
+    """Whether all files of a QEMU are there and undamaged. known: as `bundle` returns it."""
+    return all(intact(cache / known["folder"] / name, digest) for name, digest in known["files"].items())
+
+
+def _kept(cache: Path, lock: Lock, name: str, recipe: str, make) -> dict:
+    with writable(cache), umask():
+        (cache / "qemu").mkdir(parents=True, exist_ok=True)
+        home = cache / "qemu" / recipe
+        known = kept(home, make, lambda known: known["files"])
+    locked = lock.compare(name, recipe, known["sha256"])
+    parts = {key: known[key] for key in ("files", "sha256", "version")}
+    return {"folder": f"qemu/{recipe}", **parts, "recipe": recipe, "locked": locked}

@@ -5,14 +5,13 @@ import fcntl
 import hashlib
 import json
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import intact, write_bytes
 
-FREE_BYTES = 1_500_000_000  # the unpacked tree and the image made from it exist at the same time
+FREE_BYTES = 2_500_000_000  # the unpacked tree, the image made from it and the compiler exist at the same time
 
 
 @contextlib.contextmanager
@@ -55,9 +54,9 @@ def _complete(home: Path, note: str, digests: Callable[[dict], dict[str, str]]) 
         return False
 
 
-def digest_of(ingredients: list[object]) -> str:
-    """The name of a folder that is made of these."""
-    return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:32]
+def digest_of(ingredients: Sequence[object], digits: int = 32) -> str:
+    """A digest of these, such as the name of a folder that is made of them."""
+    return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:digits]
 
 
 def put(home: Path, content: bytes, suffix: str) -> str:
@@ -68,18 +67,13 @@ def put(home: Path, content: bytes, suffix: str) -> str:
 
 
 def check_space(cache: Path) -> None:
-    """Raises UserError if a build would fill a disk: mmdebstrap works in the temporary folder, we in the cache."""
-    needed: dict[int, list[Path]] = {}
-    for folder in (cache, Path(tempfile.gettempdir())):
-        needed.setdefault(folder.stat().st_dev, []).append(folder)
-    for folders in needed.values():
-        free = shutil.disk_usage(folders[0]).free
-        if free < FREE_BYTES * len(folders):
-            raise UserError(
-                f"not enough disk space for the guest image: {' and '.join(map(str, folders))} "
-                f"has {free / 1e9:.1f} GB free and needs {FREE_BYTES * len(folders) / 1e9:.1f} GB; "
-                "free some, or set REPROFS_CACHE and TMPDIR to folders with more space"
-            )
+    """Raises UserError if a build would fill the cache's disk."""
+    free = shutil.disk_usage(cache).free
+    if free < FREE_BYTES:
+        raise UserError(
+            f"not enough disk space for the guest image: {cache} has {free / 1e9:.1f} GB free and needs "
+            f"{FREE_BYTES / 1e9:.1f} GB; free some, or set REPROFS_CACHE to a folder with more space"
+        )
 
 
 @contextlib.contextmanager

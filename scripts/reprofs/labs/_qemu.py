@@ -14,12 +14,14 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, intact, sha256
 from reprofs.guest.image import cpio
+from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, whole
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs._base import Lab, Outcome
 from reprofs.plan.device import Device
@@ -27,6 +29,7 @@ from reprofs.plan.processor import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
+QEMU_VARIABLE = "REPROFS_QEMU"  # host: this machine's own, in the place of the guest's
 PROGRAMS_BYTES = 16 << 20  # of a memory module; its size is part of the machine too
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
@@ -60,16 +63,7 @@ class GuestLab(Lab):
                 raise UserError(
                     f"the guest's {part} {path} is missing or damaged; run `reprofs guest` to build it again"
                 )
-        qemu = shutil.which("qemu-system-x86_64")
-        if qemu is None:
-            raise UserError(
-                f"qemu-system-x86_64 is missing, which runs the {self.name} lab; "
-                "install the Debian package qemu-system-x86"
-            )
-        self.qemu = qemu
-        self.version, wrong = _qemu_version(qemu)
-        if wrong:
-            raise UserError(f"{qemu} {wrong}; reinstall the Debian package qemu-system-x86")
+        self.qemu = _host_qemu(self.name) if os.environ.get(QEMU_VARIABLE) == "host" else _bundle(manifest, self.cache)
         self.packages = manifest["packages"]
         self.full_name = self.name
         self.programs: dict[str, Path] = {}  # of the job, by name
@@ -101,16 +95,14 @@ class GuestLab(Lab):
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record: everything that fixes the numbers, by digest."""
-        digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {
-            "<place>": ".",
-            "<firmware>": ".",
-        }
+        digests = {f"<{part}>": f"sha256:{self.manifest[part]['sha256']}" for part in self.files} | {"<place>": "."}
         command = [re.sub("<[a-z]+>", lambda found: digests[found[0]], option) for option in self._options()]
         return {
             "name": self.full_name,
             "clock": self.clock_text,
             "start": start,
-            "qemu": self.version,
+            "qemu": self.qemu.version,
+            "qemu_sha256": self.qemu.sha256,
             "command": ["qemu-system-x86_64", *command],
             "memory_mib": self.manifest["memory_mib"],
             "kernel": self.manifest["kernel"],
@@ -121,6 +113,7 @@ class GuestLab(Lab):
             "programs_sha256": {name: sha256(path) for name, path in self.programs.items()},
             **({"gate_sha256": self.manifest["gate"]["sha256"]} if "gate" in self.files else {}),
             "lock_sha256": self.manifest["lock_sha256"],
+            **({"unlocked": self.manifest["unlocked"]} if self.manifest["unlocked"] else {}),
             "packages": self.manifest["packages"],
         }
 
@@ -129,11 +122,11 @@ class GuestLab(Lab):
         """The options of QEMU, without the names of files."""
 
     def _command(self, place: Path) -> list[str]:
+        """QEMU's own options, with the names of files."""
         names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
-            "<place>": str(place),
-            "<firmware>": str(Path(self.qemu).parent),
+            "<place>": str(place)
         }
-        return [self.qemu, *(re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options())]
+        return [re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options()]
 
     def _modules(self) -> list[str]:
         """The options for the modules of read-only memory: one with the root image, one with programs.
@@ -195,31 +188,88 @@ def read_manifest(guest: str) -> dict:
     return json.loads(path.read_text())
 
 
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU that can be started. folder: of one that brings its own loader, libraries and firmware, or its firmware
+    alone; None: it is the host's."""
+
+    program: Path
+    version: str
+    sha256: str
+    folder: Path | None = None
+
+    def start(self, place: Path, gate: Path | None) -> tuple[list[str], dict[str, str]]:
+        """The beginning of its command in the folder `place`, and variables of its environment.
+
+        gate: a library that is loaded into it. QEMU is started in `place`, for the loader and LD_PRELOAD take neither
+        spaces nor colons in names: what is named to them is a link there.
+        """
+        if self.folder is None:
+            return [str(self.program)], {"LD_PRELOAD": f"./{gate.name}"} if gate else {}
+        (place / "qemu.d").symlink_to(self.folder)
+        loader: list[str] = []
+        if self.program.name == LOADER:
+            # Not by LD_PRELOAD, which the shell that QEMU starts to read a saved state would have, too.
+            preload = ["--preload", f"./{gate.name}"] if gate else []
+            loader = ["--inhibit-cache", "--argv0", COMPILED, "--library-path", "qemu.d", *preload, f"qemu.d/{PROGRAM}"]
+        return [str(self.program), *loader, "-L", "qemu.d"], {"QEMU_MODULE_DIR": "qemu.d"}
+
+
+def _bundle(manifest: dict, cache: Path) -> Qemu:
+    """The QEMU that belongs to a guest. Raises UserError when it is missing or damaged."""
+    known = manifest["qemu"]
+    if not whole(cache, known):
+        raise UserError(
+            f"QEMU in {cache / known['folder']} is missing or damaged; run `reprofs guest` to make it again"
+        )
+    folder = cache / known["folder"]
+    return Qemu(folder / LOADER, known["version"], known["sha256"], folder)
+
+
+def _host_qemu(lab: str) -> Qemu:
+    """The QEMU of this machine, which makes another lab. Raises UserError when there is none that works."""
+    found = shutil.which(COMPILED)
+    if found is None:
+        raise UserError(
+            f"{COMPILED} is missing, which runs the {lab} lab with {QEMU_VARIABLE}=host; "
+            f"install the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}"
+        )
+    version, wrong = _qemu_version(found)
+    if wrong:
+        raise UserError(f"{found} {wrong}; reinstall the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}")
+    return Qemu(Path(found), version, sha256(Path(found)))
+
+
 class Machine:
     """One QEMU process and its control socket (QMP: JSON lines).
 
-    place: a private folder for its files; gate: the library in it that makes the clock of the exact lab exact.
+    command: QEMU's options; place: a private folder for its files; gate: the library in it that makes the clock of the
+    exact lab exact.
     """
 
-    def __init__(self, command: list[str], place: Path, gate: Path | None = None, incoming: bool = False):
+    def __init__(self, qemu: Qemu, command: list[str], place: Path, gate: Path | None = None, incoming: bool = False):
         # Not a socket with a name: that would have to fit into 108 bytes, wherever the cache is.
         self.socket, theirs = socket.socketpair()
+        first, variables = qemu.start(place, gate)
         command = [
+            *first,
             *command,
             *("-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control"),
             *(["-incoming", "defer"] if incoming else []),
         ]
-        self.place, self.program = place, command[0]
+        self.place, self.program = place, qemu.program
         self.shutdown = ""
         self.panicked = False
         self.note = place / "gate.note" if gate else None
-        environment = {**os.environ, "REPROFS_PLACE": str(place)}  # by this the clean-up knows it
+        # No library of the user's gets into it (LD_PRELOAD, LD_LIBRARY_PATH). By the place the clean-up knows it.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
+        environment |= {"REPROFS_PLACE": str(place), **variables}
         if gate:  # it leaves a note once it has found the processor's thread
-            # LD_PRELOAD takes no spaces or colons, which the place's path may have: QEMU starts in the place.
-            environment |= {"LD_PRELOAD": f"./{gate.name}", "REPROFS_GATE": str(self.note)}
+            environment |= {"REPROFS_GATE": str(self.note)}
         with theirs, (place / "qemu").open("w") as log:
             self.process = subprocess.Popen(
-                command,
+                [COMPILED, *command[1:]],  # its name in lists of processes, whatever loads it
+                executable=command[0],
                 cwd=place,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -22,7 +22,7 @@ from reprofs.files import cache_folder, intact, sha256, write_text
 from reprofs.guest import engine, qemu, steps
 from reprofs.guest.steps import Exec, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
-from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, read_manifest
+from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
@@ -88,11 +88,10 @@ class ExactLab(GuestLab):
         self.full_name = f"{self.name}@{self.processor.name}"
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
         self.plugin = ""  # of QEMU, with its options: sees the instructions of a trial and changes nothing
-        self.built: dict | None = None  # the QEMU for several processors
         if self.processor.count > 1:
-            self.built = qemu.build(self.cache, lambda text: print(text, file=sys.stderr, flush=True))
-            self.qemu = str(self.built["folder"] / "qemu-system-x86_64")
-            self.version = self.built["version"]
+            built = qemu.several(self.cache, lambda text: print(text, file=sys.stderr, flush=True))
+            folder = self.cache / built["folder"]
+            self.qemu = Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
     @classmethod
     def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> "ExactLab":
@@ -127,8 +126,8 @@ class ExactLab(GuestLab):
 
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
-        built = {"qemu_sha256": self.built["sha256"], "cores": self.processor.count} if self.built else {}
-        return super().environment(start) | {"clock": self.facts(self.processor).clock_text} | built
+        cores = {"cores": self.processor.count} if self.processor.count > 1 else {}
+        return super().environment(start) | {"clock": self.facts(self.processor).clock_text} | cores
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -244,14 +243,12 @@ class ExactLab(GuestLab):
         """The options of QEMU, without the names of files: with the files' digests and QEMU's version they fix every
         number."""
         speed, cores = self.processor.instructions_per_ns, self.processor.count
-        append, icount, firmware = APPEND.format(khz=speed * 1_000_000), "shift=0,sleep=off", []
+        append, icount = APPEND.format(khz=speed * 1_000_000), "shift=0,sleep=off"
         if cores == 1:
             append += f" reprofs_divider={DIVIDERS[speed]}"
         else:  # here QEMU's own clock goes at the right rate, and so do all its timers
             icount += f",speed={speed},window={WINDOW_NS},spin={SPIN_NS}"
-            firmware = ["-L", "<firmware>"]
         return [
-            *firmware,
             *("-name", "reprofs,debug-threads=on"),  # the gate knows the processor's thread by its name
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-seed", "1"),
             # After CMPXCHG16B the kernel had wrong flags and died of them (docs/methods/labs.md#the-processor).
@@ -267,20 +264,19 @@ class ExactLab(GuestLab):
 
     def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
         # With several processors QEMU itself does what the gate does for Debian's (scripts/guest/qemu/windows.c).
-        gate = None if self.built else place / "gate.so"
+        gate = None if self.processor.count > 1 else place / "gate.so"
         if gate:  # it stays in the cache: the place may be where nothing can be executed
             gate.symlink_to(self.files["gate"])
         command = self._command(place) + (["-plugin", plugin] if plugin else [])
-        return Machine(command, place, gate, incoming)
+        return Machine(self.qemu, command, place, gate, incoming)
 
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""
         environment = self.environment("snapshot")
         parts = [
             environment[key]
-            for key in ("qemu", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
+            for key in ("qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
-        parts += [self.built["sha256"]] if self.built else []
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         if not _whole(path):
             self._save(path, self._started, _drop_old_snapshots)

@@ -97,7 +97,7 @@ class VmLab(GuestLab):
             self._write_job(place, text, programs=self.programs)
             began = time.monotonic()
             try:
-                with contextlib.closing(Machine(self._command(place), place)) as machine:
+                with contextlib.closing(Machine(self.qemu, self._command(place), place)) as machine:
                     ending = machine.wait_for_end(began + time_limit_s)
             except MachineError as error:
                 raise Obstacle(f"The guest cannot be started: {error}.") from None
@@ -127,7 +127,7 @@ class VmLab(GuestLab):
     def _accelerator(self) -> str:
         if self.accelerator == "kvm":
             return "kvm"
-        version = tuple(map(int, self.version.split(".")[:2]))
+        version = tuple(map(int, self.qemu.version.split(".")[:2]))
         return f"tcg,thread={'multi' if version >= PARALLEL_EMULATION else 'single'}"
 
     def _drives(self) -> list[str]:
@@ -158,7 +158,7 @@ class VmLab(GuestLab):
         if not os.access("/dev/kvm", os.R_OK | os.W_OK):
             return False
         path = self.cache / "kvm.json"
-        key = {"boot": cleanup.boot(), "qemu": self.version}
+        key = {"boot": cleanup.boot(), "qemu": self.qemu.sha256}
         with path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with contextlib.suppress(OSError, ValueError):

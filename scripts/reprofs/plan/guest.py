@@ -36,10 +36,10 @@ class Guest(Part):
     modules: str
     modprobe: list[str]
     suite: str
-    variant: str
     memory_mib: int
     preload: list[str]
     packages: list[str]
+    own: list[str]  # of the packages: those that the guests have not in common
     debs: list[LocalPackage] = []
     name: str
 
@@ -65,7 +65,6 @@ class Guests(Descriptor):
     model_config = ConfigDict(title="envs/guest.yaml, the Linux guests in which trials run")
 
     suite: Word = Field(description="Of Debian")
-    variant: Word = Field(description="Of mmdebstrap")
     memory_mib: Annotated[int, Field(ge=512, le=MEMORY_MAX_MIB)]
     preload: list[Module] = Field([], description="Modules that the guest loads when it starts, in this order")
     packages: list[Package]
@@ -83,10 +82,10 @@ class Guests(Descriptor):
             modules=more.modules or "",
             modprobe=more.modprobe,
             suite=self.suite,
-            variant=self.variant,
             memory_mib=self.memory_mib,
             preload=self.preload + more.preload,
             packages=more.packages + self.packages,
+            own=more.packages if name != BASE else self.packages,
             debs=more.debs,
             name=name,
         )

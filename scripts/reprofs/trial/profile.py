@@ -134,7 +134,9 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
     first = next(number for number, step in enumerate(job.steps) if isinstance(step, Phase))
     short = replace(job, steps=[*job.steps[:first], Exec(stage="symbols", limit_s=600, arg=KALLSYMS)])
     parts = lab.environment("")
-    key = digest([short.text(), *(parts[name] for name in ("qemu", "command", "initrd_sha256", "engine_sha256"))])
+    key = digest(
+        [short.text(), *(parts[name] for name in ("qemu_sha256", "command", "initrd_sha256", "engine_sha256"))]
+    )
     kept = cache_folder() / "symbols" / key
     try:
         text = lzma.decompress(kept.read_bytes()).decode()

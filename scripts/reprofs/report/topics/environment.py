@@ -10,8 +10,8 @@ from reprofs.stats.study import Study
 
 
 def facts(study: Study) -> dict:
-    """study (its name), command (of the first trial of the order), repeatable (whether tables come out bit for bit)
-    and analysis (the number of the analysis).
+    """study (its name), command (of the first trial of the order), repeatable (whether tables come out bit for bit),
+    unlocked (parts of a lab that are not those of envs/lab.lock) and analysis (the number of the analysis).
     """
     first = study.trials.sort_values("order").iloc[0]
     name = study.plan.study.name
@@ -19,6 +19,9 @@ def facts(study: Study) -> dict:
         "study": name,
         "command": trial_command(first),
         "analysis": ANALYSIS,
+        "unlocked": sorted(
+            {part for parts in study.environment["values"].get("lab.unlocked", {}) for part in parts.split()}
+        ),
         "repeatable": any(study.lab(lab).exact for lab in set(study.trials["lab"])),
     }
 

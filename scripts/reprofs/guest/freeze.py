@@ -1,0 +1,50 @@
+"""Writing envs/lab.lock: which packages the labs consist of from now on, and what is built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from reprofs.errors import UserError, cut, short
+from reprofs.guest import engine, image, qemu
+from reprofs.guest.lock import EROFS, LOCK, MODULES, QEMU, QEMU_CORES, Lock, read_lock, wishes, write_lock
+from reprofs.guest.resolve import resolve
+from reprofs.plan.guest import BASE, FILE, Guest, Guests
+from reprofs.plan.read import read_yaml
+from reprofs.project import place, project_root
+
+
+def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], None]) -> None:
+    """Asks for the packages of these sets (none: all) anew unless they are `resolved`, builds what consists of them,
+    and writes both into the lock.
+
+    Raises UserError for an unknown name, and as resolving and building do.
+    """
+    guests = read_yaml(project_root() / FILE, Guests)
+    asked = wishes(guests)
+    if unknown := [name for name in names if name not in asked]:
+        raise UserError(f"{LOCK} has no set {short(unknown[0])}; its sets are {cut(', '.join(asked))}")
+    lock = read_lock() if (project_root() / LOCK).exists() else Lock("")
+    if not resolved:
+        resolve(lock, asked, names or list(asked), say)
+        write_lock(lock)
+    lock.built = {} if not names else lock.built
+    blank = replace(lock, built={})  # what is built now is not compared with what was built before
+    for name in (BASE, *guests.guests):
+        guest = guests.guest(name)
+        if not names or _sets(guest).intersection(names):
+            manifest = image.build(
+                cache, place(f"data/guest/{name}.json"), engine.build(cache), say, name=name, lock=blank
+            )
+            lock.built |= {part: (of, digest) for part, (of, digest) in manifest["built"].items()}
+            write_lock(lock)
+    if not names or QEMU_CORES in names:
+        built = qemu.several(cache, say, blank)
+        lock.built[QEMU_CORES] = (built["recipe"], built["sha256"])
+        write_lock(lock)
+
+
+def _sets(guest: Guest) -> set[str]:
+    """The sets that a guest consists of, and what it is built and run with."""
+    return {BASE, guest.name, MODULES, f"{guest.name}-{MODULES}", EROFS, QEMU}

@@ -1,0 +1,154 @@
+"""Which packages a set of the lock has: asked of apt's own solver, in a root of its own, from this machine's mirrors.
+
+Nothing but `reprofs lock` comes here: what builds a guest needs no solver, no index and no signature, only digests.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import urllib.parse
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reprofs.errors import UserError, cut
+from reprofs.guest.lock import KERNEL, Lock, Package, Set, Wish, asked
+
+# 'URI' file bytes SHA256:digest
+LINE = re.compile(r"'(\S+)' (\S+) (\d+) SHA256:([0-9a-f]{64})")
+
+
+def resolve(lock: Lock, wishes: dict[str, Wish], names: list[str], say: Callable[[str], None]) -> None:
+    """Puts these sets into the lock, as the mirrors have them today, and its date. Raises UserError."""
+    lock.date = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    with tempfile.TemporaryDirectory() as folder:
+        roots: dict[tuple, _Apt] = {}
+        for name, wish in wishes.items():
+            if name not in names:
+                continue
+            say(f"{name}: {len(wish.wanted)} packages of Debian {' and '.join(wish.suites)} and what they need")
+            key = (wish.suites, wish.component, wish.source)
+            if key not in roots:
+                roots[key] = _Apt(Path(folder) / str(len(roots)), wish)
+            below = wishes[wish.below].wanted if wish.below else ()
+            found = roots[key].closure(wish, below)
+            if wish.below:
+                known = {package.name for package in lock.sets[wish.below].packages}
+                found = [package for package in found if package.name not in known]
+            lock.sets[name] = Set(asked(wish), found)
+    lock.sets = {name: lock.sets[name] for name in wishes if name in lock.sets}
+
+
+class _Apt:
+    """apt with lists, state and preferences of its own, but this machine's mirrors, keys and proxies."""
+
+    def __init__(self, root: Path, wish: Wish) -> None:
+        (root / "lists/partial").mkdir(parents=True)
+        (root / "cache").mkdir()
+        (root / "status").touch()
+        lines = [line for suite in wish.suites for line in apt_mirrors(suite, wish.component)]
+        lines = [line.replace("deb ", "deb [arch=amd64] ", 1) for line in lines]
+        lines += [line.replace("deb [arch=amd64] ", "deb-src ", 1) for line in lines if wish.source]
+        (root / "sources.list").write_text("".join(f"{line}\n" for line in lines))
+        # The kernel and its modules come from the first suite, so that all guests have the same one.
+        newer = "".join(
+            f"Package: linux-image-* linux-headers-*\nPin: release n={suite}\nPin-Priority: -1\n\n"
+            for suite in wish.suites[1:]
+        )
+        (root / "preferences").write_text(newer)
+        self.bases = [line.split()[-3 - bool(wish.component)] for line in lines]
+        self.options = [
+            f"-oDir::Etc::SourceList={root}/sources.list",
+            "-oDir::Etc::SourceParts=/dev/null",
+            f"-oDir::Etc::Preferences={root}/preferences",
+            "-oDir::Etc::PreferencesParts=/dev/null",
+            f"-oDir::State::Lists={root}/lists",
+            f"-oDir::State::status={root}/status",
+            f"-oDir::Cache={root}/cache",
+            "-oAPT::Architecture=amd64",
+            "-oAPT::Architectures=amd64",
+            "-oAPT::Install-Recommends=false",
+            "-oAPT::Sandbox::User=root",
+            "-oAcquire::Languages=none",
+            "-oAcquire::ForceHash=SHA256",
+        ]
+        output_of(["apt-get", *self.options, "update", "-qq", "--error-on=any"])
+
+    def closure(self, wish: Wish, below: tuple[str, ...]) -> list[Package]:
+        """The wanted packages, those of the set below and what they need; and the files of the source package."""
+        wanted = sorted([*wish.wanted, *below])
+        text = output_of(["apt-get", *self.options, "install", "--yes", "-qq", "--print-uris", *wanted])
+        found = [self._package(line) for line in text.splitlines() if line.startswith("'")]
+        if wish.source:
+            text = output_of(["apt-get", *self.options, "source", "-qq", "--print-uris", wish.source])
+            sources = [self._file(line) for line in text.splitlines() if line.startswith("'")]
+            (version,) = (name.split("_", 1)[1].removesuffix(".dsc") for name, *_ in sources if name.endswith(".dsc"))
+            found += [Package(name, version, "source", digest, size, path) for name, digest, size, path in sources]
+        if KERNEL in wish.wanted and not any(package.name.startswith("linux-image-6") for package in found):
+            raise UserError(f"Debian {wish.suites[0]} has no {KERNEL} that brings a kernel: choose another suite.")
+        return sorted(found)
+
+    def _package(self, line: str) -> Package:
+        file, digest, size, path = self._file(line)
+        name, version, arch = file.removesuffix(".deb").split("_")
+        return Package(name, urllib.parse.unquote(version), arch, digest, size, path)
+
+    def _file(self, line: str) -> tuple[str, str, int, str]:
+        """Name, SHA-256, bytes and place of a file that apt would fetch."""
+        found = LINE.match(line)
+        if not found:
+            raise UserError(f"apt names a package without its SHA-256: {cut(line, 120)}")
+        uri, file, size, digest = found.groups()
+        place = uri[uri.index("/pool/") + 1 :]
+        return file, digest, int(size), urllib.parse.unquote(place)
+
+
+def apt_mirrors(suite: str, component: str = "") -> list[str]:
+    """Lines of a sources list for `suite`, with the mirrors of this machine's apt. Raises UserError when it has none.
+
+    component: one besides main, or empty.
+    """
+    listing = apt_targets()
+    if not listing:  # as after a clean-up of /var/lib/apt/lists: apt knows its sources but none of their indexes
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "lists/partial").mkdir(parents=True)
+            state = [f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}"]
+            output_of(["apt-get", "update", *state])
+            listing = apt_targets(*state)
+    lines = []
+    for line in listing:
+        created_by, part, origin, release, uri = line.split("|")
+        if created_by != "Packages" or part != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
+            continue
+        security = release.endswith("-security")
+        if security and suite in ("sid", "unstable"):
+            continue  # Debian keeps no security archive for it
+        target = f"{suite}-security" if security else suite
+        lines.append(f"deb {uri} {target} main {component}".rstrip())
+    if not any(line.split()[2] == suite for line in lines):
+        raise UserError(
+            "the apt configuration of this machine names no Debian mirror to ask for packages "
+            f"(apt-get indextargets gives {len(listing)} indexes); "
+            "add one to /etc/apt/sources.list.d and run apt-get update"
+        )
+    return sorted(set(lines))
+
+
+def apt_targets(*options: str) -> list[str]:
+    """One line for each index that apt has fetched: creator, component, origin, release, mirror."""
+    fields = "$(CREATED_BY)|$(COMPONENT)|$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
+    return output_of(["apt-get", *options, "indextargets", "--format", fields]).splitlines()
+
+
+def output_of(command: list[str]) -> str:
+    """The output of a command of apt's. Raises UserError when it fails or is missing."""
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise UserError(f"{command[0]} is missing: a lock is made on a machine with Debian's apt.") from None
+    except subprocess.CalledProcessError as error:
+        said = [line.strip() for line in error.stderr.splitlines() if re.match("[EW]: ", line)] or [error.stderr]
+        action = next((word for word in command[1:] if not word.startswith("-")), "")
+        raise UserError(f"{command[0]} {action} failed: {cut('; '.join(said[:2]), 300)}") from None
