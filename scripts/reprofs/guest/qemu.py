@@ -55,7 +55,7 @@ def bundle(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         version = _gather(root.root, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
-        return {"files": found, "sha256": digest_of([found]), "version": version}
+        return {"files": found, "version": version}
 
     return _kept(cache, lock, QEMU, recipe, make)
 
@@ -127,7 +127,7 @@ def several(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
             shutil.copy(path, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
-        return {"files": found, "sha256": digest_of([found]), "version": sources[0].version}
+        return {"files": found, "version": sources[0].version}
 
     return _kept(cache, lock, QEMU_CORES, recipe, make)
 
@@ -142,6 +142,7 @@ def _kept(cache: Path, lock: Lock, name: str, recipe: str, make) -> dict:
         (cache / "qemu").mkdir(parents=True, exist_ok=True)
         home = cache / "qemu" / recipe
         known = kept(home, make, lambda known: known["files"])
-    locked = lock.compare(name, recipe, known["sha256"])
-    parts = {key: known[key] for key in ("files", "sha256", "version")}
+    digest = digest_of([known["files"]], 64)
+    locked = lock.compare(name, recipe, digest)
+    parts = {"files": known["files"], "sha256": digest, "version": known["version"]}
     return {"folder": f"qemu/{recipe}", **parts, "recipe": recipe, "locked": locked}
