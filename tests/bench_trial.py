@@ -82,9 +82,10 @@ def measure(trial: dict, catalog: Catalog) -> list[dict]:
 
         trial_of = dict
     cell = resolve(trial_of(**trial), catalog)
-    image.ensure(cell.guest, lambda line: print(line, file=sys.stderr))
+    guest = getattr(cell, "guest", None) or cell.filesystem.guest
+    image.ensure(guest, lambda line: print(line, file=sys.stderr))
     processor = getattr(cell, "processor", None)  # the package may be an older one
-    lab = Watched.open(guest=cell.guest, **({"processor": processor} if processor else {}))
+    lab = Watched.open(guest=guest, **({"processor": processor} if processor else {}))
     job, probe = render(cell), Exec(stage=PROBE, arg=["cat", "/proc/schedstat"])
     rows = [step for step in job.steps if type(step).__name__ != "Teardown"]
     lab.run(Job([probe]), 600)  # the snapshot, where there was none
