@@ -782,6 +782,7 @@ def test_mount_options_are_added_to_a_variant():
     [
         ("ext4", "defualt+noatime", "variant of ext4 'defualt' does not exist: did you mean default"),
         ("xfs", "default+nobarrier", "with nobarrier fsync may promise nothing: write a variant with the keys promise"),
+        ("f2fs", "default+fsync_mode=nobarrier", "with fsync_mode=nobarrier fsync may promise nothing"),
         ("nfs", "v4.2-sync+noatime", "file system nfs+v4.2-sync+noatime: its mount takes no further options"),
     ],
 )

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import subprocess
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
+from reprofs.files import write_bytes
 from reprofs.guest.lock import LOCK, Lock, Package
 from reprofs.guest.store import locked
 
@@ -113,21 +113,9 @@ def _fetch(opener: urllib.request.OpenerDirector, mirrors: list[str], package: P
             if hashlib.sha256(content).hexdigest() != package.sha256:
                 why = f"{mirror}: other bytes than the lock says"
                 break
-            _keep(file, content)
+            write_bytes(file, content)
             return ""
     return why
-
-
-def _keep(file: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".fetched.")
-    try:
-        with os.fdopen(handle, "wb") as into:
-            into.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).rename(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _gone(gone: list[tuple[Package, str]], count: int, mirrors: list[str], date: str) -> Gone:

@@ -16,6 +16,8 @@ HOSTS_MAX = 32
 # Mount options that take from fsync what it promises, of any file system: their variants need a file that says so.
 UNSAFE = {
     "nobarrier",
+    "fsync_mode=nobarrier",
+    "checkpoint=disable",
     "barrier=0",
     "barrier=none",
     "barrier=flush",
