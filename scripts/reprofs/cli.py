@@ -225,6 +225,20 @@ def parser() -> argparse.ArgumentParser:
     override_options(sub)
     catalog_options(sub)
 
+    sub = command(
+        "compare",
+        _compare,
+        "Compare runs of a study with the first of them: what differs between them, and what that changed.",
+    )
+    sub.add_argument("runs", metavar="RUN", nargs="+", help="folder of its tables, or NAME of a study run here")
+    sub.add_argument(
+        "--fail-above",
+        metavar="SHARE",
+        help="end with exit code 1 if something is slower by so much, such as 1%%, or does not end well any more",
+    )
+    sub.add_argument("--format", choices=("text", "markdown", "json"), default="text")
+    sub.add_argument("--output", type=Path, metavar="FILE", help="(default: the terminal)")
+
     sub = command("claims", _claims, "Print the verdicts of a study on the published claims that it is set beside.")
     sub.add_argument("study", help="NAME, or NAME@SCALE")
     sub.add_argument(
@@ -449,6 +463,28 @@ def _import(arguments) -> None:
 
     for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
         print(_printable(sentence))
+
+
+def _compare(arguments) -> None:
+    from reprofs.report import runs as words
+    from reprofs.stats import runs, study
+
+    if len(arguments.runs) < 2 or len(set(arguments.runs)) < len(arguments.runs):
+        raise UserError("name two runs or more, each once: the folder data/tables/NAME of each, or NAME.")
+    if arguments.output:
+        files.check_writable(arguments.output)
+    opened = {name: study.open(name) for name in arguments.runs}
+    least = runs.share(arguments.fail_above) if arguments.fail_above else next(iter(opened.values())).margins["win"]
+    differences, found = runs.compare(opened, least)
+    write = {"text": words.text, "markdown": words.markdown, "json": words.as_json}[arguments.format]
+    said = write(arguments.runs, differences, found, least)
+    if arguments.output:
+        files.write_text(arguments.output, said)
+    else:
+        print(_printable(said), end="")
+    if arguments.fail_above:
+        runs.decidable(found)
+        sys.exit(int(any(one.worse for one in found)))
 
 
 def _claims(arguments) -> None:

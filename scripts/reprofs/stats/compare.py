@@ -77,11 +77,16 @@ def ratio(a, b, level: float = LEVEL) -> dict:
 
 def by_round(number: np.ndarray, rounds: pd.Series, logs: pd.Series) -> dict[str, np.ndarray]:
     """n, ratio, low, high (see `paired`) of each group of log ratios; number, rounds, logs: one a row."""
-    codes, values = pd.factorize(rounds)
-    wide = np.full((len(values), number.max() + 1), math.nan)
-    wide[codes, number] = logs
-    found = paired(wide)
+    found = paired(wide(number, rounds, logs))
     return {key: found[key] for key in ("n", "ratio", "low", "high")}
+
+
+def wide(number: np.ndarray, rounds: pd.Series, values: np.ndarray | pd.Series) -> np.ndarray:
+    """Values of groups, shape (rounds, groups), NaN where a group has no such round; arguments as of `by_round`."""
+    codes, names = pd.factorize(rounds)
+    found = np.full((len(names), number.max() + 1), math.nan)
+    found[codes, number] = values
+    return found
 
 
 def holm(p) -> np.ndarray:

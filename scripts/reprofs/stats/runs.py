@@ -1,0 +1,288 @@
+"""Runs of one study against each other, as of two kernels, machines or commits: what differs, and what that changed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
+
+from reprofs.data.columns import IDENTITY
+from reprofs.data.keys import OPERATION, SETTING
+from reprofs.data.study import Tables
+from reprofs.errors import UserError, short
+from reprofs.plan.plan import PlannedWorkload
+from reprofs.stats.cells import LEVEL, measured
+from reprofs.stats.compare import holm, paired, totals, wide
+
+CELL = [*SETTING, *OPERATION, "label"]
+ROUND = ["round", "seed"]
+# What a difference is called: the first whose beginning its key has.
+WORDS = {
+    "lab.kernel": "kernel",
+    "lab.packages.": "package",
+    "lab.engine_sha256": "engine",
+    "lab.programs_sha256.": "engine",
+    "lab.qemu": "QEMU and firmware",
+    "lab.command": "QEMU and firmware",
+    "lab.gate": "QEMU and firmware",
+    "lab.": "lab",
+    "devices.": "device",
+    "labs.": "lab",
+    "filesystems.": "file system",
+    "workloads.": "workload",
+    "stacks.": "stack",
+    "networks.": "network",
+    "host.": "machine",
+    "commit": "commit",
+}
+PARTS = ("devices", "filesystems", "workloads", "stacks", "networks", "labs")  # of a plan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not the same in all runs. values: one a run, as text; empty where it has no such thing."""
+
+    what: str
+    key: str
+    values: list[str]
+
+
+@dataclass(frozen=True)
+class Equality:
+    """Of an exact lab, whose numbers two runs may have in common to the last bit.
+
+    first: the first phase, in the order of the trials, that differs, with the columns of the table phases that do.
+    """
+
+    lab: str
+    trials: int
+    equal: int
+    first: dict[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A run beside the first one. endings: trials that did not end alike, with the status in both; ratios: `ratios`."""
+
+    run: str
+    exact: list[Equality]
+    endings: list[tuple[str, str, str]]
+    ratios: pd.DataFrame
+
+    def said(self, verdict: str) -> pd.DataFrame:
+        """The rows with this verdict."""
+        return self.ratios[self.ratios["verdict"] == verdict]
+
+    @property
+    def worse(self) -> bool:
+        """Whether something became slower, or a trial does not end well any more."""
+        return bool(len(self.said("slower")) or any(was == "ok" for _, was, _ in self.endings))
+
+
+def compare(runs: Mapping[str, Tables], least: float) -> tuple[list[Difference], list[Comparison]]:
+    """What differs between runs, and each one after the first beside the first.
+
+    least: the smallest difference that counts, a share. Raises UserError for runs that cannot be compared: of other
+    rules, clocks, workloads or seeds, or without an operation that both have.
+    """
+    (base, first), *others = runs.items()
+    found = []
+    for name, tables in others:
+        _refuse(base, first, name, tables)
+        a, b = _aligned(first, tables)
+        own = ratios(a.phases, b.phases, first.exact_labs, least)
+        if own.empty:
+            raise UserError(f"{base} and {name} have no operation in common that completed with the same seed in both.")
+        labs = sorted(first.exact_labs & set(a.phases["lab"]))
+        found.append(Comparison(name, [_equality(lab, a, b) for lab in labs], _endings(a.trials, b.trials), own))
+    return differences(runs), found
+
+
+def differences(runs: Mapping[str, Tables]) -> list[Difference]:
+    """What lab, machine and plan say of themselves and is not the same in all runs, in the order of WORDS."""
+    told = [dict(_told(tables)) for tables in runs.values()]
+    found = []
+    for key in {key: None for one in told for key in one}:
+        values = [one.get(key, "") for one in told]
+        if len(set(values)) > 1:
+            what = next((word for start, word in WORDS.items() if key.startswith(start)), "run")
+            found.append(Difference(what, key, values))
+    order = [*dict.fromkeys(WORDS.values()), "run"]
+    return sorted(found, key=lambda one: (order.index(one.what), one.key))
+
+
+def _told(tables: Tables) -> Iterator[tuple[str, str]]:
+    for key, values in tables.environment["values"].items():
+        yield key, "; ".join(values)
+    plan = tables.plan.as_json()
+    for part in PARTS:
+        yield from _leaves(plan.get(part, {}), f"{part}.")
+    yield "rounds", str(tables.trials["round"].nunique())
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, f"{key}{name}.")
+    else:
+        yield key.removesuffix("."), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class _Side:
+    trials: pd.DataFrame
+    phases: pd.DataFrame
+
+
+def _refuse(base: str, first: Tables, name: str, other: Tables) -> None:
+    """Raises UserError for runs whose times mean something else."""
+    if first.plan.protocol != other.plan.protocol:
+        raise UserError(
+            f"{base} was measured by protocol {first.plan.protocol}, {name} by {other.plan.protocol}: "
+            "run the older one again, for their times cannot be compared."
+        )
+    clocks = [sorted({lab.clock for lab in tables.plan.labs.values()}) for tables in (first, other)]
+    if clocks[0] != clocks[1]:
+        words = [" and ".join(each) for each in clocks]
+        raise UserError(f"{base} counts {words[0]}, {name} {words[1]}: times of two clocks are not compared.")
+    for workload in sorted(first.plan.workloads.keys() & other.plan.workloads.keys()):
+        if _work(first.plan.workloads[workload]) != _work(other.plan.workloads[workload]):
+            raise UserError(f"the workload {workload} is another one in {name} than in {base}: run one of them again.")
+
+
+def _work(workload: PlannedWorkload) -> list:
+    """What a workload does, without its words."""
+    phases = [{key: value for key, value in phase.as_json().items() if key != "title"} for phase in workload.phases]
+    return [phases, workload.parameters, workload.size, workload.clients, workload.runs, workload.fill]
+
+
+def _aligned(first: Tables, other: Tables) -> tuple[_Side, _Side]:
+    """Both runs, in the names of the first where each has only one lab, stack or device profile, and it differs."""
+    change = {}
+    for key in SETTING:
+        names = [tables.trials[key].unique() for tables in (first, other)]
+        if len(names[0]) == len(names[1]) == 1:
+            change[key] = names[0][0]
+    columns = {"trials": first.trials, "phases": first.phases}
+    renamed = {"trials": other.trials.assign(**change), "phases": other.phases.assign(**change)}
+    return _Side(**columns), _Side(**renamed)
+
+
+def _endings(a: pd.DataFrame, b: pd.DataFrame) -> list[tuple[str, str, str]]:
+    keys = [*SETTING, "workload", "scale", "label", "round"]
+    both = a[[*keys, "trial", "status"]].merge(b[[*keys, "status"]], on=keys, suffixes=("", "_b"))
+    both = both[both["status"] != both["status_b"]]
+    return list(both[["trial", "status", "status_b"]].itertuples(index=False, name=None))
+
+
+def _equality(lab: str, a: _Side, b: _Side) -> Equality:
+    """Whether every column of the phases is the same, trial by trial."""
+    places = [*CELL, *ROUND]
+    both = a.phases[a.phases["lab"] == lab].merge(b.phases, on=places, suffixes=("", "_b"))
+    columns = [name for name in a.phases if name not in {*IDENTITY, *places}]
+    differs = pd.DataFrame({name: _unlike(both[name], both[f"{name}_b"]) for name in columns})
+    any_of = differs.any(axis=1)
+    trials = both["trial"].nunique()
+    if not any_of.any():
+        return Equality(lab, trials, trials, None)
+    place = both[any_of].sort_values(["round", "order", "position"]).index[0]
+    row = both.loc[place]
+    first = {name: row[name] for name in ("trial", "phase", "cache")}
+    first["columns"] = [name for name in columns if differs.loc[place, name]]
+    return Equality(lab, trials, trials - both.loc[any_of, "trial"].nunique(), first)
+
+
+def _unlike(a: pd.Series, b: pd.Series) -> np.ndarray:
+    same = (a == b).fillna(False) | (a.isna() & b.isna())
+    return ~same.to_numpy(bool)
+
+
+def ratios(a: pd.DataFrame, b: pd.DataFrame, exact: set[str], least: float) -> pd.DataFrame:
+    """Times of run b over those of run a of each operation, and of each workload as a whole (phase TOTAL).
+
+    a, b: tables phases; exact: the labs that always give the same numbers; least: see `compare`. Paired by round and
+    seed, so with the same input. Columns: CELL, position, n (rounds), ratio, low, high (95 % interval, from two rounds
+    on), floor, p, p_holm, p_equal, and
+
+    - floor: what the ratio of run a to itself, with other names and another start, would differ from 1 by in 19 of 20
+      cases (A against A: Student's t on the logarithms of its own rounds; a share).
+    - verdict: `equal`: the same number in every round of an exact lab. `slower`, `faster`: by `least` or more and by
+      more than the floor, and p of a paired t test is below 5 %, by Holm's method over all operations (workloads as a
+      whole are a family of their own). `same`: within `least` by two one-sided tests at 5 %. Else `undecided`.
+    """
+    places = [*CELL, *ROUND]
+    own, other = (measured(phases) for phases in (a, b))
+    both = own[places].merge(other[places], on=places)
+    a, b = (phases.merge(both, on=places) for phases in (own, other))
+    parts = _tested(a, b, exact, least)
+    whole = _tested(totals(a), totals(b), exact, least).assign(position=-1)
+    found = pd.concat([part for part in (parts, whole) if len(part)] or [parts])
+    return found.sort_values([*SETTING, "workload", "scale", "label", "position"], kind="stable", ignore_index=True)
+
+
+def _tested(a: pd.DataFrame, b: pd.DataFrame, exact: set[str], least: float) -> pd.DataFrame:
+    """`ratios` of one family of tests; both sides have the same rows."""
+    both = a.merge(b[[*CELL, "round", "wall_ns"]], on=[*CELL, "round"], suffixes=("", "_b"))
+    both = both[(both["wall_ns"] > 0) & (both["wall_ns_b"] > 0)].sort_values([*SETTING, "workload", "scale", "label"])
+    if both.empty:
+        return pd.DataFrame(columns=[*CELL, "position", "n", "ratio", "low", "high", "floor", "p", "p_holm", "verdict"])
+    number = both.groupby(CELL, sort=False).ngroup().to_numpy()
+    times = both["wall_ns"].to_numpy(float), both["wall_ns_b"].to_numpy(float)
+    first, second = (wide(number, both["round"], np.log(each)) for each in times)
+    tested = paired(second - first, least)
+    equal = np.where(np.isfinite(first), first == second, True).all(axis=0)
+    found = both.groupby(CELL, sort=False)["position"].min().astype(int).reset_index()
+    found = found.assign(**{key: tested[key] for key in ("n", "ratio", "low", "high", "p", "p_equal")})
+    found = found.assign(floor=_floor(first), p_holm=holm(tested["p"]), equal=equal & found["lab"].isin(exact))
+    told = (found["p_holm"] < 1 - LEVEL) & (np.maximum(found["ratio"], 1 / found["ratio"]) - 1 > found["floor"])
+    verdict = np.select(
+        [
+            found["equal"],
+            told & (found["ratio"] >= 1 + least),
+            told & (found["ratio"] <= 1 / (1 + least)),
+            found["p_equal"] < 1 - LEVEL,
+        ],
+        ["equal", "slower", "faster", "same"],
+        "undecided",
+    )
+    return found.drop(columns="equal").assign(verdict=verdict)
+
+
+def _floor(logs: np.ndarray) -> np.ndarray:
+    """See `ratios`; logs: of the times of run a, shape (rounds, groups)."""
+    n = np.isfinite(logs).sum(axis=0)
+    with np.errstate(all="ignore"):
+        mean = np.where(np.isfinite(logs), logs, 0).sum(axis=0) / n
+        spread = np.where(np.isfinite(logs), np.square(logs - mean), 0).sum(axis=0)
+        sd = np.sqrt(spread / np.where(n > 1, n - 1, math.nan))
+        half = scipy.stats.t.ppf((1 + LEVEL) / 2, np.maximum(n - 1, 1)) * sd * np.sqrt(2 / n)
+    return np.expm1(half)
+
+
+def decidable(found: list[Comparison]) -> None:
+    """Raises UserError where nothing could be told of a ratio, whatever it is, because there is one round."""
+    for one in found:
+        if len(unknown := one.ratios[(one.ratios["n"] < 2) & (one.ratios["verdict"] != "equal")]):
+            where = unknown.iloc[0]
+            raise UserError(
+                f"{one.run} has one round of {where['workload']} on {where['label']}, so chance cannot be told from a "
+                "change: give the study two rounds or more."
+            )
+
+
+def share(text: str) -> float:
+    """0.01 of 1% or 1 %. Raises UserError for another text."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) / 100
+    except ValueError:
+        value = math.nan
+    if not text.strip().endswith("%") or not 0 < value < 1:
+        raise UserError(f"--fail-above is {short(text)}, but must be a share above 0 % and below 100 %, such as 1%.")
+    return value

@@ -1,0 +1,148 @@
+"""`reprofs compare`: runs of a study beside the first of them."""
+
+import json
+import shutil
+
+import make
+import numpy as np
+import pandas as pd
+import pytest
+from reprofs.data import tables
+from reprofs.errors import UserError
+from reprofs.stats import runs
+from reprofs.stats.study import open as open_study
+
+LEAST = 0.01
+
+
+def made(folder, change=None, **options) -> str:
+    """The folder of the tables of a fixture study with ext4 and Btrfs, each record changed by `change`."""
+    make.make(
+        folder, **{"rounds": 4, "systems": ["ext4", "btrfs"], "workloads": ["metadata"], "failures": {}} | options
+    )
+    for path in (folder / "raw").glob("*.json") if change else ():
+        record = json.loads(path.read_text())
+        change(record)
+        path.write_text(json.dumps(make.record.seal(record)) + "\n")
+    tables.build(folder / "plan.json", folder / "raw", folder / "tables")
+    return str(folder / "tables")
+
+
+def slower(record: dict) -> None:
+    """ext4 creates 3 % slower, another kernel."""
+    record["environment"]["lab"]["kernel"] = "6.13-mine"
+    if record["trial"]["filesystem"] == "ext4":
+        phase = next(phase for phase in record["measurement"]["phases"] if phase["name"] == "create")
+        phase["wall_ns"] = round(phase["wall_ns"] * 1.03)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return made(folder / "a"), made(folder / "b", slower)
+
+
+def compared(a: str, b: str, least: float = LEAST):
+    differences, (one,) = runs.compare({"a": open_study(a), "b": open_study(b)}, least)
+    return differences, one
+
+
+def test_a_change_is_found_where_it_is_and_nowhere_else(two):
+    differences, one = compared(*two)
+    assert [(each.what, each.values) for each in differences if each.what == "kernel"] == [
+        ("kernel", [differences[0].values[0], "6.13-mine"])
+    ]
+    (found,) = one.said("slower").to_dict("records")
+    assert (found["label"], found["phase"], found["n"]) == ("ext4", "create", 4)
+    assert found["ratio"] == pytest.approx(1.03, rel=1e-6) and found["low"] < found["high"]
+    others = one.ratios[(one.ratios["label"] != "ext4") | ~one.ratios["phase"].isin(["create", "all operations"])]
+    assert set(others["verdict"]) == {"equal"} and one.worse
+    (exact,) = one.exact
+    assert (exact.lab, exact.trials, exact.equal) == ("exact", 12, 8)  # Btrfs has two variants
+    assert exact.first["phase"] == "create" and "wall_ns" in exact.first["columns"]
+    assert exact.first["trial"].startswith("r1-") and "ext4" in exact.first["trial"]
+
+
+def test_the_other_way_round_it_is_faster_and_not_worse(two):
+    _, one = compared(*reversed(two))
+    assert list(one.said("faster")["phase"]) == ["create"] and not one.worse
+
+
+def test_the_same_run_is_equal(two):
+    differences, one = compared(two[0], two[0])
+    assert not differences and one.exact[0].first is None and set(one.ratios["verdict"]) == {"equal"}
+
+
+def test_below_the_floor_there_is_no_verdict():
+    """Three rounds that are 10 % apart: a change of exactly 2 % in all of them is less than another draw of names."""
+
+    def phases(factor: float) -> pd.DataFrame:
+        rows = [
+            {"label": label, "round": number, "seed": number, "wall_ns": wall * factor}
+            for label, walls in (("wide", [100e6, 110e6, 90e6]), ("narrow", [100e6, 100.1e6, 99.9e6]))
+            for number, wall in enumerate(walls, 1)
+        ]
+        place = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "w", "scale": "smoke"}
+        more = {"phase": "create", "cache": "warm", "position": 0, "status": "ok", "operation": "create", "sync_ns": 0}
+        return pd.DataFrame(rows).assign(**place, **more, role="contender", trial="t", order=0)
+
+    found = runs.ratios(phases(1), phases(1.02), {"exact"}, LEAST)
+    parts = found[found["phase"] == "create"].set_index("label")
+    assert dict(parts["verdict"]) == {"wide": "undecided", "narrow": "slower"}
+    # Student's t for two degrees of freedom, times the spread, times the root of 2/3.
+    spread = np.log([100, 110, 90]).std(ddof=1)
+    assert parts.loc["wide", "floor"] == pytest.approx(np.expm1(4.302653 * spread * np.sqrt(2 / 3)), rel=1e-6)
+
+
+def test_real_clocks_have_intervals_and_are_never_equal(tmp_path):
+    a, b = made(tmp_path / "a", labs=["host"]), made(tmp_path / "b", labs=["host"])
+    _, one = compared(a, b)
+    assert not one.exact and set(one.ratios["verdict"]) <= {"same", "undecided"}  # no chance: the times are the same
+
+
+def test_a_trial_that_fails_now_is_worse(tmp_path, two):
+    b = made(tmp_path / "b", failures={("ext4", "metadata", 2): ("failed", "No space left.")})
+    _, one = compared(two[0], b)
+    ((trial, was, now),) = one.endings
+    assert "ext4" in trial and (was, now) == ("ok", "failed") and one.worse
+    assert set(one.ratios.loc[one.ratios["label"] == "ext4", "n"]) == {3}
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path, two):
+    host = made(tmp_path / "host", labs=["host"])
+    with pytest.raises(UserError, match="two clocks"):
+        compared(two[0], host)
+    other = made(tmp_path / "other", systems=["f2fs"])
+    with pytest.raises(UserError, match="no operation in common"):
+        compared(two[0], other)
+
+
+@pytest.mark.parametrize("text", ["1", "0%", "-1%", "100 %", "one%", "nan%", ""])
+def test_a_share_that_is_none_is_refused(text):
+    with pytest.raises(UserError, match="--fail-above"):
+        runs.share(text)
+
+
+def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, says, tmp_path):
+    a, b = two
+    table = reprofs("compare", a, b, "--fail-above", "1%")
+    assert table.returncode == 1 and "ext4, create, warm" in table.stdout and "6.13-mine" in table.stdout
+    assert reprofs("compare", a, b, "--fail-above", "5%").returncode == 0
+    assert reprofs("compare", b, a, a.replace("tables", "../a/tables"), "--fail-above", "1%").returncode == 0
+    markdown = reprofs("compare", a, b, "--format", "markdown").stdout
+    assert "| ext4, create, warm | 4 | 1.0300 |" in markdown
+    file = tmp_path / "out.json"
+    assert reprofs("compare", a, b, "--format", "json", "--output", str(file)).returncode == 0
+    found = json.loads(file.read_text())
+    (one,) = found["runs"]
+    assert found["least"] == 0.02 and one["worse"]
+    assert [row["phase"] for row in one["ratios"] if row["verdict"] == "slower"] == ["create"]
+    says(reprofs("compare", a), "two runs")
+    says(reprofs("compare", a, str(tmp_path / "none")), "no tables")
+
+
+def test_one_round_decides_nothing(tmp_path, reprofs, says):
+    a, b = made(tmp_path / "a", rounds=1), made(tmp_path / "b", slower, rounds=1)
+    says(reprofs("compare", a, b, "--fail-above", "1%"), "one round", "two rounds or more")
+    shutil.copytree(tmp_path / "a/tables", tmp_path / "again")
+    assert reprofs("compare", a, str(tmp_path / "again"), "--fail-above", "1%").returncode == 0
