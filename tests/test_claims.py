@@ -494,11 +494,11 @@ DECIDED = {  # what a study measures at its own scale, so that there may be a ve
     "streaming": "fill-xfs-ext4 spread-xfs-ext4 dips",  # its solid disks are not those of the others
     "streaming-disks": "raid0-raid5-xfs raid0-raid5-ext4 disks-xfs disks-ext4 four-gbit eight-gbit",
     "small-files": "r1-create-nfs-30",
-    # all but: a client on its own server, a full CephFS, two clients of LizardFS, and OrangeFS
-    "small-files-distributed": "r1-create-ceph r1-compile-ceph r1-delete-lizard r1-delete-gluster r1-create-nfs-30"
-    " r1-create-lizard-30 r1-create-gluster-30 r1-create-ceph-30 r1-compile-lizard-30 r1-read-lizard-30"
-    " r1-read-gluster-30 r1-read-ceph-30 r1-delete-nfs-30 r1-delete-gluster-30 r2-create-ceph r2-read-ceph"
-    " r2-compile-ceph r2-clean-ceph r2-delete-ceph r2-lizard-gluster r2-delete-gluster r2-create-nfs-30"
+    # all but: a full CephFS, two clients of LizardFS, and OrangeFS
+    "small-files-distributed": "r1-create-ceph r1-compile-ceph r1-read-nfs r1-delete-lizard r1-delete-gluster"
+    " r1-create-nfs-30 r1-create-lizard-30 r1-create-gluster-30 r1-create-ceph-30 r1-compile-lizard-30"
+    " r1-read-lizard-30 r1-read-gluster-30 r1-read-ceph-30 r1-delete-nfs-30 r1-delete-gluster-30 r2-create-ceph"
+    " r2-read-ceph r2-compile-ceph r2-clean-ceph r2-delete-ceph r2-lizard-gluster r2-delete-gluster r2-create-nfs-30"
     " r2-read-nfs-30 r2-compile-nfs-30 r2-clean-lizard-30 r2-delete-lizard-30 r2-delete-lizard-scale"
     " r2-gluster-30 r2-ceph-30",
     "metadata": "rsync-list-xfs client-cache",

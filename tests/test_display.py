@@ -36,6 +36,12 @@ def test_words():
     assert words.ref("tbl-a", ("b", 1)) == "[table](#tbl-a-b-1)" and words.ref("fig-a").startswith("[figure]")
 
 
+def test_an_interval_that_says_nothing_is_no_pair_of_numbers():
+    assert words.confidence(1e-11, 1e11) == "wider than 100 times: too few rounds"  # of two rounds, by Bonferroni
+    assert words.confidence(0.9, 2.5, significant=2) == f"0.90 {words.DASH} 2.5"
+    assert words.confidence(math.nan, 2.5) == words.DASH
+
+
 TABLE = words.Table(
     "tbl-t",
     "a < b & **c**",

@@ -18,6 +18,7 @@ from reprofs.report.marks import Marked, block, code, escaped, joined
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+WIDEST = 100  # an interval whose ends are farther apart says nothing
 UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 MARKDOWN = MarkdownIt("js-default").disable("image")
 
@@ -134,6 +135,13 @@ def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> s
     # The ends of an interval of two or three rounds may have fifty digits.
     show = digits if (low == 0 or abs(low) >= 1e-6) and abs(high) < 1e9 else scientific
     return f"{show(low, significant)} {DASH} {show(high, significant)}"
+
+
+def confidence(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
+    """`span` of a confidence interval, or that it has too few rounds to say anything; a dash if there is none."""
+    if known(low) and known(high) and low > 0 and high / low > WIDEST:
+        return f"wider than {WIDEST} times: too few rounds"
+    return span(low, high, scale, significant)
 
 
 def reach(low: float, high: float, show: Any) -> str:
@@ -257,7 +265,8 @@ WORDS = (listing, count, opening, verb, first_upper, thousands, tally, after, ea
 TEMPLATES.filters |= {function.__name__: function for function in (*WORDS, code, block)}
 TEMPLATES.filters["bytes"] = size
 TEMPLATES.tests["known"] = known
-TEMPLATES.globals |= {"span": span, "percent": percent, "thousands": thousands, "ref": ref, "reach": reach}
+TEMPLATES.globals |= {"span": span, "confidence": confidence, "percent": percent, "thousands": thousands}
+TEMPLATES.globals |= {"ref": ref, "reach": reach}
 
 
 def flow(text: str) -> str:

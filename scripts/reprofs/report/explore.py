@@ -23,7 +23,7 @@ from reprofs.errors import UserError
 from reprofs.files import write_bytes
 from reprofs.project import place
 from reprofs.report import plots
-from reprofs.report.display import digits, listing, slug, span, unit_of
+from reprofs.report.display import confidence, digits, listing, slug, unit_of
 from reprofs.report.marks import escaped, strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import LEVEL, measured, statistics, student
@@ -311,7 +311,7 @@ def sentence(choice: Choice, found: dict) -> str:
     value = strong(f"{choice.a} takes {digits(found['ratio'])} times as long as {choice.b}")
     if found["n"] == 1:
         return f"{value} in the one round that both have, which gives no interval."
-    bounds = span(found["low"], found["high"])
+    bounds = confidence(found["low"], found["high"])
     return f"{value} ({choice.level:.0%} interval {bounds}, Student's t on logarithms, {found['n']} rounds)."
 
 

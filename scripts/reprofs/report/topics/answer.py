@@ -14,7 +14,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.cell import Cell, apart, taken_apart
 from reprofs.plan.workload import without_size
 from reprofs.report import plots, when
-from reprofs.report.display import DASH, Table, count, digits, known, listing, size, slug, span, time, unit_of
+from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, size, slug, time, unit_of
 from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.report.topics.operations import SLOWER, share
@@ -254,7 +254,7 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
         if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
             pair = ratios.loc[row.label]
             told = digits(pair["ratio"], 3) + (
-                f" ({span(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
+                f" ({confidence(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
             )
         if row.bound:
             told = SLOWER if row.role == "ceiling" and row.geometric_mean_ns > best.geometric_mean_ns else ""

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from reprofs.data.keys import Setting
 from reprofs.plan.workload import without_size
-from reprofs.report.display import DASH, Table, count, digits, slug, span
+from reprofs.report.display import DASH, Table, confidence, count, digits, slug
 from reprofs.report.plots import GREY, PLAIN, Figure, Plot, grid, grid_lines, legend, log_axis, marks, styled
 from reprofs.stats import cores
 from reprofs.stats.cores import Curve
@@ -71,7 +71,7 @@ def table(curve: Curve, own: pd.DataFrame) -> Table:
         row = {"Operation": title, "File system": label, f"Items/s with {fewest}": digits(at[fewest].rate, 3)}
         row |= {f"Speed-up with {n}": digits(at[n].speedup, 3) if n in at else DASH for n in more}
         last = at.get(more[-1])
-        row["95 % interval"] = span(last.low, last.high, 1, 3) if last else DASH
+        row["95 % interval"] = confidence(last.low, last.high, 1, 3) if last else DASH
         rows.append(row | {f"Efficiency with {more[-1]}": digits(last.efficiency, 2) if last else DASH})
     caption = (
         f"{curve.workload} ({curve.scale}), stack {curve.stack}, device profile {curve.profile}: rate of all workers"

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from reprofs.data.keys import Load, Setting
-from reprofs.report.display import DASH, Table, count, digits, percent, slug, span
+from reprofs.report.display import DASH, Table, confidence, count, digits, percent, slug
 from reprofs.report.plots import (
     BLUE,
     GREY,
@@ -111,7 +111,7 @@ def table(
             "Lag": digits(found["lag"], 3) if found["lag"] else DASH,
         }
         for entry in series.probability(own["gbit_s"], required).itertuples():
-            interval = span(entry.low, entry.high, 1, 2)
+            interval = confidence(entry.low, entry.high, 1, 2)
             row[f"P \N{GREATER-THAN OR EQUAL TO} {entry.level_gbit_s:g} Gbit/s"] = f"{entry.share:.2f} ({interval})"
         rows.append(row | {"Capacity reached": percent(found["share"])})
     caption = (

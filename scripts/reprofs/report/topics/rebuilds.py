@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprofs.data.keys import select
-from reprofs.report.display import Table, slug, span, time, unit_of
+from reprofs.report.display import Table, confidence, slug, time, unit_of
 from reprofs.report.topics.operations import interval_note
 from reprofs.stats.study import Study
 
@@ -33,7 +33,7 @@ def table(study: Study, lab: str) -> Table:
                 "File system": row.label,
                 "n": row.n,
                 "Time to rebuild": time(middle),
-                "Interval": span(row.low_ns, row.high_ns, unit_of(middle)[1]),
+                "Interval": confidence(row.low_ns, row.high_ns, unit_of(middle)[1]),
                 "Operations during the rebuild": f"{row.during} of {row.phases}",
             }
         )

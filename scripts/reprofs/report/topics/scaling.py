@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import Setting
-from reprofs.report.display import Table, digits, listing, slug, small, span, unit_of
+from reprofs.report.display import Table, confidence, digits, listing, slug, small, unit_of
 from reprofs.report.plots import Figure, Plot, grid, grid_lines, legend, marks, power, styled
 from reprofs.stats import scaling, series
 from reprofs.stats.compare import holm
@@ -51,7 +51,7 @@ def table(setting: Setting, workload: str, own: pd.DataFrame) -> Table:
             "Operation": row.phase,
             "File system": row.label,
             "Exponent": digits(row.exponent, 3),
-            "95 % interval": span(row.low, row.high, 1, 3),
+            "95 % interval": confidence(row.low, row.high, 1, 3),
             "Last step": digits(row.last, 3),
             "p of the fit": small(row.fit_p),
             "Sizes": row.n,

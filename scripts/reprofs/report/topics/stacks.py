@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reprofs.data.keys import Operation, Place, select
 from reprofs.report import plots
-from reprofs.report.display import DASH, Table, count, digits, known, listing, slug, span, unit_of
+from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, slug, unit_of
 from reprofs.report.marks import strong
 from reprofs.report.plots import LINES, Figure, Plot, styled
 from reprofs.report.topics.operations import interval_note
@@ -126,7 +126,7 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
 
 def ratio(row) -> str:
     """A ratio with its interval in brackets, kept on one line."""
-    bounds = span(row.low, row.high, significant=3).replace(" ", "\N{NO-BREAK SPACE}")
+    bounds = confidence(row.low, row.high, significant=3).replace(" ", "\N{NO-BREAK SPACE}")
     return digits(row.ratio, 3) + (f" ({bounds})" if known(row.low) else "")
 
 

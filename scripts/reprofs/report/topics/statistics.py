@@ -5,7 +5,19 @@ from __future__ import annotations
 import pandas as pd
 
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
-from reprofs.report.display import DASH, SIGMA, Table, digits, percent, scientific, slug, small, span, unit_of
+from reprofs.report.display import (
+    DASH,
+    SIGMA,
+    Table,
+    confidence,
+    digits,
+    percent,
+    scientific,
+    slug,
+    small,
+    span,
+    unit_of,
+)
 from reprofs.report.topics.operations import interval_note, share
 from reprofs.stats.cells import measured, processor
 from reprofs.stats.compare import versus
@@ -53,13 +65,13 @@ def cells(study: Study, setting: Setting, load: Load) -> Table:
                     "File system": row.label + MARKS.get(row.role, ""),
                     **({} if same else {"n": row.n}),
                     "Geom. mean": digits(row.geometric_mean_ns / scale),
-                    "Interval": span(row.low_ns, row.high_ns, scale),
+                    "Interval": confidence(row.low_ns, row.high_ns, scale),
                     "Mean": digits(row.mean_ns / scale),
                     SIGMA: digits(row.sd_ns / scale, 3),
                     f"{SIGMA}²": scientific(row.variance_ns2 / scale**2, 3),
                     "CV": percent(row.cv),
                     "Median": digits(row.median_ns / scale),
-                    **({"Its interval": span(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
+                    **({"Its interval": confidence(row.median_low_ns, row.median_high_ns, scale)} if enough else {}),
                     f"Min {DASH} max": span(row.min_ns, row.max_ns, scale),
                     "User": digits(spent["user_ns"] / scale, 3),
                     "System": digits(spent["system_ns"] / scale, 3),
@@ -97,7 +109,7 @@ def comparisons(study: Study, setting: Setting, load: Load) -> Table | None:
                     "Other": row.other,
                     "n": row.n,
                     "Ratio": digits(row.ratio, 3),
-                    "95 % interval": span(row.low, row.high, significant=3),
+                    "95 % interval": confidence(row.low, row.high, significant=3),
                     "p": small(row.p),
                     "p, apart": small(row.p_equal),
                     "p, signs": small(row.p_sign),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting
-from reprofs.report.display import Table, digits, slug, span, time
+from reprofs.report.display import Table, confidence, digits, slug, time
 from reprofs.report.plots import BLUE, ORANGE, Figure, Plot, by_system, column, legend, panel_title, rate_axis, styled
 from reprofs.stats import series
 from reprofs.stats.cells import interval
@@ -54,7 +54,7 @@ def table(study: Study, setting: Setting, load: Load, phase: str) -> Table:
                 for key in ("before", "beside", "after", "reader")
             },
             "Slowdown": digits(row["slowdown"], 3),
-            "95 % interval": span(row["low"], row["high"], significant=3),
+            "95 % interval": confidence(row["low"], row["high"], significant=3),
             "Recovered after": "not" if row["recovery_ns"] is None else time(row["recovery_ns"], 3),
         }
         for row in facts(study, setting, load, phase)

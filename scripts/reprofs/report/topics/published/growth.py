@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reprofs.data.keys import CONFIGURATION, Configuration, Phase, select
-from reprofs.report.display import Table, count, digits, slug, small, span
+from reprofs.report.display import Table, confidence, count, digits, slug, small, span
 from reprofs.report.plots import INK, Figure, Plot, grid, grid_lines, legend, marks, power, styled
 from reprofs.stats import scaling
 from reprofs.stats.published.growth import Growth
@@ -27,7 +27,7 @@ def table(growth: Growth) -> Table:
             "File system": row["label"],
             "Sizes": row["n"],
             "Exponent": digits(row["exponent"], 3),
-            "95 % interval": span(row["low"], row["high"], significant=3),
+            "95 % interval": confidence(row["low"], row["high"], significant=3),
             "Last step": digits(row["last"], 3),
             "p of the fit": small(row["fit_p"]),
             "Published size": f"{row['published_size']:,}",

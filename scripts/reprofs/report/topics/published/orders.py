@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from reprofs.data.keys import Phase, select
-from reprofs.report.display import DASH, Table, count, digits, known, slug, span, time
+from reprofs.report.display import DASH, Table, confidence, count, digits, known, slug, time
 from reprofs.report.plots import (
     BLUE,
     GREY,
@@ -47,7 +47,7 @@ def table(orders: Orders) -> Table:
             "Same": row["same"],
             "Reversed": row["reversed"],
             "This study / published": digits(row["ratio"], 3),
-            "95 % interval": span(row["low"], row["high"], significant=3),
+            "95 % interval": confidence(row["low"], row["high"], significant=3),
             "Verdict": row["verdict"],
         }
         for row in orders.operations.to_dict("records")
@@ -99,7 +99,7 @@ def cell_table(orders: Orders) -> Table:
             else f"{time(row['published_low_ns'], 3)} {DASH} {time(row['published_high_ns'], 3)}",
             "Median of this study": time(row["median_ns"], 3),
             "Ratio": digits(row["ratio"], 3),
-            "95 % interval": span(row["low"], row["high"], significant=3),
+            "95 % interval": confidence(row["low"], row["high"], significant=3),
         }
         for row in orders.cells.to_dict("records")
     ]
