@@ -96,8 +96,9 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
         f"Outages of {load}, {setting}; times are means over the rounds, with the least and the largest. Stood still:"
         " the longest time in which the client flushed no file with success, its pause between two files included."
         " Files: flushed with success, summed over rounds; Broken: those of them that a client which mounted anew did"
-        " not find whole. Healed after: from the server's return until all copies were there (looked at every 0.1 s), while the"
-        " client went on (>: they were not, in some round, when nobody looked any more); a dash: it keeps one copy."
+        " not find whole. Healed after: from the server's return until all copies were there (looked at every"
+        " 0.1 s), while the client went on (>: they were not, in some round, when nobody looked any more); a dash: it"
+        " keeps one copy."
     )
     return Table(f"tbl-{slug('outages', setting, load)}", caption, rows, ["Outage", "File system"])
 
