@@ -15,6 +15,7 @@ from reprofs.errors import UserError
 from reprofs.guest import hosts
 from reprofs.guest import image as guest_builder
 from reprofs.guest.steps import Exec, Pause, Phase, Pin
+from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.network import EXCHANGES, UNTIMED, Exchange, Network
@@ -184,6 +185,24 @@ def test_clients_on_the_servers_have_their_network_and_the_mounts_of_all():
     # A file system with one server, as the study's NFS: its clients have hosts of their own.
     one = rendered(cell("nfs-ext4", workload="compile-round1@20+clients2")).steps
     assert [step.name for step in one if isinstance(step, hosts.Host)] == ["s1", "c1", "c2"]
+
+
+def test_each_server_has_one_of_several_processors():
+    """What it starts inherits that; the engine, and so its clients, have the others. One processor is shared."""
+    several = cell("gluster", lab="exact@v2-0.5ns-4c", workload="metadata@20", stack="servers", variant="replica-3")
+    found = [step for step in rendered(several).steps if isinstance(step, Exec)]
+    of_s2 = [step.arg for step in found if "--uts=/run/hosts/s2.uts" in step.arg and step.stage != "logs"]
+    before = [words[: words.index("nsenter")][-3:] for words in of_s2]
+    assert len(before) > 2 and all(words == ["taskset", "-c", "1"] for words in before)
+    assert all(step.arg[0] == "nsenter" for step in found if "--uts=/run/hosts/c1.uts" in step.arg)
+    (engine,) = (step for step in found if "Cpus_allowed_list" in str(step.arg))
+    assert (engine.arg[-1], engine.match) == ("3", ["^Cpus_allowed_list:\\s+3$"])
+    tools = [step.tool for step in rendered(several).steps if isinstance(step, Pin)]
+    assert "taskset" in tools and not any("/" in tool or tool.isdigit() for tool in tools)
+    shared = [changed(several, processor=name) for name in (PROCESSOR, "v2-0.5ns-2c")]
+    shared.append(changed(several, workload="compile-round1@20+clients4"))  # on the servers
+    for trial in shared:
+        assert not any("taskset" in step.arg for step in rendered(trial).steps if isinstance(step, Exec))
 
 
 def test_what_a_saved_cluster_holds_is_the_beginning_of_the_job():

@@ -441,6 +441,7 @@ def test_what_stacks_may_hide_is_among_the_threats(stacked):
     found = prose(next(path for path in stacked if path.stem == "threats"))
     for part in (
         "was assumed to be complete, not written",
+        "looking through each request for each of its pages, and copying",
         "the rebuild was over when the phase ended",
         "were skipped",
     ):

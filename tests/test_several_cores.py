@@ -1,9 +1,12 @@
 """Several exact processors: the lab's options, and (soak, since QEMU is compiled) that it is exact."""
 
+import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from conftest import BIN
 from helpers import CATALOG, cell, job_of, outputs, shell
 from reprofs import files
 from reprofs.errors import UserError
@@ -58,7 +61,7 @@ def test_what_is_told_of_several_cores():
 
 def test_the_number_of_cores_is_checked_in_the_guest():
     timer, counted = exact.ExactLab.processor_steps(FOUR)
-    assert (timer.divider, counted.arg, counted.match) == (exact.DIVIDERS[1], ["nproc"], ["^4$"])
+    assert (timer.divider, counted.arg, counted.match) == (exact.DIVIDERS[1], ["nproc", "--all"], ["^4$"])
     (timer,) = exact.ExactLab.processor_steps(ONE)
     assert timer.divider == exact.DIVIDERS[2]
 
@@ -168,3 +171,29 @@ def test_a_trial_on_four_cores_is_the_same(engine, root, tmp_path, monkeypatch, 
     shares = {phase["name"]: phase["processor_busy"] for phase in first["measurement"]["phases"]}
     assert all(0 < share <= 1 for share in shares.values())
     assert workload != "cores@4" or shares["compute"] > 0.9
+
+
+def test_what_is_handed_over_is_timed(engine):
+    """Five ways, each a line and a sample; one processor is one sentence."""
+    one = subprocess.run(
+        ["taskset", "-c", f"{min(os.sched_getaffinity(0))}", BIN / "engine", "hand-over", "-n", "10"],
+        capture_output=True,
+        text=True,
+    )
+    assert (one.returncode, one.stdout) == (1, "") and "two processors are needed, and there is one" in one.stderr
+    if len(os.sched_getaffinity(0)) > 1:
+        told = subprocess.run(
+            [BIN / "engine", "hand-over", "-n", "10"], capture_output=True, text=True, check=True
+        ).stdout
+        assert [line.split()[0] for line in told.splitlines()] == ["line", "lock", "futex", "pipe", "interrupt"]
+        assert all(float(line.split()[1]) > 0 for line in told.splitlines())
+
+
+@pytest.mark.soak
+def test_a_word_takes_a_window_to_another_core(engine, guest, tmp_path):
+    """And one that sleeps is woken without waiting for its end."""
+    record = run_trial(cell("tmpfs", lab=f"exact@{FOUR.name}", workload="hand-over"), CATALOG, tmp_path / "1.json", 600)
+    (phase,) = record["measurement"]["phases"]
+    each = {sample["name"]: sample["wall_ns"] / sample["items"] for sample in phase["samples"]}
+    assert exact.WINDOW_NS <= each["line"] < exact.WINDOW_NS + 1
+    assert exact.WINDOW_NS < each["interrupt"] < each["futex"] < each["pipe"] < 3000

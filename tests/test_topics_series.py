@@ -933,11 +933,35 @@ def test_only_what_hosts_of_one_machine_measured_has_a_limit(study):
     assert study.limit == ""
     ext4, exact = study.plan.filesystems["ext4"], study.plan.labs["exact"]
     hosted = {"nfs": ext4.model_copy(update={"hosts": PlannedHosts(servers=1, clients=1)}), "ext4": ext4}
-    one, two = CATALOG.get(Processor, "v2-0.5ns"), SimpleNamespace(cores=2)
-    for processor, words in ((one, "one processor"), (two, "the processors"), (None, "the processors")):
+    one = CATALOG.get(Processor, "v2-0.5ns")
+    several = one.model_copy(update={"cores": 2})
+    for processor, words in ((one, "one processor"), (several, "core of its own"), (None, "the processors")):
         lab = exact.model_copy(update={"processor": processor})
         plan = study.plan.model_copy(update={"filesystems": hosted, "labs": {"any": lab}})
         assert words in dataclasses.replace(study, plan=plan).limit
+    # As many cores as servers leave none to the clients.
+    hosted["nfs"] = ext4.model_copy(update={"hosts": PlannedHosts(servers=2, clients=1)})
+    lab = exact.model_copy(update={"processor": several})
+    plan = study.plan.model_copy(update={"filesystems": hosted, "labs": {"any": lab}})
+    assert "share the processors" in dataclasses.replace(study, plan=plan).limit
+
+
+def test_the_table_of_hosts_says_whose_the_processors_are(study):
+    one = CATALOG.get(Processor, "v2-0.5ns")
+    four, exact = one.model_copy(update={"cores": 4}), study.plan.labs["exact"]
+    processors = {"a": one, "b": four, "c": None}
+    labs = {name: exact.model_copy(update={"processor": processor}) for name, processor in processors.items()}
+    ext4 = study.plan.filesystems["ext4"]
+    systems = {
+        f"on{count}": ext4.model_copy(update={"hosts": PlannedHosts(servers=count, clients=6)}) for count in (3, 4)
+    }
+    trials = pd.DataFrame([(lab, name) for lab in "abc" for name in systems], columns=["lab", "filesystem"])
+    plan = study.plan.model_copy(update={"filesystems": systems, "labs": labs})
+    told = methods.hosts(SimpleNamespace(plan=plan, trials=trials)).rows
+    whose = [row["Processors"] for row in told]
+    assert whose[:4] == ["1, for all", "1, for all", "one for each server, 1 for the clients", "4, for all"]
+    assert whose[4:] == ["those of the machine, for all"] * 2 and told[0]["Servers"] == "3"
+    assert methods.hosts(SimpleNamespace(plan=plan.model_copy(update={"filesystems": {}}), trials=trials)) is None
 
 
 def test_the_table_of_networks_has_their_figures_and_what_their_queues_counted():

@@ -73,18 +73,30 @@ class Host(Step):
         return _shell("network", script("host"), *words).line()
 
 
-def inside(name: str, words: list[str], place: str = "") -> list[str]:
-    """The command, run on a host. place: the server on which a client runs, if it has no host of its own."""
+def inside(name: str, words: list[str], place: str = "", core: int | None = None) -> list[str]:
+    """The command, run on a host. place: the server on which a client runs, if it has no host of its own; core: the
+    only processor that it and what it starts may use.
+    """
     place = place or name
     enter = [f"--net={PLACE}/{place}.net", f"--uts={PLACE}/{place}.uts"]
     if name[0] == "s":
         enter.append(f"--mount={PLACE}/{name}.mnt")
-    return ["nsenter", *enter, "--", *words]
+    return [*([] if core is None else ["taskset", "-c", f"{core}"]), "nsenter", *enter, "--", *words]
 
 
 def programs(words: list[str]) -> list[str]:
     """The programs that a command of `inside`, or any other, starts."""
+    if words[0] == "taskset":
+        return [words[0], *programs(words[3:])]
     return [words[0], words[words.index("--") + 1]] if words[0] == "nsenter" and "--" in words else words[:1]
+
+
+def cores(first: int, last: int) -> Step:
+    """Leaves these processors to the engine and all that it starts, which are the clients."""
+    text = 'taskset -c -p "$1" $PPID && grep "^Cpus_allowed_list:" /proc/$PPID/status'
+    span = f"{first}-{last}" if last > first else f"{first}"
+    arg = ["sh", "-ec", text, "sh", span]
+    return Exec(stage="network", limit_s=LIMIT_S, match=[f"^Cpus_allowed_list:\\s+{span}$"], arg=arg)
 
 
 def waiting(words: list[str], expect: str, limit_s: int) -> list[str]:

@@ -116,7 +116,7 @@ class ExactLab(GuestLab):
         flags = [feature.replace(".", "_") for feature in processor.features]  # as /proc/cpuinfo has them
         speed, cores = processor.instructions_per_ns, processor.count
         divider = DIVIDERS[speed if cores == 1 else 1]
-        counted = [Exec(stage="processor", match=[f"^{cores}$"], arg=["nproc"])] if cores > 1 else []
+        counted = [Exec(stage="processor", match=[f"^{cores}$"], arg=["nproc", "--all"])] if cores > 1 else []
         return [steps.Processor(instructions_per_ns=speed, divider=divider, flag=flags), *counted]
 
     @staticmethod

@@ -74,6 +74,10 @@ class Processor(Descriptor):
         """How many cores it has."""
         return self.cores or 1
 
+    def apart(self, servers: int) -> bool:
+        """Whether each of so many servers has a core of its own, and the clients the others; else all share all."""
+        return 0 < servers < self.count
+
     @property
     def instructions_per_ns(self) -> int:
         """1, 2 or 4."""

@@ -52,10 +52,14 @@ class Study(Tables):
     @property
     def limit(self) -> str:
         """What every figure has to say of its numbers: a sentence where hosts share a machine, else nothing."""
-        if not any(filesystem.hosts for filesystem in self.plan.filesystems.values()):
+        servers = [filesystem.hosts.servers for filesystem in self.plan.filesystems.values() if filesystem.hosts]
+        if not servers:
             return ""
         modelled = [lab.processor for lab in self.plan.labs.values()]
-        if any(processor is None or (getattr(processor, "cores", None) or 1) > 1 for processor in modelled):
+        together = max(servers) > 1 and any(workload.on_servers for workload in self.plan.workloads.values())
+        if not together and all(processor and processor.apart(max(servers)) for processor in modelled):
+            return "Every server has a processor core of its own; all clients share the others of the same machine."
+        if any(processor is None or processor.count > 1 for processor in modelled):
             return "All hosts share the processors of one machine."
         return (
             "All hosts share one processor: CPU-bound work of servers does not run in parallel, time on the wire and on"

@@ -91,6 +91,11 @@ class _Writer:
         self.elsewhere = {
             folder: place for folder, place in zip(self.folders, places, strict=True) if place != MOUNTPOINT
         }
+        # Of several processors each server has one of its own, unless clients run on servers.
+        servers = [name for name in self.hosts if name[0] == "s"]
+        on_servers = any(name != place for name, place in self.hosts.items())
+        own = setup.processor and setup.processor.apart(len(servers)) and not on_servers
+        self.cores = {name: number for number, name in enumerate(servers)} if own else {}
         self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts else []
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
@@ -166,7 +171,7 @@ class _Writer:
             if f"{name}_disk" in self.values:
                 own["disk"] = self.values[f"{name}_disk"]
             words = argv(line.run or line.wait or "", self.values | own, where)
-            words = hosts.inside(name, words, self.hosts[name])
+            words = hosts.inside(name, words, self.hosts[name], self.cores.get(name))
             found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
         return found
 
@@ -224,6 +229,8 @@ class _Writer:
             hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
             for number, name in enumerate(dict.fromkeys(self.hosts.values()), 1)
         ]
+        if self.cores and self.setup.processor:
+            self.steps.append(hosts.cores(len(self.cores), self.setup.processor.count - 1))
 
     def make(self) -> None:
         """Makes the file system."""

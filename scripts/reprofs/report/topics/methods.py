@@ -249,6 +249,30 @@ def stacks(study: Study) -> Table:
     return Table("tbl-stacks", caption, rows, left=left)
 
 
+def hosts(study: Study) -> Table | None:
+    """The hosts of distributed file systems in every lab, and whose the processors are; None without any."""
+    rows = []
+    for place, lab in study.plan.labs.items():
+        for name, entry in study.plan.filesystems.items():
+            if not (entry.hosts and (study.trials["lab"].eq(place) & study.trials["filesystem"].eq(name)).any()):
+                continue
+            servers, processor = entry.hosts.servers, lab.processor
+            if processor is None:
+                whose = "those of the machine, for all"
+            elif processor.apart(servers):
+                whose = f"one for each server, {processor.count - servers} for the clients"
+            else:
+                whose = f"{processor.count}, for all"
+            row = {"Lab": place, "File system": name, "Servers": f"{servers}"}
+            rows.append(row | {"Hosts of clients, at most": f"{entry.hosts.clients}", "Processors": whose})
+    caption = (
+        "Hosts: network namespaces of one machine. A core of its own is a server's for its programs; the kernel's threads"
+        " run where there is time, and how busy the processors were is told of the clients' cores. Where clients run on"
+        " servers, all share all."
+    )
+    return Table("tbl-hosts", caption, rows, left=["Lab", "File system", "Processors"]) if rows else None
+
+
 def networks(study: Study) -> Table | None:
     """The networks between hosts, by their files, and what their queues counted; None without any."""
     used, rows = study.trials["variant"].map(lambda variant: apart(variant)[1]), []

@@ -87,6 +87,14 @@ def assumed_stacks(study: Study) -> list[str]:
     return sorted(set(study.trials.loc[told & study.trials["stack_state"].notna(), "stack"]))
 
 
+def parity_by_md(study: Study) -> list[str]:
+    """The stacks on which MD's RAID 5 or 6 was measured in a lab that counts instructions."""
+    exact = {name for name, lab in study.plan.labs.items() if lab.exact}
+    used = set(study.trials.loc[study.trials["lab"].isin(exact), "stack"])
+    layers = {name: one.layers for name, one in study.stacks().items() if name in used}
+    return [name for name, own in layers.items() if any(layer.startswith(("md-raid5", "md-raid6")) for layer in own)]
+
+
 def rebuilt_early(study: Study) -> dict:
     """Phases on rebuilding stacks that outlasted the rebuild: how many, and on which stacks."""
     over = study.phases[(study.phases["status"] == "ok") & (study.phases["operation"] != "rebuild")]
