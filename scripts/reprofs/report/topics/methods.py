@@ -266,8 +266,8 @@ def hosts(study: Study) -> Table | None:
             row = {"Lab": place, "File system": name, "Servers": f"{servers}"}
             rows.append(row | {"Hosts of clients, at most": f"{entry.hosts.clients}", "Processors": whose})
     caption = (
-        "Hosts: network namespaces of one machine. A core of its own is a server's for its programs; the kernel's threads"
-        " run where there is time, and how busy the processors were is told of the clients' cores. Where clients run on"
+        "Hosts: network namespaces of one machine. Only a server's programs run on its own core, the kernel's threads"
+        " wherever there is time; how busy the processors were is then told of the clients' cores. Where clients run on"
         " servers, all share all."
     )
     return Table("tbl-hosts", caption, rows, left=["Lab", "File system", "Processors"]) if rows else None
