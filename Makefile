@@ -51,7 +51,7 @@ lint:
 	@$(RUN) snakemake --lint
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/programs/*.c scripts/guest/*.c scripts/guest/*/*.[ch]
 	@$(RUN) lizard --languages c --warnings_only --length 60 --CCN 20 scripts/engine
-	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/*/*.sh .ci/run
+	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/init-kernel scripts/*/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) python scripts/prose.py
 	@$(RUN) python scripts/catalog.py --check

@@ -101,6 +101,12 @@ doctor` says what works on this machine, and why some cannot be had.""",
     ),
     Table("Device profiles", "What each block device behaves like.", "workflow/devices", {"": _title}),
     Table("Networks", "What lies between hosts.", "workflow/networks", {"": _title}),
+    Table(
+        "Kernels",
+        "Of the exact lab's guest, in the place of its own: `exact@v2-0.5ns@debian-6.1`.",
+        "workflow/kernels",
+        {"": _title},
+    ),
     Table("Processors", "What an instruction costs in the exact lab.", "workflow/processors", {"": _title}),
 ]
 

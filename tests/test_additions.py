@@ -18,6 +18,7 @@ COPIES = {
     "workflow/devices": "hdd-7200.yaml",
     "workflow/networks": "lan-1g.yaml",
     "workflow/processors": "v2-0.5ns.yaml",
+    "workflow/kernels": "debian-6.1.yaml",
     "workflow/trees": "mail.yaml",
     "data/published": "metadata-2019.yaml",
     "scripts/reprofs/importers": "compilebench.py",
@@ -43,7 +44,12 @@ seed: 7
 published: newcomer
 cells:
   - {stacks: [newcomer]}
-  - {labs: [exact], processors: [newcomer], stacks: [single], filesystems: [nfs-ext4+v3-sync], networks: [newcomer]}
+  - labs: [exact]
+    processors: [newcomer]
+    kernels: [newcomer]
+    stacks: [single]
+    filesystems: [nfs-ext4+v3-sync]
+    networks: [newcomer]
 """
 TOPIC = '''"""Newcomers: how many trials there are."""
 
@@ -110,7 +116,8 @@ def test_one_of_each_more_is_found_and_fails_no_test(checkout):
     found = {trial["id"] for trial in plan["trials"] if trial["round"] == 1}
     assert any(name.startswith("r1-newcomer") for name in found)  # the lab
     assert any(
-        name.startswith("r1-exact@newcomer-single-newcomer-nfs-ext4+v3-sync@newcomer-newcomer-") for name in found
+        name.startswith("r1-exact@newcomer@newcomer-single-newcomer-nfs-ext4+v3-sync@newcomer-newcomer-")
+        for name in found
     )
     assert any("-newcomer-newcomer-newcomer+default-newcomer-" in name for name in found)
     chosen = f"({NEW} or {' or '.join(TESTS)}) and not {GUEST}"

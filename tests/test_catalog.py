@@ -19,6 +19,7 @@ from reprofs.plan.command import expand
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
 from reprofs.plan.guest import BASE
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.processor import Processor
@@ -33,7 +34,7 @@ from reprofs.trial.job import devices, render
 from reprofs.trial.plan import make_plan
 from reprofs.trial.resolve import resolve as resolve_cell
 
-KINDS = (Filesystem, Layer, Device, Network, Processor, Workload, Study)
+KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)
 DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
 
 

@@ -571,8 +571,7 @@ def test_a_failure_before_the_saved_state_is_told_and_nothing_is_saved(guest, tm
     assert events[-2]["output"] == "the end" and not exact._by_age(tmp_path / "cluster")
 
 
-def test_saved_clusters_go_when_there_is_no_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(exact, "KEPT_CLUSTERS_BYTES", 250)
+def test_saved_states_go_when_there_is_no_room(tmp_path):
     for age, name in enumerate("abcd"):
         state = tmp_path / (name * 64)
         state.write_bytes(bytes(100))
@@ -580,7 +579,7 @@ def test_saved_clusters_go_when_there_is_no_room(tmp_path, monkeypatch):
             state.with_suffix(ending).write_text("")
         os.utime(state, (age, age))
     os.utime(tmp_path / ("a" * 64), (9, 9))  # used again
-    exact._drop_old_clusters(tmp_path)
+    exact._drop_old(tmp_path, 250)
     assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "d"]
 
 

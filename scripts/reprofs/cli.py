@@ -135,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(f"--{name}", required=True)
     sub.add_argument("--filesystem", help="a name of workflow/filesystems; or --where")
     sub.add_argument("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})")
+    sub.add_argument("--kernel", help="of workflow/kernels, in the place of the guest's own (lab exact)")
     sub.add_argument("--variant", help="variant of the file system (default: the first in its file)")
     sub.add_argument("--network", help=f"network of a file system with hosts (default: {NETWORK})")
     sub.add_argument("--round", type=int, required=True, help="number of the round, from 1")
@@ -325,7 +326,7 @@ def _lock(arguments) -> None:
 
 def _trial(arguments) -> None:
     from reprofs.guest import image
-    from reprofs.plan.cell import Trial, apart
+    from reprofs.plan.cell import Trial, apart, lab_parts
     from reprofs.plan.filesystem import variant_of
     from reprofs.plan.override import add_places, override, place_name
     from reprofs.trial import plan, run
@@ -346,11 +347,12 @@ def _trial(arguments) -> None:
     variant = arguments.variant
     if variant is None:
         filesystem, variant = variant_of(filesystem, catalog)
-    lab, processor = apart(arguments.lab)
+    lab, processor, kernel = lab_parts(arguments.lab)
     variant, network = apart(variant)
     trial = Trial(
         lab=lab,
         processor=arguments.processor or processor,
+        kernel=arguments.kernel or kernel,
         stack=arguments.stack,
         profile=arguments.profile,
         filesystem=filesystem,

@@ -15,6 +15,7 @@ from reprofs.plan.override import override
 from reprofs.errors import UserError
 from reprofs.files import SUMS, cache_folder, changed, sha256, write_text
 from reprofs.guest import engine
+from reprofs.guest.kernel import recipe_of_kernel
 from reprofs.guest.lock import LOCK, packages_of, read_lock
 from reprofs.report import contents
 from reprofs.plan.config import read_config
@@ -43,6 +44,11 @@ try:
         name: sha256(engine.build(cache_folder(), name))
         for workload in PLAN.workloads.values()
         for name in workload.programs
+    }
+    KERNELS = {
+        lab.kernel.name: {"kernel": recipe_of_kernel(read_lock(Path(LOCK)), lab.kernel)}
+        for lab in PLAN.labs.values()
+        if lab.kernel
     }
     NOTEBOOKS = contents.notebooks(PLAN, Path("notebooks"))
     PROFILED = [f"data/profiles/{STUDY}/{trial.id}" for trial in PLAN.profiled()]
@@ -115,9 +121,11 @@ def guest_of(name):
 
 
 def programs_of(name):
-    """The programs of the engine that a trial in a guest uses, with their digests."""
-    names = PLAN.workloads[TRIALS[name].workload].programs
-    return {each: PROGRAMS[each] for each in names} if guest_of(name) else {}
+    """The programs of the engine that a trial in a guest uses, and its kernel if it is not the guest's own, with their
+    digests."""
+    trial = TRIALS[name]
+    names = PLAN.workloads[trial.workload].programs if guest_of(name) else []
+    return {each: PROGRAMS[each] for each in names} | KERNELS.get(trial.kernel, {})
 
 
 def guest_spec(name):

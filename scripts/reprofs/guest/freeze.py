@@ -8,9 +8,23 @@ from pathlib import Path
 
 from reprofs.errors import UserError, cut, short
 from reprofs.guest import engine, image, qemu
-from reprofs.guest.lock import EROFS, LOCK, MODULES, QEMU, QEMU_CORES, Lock, read_lock, wishes, write_lock
+from reprofs.guest import kernel as kernels
+from reprofs.guest.lock import (
+    EROFS,
+    LOCK,
+    MODULES,
+    QEMU,
+    QEMU_CORES,
+    Lock,
+    kernel_set,
+    read_lock,
+    wishes,
+    write_lock,
+)
 from reprofs.guest.resolve import resolve
+from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import BASE, FILE, Guest, Guests
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.read import read_yaml
 from reprofs.project import place, project_root
 
@@ -22,7 +36,9 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
     Raises UserError for an unknown name, and as resolving and building do.
     """
     guests = read_yaml(project_root() / FILE, Guests)
-    asked = wishes(guests)
+    catalog = Catalog()
+    known = [kernel for name in catalog.paths(Kernel) if (kernel := catalog.get(Kernel, name)).suites]
+    asked = wishes(guests, known)
     if unknown := [name for name in names if name not in asked]:
         raise UserError(f"{LOCK} has no set {short(unknown[0])}; its sets are {cut(', '.join(asked))}")
     lock = read_lock() if (project_root() / LOCK).exists() else Lock("")
@@ -38,6 +54,13 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
                 cache, place(f"data/guest/{name}.json"), engine.build(cache), say, name=name, lock=blank
             )
             lock.built |= {part: (of, digest) for part, (of, digest) in manifest["built"].items()}
+            write_lock(lock)
+    for kernel in known:
+        name = kernel_set(kernel.name)
+        if not names or {name, BASE, EROFS}.intersection(names):
+            made = kernels.build(cache, blank, kernel, engine.build(cache), say)
+            for part in ("vmlinuz", "drivers"):
+                lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])
             write_lock(lock)
     if not names or QEMU_CORES in names:
         built = qemu.several(cache, say, blank)

@@ -68,8 +68,9 @@ def build(
         bundle = qemu.bundle(cache, progress, lock)
         root = _root(cache, lock, guest, progress)
         folder = cache / f"root/{root['recipe']}"
-        initrd, gate = _initrd(cache, folder / root["base"], engine), build_gate(cache)
-    digests = {"engine": sha256(engine), "gate": sha256(gate), "initrd": initrd.stem}
+        gate = build_gate(cache)
+        made = initrd(cache, folder / root["base"], engine, [("init", INIT)])
+    digests = {"engine": sha256(engine), "gate": sha256(gate), "initrd": made.stem}
     made_of = digest_of([root["recipe"], INIT.read_text(), digests["engine"], sha256(build_nosync(cache))])
     built = {
         "engine": [engine.name, digests["engine"]],
@@ -85,10 +86,10 @@ def build(
         "suite": guest.suite,
         "memory_mib": guest.memory_mib,
         "kernel": root["kernel"],
-        "root": _file(cache, folder / root["root"], root["root_sha256"]),
-        "vmlinuz": _file(cache, folder / root["vmlinuz"]),
-        "initrd": _file(cache, initrd, initrd.stem),
-        "gate": _file(cache, gate, digests["gate"]),
+        "root": file_of(cache, folder / root["root"], root["root_sha256"]),
+        "vmlinuz": file_of(cache, folder / root["vmlinuz"]),
+        "initrd": file_of(cache, made, made.stem),
+        "gate": file_of(cache, gate, digests["gate"]),
         "qemu": {key: bundle[key] for key in ("folder", "files", "sha256", "version")},
         "engine_sha256": digests["engine"],
         "lock_sha256": root["lock_sha256"],
@@ -199,7 +200,7 @@ def _build_root(home: Path, cache: Path, lock: Lock, guest: Guest, packages: lis
     say("making the root image")
     lines = [package.line() for package in packages] + [f"{name} {version}" for name, version in own.items()]
     files = {"vmlinuz": put(home, (folder / "boot" / f"vmlinuz-{release}").read_bytes(), "")}
-    files["base"] = put(home, base_initrd(folder, release), ".cpio")
+    files["base"] = put(home, base_initrd(folder, release, folder), ".cpio")
     shutil.rmtree(folder / "boot")
     (folder / "boot").mkdir()
     make_image(folder, home / "root.partial", erofs_tools(cache, lock, say))
@@ -212,16 +213,16 @@ def _build_root(home: Path, cache: Path, lock: Lock, guest: Guest, packages: lis
     return {**files, **facts, "packages": versions(packages) | own, **compiled}
 
 
-def _initrd(cache: Path, base: Path, engine: Path) -> Path:
-    """The initrd, in a file named by its digest: `base`, and what changes often."""
-    carried = [("init", INIT), ("engine", engine), ("nosync.so", build_nosync(cache))]
-    initrd = base.read_bytes() + cpio([(name, 0o755, path.read_bytes()) for name, path in carried])
-    path = cache / f"initrd/{hashlib.sha256(initrd).hexdigest()}.cpio"
+def initrd(cache: Path, base: Path, engine: Path, inits: list[tuple[str, Path]]) -> Path:
+    """The initrd, in a file named by its digest: `base`, and what changes often. inits: names and files of scripts."""
+    carried = [*inits, ("engine", engine), ("nosync.so", build_nosync(cache))]
+    content = base.read_bytes() + cpio([(name, 0o755, path.read_bytes()) for name, path in carried])
+    path = cache / f"initrd/{hashlib.sha256(content).hexdigest()}.cpio"
     if not intact(path, path.stem):
-        write_bytes(path, initrd)
+        write_bytes(path, content)
     return path
 
 
-def _file(cache: Path, path: Path, digest: str = "") -> dict:
+def file_of(cache: Path, path: Path, digest: str = "") -> dict:
     """A file of the manifest. digest: if it is known."""
     return {"file": str(path.relative_to(cache)), "sha256": digest or sha256(path), "bytes": path.stat().st_size}

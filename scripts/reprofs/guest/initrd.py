@@ -55,12 +55,15 @@ def module_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
     return list(order)
 
 
-def base_initrd(tree: Path, release: str) -> bytes:
-    """What must be in memory to reach the root image: a static busybox and a few kernel modules in their order."""
+def base_initrd(tree: Path, release: str, tools: Path, wanted: tuple[str, ...] = BOOT_MODULES) -> bytes:
+    """What must be in memory to reach the root image: a static busybox and a few kernel modules in their order.
+
+    tree: has the modules; tools: a tree that has busybox; wanted: modules, which are not built in.
+    """
     modules = tree / "usr/lib/modules" / release
-    order = module_order((modules / "modules.dep").read_text(), BOOT_MODULES)
+    order = module_order((modules / "modules.dep").read_text(), wanted)
     entries: list[tuple[str, int, bytes | None]] = [("bin", 0o755, None), ("modules", 0o755, None)]
-    entries.append(("bin/busybox", 0o755, (tree / "usr/bin/busybox").read_bytes()))
+    entries.append(("bin/busybox", 0o755, (tools / "usr/bin/busybox").read_bytes()))
     names = []
     for path in order:
         data = (modules / path).read_bytes()

@@ -17,12 +17,17 @@ def add(tree: Tree, guest: Guest) -> dict[str, str]:
 
     Raises UserError for a file that is missing, is another one than its digest says, or is no package.
     """
-    files = [_found(package, guest.name) for package in guest.debs]
+    return unpack(tree, guest.debs, f"{FILE}: guests.{guest.name}.debs")
+
+
+def unpack(tree: Tree, packages: list[LocalPackage], key: str) -> dict[str, str]:
+    """`add` for packages that stand under a key of a file."""
+    files = [_found(package, f"{key}: {package.file}") for package in packages]
     return dict(tree.add(file, skip=SKIP) for file in files)
 
 
-def _found(package: LocalPackage, guest: str) -> Path:
-    file, where = place(package.file), f"{FILE}: guests.{guest}.debs: {package.file}"
+def _found(package: LocalPackage, where: str) -> Path:
+    file = place(package.file)
     if not file.is_file():
         raise UserError(f"{where} is missing: build the package, or put it there.")
     if (digest := sha256(file)) != package.sha256:

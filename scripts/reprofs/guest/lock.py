@@ -7,6 +7,8 @@ file (resolve.py); everything else fetches and builds exactly what it says.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from reprofs.errors import UserError, cut
 from reprofs.files import write_text
 from reprofs.guest.store import digest_of
 from reprofs.plan.guest import BASE, FILE, Guest, Guests
+from reprofs.plan.kernel import Kernel
 from reprofs.project import project_root
 
 LOCK = "envs/lab.lock"
@@ -37,6 +40,9 @@ QEMU_COMPILER = (
     "python3-distutils qemu-system-data seabios sed tar xz-utils zlib1g-dev"
 )
 KERNEL = "linux-image-amd64"
+KERNEL_FILES = re.compile(
+    r"linux-(image|binary|modules|base)-\d"
+)  # packages with what runs, of all that a kernel asks for
 
 
 @dataclass(frozen=True, order=True)
@@ -63,6 +69,7 @@ class Wish:
     component: str = ""
     below: str = ""
     source: str = ""  # a source package, besides
+    kernel: bool = False  # of what it needs only the kernel itself
 
 
 @dataclass
@@ -125,6 +132,16 @@ def modules_wish(guest: Guest, own: bool) -> Wish:
     return Wish((guest.suite,), tuple(COMPILER.split()))
 
 
+def kernel_set(name: str) -> str:
+    """The set of a kernel of workflow/kernels."""
+    return f"kernel-{name}"
+
+
+def kernel_wish(kernel: Kernel) -> Wish:
+    """What the set of a kernel of Debian is resolved from."""
+    return Wish(tuple(kernel.suites or ()), (kernel.package,), kernel=True)
+
+
 def tool_wishes(suite: str) -> dict[str, Wish]:
     """The sets of what runs on the host."""
     return {
@@ -134,8 +151,8 @@ def tool_wishes(suite: str) -> dict[str, Wish]:
     }
 
 
-def wishes(guests: Guests) -> dict[str, Wish]:
-    """All sets, each after the one below it."""
+def wishes(guests: Guests, kernels: Iterable[Kernel] = ()) -> dict[str, Wish]:
+    """All sets, each after the one below it. kernels: those of workflow/kernels."""
     base = guests.guest(BASE)
     found = {BASE: wish_of(base), MODULES: modules_wish(base, False)}
     for name in guests.guests:
@@ -143,6 +160,7 @@ def wishes(guests: Guests) -> dict[str, Wish]:
         found[name] = wish_of(guest)
         if guest.modules:
             found[f"{name}-{MODULES}"] = modules_wish(guest, True)
+    found |= {kernel_set(kernel.name): kernel_wish(kernel) for kernel in kernels if kernel.suites}
     return found | tool_wishes(base.suite)
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
-from reprofs.guest.lock import KERNEL, Lock, Package, Set, Wish, asked
+from reprofs.guest.lock import KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked
 
 # 'URI' file bytes SHA256:digest
 LINE = re.compile(r"'(\S+)' (\S+) (\d+) SHA256:([0-9a-f]{64})")
@@ -55,8 +55,14 @@ class _Apt:
         # The kernel and its modules come from the first suite, so that all guests have the same one.
         newer = "".join(
             f"Package: linux-image-* linux-headers-*\nPin: release n={suite}\nPin-Priority: -1\n\n"
-            for suite in wish.suites[1:]
+            for release in wish.suites[1:]
+            for suite in (release, f"{release}-security")
         )
+        if wish.kernel:  # apt does not take from backports what others need, such as linux-base, unless it is told to
+            newer += "".join(
+                f"Package: *\nPin: release n={suite}\nPin-Priority: 990\n\n"
+                for suite in (wish.suites[0], f"{wish.suites[0]}-security")
+            )
         (root / "preferences").write_text(newer)
         self.bases = [line.split()[-3 - bool(wish.component)] for line in lines]
         self.options = [
@@ -86,9 +92,11 @@ class _Apt:
             sources = [self._file(line) for line in text.splitlines() if line.startswith("'")]
             (version,) = (name.split("_", 1)[1].removesuffix(".dsc") for name, *_ in sources if name.endswith(".dsc"))
             found += [Package(name, version, "source", digest, size, path) for name, digest, size, path in sources]
-        if KERNEL in wish.wanted and not any(package.name.startswith("linux-image-6") for package in found):
-            raise UserError(f"Debian {wish.suites[0]} has no {KERNEL} that brings a kernel: choose another suite.")
-        return sorted(found)
+        kernels = [package for package in found if KERNEL_FILES.match(package.name)]
+        if (KERNEL in wish.wanted or wish.kernel) and not kernels:
+            name = wish.wanted[0] if wish.kernel else KERNEL
+            raise UserError(f"Debian {wish.suites[0]} has no {name} that brings a kernel: choose another suite.")
+        return sorted(kernels if wish.kernel else found)
 
     def _package(self, line: str) -> Package:
         file, digest, size, path = self._file(line)
@@ -123,8 +131,8 @@ def apt_mirrors(suite: str, component: str = "") -> list[str]:
         if created_by != "Packages" or part != "main" or origin not in ("Debian", "$(ORIGIN)", ""):
             continue
         security = release.endswith("-security")
-        if security and suite in ("sid", "unstable"):
-            continue  # Debian keeps no security archive for it
+        if security and (suite in ("sid", "unstable") or suite.endswith("-backports")):
+            continue  # Debian keeps no security archive for these
         target = f"{suite}-security" if security else suite
         lines.append(f"deb {uri} {target} main {component}".rstrip())
     if not any(line.split()[2] == suite for line in lines):

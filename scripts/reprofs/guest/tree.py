@@ -112,7 +112,13 @@ def finish(tree: Path, guest: Guest, release: str) -> None:
     # -r takes the tree for the root: by chroot where that is allowed, else by name, with the same result.
     run(tree, "usr/sbin/ldconfig", "-i", "-r", str(tree))
     shutil.rmtree(tree / "var/cache/ldconfig", ignore_errors=True)  # inode numbers and times of this machine
-    run(tree, "usr/bin/depmod" if (tree / "usr/bin/depmod").exists() else "usr/sbin/depmod", "-b", str(tree), release)
+    depmod(tree, tree, release)
+
+
+def depmod(tools: Path, tree: Path, release: str) -> None:
+    """Writes what the modules of a tree depend on, beside them; tools: a tree that has depmod."""
+    program = "usr/bin/depmod" if (tools / "usr/bin/depmod").exists() else "usr/sbin/depmod"
+    run(tools, program, "-b", str(tree), release)
 
 
 def plain_modules(folder: Path) -> None:

@@ -18,6 +18,7 @@ from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Step
 from reprofs.plan.device import Device, Plain
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import LabFacts
 from reprofs.plan.processor import Processor
 
@@ -83,7 +84,9 @@ class Lab(abc.ABC):
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:
         """What a reader of its records must know about it, for the plan. processor: if the lab models one."""
-        return LabFacts(**{name: getattr(cls, name) for name in LabFacts.model_fields if name != "processor"})
+        return LabFacts(
+            **{name: getattr(cls, name) for name in LabFacts.model_fields if name not in ("processor", "kernel")}
+        )
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
@@ -102,10 +105,17 @@ class Lab(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> Lab:
+    def open(
+        cls,
+        guest: str = "base",
+        path: str = "",
+        processor: Processor | None = None,
+        kernel: Kernel | None = None,
+    ) -> Lab:
         """The lab of this checkout: with the guest of that name, or in the directory `path`.
 
-        processor: if the lab models one; None is the default. Raises UserError when something it needs is missing.
+        processor: if the lab models one; None is the default. kernel: in the place of the guest's own. Raises UserError
+        when something it needs is missing.
         """
 
     @abc.abstractmethod

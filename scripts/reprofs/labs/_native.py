@@ -16,6 +16,7 @@ from reprofs.guest import engine
 from reprofs.guest.steps import Job, Step
 from reprofs.labs._base import Lab, Outcome
 from reprofs.plan.device import Device
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
 from reprofs.workplace import end_with_parent
 
@@ -41,7 +42,13 @@ class NativeLab(Lab):
         self.packages: list[str] = []
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> NativeLab:
+    def open(
+        cls,
+        guest: str = "base",
+        path: str = "",
+        processor: Processor | None = None,
+        kernel: Kernel | None = None,
+    ) -> NativeLab:
         """The lab on this machine; `path` is where the mount lab works. Raises UserError without a compiled engine."""
         return cls(path)
 

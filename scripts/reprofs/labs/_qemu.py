@@ -25,6 +25,7 @@ from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, whole
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs._base import Lab, Outcome
 from reprofs.plan.device import Device
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
@@ -69,7 +70,13 @@ class GuestLab(Lab):
         self.programs: dict[str, Path] = {}  # of the job, by name
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> GuestLab:
+    def open(
+        cls,
+        guest: str = "base",
+        path: str = "",
+        processor: Processor | None = None,
+        kernel: Kernel | None = None,
+    ) -> GuestLab:
         """The lab of this checkout with the guest of that name. Raises UserError when it was not built."""
         return cls(read_manifest(guest), cache_folder())
 
@@ -139,6 +146,16 @@ class GuestLab(Lab):
             *("-device", "nvdimm,memdev=programs,unarmed=on"),
             *("-object", f"{memory},id=root,mem-path=<root>,size={self.manifest['root']['bytes']}"),
             *("-device", "nvdimm,memdev=root,unarmed=on"),
+            *self._drivers(memory),
+        ]
+
+    def _drivers(self, memory: str) -> list[str]:
+        """The options for the modules of another kernel than the guest's own."""
+        if "drivers" not in self.files:
+            return []
+        return [
+            *("-object", f"{memory},id=drivers,mem-path=<drivers>,size={self.manifest['drivers']['bytes']}"),
+            *("-device", "nvdimm,memdev=drivers,unarmed=on"),
         ]
 
     def _channels(self) -> list[str]:

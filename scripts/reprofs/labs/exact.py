@@ -20,18 +20,24 @@ from pathlib import Path
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
 from reprofs.guest import engine, qemu, steps
+from reprofs.guest import kernel as kernels
+from reprofs.guest.kernel import Built
+from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.steps import Exec, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import joined
 from reprofs.plan.device import Device
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import LabFacts
 from reprofs.plan.processor import Processor
 from reprofs.workplace import workplace
 
-KEPT_SNAPSHOTS = 6  # besides the newest; 140 MB each
-KEPT_CLUSTERS_BYTES = 12 << 30  # of saved clusters, besides the newest
+# Of saved states, besides the newest: of guests that have started (about 140 MB each), and of clusters.
+KEPT_SNAPSHOTS_BYTES = 3 << 30
+KEPT_CLUSTERS_BYTES = 12 << 30
 FW_CFG = "/sys/firmware/qemu_fw_cfg/by_name/opt/org.reprofs"
 LEAST_BANDWIDTH = 100  # MiB/s
 DEVICES = "/sys/kernel/config/nullb"
@@ -55,8 +61,8 @@ class ExactLab(GuestLab):
     """The exact lab for one guest.
 
     manifest: as guest.image.build returns it; cache: the folder it was built in; start: "snapshot", "cold boot", or
-    "auto" (the snapshot, or a cold boot if there can be none). Raises UserError when QEMU or a file of the guest is
-    missing.
+    "auto" (the snapshot, or a cold boot if there can be none); kernel: in the place of the guest's own, and its files
+    in that cache. Raises UserError when QEMU or a file of the guest is missing.
     """
 
     name = "exact"
@@ -77,26 +83,49 @@ class ExactLab(GuestLab):
     models = True
     models_processor = True
     exclusive = False
-    parts = ("root", "vmlinuz", "initrd", "gate")
+    parts: tuple[str, ...] = ("root", "vmlinuz", "initrd", "gate")
 
-    def __init__(self, manifest: dict, cache: Path, start: str = "auto", processor: Processor | None = None):
+    def __init__(
+        self,
+        manifest: dict,
+        cache: Path,
+        start: str = "auto",
+        processor: Processor | None = None,
+        kernel: tuple[Kernel, Built] | None = None,
+    ):
         if start not in ("auto", "snapshot", "cold boot"):
             raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
+        self.kernel = kernel[0] if kernel else None
+        self.built = kernel[1] if kernel else None
+        if self.built:
+            manifest = _with_kernel(manifest, self.built)
+            self.parts = (*type(self).parts, "drivers")
         super().__init__(manifest, cache)
         self.start = start
         self.processor = processor or Catalog().get(Processor, PROCESSOR)
-        self.full_name = f"{self.name}@{self.processor.name}"
+        self.full_name = joined(self.name, joined(self.processor.name, self.kernel.name if self.kernel else None))
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
         self.plugin = ""  # of QEMU, with its options: sees the instructions of a trial and changes nothing
         if self.processor.count > 1:
-            built = qemu.several(self.cache, lambda text: print(text, file=sys.stderr, flush=True))
+            built = qemu.several(self.cache, _say)
             folder = self.cache / built["folder"]
             self.qemu = Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
     @classmethod
-    def open(cls, guest: str = "base", path: str = "", processor: Processor | None = None) -> "ExactLab":
-        """The lab of this checkout; $REPROFS_START chooses how the guest starts. Raises UserError without a guest."""
-        return cls(read_manifest(guest), cache_folder(), os.environ.get("REPROFS_START", "auto"), processor)
+    def open(
+        cls,
+        guest: str = "base",
+        path: str = "",
+        processor: Processor | None = None,
+        kernel: Kernel | None = None,
+    ) -> "ExactLab":
+        """The lab of this checkout; $REPROFS_START chooses how the guest starts. Raises UserError without a guest.
+
+        A kernel that the cache has not is built.
+        """
+        cache, start = cache_folder(), os.environ.get("REPROFS_START", "auto")
+        built = kernel and kernels.build(cache, read_lock(), kernel, engine.build(cache), _say)
+        return cls(read_manifest(guest), cache, start, processor, (kernel, built) if kernel and built else None)
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:
@@ -127,7 +156,10 @@ class ExactLab(GuestLab):
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
         cores = {"cores": self.processor.count} if self.processor.count > 1 else {}
-        return super().environment(start) | {"clock": self.facts(self.processor).clock_text} | cores
+        found = super().environment(start) | {"clock": self.facts(self.processor).clock_text} | cores
+        if self.built:
+            found["modules_sha256"], found["config_sha256"] = self.manifest["drivers"]["sha256"], self.built.config
+        return found
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -143,7 +175,24 @@ class ExactLab(GuestLab):
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
-        return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile)
+        return (
+            self.unsuited(profile)
+            or super().obstacle(packages, commands, modules, profile)
+            or self._lacks(modules, profile)
+        )
+
+    def _lacks(self, modules: list[str], profile: Device) -> str:
+        """What the kernel has not (one sentence); empty for the guest's own, which has all modules."""
+        if not (self.kernel and self.built):
+            return ""
+        if profile.drive:
+            return (
+                f"Modelled disks are a module for the guest's own kernel, not for {self.kernel.name}: use ssd or ram."
+            )
+        lacking = [module for module in modules if module.replace("-", "_") not in self.built.modules]
+        if lacking:
+            return f"The kernel {self.kernel.name} ({self.built.release}) has no module {lacking[0]}."
+        return ""
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh guest and wait until it ends, at most `time_limit_s` seconds.
@@ -279,7 +328,7 @@ class ExactLab(GuestLab):
         ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         if not _whole(path):
-            self._save(path, self._started, _drop_old_snapshots)
+            self._save(path, self._started, KEPT_SNAPSHOTS_BYTES)
         return path
 
     def _started(self, path: Path) -> None:
@@ -310,19 +359,22 @@ class ExactLab(GuestLab):
                         path.with_suffix(".output").write_bytes((place / "output").read_bytes())
                         machine.save(path)
 
-        self._save(path, make, _drop_old_clusters)
+        self._save(path, make, KEPT_CLUSTERS_BYTES)
         return path if _whole(path) else None
 
     @staticmethod
-    def _save(path: Path, make: Callable[[Path], None], tidy: Callable[[Path], None]) -> None:
-        """Has `make` save a state in `path`, once for all processes; its digest comes last. Raises MachineError."""
+    def _save(path: Path, make: Callable[[Path], None], room: int) -> None:
+        """Has `make` save a state in `path`, once for all processes; its digest comes last. Raises MachineError.
+
+        room: bytes of others that are kept in the folder.
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if _whole(path):
                     return
-                tidy(path.parent)
+                _drop_old(path.parent, room)
                 make(path)
                 try:
                     if path.exists():
@@ -332,6 +384,17 @@ class ExactLab(GuestLab):
                     raise MachineError(str(error)) from None
         except OSError as error:
             raise MachineError(f"cannot keep it in {path.parent}: {error.strerror}") from None
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _with_kernel(manifest: dict, kernel: Built) -> dict:
+    """The manifest of a guest with another kernel. What was built for its own kernel is not there any more."""
+    packages = {name: version for name, version in manifest["packages"].items() if not KERNEL_FILES.match(name)}
+    packages.pop(KERNEL, None)
+    return manifest | kernel.files | {"kernel": kernel.release, "packages": packages | kernel.packages}
 
 
 def _by_age(folder: Path) -> list[Path]:
@@ -345,15 +408,8 @@ def _remove(state: Path) -> None:
         state.with_suffix(ending).unlink(missing_ok=True)
 
 
-def _drop_old_snapshots(folder: Path) -> None:
-    """Keeps one for each guest that is in use; those of older engines and images go."""
-    for old in _by_age(folder)[:-KEPT_SNAPSHOTS]:
-        _remove(old)
-
-
-def _drop_old_clusters(folder: Path) -> None:
-    """Keeps those used last, as many as there is room for."""
-    room = KEPT_CLUSTERS_BYTES
+def _drop_old(folder: Path, room: int) -> None:
+    """Keeps the states used last, as many as there is room for, in bytes."""
     for state in reversed(_by_age(folder)):
         room -= state.stat().st_size
         if room < 0:

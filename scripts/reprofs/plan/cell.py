@@ -1,7 +1,7 @@
 """A cell of a study by its names, and a trial: a cell in one round.
 
-Records, tables and file names join a lab with its processor, and a variant with its network: exact@v2-0.5ns,
-v4.2@lan-1g. These texts are made and taken apart here and nowhere else.
+Records, tables and file names join a lab with its processor and its kernel, and a variant with its network:
+exact@v2-0.5ns, exact@v2-0.5ns@debian-6.1, v4.2@lan-1g. These texts are made and taken apart here and nowhere else.
 """
 
 from __future__ import annotations
@@ -28,18 +28,28 @@ def apart(text: str) -> tuple[str, str | None]:
     return name, more or None
 
 
+def lab_parts(text: str) -> tuple[str, str | None, str | None]:
+    """Lab, processor and kernel: ("exact", "v2-0.5ns", None) of exact@v2-0.5ns; exact@@debian-6.1 has no processor."""
+    lab, rest = apart(text)
+    processor, kernel = apart(rest or "")
+    return lab, processor or None, kernel
+
+
 def taken_apart(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Names as records and tables have them, with the processor and the network as fields of their own."""
-    lab, processor = apart(names["lab"])
+    """Names as records and tables have them, with processor, kernel and network as fields of their own."""
+    lab, processor, kernel = lab_parts(names["lab"])
     variant, network = apart(names["variant"])
-    return {**names, "lab": lab, "processor": processor, "variant": variant, "network": network}
+    own = {"processor": processor, "kernel": kernel, "network": network}
+    return {**names, "lab": lab, "variant": variant, **own}
 
 
 class Cell(Part):
-    """The names of a cell's parts. A processor and a network are left out where there is none, or it is the default."""
+    """The names of a cell's parts. A processor and a network are left out where there is none, or it is the default; a
+    kernel where it is the guest's own."""
 
     lab: str
     processor: str | None = Field(None, description="Of a lab that models its processor")
+    kernel: str | None = Field(None, description="Of a lab that models its processor, in the place of the guest's own")
     stack: str
     profile: str
     filesystem: str
@@ -50,8 +60,8 @@ class Cell(Part):
 
     @property
     def full_lab(self) -> str:
-        """The lab with its processor."""
-        return joined(self.lab, self.processor)
+        """The lab with its processor and its kernel."""
+        return joined(self.lab, joined(self.processor or "", self.kernel))
 
     @property
     def full_variant(self) -> str:

@@ -13,6 +13,7 @@ from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
 from reprofs.plan.device import AnyDevice, Plain
 from reprofs.plan.filesystem import Clients, Hosts, Variant
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Part
 from reprofs.plan.processor import Processor
@@ -32,6 +33,7 @@ class LabFacts(Part):
     provisions: bool = False
     models: bool = False
     processor: Processor | None = Field(None, description="Of a lab that models one")
+    kernel: Kernel | None = Field(None, description="In the place of the guest's own")
 
 
 class PlannedHosts(Part):

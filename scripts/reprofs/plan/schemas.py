@@ -11,6 +11,7 @@ from reprofs.plan.config import Config, RealDisks
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import Guests
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.plan import Plan
@@ -22,7 +23,9 @@ from reprofs.plan.tree import Tree
 from reprofs.plan.workload import Workload
 
 # Kinds of files that are found by their names, in the order in which `reprofs list` has them.
-NAMED: tuple[type[Descriptor], ...] = (Filesystem, Layer, Device, Network, Processor, Workload, Study, Published)
+NAMED: tuple[type[Descriptor], ...] = (
+    *(Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study, Published),
+)
 KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Config, RealDisks, Guests, Plan)
 
 

@@ -22,7 +22,7 @@ from pydantic import (
 from reprofs.errors import UserError, short
 from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.cell import Cell, apart
+from reprofs.plan.cell import Cell, lab_parts
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
 from reprofs.plan.parts import (
@@ -64,6 +64,11 @@ class Cross(Part):
         None,
         description="Of the labs that model their processor (exact): names of workflow/processors. A name in labs may"
         f" have one of its own, as exact@v1-1ns. Without this key {PROCESSOR}",
+    )
+    kernels: Names | None = Field(
+        None,
+        description="Of the guest, in these labs: names of workflow/kernels, which follow the processor after @, as"
+        " exact@v2-0.5ns@debian-6.1. Without this key the guest's own",
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = None
@@ -247,25 +252,27 @@ class Design(Cross):
         """
         found = []
         for number, entry in enumerate(self.cells or [Entry()], 1):
-            place = f"entry {number} of cells and the top level" if self.cells else "the top level"
+            where = f"entry {number} of cells and the top level" if self.cells else "the top level"
 
-            def axis(key: str, default: list[str] | None = None, entry=entry, place=place) -> list[str]:
+            def axis(key: str, default: list[str] | None = None, entry=entry, where=where) -> list[str]:
                 value = getattr(entry, key) or getattr(self, key) or default
                 if value is None:
-                    raise UserError(f"key '{key}' is missing at {place}: add it.")
+                    raise UserError(f"key '{key}' is missing at {where}: add it.")
                 return value
 
             labs, stacks, profiles, filesystems, workloads = map(axis, AXES)
             processors, networks = axis("processors", [PROCESSOR]), axis("networks", [NETWORK])
-            places = [place for lab in labs for place in _with_processors(lab, processors, modelled)]
+            kernels = entry.kernels or self.kernels
+            places = [full for lab in labs for full in _places(lab, processors, kernels, modelled)]
             systems = [full for spec in filesystems for full in _on_networks(spec, networks, catalog)]
             own: dict[Cell, None] = {}
-            for (lab, processor), stack, profile, (filesystem, variant, network), workload in itertools.product(
+            for (lab, processor, kernel), stack, profile, (filesystem, variant, network), workload in itertools.product(
                 places, stacks, profiles, systems, workloads
             ):
                 cell = Cell(
                     lab=lab,
                     processor=processor,
+                    kernel=kernel,
                     stack=resolve_stack(stack, catalog).name,
                     profile=profile,
                     filesystem=filesystem,
@@ -360,10 +367,15 @@ def factors(crosses: Sequence[tuple[Entry, list[Cell]]]) -> list[Factor]:
     return found
 
 
-def _with_processors(lab: str, processors: list[str], modelled: Container[str]) -> list[tuple[str, str | None]]:
-    """A lab with each processor; once where it has one of its own, or none."""
-    name, own = apart(lab)
-    return [(name, processor) for processor in processors] if not own and name in modelled else [(name, own)]
+def _places(
+    lab: str, processors: list[str], kernels: list[str] | None, modelled: Container[str]
+) -> list[tuple[str, str | None, str | None]]:
+    """A lab with each processor and kernel; once where it names its own, or can have none."""
+    name, processor, kernel = lab_parts(lab)
+    if name not in modelled:
+        return [(name, processor, kernel)]
+    own: list[str | None] = [kernel] if kernel or not kernels else [*kernels]
+    return list(itertools.product([name], [processor] if processor else processors, own))
 
 
 def _on_networks(spec: str, networks: list[str], catalog: Catalog) -> list[tuple[str, str, str | None]]:

@@ -14,7 +14,7 @@ from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, add_places, overridden
-from reprofs.plan.plan import Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
+from reprofs.plan.plan import LabFacts, Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
 from reprofs.plan.published import Published
 from reprofs.plan.read import unknown
 from reprofs.plan.stack import Stack
@@ -137,7 +137,7 @@ def _trials(
 def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any]:
     """What the plan says of each part of its cells, by name. programs: of the engine, by workload."""
     return {
-        "labs": {one.cell.full_lab: one.lab.facts(one.processor) for one in setups},
+        "labs": {one.cell.full_lab: _lab(one) for one in setups},
         "filesystems": _filesystems(setups),
         "workloads": {
             one.cell.workload: _workload(one.workload, one.cell.scale, programs[one.cell.workload]) for one in setups
@@ -148,11 +148,18 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
     }
 
 
+def _lab(setup: Setup) -> LabFacts:
+    found = setup.lab.facts(setup.processor)
+    return found.model_copy(update={"kernel": setup.kernel}) if setup.kernel else found
+
+
 def _filesystems(setups: list[Setup]) -> dict[str, PlannedFilesystem]:
     found: dict[str, PlannedFilesystem] = {}
     for one in setups:
         planned = found.setdefault(one.cell.filesystem, _filesystem(one.filesystem))
-        planned.variants.setdefault(one.cell.variant, one.variant)  # with further mount options it is in no file
+        planned.variants.setdefault(
+            one.cell.variant, one.filesystem.variant(one.cell.variant)
+        )  # with further mount options it is in no file
     return found
 
 

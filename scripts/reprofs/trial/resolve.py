@@ -10,6 +10,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.processor import Processor
 from reprofs.plan.read import unknown
@@ -24,6 +25,9 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     load = workload.resolve(cell.workload, catalog)
     layers = stack.resolve(cell.stack, catalog)
     lab, processor = _lab(cell, catalog)
+    kernel = catalog.get(Kernel, cell.kernel) if cell.kernel else None
+    if kernel and not lab.models_processor:
+        raise UserError(f"the lab {cell.lab} has the kernel of its machine: leave out {cell.kernel}.")
     profile = catalog.get(Device, cell.profile)
     network = catalog.get(Network, cell.network or NETWORK) if filesystem.hosts else None
     if cell.network and not network:
@@ -32,7 +36,7 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     if cell.scale not in SCALES:
         raise unknown("scale", cell.scale, SCALES)
     whole = {"processor": processor and processor.name, "network": network and network.name}
-    setup = Setup(cell.model_copy(update=whole), lab, processor, network, filesystem, load, layers, profile)
+    setup = Setup(cell.model_copy(update=whole), lab, processor, kernel, network, filesystem, load, layers, profile)
     check(load, cell.scale)
     for rule in RULES:
         if sentence := rule(setup):

@@ -95,7 +95,7 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
             "planned before: nothing was run; end the run and start it again."
         )
     filesystem, stack = setup.filesystem, setup.stack
-    lab = setup.lab.open(guest=setup.guest, path=filesystem.path or "", processor=setup.processor)
+    lab = setup.lab.open(guest=setup.guest, path=filesystem.path or "", processor=setup.processor, kernel=setup.kernel)
     started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     environment = {
         "reprofs": version.VERSION,

@@ -14,6 +14,7 @@ from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, Variant
 from reprofs.plan.guest import common
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.processor import Processor
 from reprofs.plan.stack import Commands, Stack
@@ -28,6 +29,7 @@ class Setup:
     cell: Cell
     lab: type[labs.Lab]
     processor: Processor | None
+    kernel: Kernel | None
     network: Network | None
     filesystem: Filesystem
     workload: Modified
@@ -36,8 +38,10 @@ class Setup:
 
     @property
     def variant(self) -> Variant:
-        """Of the file system."""
-        return self.filesystem.variant(self.cell.variant)
+        """Of the file system, with what its mkfs is told for the kernel."""
+        found = self.filesystem.variant(self.cell.variant)
+        more = self.kernel.make.get(self.cell.filesystem) if self.kernel else None
+        return found.model_copy(update={"make": f"{found.make} {more}".strip()}) if more else found
 
     @property
     def guest(self) -> str:

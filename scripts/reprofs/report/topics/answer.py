@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Patch
 
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.plan.cell import Cell, apart, taken_apart
+from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.workload import without_size
 from reprofs.report import plots, when
 from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, size, slug, time, unit_of
@@ -119,11 +119,11 @@ def scope(study: Study, setting: Setting, load: Load) -> str:
 
 def where(study: Study, setting: Setting) -> str:
     """Words on what all of that ran on: device profile, stack, lab, processor, scale, rounds."""
-    lab, processor = apart(setting.lab)
+    lab, processor, kernel = lab_parts(setting.lab)
     scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
     return (
         f"device profile {setting.profile}, stack {setting.stack}, lab {lab}"
-        f"{f', processor {processor}' if processor else ''}, scale {scales},"
+        f"{f', processor {processor}' if processor else ''}{f', kernel {kernel}' if kernel else ''}, scale {scales},"
         f" {count(study.trials['round'].nunique(), 'round')}"
     )
 

@@ -1,0 +1,178 @@
+"""A kernel of workflow/kernels for the guests of the exact lab: its packages -> kernel, initrd, image of its modules.
+
+The root image stays the guest's own, byte for byte. The modules travel apart, laid over it when the guest starts.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from reprofs.errors import UserError
+from reprofs.files import sha256
+from reprofs.guest import image, local, tree
+from reprofs.guest.fetch import Progress, fetch
+from reprofs.guest.initrd import BOOT_MODULES, base_initrd
+from reprofs.guest.lock import EROFS, Lock, Package, kernel_set, kernel_wish, recipe_of, tool_wishes, wish_of
+from reprofs.guest.modules import SCRIPTS
+from reprofs.guest.store import digest_of, kept, put, writable
+from reprofs.guest.unpack import Tree
+from reprofs.plan.guest import BASE, read_guest
+from reprofs.plan.kernel import Kernel
+
+BUILDER = 1  # increase when something else is made of the same packages
+INIT = SCRIPTS / "init-kernel"
+# Of the base guest: depmod and what it needs, and a shell for the initrd.
+TOOLS = (
+    *("busybox-static", "kmod", "libc6", "libkmod2", "liblzma5", "libssl3t64", "libxxhash0", "libzstd1", "zlib1g"),
+    *("libgcc-s1", "gcc-14-base"),
+)
+MODULES = "usr/lib/modules"
+# What the guest needs and cannot do without (envs/guest.yaml and scripts/guest/init use it): each is =y or =m.
+NEEDED = (
+    *("ACPI_NFIT", "BINFMT_ELF", "BINFMT_SCRIPT", "BLK_DEV_INITRD", "BLK_DEV_NULL_BLK", "BLK_DEV_PMEM", "CONFIGFS_FS"),
+    *("DEVMEM", "DEVPORT", "DEVTMPFS", "EROFS_FS", "FW_CFG_SYSFS", "HIGH_RES_TIMERS", "KALLSYMS", "MAGIC_SYSRQ"),
+    *(
+        "MODULES",
+        "OVERLAY_FS",
+        "PRINTK",
+        "PROC_FS",
+        "SERIAL_8250_CONSOLE",
+        "SYSFS",
+        "TASK_IO_ACCOUNTING",
+        "TMPFS",
+        "TMPFS_XATTR",
+    ),
+    *("UNIX98_PTYS",),
+)
+
+
+class Built(NamedTuple):
+    """A kernel in the cache.
+
+    release: what it calls itself; files: vmlinuz, initrd, drivers, each file (relative to the cache), sha256, bytes;
+    config: SHA-256 of its configuration; modules: names of what it has, built in or not; packages: name -> version;
+    recipe: a digest of what it was made of.
+    """
+
+    release: str
+    files: dict[str, dict]
+    config: str
+    modules: list[str]
+    packages: dict[str, str]
+    recipe: str
+
+
+def build(cache: Path, lock: Lock, kernel: Kernel, engine: Path, say: Progress) -> Built:
+    """Build a kernel's files, or find them in the cache.
+
+    engine: the runner that the initrd carries. Raises UserError when its packages are not to be had, when it has
+    another configuration than its file says, or lacks what a guest needs, and when it is made of what the lock says
+    and has other bytes.
+    """
+    recipe = recipe_of_kernel(lock, kernel)
+    home = cache / "kernel" / recipe
+    with writable(cache), tree.umask():
+        (cache / "kernel").mkdir(parents=True, exist_ok=True)
+        found = kept(home, lambda folder: _build(folder, cache, lock, kernel, say), _named_by_digest)
+    if found["config_sha256"] != kernel.config_sha256:
+        raise UserError(
+            f"{kernel.file}: config_sha256 is {kernel.config_sha256[:16]}…, but the configuration of "
+            f"{found['release']} has {found['config_sha256']}: correct it, if this is the kernel that you mean."
+        )
+    for part in ("vmlinuz", "drivers"):
+        lock.compare(f"{kernel_set(kernel.name)}/{part}", recipe, found[part].partition(".")[0])
+    initrd = image.initrd(cache, home / found["base"], engine, [("init", INIT), ("stage2", image.INIT)])
+    files = {part: image.file_of(cache, home / found[part]) for part in ("vmlinuz", "drivers")}
+    files["initrd"] = image.file_of(cache, initrd, initrd.stem)
+    return Built(found["release"], files, found["config_sha256"], found["modules"], found["packages"], recipe)
+
+
+def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
+    """A digest of all that a kernel's files are made of. Raises UserError like `Lock.packages`."""
+    own = [package.sha256 for package in kernel.debs or _packages(lock, kernel)]
+    erofs = lock.packages(EROFS, tool_wishes(read_guest().suite)[EROFS])
+    made = [BUILDER, BOOT_MODULES, tree.SKIPPED, image.EPOCH, image.UUID, recipe_of(_tools(lock)), recipe_of(erofs)]
+    return digest_of([*made, *own])
+
+
+def missing(config: str) -> list[str]:
+    """The options that a guest needs and a configuration (text of a .config) has not."""
+    return [name for name in NEEDED if not re.search(rf"^CONFIG_{name}=[ym]$", config, re.MULTILINE)]
+
+
+def _packages(lock: Lock, kernel: Kernel) -> list[Package]:
+    return lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
+
+
+def _tools(lock: Lock) -> list[Package]:
+    return [package for package in lock.packages(BASE, wish_of(read_guest())) if package.name in TOOLS]
+
+
+def _named_by_digest(found: dict) -> dict[str, str]:
+    return {found[part]: found[part].partition(".")[0] for part in ("vmlinuz", "base", "drivers")}
+
+
+def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -> dict:
+    """Fill the folder `home`; return its description."""
+    say(f"kernel {kernel.name}: unpacking it, which is done once")
+    folder, tools = home / "tree", home / "tools"
+    packages = _unpack(folder, cache, lock, kernel, say)
+    helpers = fetch(cache, lock, _tools(lock), say)
+    for package in _tools(lock):
+        Tree(tools).add(helpers[package.name], package.sha256, tree.SKIP)
+    release = tree.release_of(folder)
+    modules = folder / MODULES / release
+    config = _part(folder, release, "config").read_bytes()
+    if lacks := missing(config.decode(errors="replace")):
+        options = ", ".join(f"CONFIG_{name}" for name in lacks)
+        raise UserError(f"{kernel.file}: the kernel {release} lacks {options}, without which no guest can start.")
+    found = {"vmlinuz": put(home, _part(folder, release, "vmlinuz").read_bytes(), "")}
+    (home / "config").write_bytes(config)
+    tree.plain_modules(modules)
+    for name in ("build", "source", "vmlinuz", "config", "System.map"):
+        (modules / name).unlink(missing_ok=True)
+    (modules / "updates").mkdir(exist_ok=True)
+    tree.depmod(tools, folder.absolute(), release)
+    names = _names(modules)
+    wanted = tuple(module for module in BOOT_MODULES if module in _names(modules, built_in=False))
+    found["base"] = put(home, base_initrd(folder, release, tools, wanted), ".cpio")
+    only = home / "only"
+    (only / MODULES).mkdir(parents=True)
+    modules.rename(only / MODULES / release)
+    image.make_image(only, home / "drivers.partial", image.erofs_tools(cache, lock, say))
+    found["drivers"] = f"{sha256(home / 'drivers.partial')}.erofs"
+    (home / "drivers.partial").rename(home / found["drivers"])
+    for unused in (folder, tools, only):
+        shutil.rmtree(unused)
+    facts = {"release": release, "config_sha256": sha256(home / "config"), "modules": names, "packages": packages}
+    return found | facts
+
+
+def _unpack(folder: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -> dict[str, str]:
+    """The kernel's packages in `folder`; package -> version."""
+    into = Tree(folder)
+    if kernel.debs:
+        return local.unpack(into, kernel.debs, f"{kernel.file}: debs")
+    packages = _packages(lock, kernel)
+    files = fetch(cache, lock, packages, say)
+    return dict(into.add(files[package.name], package.sha256, tree.SKIP) for package in packages)
+
+
+def _part(folder: Path, release: str, name: str) -> Path:
+    """A file beside the modules, where Debian has it from 6.19 on, or in boot. Raises UserError without it."""
+    places = [folder / "boot" / f"{name}-{release}", folder / MODULES / release / name]
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        raise UserError(f"the packages of the kernel {release} have no {name}: name those with kernel and modules.")
+    return found
+
+
+def _names(modules: Path, built_in: bool = True) -> list[str]:
+    """The names of the modules that depmod found, or that are built in, with underscores."""
+    lines = [line.partition(":")[0] for line in (modules / "modules.dep").read_text().splitlines()]
+    if built_in and (modules / "modules.builtin").is_file():
+        lines += (modules / "modules.builtin").read_text().splitlines()
+    return sorted({re.sub(r"\.ko.*", "", Path(line).name).replace("-", "_") for line in lines})

@@ -1,0 +1,180 @@
+"""Kernels in the place of the guest's own (workflow/kernels): named, locked, built, started; and what they lack."""
+
+import subprocess
+
+import pytest
+from helpers import CATALOG, cell, rendered
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import kernel as kernels
+from reprofs.guest import lock
+from reprofs.labs.exact import ExactLab
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import lab_parts
+from reprofs.plan.device import Device
+from reprofs.plan.kernel import Kernel
+from reprofs.plan.study import Study
+from reprofs.trial.plan import make_plan
+from reprofs.trial.resolve import resolve
+from reprofs.trial.run import run_trial
+
+ALL = [CATALOG.get(Kernel, name) for name in CATALOG.paths(Kernel)]
+CONFIG = "".join(f"CONFIG_{name}=y\n" for name in kernels.NEEDED)
+STUDY = {"title": "t", "question": "q", "stacks": ["single"], "profiles": ["ssd"], "filesystems": ["ext4"]}
+STUDY |= {"workloads": ["metadata"], "scale": "smoke", "rounds": 1, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("exact", ("exact", None, None)),
+        ("exact@v2-0.5ns", ("exact", "v2-0.5ns", None)),
+        ("exact@v2-0.5ns@debian-6.1", ("exact", "v2-0.5ns", "debian-6.1")),
+        ("exact@@debian-6.1", ("exact", None, "debian-6.1")),
+    ],
+)
+def test_a_lab_is_taken_apart_and_joined(text, parts):
+    assert lab_parts(text) == parts
+    assert cell(lab=text).full_lab == text
+
+
+def test_kernels_are_an_axis_of_the_exact_lab():
+    catalog = Catalog()
+    catalog.add(
+        Study, "own", {**STUDY, "labs": ["exact", "exact@v1-1ns@debian-7.3", "host"], "kernels": ["debian-6.1"]}
+    )
+    plan = make_plan("own", catalog)
+    places = ["exact@v1-1ns@debian-7.3", "exact@v2-0.5ns@debian-6.1", "host"]
+    assert sorted({trial.full_lab for trial in plan.trials}) == places == sorted(plan.labs)
+    assert plan.labs[places[1]].kernel.name == "debian-6.1" and plan.labs["host"].kernel is None
+
+
+@pytest.mark.parametrize(
+    ("lab", "words"),
+    [("host@@debian-6.1", "host has the kernel of its machine"), ("exact@@debian-6.2", "did you mean debian-6.1")],
+)
+def test_a_wrong_kernel_is_one_sentence(lab, words):
+    with pytest.raises(UserError, match=words):
+        resolve(cell(lab=lab), CATALOG)
+
+
+def test_what_mkfs_is_told_for_a_kernel_is_in_its_jobs_alone():
+    """XFS as Debian 13 makes it is not mounted by 5.10; and nothing else of a job depends on the kernel."""
+    old, new, own = (
+        rendered(cell("xfs", lab=f"exact{kernel}")).text() for kernel in ("@@debian-5.10", "@@debian-6.1", "")
+    )
+    assert "lts_5.10.conf" in old and new == own
+    assert rendered(cell("ext4", lab="exact@@debian-5.10")).text() == rendered(cell("ext4")).text()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"suites": None}, "must have either suites or debs"),
+        ({"debs": [{"file": "a.deb", "sha256": "0" * 64}]}, "must have either suites or debs"),
+        ({"config_sha256": "abc"}, "config_sha256"),
+    ],
+)
+def test_a_kernel_has_one_source_and_a_configuration(change, words):
+    data = {"title": "t", "suites": ["trixie"], "config_sha256": "0" * 64} | change
+    with pytest.raises(UserError, match=words):
+        Catalog().add(Kernel, "own", {key: value for key, value in data.items() if value})
+
+
+def test_the_lock_has_the_packages_and_what_is_built_of_them():
+    known = lock.read_lock()
+    for kernel in (kernel for kernel in ALL if kernel.suites):
+        packages = known.packages(lock.kernel_set(kernel.name), lock.kernel_wish(kernel))
+        assert packages and all(lock.KERNEL_FILES.match(package.name) for package in packages)
+        for part in ("vmlinuz", "drivers"):
+            assert known.built[f"{lock.kernel_set(kernel.name)}/{part}"][0] == kernels.recipe_of_kernel(known, kernel)
+    # The same kernel as the guest's own is the same file.
+    assert known.built["kernel-debian-6.12/vmlinuz"][1] == known.built["base/kernel"][1]
+
+
+def test_what_a_configuration_lacks_is_named():
+    assert kernels.missing(CONFIG) == []
+    lacking = CONFIG.replace("CONFIG_DEVPORT=y", "# CONFIG_DEVPORT is not set").replace("EROFS_FS=y", "EROFS_FS=m")
+    assert kernels.missing(lacking) == ["DEVPORT"]
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A function that makes a kernel of one's own of a package with this configuration."""
+
+    def make(config: str = CONFIG, release: str = "6.99-mine") -> Kernel:
+        content = tmp_path / "content"
+        modules = content / "lib/modules" / release
+        for folder in (content / "DEBIAN", content / "boot", modules / "kernel"):
+            folder.mkdir(parents=True)
+        (content / "DEBIAN/control").write_text(
+            "Package: linux-mine\nVersion: 1\nArchitecture: amd64\nMaintainer: N <n@example.org>\nDescription: mine\n"
+        )
+        (content / f"boot/vmlinuz-{release}").write_bytes(b"a kernel")
+        (content / f"boot/config-{release}").write_text(config)
+        (modules / "modules.builtin").write_text("kernel/fs/ext4/ext4.ko\nkernel/fs/nfs-common.ko\n")
+        (modules / "modules.order").write_text("")
+        deb = tmp_path / "mine.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True)
+        catalog, digest = Catalog(), files.sha256(content / f"boot/config-{release}")
+        entry = {"file": str(deb), "sha256": files.sha256(deb)}
+        catalog.add(Kernel, "mine", {"title": "mine", "debs": [entry], "config_sha256": digest})
+        return catalog.get(Kernel, "mine")
+
+    return make
+
+
+def built(kernel: Kernel, engine):
+    return kernels.build(files.cache_folder(), lock.read_lock(), kernel, engine, print)
+
+
+def test_a_kernel_of_ones_own_is_built_of_its_packages(own, engine, guest):
+    kernel = own()
+    made = built(kernel, engine)
+    assert made.release == "6.99-mine" and made.packages == {"linux-mine": "1"}
+    assert {"ext4", "nfs_common"} <= set(made.modules)
+    for part in made.files.values():
+        assert files.sha256(files.cache_folder() / part["file"]) == part["sha256"]
+    assert built(kernel, engine) == made
+    lab = ExactLab(guest, files.cache_folder(), kernel=(kernel, made))
+    found, usual = lab.environment("x"), ExactLab(guest, files.cache_folder()).environment("x")
+    assert found["name"] == "exact@v2-0.5ns@mine" and found["kernel"] == "6.99-mine"
+    assert found["image_sha256"] == usual["image_sha256"], "the root image is the same for all kernels"
+    differ = {key for key in found if found[key] != usual.get(key)}
+    assert differ == {
+        "name",
+        "kernel",
+        "kernel_sha256",
+        "initrd_sha256",
+        "modules_sha256",
+        "config_sha256",
+        "packages",
+    } | {"command"}
+    disk, ram = (CATALOG.get(Device, name) for name in ("hdd-7200", "ram"))
+    assert lab.obstacle([], [], ["ext4"], ram) == ""
+    assert lab.obstacle([], [], ["ext4", "xfs"], ram) == "The kernel mine (6.99-mine) has no module xfs."
+    assert "Modelled disks are a module for the guest's own kernel" in lab.obstacle([], [], ["ext4"], disk)
+
+
+def test_a_kernel_that_no_guest_can_start_with_is_refused(own, engine):
+    with pytest.raises(UserError, match=r"lacks CONFIG_DEVPORT, without which no guest can start"):
+        built(own(CONFIG.replace("CONFIG_DEVPORT=y\n", "")), engine)
+
+
+def test_another_configuration_than_its_file_says_is_refused(own, engine):
+    kernel = own()
+    changed = kernel.model_copy(update={"config_sha256": "0" * 64})
+    changed = changed.known_as("mine", kernel.file)
+    with pytest.raises(UserError, match=r"config_sha256 is 0000.*, but the configuration of 6\.99-mine has"):
+        built(changed, engine)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs", "f2fs"])
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
+def test_every_kernel_gives_the_same_numbers_twice(guest, kernel, filesystem, tmp_path):
+    trial = cell(filesystem, lab=f"exact@@{kernel.name}")
+    first, again = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
+    assert first["status"] == "ok", first["reason"]
+    assert first["environment"]["lab"]["config_sha256"] == kernel.config_sha256
+    assert first["digests"]["measurement"] == again["digests"]["measurement"]
