@@ -133,6 +133,10 @@ PLANS = {
     "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
     "rates": ([phase(samples={"create": "Create", "compile": "Compile"})], [plan(), phase(samples=SAMPLES["fill"])]),
     "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
+    "kernels": (
+        [having(trials=trials_of(kernel=["debian-6.1", "debian-7.3"]))],
+        [plan(), having(trials=trials_of(kernel=[None, "debian-7.3"]))],
+    ),
     "profiles": ([profiled(modelling=True)], [plan(), profiled(modelling=False)]),
     "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
     "published": (

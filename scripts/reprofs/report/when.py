@@ -144,8 +144,13 @@ def several_workers(plan: Plan) -> bool:
 
 
 def several_labs(plan: Plan) -> bool:
-    """Trials run in more than one lab."""
-    return len({trial.full_lab for trial in plan.trials}) > 1
+    """Trials run in more than one lab, or on several processors; kernels have a topic of their own."""
+    return len({(trial.lab, trial.processor) for trial in plan.trials}) > 1
+
+
+def several_kernels(plan: Plan) -> bool:
+    """Trials run on more than one kernel that has a file."""
+    return len({trial.kernel for trial in plan.trials if trial.kernel}) > 1
 
 
 def one_lab(plan: Plan) -> bool:
