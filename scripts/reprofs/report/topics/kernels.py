@@ -81,6 +81,11 @@ def _ratio(row) -> str:
     return told if row.verdict in ("slower", "faster") else f"({told})"
 
 
+def waits(own: pd.DataFrame) -> bool:
+    """Whether it is known of any operation how much of the difference is waiting."""
+    return bool(own["waiting"].notna().any())
+
+
 def waiting(study: Study, setting: Setting, load: Load, own: pd.DataFrame) -> Table:
     """Where the difference is in waiting: of instructions and waiting the part of each, of those with much of it."""
     base = kernels.order(study)[-1]
