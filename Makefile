@@ -35,6 +35,10 @@ report: setup  ## run a study, render report/STUDY/index.html and report.pdf, pr
 		$${WHERE:+--where "$$WHERE"} $${CLIENTS:+--clients "$$CLIENTS"}
 	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
+publish: override export STUDY := $(value STUDY)
+publish: report  ## run a study to its report, and write results/STUDY: records, report, lock and digests
+	@$(RUN) reprofs publish "$$STUDY"
+
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
@@ -78,4 +82,4 @@ lab: setup  ## open the notebooks in JupyterLab
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/profiles data/results data/rounds report/*/ logs .snakemake
 
-.PHONY: help setup report test soak lint bench catalog lab clean
+.PHONY: help setup report publish test soak lint bench catalog lab clean

@@ -246,6 +246,30 @@ def parser() -> argparse.ArgumentParser:
         "--strict", action="store_true", help="fail where a verdict is another than the study's key expected says"
     )
 
+    sub = command(
+        "publish",
+        _publish,
+        "Write results/NAME of a study that was run to its report: records, report, lock and digests.",
+    )
+    sub.add_argument("study", help="NAME, or NAME@SCALE")
+
+    sub = command(
+        "verify",
+        _verify,
+        "Run trials of a published result again, each of which must be identical; exit code 1 when one is not.",
+    )
+    sub.add_argument("result", type=Path, metavar="FOLDER", help="of a published result: results/NAME")
+    sub.add_argument("--trials", type=int, default=3, metavar="N", help="so many, drawn at random (default: 3)")
+    sub.add_argument("--all", action="store_true", help="all of them")
+    sub.add_argument("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated")
+    sub.add_argument("--seed", type=int, help="of the draw (default: another one each time; it is said)")
+    sub.add_argument(
+        "--claims", action="store_true", help="run nothing: make tables and verdicts again from the records"
+    )
+    sub.add_argument(
+        "--own-code", action="store_true", help="with this checkout's code, even if the result has another"
+    )
+
     sub = command("notebook", _notebook, "Run a notebook on a study's tables, and keep the copy when it ran whole.")
     sub.add_argument("notebook", type=Path)
     sub.add_argument("--study", required=True)
@@ -521,6 +545,23 @@ def _answer(arguments) -> None:
     name = _override(arguments).named(study_of(arguments.study, _catalog(arguments)).name)
     report, plan = place(f"report/{name}"), place(f"data/plan/{name}.json")
     print(f"\n{text.answer_of(study.open(name), read_plan(plan), report)}\n{os.path.relpath(report)}/index.html")
+
+
+def _publish(arguments) -> None:
+    from reprofs.publish import result
+
+    print(os.path.relpath(result.publish(arguments.study)))
+
+
+def _verify(arguments) -> None:
+    from reprofs.publish import verify
+
+    if arguments.claims:
+        sys.exit(int(not verify.claims(arguments.result, _say)))
+    seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
+    count = None if arguments.all else arguments.trials
+    same = verify.verify(arguments.result, count, arguments.trial, seed, _say, own=arguments.own_code)
+    sys.exit(int(not same))
 
 
 def _notebook(arguments) -> None:

@@ -208,7 +208,7 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
 
 
 # What fixes the numbers of a lab whose clock counts instructions, besides the job and the engine.
-_SAME = ("qemu", "qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
+SAME = ("qemu", "qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
 
 
 class Guests:
@@ -224,7 +224,7 @@ class Guests:
         if record["status"] == "skipped":
             return
         exact = plan.labs[trial["lab"]].clock == "instructions"
-        values = {key: lab.get(key) for key in _SAME} if exact else {}
+        values = {key: lab.get(key) for key in SAME} if exact else {}
         values["engine_sha256"] = lab.get("engine_sha256")
         values |= {f"programs_sha256.{program}": digest for program, digest in lab.get("programs_sha256", {}).items()}
         filesystem, workload = plan.filesystems[trial["filesystem"]], plan.workloads[trial["workload"]]
@@ -244,7 +244,7 @@ class Guests:
             for text, names in texts.items():
                 for key, value in json.loads(text).items():
                     # One engine for all labs; one QEMU for all guests; the rest may differ between guests.
-                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in _SAME else ("", "", key)
+                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in SAME else ("", "", key)
                     origins.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
         for (lab, _, key), values in origins.items():
             if len(values) > 1:

@@ -17,6 +17,7 @@ from reprofs.plan.parts import Descriptor
 from reprofs.plan.plan import Plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
+from reprofs.plan.result import Result
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
@@ -26,7 +27,7 @@ from reprofs.plan.workload import Workload
 NAMED: tuple[type[Descriptor], ...] = (
     *(Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study, Published),
 )
-KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Config, RealDisks, Guests, Plan)
+KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Config, RealDisks, Guests, Plan, Result)
 
 
 def write_schemas(folder: Path) -> list[Path]:

@@ -1,0 +1,49 @@
+"""A published result (results/NAME/digests.json): what was measured, with which lab, and the digest of each file."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from reprofs.plan.parts import Descriptor, Filled, Part, wrong
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256")]
+NAME = re.compile(r"[\w.+-]+")
+DIGESTS = "digests.json"
+
+
+class ResultTrial(Part):
+    """What became of a trial."""
+
+    status: Literal["ok", "failed", "timeout", "skipped"]
+    measurement: Digest
+    host_seconds: float
+
+
+class Result(Descriptor):
+    kind = "result"
+
+    model_config = ConfigDict(title="A published result (results/NAME/digests.json)")
+
+    layout: Literal[1] = Field(1, alias="schema")
+    study: Filled
+    title: Filled
+    question: Filled
+    answer: str = Field(description="What its page one says, as text")
+    verdicts: dict[str, list[str]] = Field(description="On published claims: the word -> names of claims")
+    protocol: int
+    reprofs: Filled = Field(description="The version")
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+    lock_sha256: Digest = Field(description="Of the file lab.lock")
+    host_hours: float = Field(description="Of all its trials together")
+    trials: dict[str, ResultTrial] = Field(description="By their names")
+    tables: dict[str, Digest] = Field(description="Of the files that `reprofs dataset` makes of the records")
+    files: dict[str, Digest] = Field(description="Of all others in this folder")
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Result:
+        if odd := next((name for name in self.files if not NAME.fullmatch(name)), None):
+            raise wrong(f"has a file {odd[:60]!a}, which is no plain name")
+        return self

@@ -1,0 +1,217 @@
+"""The folder of a published result: made of a study's run, read, checked.
+
+digests.json says what the rest is (workflow/schemas/result.schema.yaml). records-1.tar.xz, records-2.tar.xz, ... hold
+the plan and one raw record for each trial; index.html and report.pdf are the report, lab.lock the lab, ABOUT.md a
+summary.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from reprofs import version
+from reprofs.data.records import Reader
+from reprofs.data.tables import build
+from reprofs.errors import UserError, cut
+from reprofs.files import SUMS, read_json, read_sums, sha256, write_text
+from reprofs.guest.lock import LOCK
+from reprofs.plan.plan import Plan, read_plan
+from reprofs.plan.result import DIGESTS, Result, ResultTrial
+from reprofs.project import place
+from reprofs.report import text
+from reprofs.stats import study as studies
+from reprofs.stats.published import claims, comparison
+
+LARGEST = 2 << 20  # bytes of a file in the repository
+PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
+ABOUT = """# {title}
+
+{question}
+
+{answer}
+{verdicts}
+## Check it
+
+{count} trials by protocol {protocol}, ReproFS {reprofs}, commit {commit}; {hours:.2g} hours of one core.
+
+    reprofs verify results/{study}            three trials, drawn at random, are run again
+    reprofs verify results/{study} --claims   tables and verdicts are made again from the records
+"""
+
+
+def publish(name: str) -> Path:
+    """Writes results/NAME of a study that was run to its report; returns the folder.
+
+    Raises UserError when files of the checkout are not committed, when something of the run is missing or not of these
+    records, and for a file that is larger than 2 MiB.
+    """
+    commit = version.commit()
+    if not commit or commit.endswith("+"):
+        raise UserError("what is published names its commit: commit what you have edited, and publish then.")
+    study = studies.open(name)
+    plan_file, report = _plan_of(name, study.plan), place(f"report/{name}")
+    plan, raw = read_plan(plan_file), place(f"data/raw/{name}")
+    records = {trial.id: raw / f"{trial.id}.json" for trial in plan.trials}
+    trials = _trials(plan, raw, read_sums(place(f"data/tables/{name}/records.sha256")))
+    folder = place(f"results/{name}")
+    partial = folder.with_name(f".{name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        for source in (report / "index.html", report / "report.pdf", place(LOCK)):
+            if not source.is_file():
+                raise UserError(f"{source} is missing: run `make report STUDY={name}` first.")
+            shutil.copyfile(source, partial / source.name)
+        _pack([("plan.json", plan_file), *((f"raw/{key}.json", path) for key, path in records.items())], partial)
+        result = Result(
+            study=name,
+            title=plan.study.title,
+            question=plan.study.question,
+            answer=text.answer_of(study, plan, report),
+            verdicts=verdicts(study),
+            protocol=plan.protocol,
+            reprofs=version.VERSION,
+            commit=commit,
+            lock_sha256=sha256(partial / "lab.lock"),
+            host_hours=round(sum(trial.host_seconds for trial in trials.values()) / 3600, 4),
+            trials=trials,
+            tables=read_sums(place(f"data/tables/{name}") / SUMS),
+            files={},
+        )
+        write_text(partial / "ABOUT.md", _about(result))
+        files = {path.name: sha256(path) for path in sorted(partial.iterdir())}
+        whole = result.model_copy(update={"files": files})
+        write_text(partial / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
+        if large := next((path for path in partial.iterdir() if path.stat().st_size > LARGEST), None):
+            size = f"{large.stat().st_size:,}"
+            raise UserError(
+                f"{large.name} of {name} has {size} bytes: more than the {LARGEST:,} of a file in git here."
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _plan_of(name: str, plan: Plan) -> Path:
+    rounds = plan.stopping.looks[-1].rounds if plan.stopping else 0
+    return place(f"data/rounds/{name}/{rounds}.json" if rounds else f"data/plan/{name}.json")
+
+
+def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTrial]:
+    """What became of each trial. noted: digests of the records that the tables were made of."""
+    reader, found = Reader(plan, raw), {}
+    for trial in plan.trials:
+        record, digest = reader.read(trial)
+        if record is None or noted.get(f"{trial.id}.json", digest) != digest:
+            raise UserError(f"{raw / trial.id}.json is missing or not of the tables: run `make report` again.")
+        found[trial.id] = ResultTrial(
+            status=record["status"],
+            measurement=record["digests"]["measurement"],
+            host_seconds=record["environment"]["host_seconds"],
+        )
+    return found
+
+
+def _pack(files: list[tuple[str, Path]], folder: Path) -> None:
+    """Writes files, each with its name, into archives that are the same bytes wherever they are made."""
+    packs: list[list[tuple[str, bytes]]] = [[]]
+    for name, path in files:
+        data = path.read_bytes()
+        if packs[-1] and sum(len(each) for _, each in packs[-1]) + len(data) > PACKED:
+            packs.append([])
+        packs[-1].append((name, data))
+    for number, pack in enumerate(packs, 1):
+        (folder / f"records-{number}.tar.xz").write_bytes(lzma.compress(_tar(pack), preset=6))
+
+
+def _tar(files: list[tuple[str, bytes]]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o644
+            tar.addfile(entry, io.BytesIO(data))
+    return made.getvalue()
+
+
+def verdicts(study: studies.Study) -> dict[str, list[str]]:
+    """The verdicts on published claims, over all grounds of a study: the word -> names of claims."""
+    found: dict[str, list[str]] = {word: [] for word in claims.VERDICTS}
+    for own in comparison.Comparison(study).claims.values():
+        for one in own.judged:
+            found[one.verdict.word].append(one.claim.id)
+    return {word: sorted(names) for word, names in found.items() if names}
+
+
+def _about(result: Result) -> str:
+    lines = "".join(f"- {word}: {len(names)} ({', '.join(names)})\n" for word, names in result.verdicts.items())
+    return ABOUT.format(
+        title=result.title,
+        question=result.question,
+        answer="\n".join(f"    {line}".rstrip() for line in result.answer.strip("\n").split("\n")),
+        verdicts=f"\nOn published claims:\n\n{lines}" if lines else "",
+        count=len(result.trials),
+        protocol=result.protocol,
+        reprofs=result.reprofs,
+        commit=result.commit,
+        hours=result.host_hours,
+        study=result.study,
+    )
+
+
+def read(folder: Path) -> Result:
+    """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
+    try:
+        result = Result.adapter().validate_python(read_json(folder / DIGESTS))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = cut(".".join(map(str, first["loc"])) or "the file", 60)
+        raise UserError(f"{folder / DIGESTS} is no published result: {key}: {cut(first['msg'], 80)}") from None
+    for name, digest in result.files.items():
+        path = folder / name
+        if not path.is_file() or sha256(path) != digest:
+            raise UserError(f"{path} is missing or was altered: its SHA-256 is not the one in {DIGESTS}.")
+    for path in folder.iterdir():
+        if path.name not in (*result.files, DIGESTS):
+            raise UserError(f"{path} does not belong to the result: {DIGESTS} does not name it.")
+    return result
+
+
+def unpack(folder: Path, result: Result, into: Path) -> Plan:
+    """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError."""
+    for name in sorted(result.files):
+        if name.startswith("records-"):
+            with tarfile.open(folder / name) as tar:
+                tar.extractall(into, filter="data")
+    plan = read_plan(into / "plan.json")
+    if {trial.id for trial in plan.trials} != set(result.trials):
+        raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")
+    return plan
+
+
+def derive(folder: Path, result: Result, work: Path) -> Iterator[str]:
+    """Makes tables and verdicts of the records alone; says what is not as published, a sentence each.
+
+    work: an empty folder. Raises UserError for a damaged record.
+    """
+    unpack(folder, result, work)
+    build(work / "plan.json", work / "raw", work / "tables")
+    made = read_sums(work / "tables" / SUMS)
+    for name in sorted({*made, *result.tables}):
+        if made.get(name) != result.tables.get(name):
+            yield f"the table {name} is not the published one"
+    found = verdicts(studies.open(f"{work}/tables"))
+    for word in [*result.verdicts, *(word for word in found if word not in result.verdicts)]:
+        if found.get(word, []) != result.verdicts.get(word, []):
+            now, then = (", ".join(each.get(word, [])) or "none" for each in (found, result.verdicts))
+            yield f"{word}: {now}; published: {then}"

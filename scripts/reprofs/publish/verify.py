@@ -1,0 +1,161 @@
+"""Whether a published result comes out again: some of its trials are run once more, and must be the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from reprofs.data.records import SAME
+from reprofs.errors import UserError
+from reprofs.files import cache_folder, read_json, sha256
+from reprofs.guest import image
+from reprofs.guest.lock import LOCK, read_lock
+from reprofs.guest.store import locked
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import PlannedTrial
+from reprofs.plan.plan import Plan
+from reprofs.plan.result import Result
+from reprofs.project import place, project_root
+from reprofs.publish.result import derive, read, unpack
+from reprofs.trial.job import render
+from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.resolve import resolve
+from reprofs.trial.run import run_trial
+
+Say = Callable[[str], None]
+
+
+def claims(folder: Path, say: Say) -> bool:
+    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does."""
+    result = read(folder)
+    with tempfile.TemporaryDirectory() as work:
+        found = list(derive(folder, result, Path(work)))
+    for sentence in found:
+        say(sentence)
+    judged = sum(map(len, result.verdicts.values()))
+    if not found:
+        say(f"{folder}: {len(result.tables)} tables and {judged} verdicts come from its {len(result.trials)} records")
+    return not found
+
+
+def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Say, own: bool = False) -> bool:
+    """Runs trials of a published result again; returns whether all are identical.
+
+    count: of trials, drawn with `seed` among those of an exact lab that went well; None for all. names: of these
+    instead. own: with this checkout's code, also if the result's is another one.
+
+    Raises UserError for an altered result, an unknown trial, and a result whose lab cannot be had.
+    """
+    result = read(folder)
+    with tempfile.TemporaryDirectory() as work:
+        plan = unpack(folder, result, Path(work))
+        drawn = _drawn(folder, plan, result, count, names, seed)
+        other = _other(folder, result, drawn)
+        if other and not own:
+            return _by_its_own_code(folder, result, [trial.id for trial in drawn], other, say)
+        for sentence in other:
+            say(f"this checkout is another lab: {sentence}")
+        minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
+        say(
+            f"{folder}: {len(drawn)} of {len(plan.trials)} trials, drawn with seed {seed}; about {minutes:.1f} minutes,"
+            " and the time to build a guest that the cache does not have"
+        )
+        same = [_again(trial, Path(work), plan, say) for trial in drawn]
+    say(f"{sum(same)} of {len(same)} identical")
+    return all(same)
+
+
+def _drawn(
+    folder: Path, plan: Plan, result: Result, count: int | None, names: list[str], seed: int
+) -> list[PlannedTrial]:
+    exact = {
+        trial.id: trial
+        for trial in plan.trials
+        if plan.labs[trial.full_lab].clock == "instructions" and result.trials[trial.id].status == "ok"
+    }
+    if odd := next((name for name in names if name not in exact), None):
+        raise UserError(f"{folder} has no trial {odd} of an exact lab that went well: its digests.json names them.")
+    if not exact:
+        raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again: use --claims.")
+    if names:
+        return [exact[name] for name in names]
+    chosen = random.Random(seed).sample(list(exact), min(count or len(exact), len(exact)))
+    return [exact[name] for name in chosen]
+
+
+def _other(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]:
+    """What is not the same in this checkout, a sentence each."""
+    found = []
+    if result.protocol != PROTOCOL:
+        found.append(f"it has protocol {PROTOCOL}, the result {result.protocol}")
+    if sha256(place(LOCK)) != result.lock_sha256:
+        now, then = read_lock().built, read_lock(folder / "lab.lock").built
+        parts = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        found.append(f"{LOCK} has another {', '.join(parts) or 'list of packages'}")
+    catalog = Catalog()
+    for trial in drawn:
+        try:
+            setup = resolve(trial, catalog)
+            text = render(setup, trial.seed).text()
+        except UserError as error:
+            found.append(f"{trial.id} cannot be planned ({error})")
+            continue
+        if hashlib.sha256(text.encode()).hexdigest() != trial.job_sha256:
+            found.append(f"the files that {trial.id} is made of have changed")
+    return found
+
+
+def _by_its_own_code(folder: Path, result: Result, names: list[str], other: list[str], say: Say) -> bool:
+    """The same by the code of the result's commit, in a work tree of it."""
+    tree = cache_folder() / "commits" / result.commit
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    say(f"not this checkout's lab ({'; '.join(other[:3])}): taking commit {result.commit[:12]}")
+    with locked(tree):
+        if not (tree / "scripts/setup").is_file():
+            add = ["git", "-C", str(project_root()), "worktree", "add", "--detach", "--force", str(tree), result.commit]
+            if subprocess.run(add, capture_output=True).returncode:
+                raise UserError(
+                    f"{folder} is of commit {result.commit[:12]}, which this checkout does not have: fetch it with git, "
+                    "or verify with this checkout's own code, by --own-code."
+                )
+        if subprocess.run(["scripts/setup"], cwd=tree).returncode:
+            raise UserError(f"{tree}/scripts/setup failed: see above.")
+    words = [word for name in names for word in ("--trial", name)]
+    command = [str(tree / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
+    return subprocess.run(command, cwd=tree, env=os.environ).returncode == 0
+
+
+def _again(trial: PlannedTrial, work: Path, plan: Plan, say: Say) -> bool:
+    """Runs a trial and compares it with its record in the folder `work`; says what came of it."""
+    setup = resolve(trial, Catalog())
+    image.ensure(setup.guest, say)
+    found = run_trial(trial, Catalog(), work / "again.json", plan.study.time_limit_s)
+    record = read_json(work / f"raw/{trial.id}.json")
+    if found["digests"]["measurement"] == record["digests"]["measurement"]:
+        say(f"identical  {trial.id}")
+        return True
+    say(f"differs    {trial.id}: {difference(record, found)}")
+    return False
+
+
+def difference(record: dict, found: dict) -> str:
+    """Where the record of a trial that was run again is not the first one: the first phase, and the lab's parts."""
+    if found["status"] != "ok":
+        return f"{found['status']}: {found['reason']}"
+    was, now = record["measurement"], found["measurement"]
+    first = next((key for key in was if was[key] != now.get(key)), "something new")
+    for before, after in zip(was.get("phases", []), now.get("phases", []), strict=False):
+        if before != after:
+            key = next(key for key in before if before[key] != after.get(key))
+            values = "" if isinstance(before[key], dict | list) else f" {after.get(key)} instead of {before[key]}"
+            first = f"first in the phase {before['name']} ({before['cache']}), {key}{values}"
+            break
+    one, two = record["environment"]["lab"], found["environment"]["lab"]
+    parts = [key for key in (*SAME, "engine_sha256", "programs_sha256") if one.get(key) != two.get(key)]
+    said = f"; of the lab differ {', '.join(parts)}" if parts else "; the lab is the same to the last byte: report it"
+    return first + said
