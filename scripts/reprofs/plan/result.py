@@ -44,6 +44,7 @@ class Result(Descriptor):
 
     @model_validator(mode="after")
     def _is_safe(self) -> Result:
-        if odd := next((name for name in self.files if not NAME.fullmatch(name)), None):
-            raise wrong(f"has a file {odd[:60]!a}, which is no plain name")
+        for name in self.files:
+            if not NAME.fullmatch(name):
+                raise wrong(f"has a file {name[:60]!a}, which is no plain name")
         return self

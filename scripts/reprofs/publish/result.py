@@ -34,8 +34,6 @@ LARGEST = 2 << 20  # bytes of a file in the repository
 PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
 ABOUT = """# {title}
 
-{question}
-
 {answer}
 {verdicts}
 ## Check it
@@ -157,7 +155,6 @@ def _about(result: Result) -> str:
     lines = "".join(f"- {word}: {len(names)} ({', '.join(names)})\n" for word, names in result.verdicts.items())
     return ABOUT.format(
         title=result.title,
-        question=result.question,
         answer="\n".join(f"    {line}".rstrip() for line in result.answer.strip("\n").split("\n")),
         verdicts=f"\nOn published claims:\n\n{lines}" if lines else "",
         count=len(result.trials),
@@ -191,8 +188,11 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError."""
     for name in sorted(result.files):
         if name.startswith("records-"):
-            with tarfile.open(folder / name) as tar:
-                tar.extractall(into, filter="data")
+            try:
+                with tarfile.open(folder / name) as tar:
+                    tar.extractall(into, filter="data")  # nothing outside of the folder, no devices
+            except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+                raise UserError(f"{folder / name} is no archive of records: {cut(error, 100)}") from None
     plan = read_plan(into / "plan.json")
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")

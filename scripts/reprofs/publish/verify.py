@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -78,8 +78,11 @@ def _drawn(
         for trial in plan.trials
         if plan.labs[trial.full_lab].clock == "instructions" and result.trials[trial.id].status == "ok"
     }
-    if odd := next((name for name in names if name not in exact), None):
-        raise UserError(f"{folder} has no trial {odd} of an exact lab that went well: its digests.json names them.")
+    for name in names:
+        if name not in exact:
+            raise UserError(
+                f"{folder} has no trial {name} of an exact lab that went well: its digests.json names them."
+            )
     if not exact:
         raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again: use --claims.")
     if names:
@@ -111,23 +114,28 @@ def _other(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]
 
 
 def _by_its_own_code(folder: Path, result: Result, names: list[str], other: list[str], say: Say) -> bool:
-    """The same by the code of the result's commit, in a work tree of it."""
-    tree = cache_folder() / "commits" / result.commit
-    tree.parent.mkdir(parents=True, exist_ok=True)
+    """The same by the code of the result's commit, in a clone of this checkout that the cache keeps."""
+    clone = cache_folder() / "commits" / result.commit
+    clone.parent.mkdir(parents=True, exist_ok=True)
     say(f"not this checkout's lab ({'; '.join(other[:3])}): taking commit {result.commit[:12]}")
-    with locked(tree):
-        if not (tree / "scripts/setup").is_file():
-            add = ["git", "-C", str(project_root()), "worktree", "add", "--detach", "--force", str(tree), result.commit]
-            if subprocess.run(add, capture_output=True).returncode:
+    with locked(clone.with_name(f"{clone.name}.lock")):
+        if not clone.is_dir():
+            partial = clone.with_name(f"{clone.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            made = [["git", "clone", "--quiet", "--no-checkout", str(project_root()), str(partial)]]
+            made.append(["git", "-C", str(partial), "checkout", "--quiet", "--detach", result.commit])
+            if any(subprocess.run(command, capture_output=True).returncode for command in made):
+                shutil.rmtree(partial, ignore_errors=True)
                 raise UserError(
-                    f"{folder} is of commit {result.commit[:12]}, which this checkout does not have: fetch it with git, "
-                    "or verify with this checkout's own code, by --own-code."
+                    f"{folder} is of commit {result.commit[:12]}, which no branch of this checkout has: fetch it, or "
+                    "verify with this checkout's own code, by --own-code."
                 )
-        if subprocess.run(["scripts/setup"], cwd=tree).returncode:
-            raise UserError(f"{tree}/scripts/setup failed: see above.")
+            partial.rename(clone)
+        if subprocess.run(["scripts/setup"], cwd=clone).returncode:
+            raise UserError(f"scripts/setup of commit {result.commit[:12]} failed in {clone}: see above.")
     words = [word for name in names for word in ("--trial", name)]
-    command = [str(tree / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
-    return subprocess.run(command, cwd=tree, env=os.environ).returncode == 0
+    command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
+    return subprocess.run(command, cwd=clone).returncode == 0
 
 
 def _again(trial: PlannedTrial, work: Path, plan: Plan, say: Say) -> bool:

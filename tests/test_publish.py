@@ -1,0 +1,185 @@
+"""Published results: made of a run, read, checked, verified; and every one of the repository."""
+
+import contextlib
+import io
+import json
+import lzma
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+import yaml
+from conftest import ROOT, copy_checkout
+from reprofs.errors import UserError
+from reprofs.files import read_json, sha256
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.plan import write_plan
+from reprofs.publish import result as results
+from reprofs.publish import verify
+from reprofs.trial import plan as plans
+from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.run import run_trial
+
+PUBLISHED = sorted(path.parent for path in ROOT.glob("results/*/digests.json"))
+SMALL = {
+    "title": "Small",
+    "question": "Which of two?",
+    "labs": ["exact"],
+    "stacks": ["single"],
+    "profiles": ["ssd"],
+    "filesystems": ["ext4", "tmpfs"],
+    "workloads": ["metadata@60"],
+    "scale": "smoke",
+    "rounds": 1,
+    "seed": 7,
+}
+
+
+def git(folder, *words):
+    who = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def checkout(guest, tmp_path_factory):
+    """A checkout of git with a study that was run and published; its report is not what is tested."""
+    made = copy_checkout(tmp_path_factory.mktemp("published") / "checkout")
+    (made / "config/studies/small.yaml").write_text(yaml.safe_dump(SMALL))
+    (made / ".gitignore").write_text("data/\nreport/\nresults/\n")
+    shutil.copytree(ROOT / "data/guest", made / "data/guest")
+    git(made, "init", "--quiet")
+    git(made, "add", "--all")
+    git(made, "commit", "--quiet", "--message", "all")
+    with contextlib.chdir(made), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results.text, "answer_of", lambda *_: "ext4 is not tmpfs.")
+        plan = plans.make_plan("small", Catalog())
+        write_plan(plan, made / "data/plan/small.json")
+        for trial in plan.trials:
+            run_trial(trial, Catalog(), made / f"data/raw/small/{trial.id}.json", planned=trial.job_sha256)
+        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+        (made / "report/small").mkdir()
+        (made / "report/small/index.html").write_text("<p>report</p>")
+        (made / "report/small/report.pdf").write_text("%PDF")
+        results.publish("small")
+        first = sums(made)
+        results.publish("small")
+        assert sums(made) == first
+        (made / "config/config.yaml").open("a").write("# edited\n")
+        with pytest.raises(UserError, match="commit what you have edited"):
+            results.publish("small")
+        git(made, "checkout", "config/config.yaml")
+    return made
+
+
+def sums(checkout) -> dict[str, str]:
+    return {path.name: sha256(path) for path in (checkout / "results/small").iterdir()}
+
+
+@pytest.fixture
+def folder(checkout, tmp_path):
+    """A copy of the published result; its checkout is the working directory."""
+    with contextlib.chdir(checkout):
+        yield shutil.copytree(checkout / "results/small", tmp_path / "small")
+
+
+def test_what_is_published_is_identical_when_it_is_run_again(folder, reprofs):
+    done = reprofs("verify", folder, "--all", cwd=".")
+    assert done.returncode == 0 and "2 of 2 identical" in done.stderr, done.stderr
+    done = reprofs("verify", folder, "--claims", cwd=".")
+    assert done.returncode == 0 and "and 0 verdicts come from its 2 records" in done.stderr, done.stderr
+
+
+def test_one_altered_byte_anywhere_is_named(folder, reprofs, says):
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        path.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+        says(reprofs("verify", folder, "--claims", cwd="."), str(path))
+        path.write_bytes(data)
+    (folder / "more").touch()
+    says(reprofs("verify", folder, "--claims", cwd="."), "does not belong to the result")
+
+
+def altered(folder, **changes):
+    content = read_json(folder / "digests.json")
+    content.update(changes)
+    content["files"] |= {name: sha256(folder / name) for name in content["files"] if (folder / name).is_file()}
+    (folder / "digests.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", ""])
+def test_a_file_elsewhere_is_refused(folder, reprofs, says, name):
+    altered(folder, files={name: "0" * 64})
+    says(reprofs("verify", folder, "--claims", cwd="."), "digests.json is no published result")
+
+
+def test_an_archive_writes_nothing_elsewhere(folder, reprofs, says):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../outside"))
+    (folder / "records-1.tar.xz").write_bytes(lzma.compress(made.getvalue()))
+    altered(folder)
+    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is no archive of records")
+    (folder / "records-1.tar.xz").write_bytes(b"no archive")
+    altered(folder)
+    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is no archive of records")
+
+
+def test_tables_and_verdicts_that_the_records_do_not_give_are_named(folder, reprofs):
+    tables = read_json(folder / "digests.json")["tables"] | {"phases.parquet": "0" * 64}
+    altered(folder, tables=tables, verdicts={"reproduced": ["get-ext4"]})
+    done = reprofs("verify", folder, "--claims", cwd=".")
+    assert done.returncode == 1
+    assert "the table phases.parquet is not the published one" in done.stderr
+    assert "reproduced: none; published: get-ext4" in done.stderr
+
+
+def test_trials_that_cannot_come_out_again_are_refused(folder, reprofs, says):
+    says(reprofs("verify", folder, "--trial", "", cwd="."), "has no trial of an exact lab that went well")
+    says(reprofs("verify", folder, "--trial", "r9", cwd="."), "has no trial r9 of an exact lab that went well")
+    content = read_json(folder / "digests.json")
+    altered(folder, trials={name: trial | {"status": "failed"} for name, trial in content["trials"].items()})
+    says(reprofs("verify", folder, cwd="."), "has no trial of an exact lab")
+
+
+def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, says):
+    altered(folder, protocol=PROTOCOL - 1, commit="0" * 40)
+    done = reprofs("verify", folder, cwd=".")
+    assert done.returncode == 2
+    first, last = done.stderr.strip().split("\n")
+    assert f"not this checkout's lab (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
+    assert "of commit 000000000000, which no branch of this checkout has" in last
+    done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
+    assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr
+
+
+def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):
+    plan = results.unpack(folder, results.read(folder), folder.parent / "work")
+    record = read_json(folder.parent / f"work/raw/{plan.trials[0].id}.json")
+    found = json.loads(json.dumps(record))
+    phase = found["measurement"]["phases"][1]
+    phase["wall_ns"] += 1
+    said = verify.difference(record, found)
+    assert f"first in the phase {phase['name']} ({phase['cache']}), wall_ns {phase['wall_ns']} instead of" in said
+    assert "the lab is the same to the last byte" in said
+    found["environment"]["lab"]["qemu_sha256"] = "0"
+    assert verify.difference(record, found).endswith("of the lab differ qemu_sha256")
+
+
+# ---- the results of the repository -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
+def test_a_published_result_comes_from_its_records(published):
+    result = results.read(published)
+    assert result.study == published.name
+    assert verify.claims(published, print)
+    assert all((published / name).stat().st_size <= results.LARGEST for name in result.files)
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
+def test_a_trial_of_a_published_result_is_identical(guest, published):
+    """The cheapest one. A change that moves numbers on purpose publishes the results again."""
+    trials = results.read(published).trials
+    ok = {name: trial.host_seconds for name, trial in trials.items() if trial.status == "ok"}
+    assert verify.verify(published, None, [min(ok, key=ok.get)], 0, print, own=True)
