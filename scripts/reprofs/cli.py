@@ -548,9 +548,11 @@ def _answer(arguments) -> None:
 
 
 def _publish(arguments) -> None:
-    from reprofs.publish import result
+    from reprofs.project import place
+    from reprofs.publish import index, result
 
     print(os.path.relpath(result.publish(arguments.study)))
+    print(os.path.relpath(index.write_index(place("results"))))
 
 
 def _verify(arguments) -> None:

@@ -2,7 +2,7 @@
 
 digests.json says what the rest is (workflow/schemas/result.schema.yaml). records-1.tar.xz, records-2.tar.xz, ... hold
 the plan and one raw record for each trial; index.html and report.pdf are the report, lab.lock the lab, ABOUT.md a
-summary.
+summary, cells.csv the times and picture.svg the picture of the index (publish/index.py).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from reprofs.report import text
 from reprofs.stats import study as studies
 from reprofs.stats.published import claims, comparison
 
+CELLS, PICTURE = "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
 PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
 ABOUT = """# {title}
@@ -85,6 +86,9 @@ def publish(name: str) -> Path:
             files={},
         )
         write_text(partial / "ABOUT.md", _about(result))
+        write_text(partial / CELLS, _cells(study))
+        if picture := _picture(report / "figures"):
+            shutil.copyfile(picture, partial / PICTURE)
         files = {path.name: sha256(path) for path in sorted(partial.iterdir())}
         whole = result.model_copy(update={"files": files})
         write_text(partial / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
@@ -140,6 +144,22 @@ def _tar(files: list[tuple[str, bytes]]) -> bytes:
             entry.size, entry.mode = len(data), 0o644
             tar.addfile(entry, io.BytesIO(data))
     return made.getvalue()
+
+
+def _cells(study: studies.Study) -> str:
+    """One line a cell and operation: its rounds' geometric mean with its 95 % interval, in ns, and its first trial."""
+    names = ["lab", "stack", "profile", "workload", "scale", "label"]
+    first = study.trials.sort_values("round").drop_duplicates(names)[[*names, "trial"]]
+    cells = study.results.statistics.rename(columns={"n": "rounds"}).merge(first, on=names)
+    times = ["geometric_mean_ns", "low_ns", "high_ns"]
+    cells = cells.sort_values([*names, "position"], kind="stable")
+    return cells[[*names, "phase", "cache", "role", "rounds", *times, "trial"]].to_csv(index=False, float_format="%.6g")
+
+
+def _picture(figures: Path) -> Path | None:
+    """What the answer shows: its totals, else the first figure."""
+    found = sorted(figures.glob("*.svg"), key=lambda path: (not path.name.startswith("totals"), path.name))
+    return found[0] if found else None
 
 
 def verdicts(study: studies.Study) -> dict[str, list[str]]:

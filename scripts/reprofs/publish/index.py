@@ -1,0 +1,41 @@
+"""results/index.html: all published results on one page, made of their folders alone; it works from file://."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+
+from reprofs.files import write_text
+from reprofs.plan.result import DIGESTS
+from reprofs.project import place
+from reprofs.publish.result import CELLS, PICTURE, read
+
+NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
+TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
+
+
+def write_index(folder: Path) -> Path:
+    """Writes index.html of the folder with the results. Raises UserError for an altered result."""
+    results, rows = [], []
+    columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
+    for path in sorted(folder.glob(f"*/{DIGESTS}")):
+        result = read(path.parent)
+        more = {"count": len(result.trials), "picture": PICTURE in result.files}
+        results.append(vars(result) | more)
+        cells = pd.read_csv(path.parent / CELLS, keep_default_na=False, na_values={name: [""] for name in TIMES})
+        for row in cells.to_dict("records"):
+            key = "\n".join([result.study, *(str(row[name]) for name in NAMES)])
+            known = {name: None if pd.isna(row[name]) else row[name] for name in cells.columns}
+            known |= {"study": result.study, "id": hashlib.sha256(key.encode()).hexdigest()[:8]}
+            rows.append([known[name] for name in columns])
+    template = jinja2.Environment(autoescape=True).from_string(place("report/results.html").read_text())
+    data = json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&":  # so that no text in it ends the script
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    made = folder / "index.html"
+    write_text(made, template.render(results=results, data=jinja2.utils.markupsafe.Markup(data)) + "\n")
+    return made
