@@ -15,8 +15,8 @@ from reprofs.errors import UserError
 from reprofs.files import read_json, sha256
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
+from reprofs.publish import index, verify
 from reprofs.publish import result as results
-from reprofs.publish import verify
 from reprofs.trial import plan as plans
 from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.run import run_trial
@@ -166,6 +166,21 @@ def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):
     assert verify.difference(record, found).endswith("of the lab differ qemu_sha256")
 
 
+def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
+    altered(folder, title="</script><script>alert(1)</script>", answer="<img src=x>")
+    cells = (folder / "cells.csv").read_text()
+    (folder / "cells.csv").write_text(cells.replace("make-tree", "</script>&<b>"))
+    altered(folder)
+    made = index.write_index(folder.parent).read_text()
+    assert made.count("<script") == 2 and "alert(1)</script>" not in made and "<img src=x>" not in made
+    _, _, rest = made.partition('id="data">')
+    data = json.loads(rest.partition("</script>")[0])
+    assert len(data["rows"]) == cells.count("\n") - 1 == 2 * 9
+    rows = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+    assert {row["trial"] for row in rows} == set(results.read(folder).trials)
+    assert {row["phase"] for row in rows} >= {"</script>&<b>", "create"} and len({row["id"] for row in rows}) == 18
+
+
 # ---- the results of the repository -----------------------------------------------------------------------------------
 
 
@@ -183,3 +198,10 @@ def test_a_trial_of_a_published_result_is_identical(guest, published):
     trials = results.read(published).trials
     ok = {name: trial.host_seconds for name, trial in trials.items() if trial.status == "ok"}
     assert verify.verify(published, None, [min(ok, key=ok.get)], 0, print, own=True)
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="nothing is published")
+def test_the_index_is_that_of_the_published_results(tmp_path):
+    for published in PUBLISHED:
+        shutil.copytree(published, tmp_path / published.name)
+    assert index.write_index(tmp_path).read_text() == (ROOT / "results/index.html").read_text()
