@@ -185,6 +185,19 @@ def parser() -> argparse.ArgumentParser:
     )
 
     sub = command(
+        "record",
+        _record,
+        "Record the file-system calls of a command, without names and contents, as a workload that replays them.",
+    )
+    sub.add_argument(
+        "--below", type=Path, action="append", default=[], metavar="FOLDER", help="whose calls (default: this folder)"
+    )
+    sub.add_argument("--output", required=True, metavar="NAME", help="of the recording and of its workload")
+    sub.add_argument("--seconds", type=_seconds, default=3600, metavar="N", help="after which it is ended (3600)")
+    sub.add_argument("--accept", action="store_true", help="write it also where it is less than the program")
+    sub.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command and its arguments, after --")
+
+    sub = command(
         "scan", _scan, "Make a small profile of a tree (sizes, depth, fan-out, links), to generate look-alikes."
     )
     sub.add_argument("folder", type=Path)
@@ -452,6 +465,20 @@ def _cleanup(arguments) -> None:
         print(f"removed {line}")
     if not lines:
         print(f"nothing was left behind{' by this user' if os.geteuid() else ''}")
+
+
+def _seconds(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
+        raise argparse.ArgumentTypeError(f"{text!a} is no whole number of seconds from 1 on")
+    return int(text[:9])
+
+
+def _record(arguments) -> None:
+    from reprofs.recorder import record
+
+    print(
+        record.record(arguments.words, arguments.below, arguments.output, arguments.seconds, arguments.accept), end=""
+    )
 
 
 def _scan(arguments) -> None:

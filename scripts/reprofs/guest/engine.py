@@ -112,6 +112,11 @@ def functions(cache: Path, name: str = "") -> dict[int, str]:
     return {int(address, 16): function for address, function in found}
 
 
+def build_recorder(cache: Path) -> Path:
+    """The program that tells of another one's calls (scripts/engine/recorder.c), like `build`. It runs in no lab."""
+    return _build(cache, [SOURCE / "recorder.c"], FLAGS)
+
+
 def build_nosync(cache: Path) -> Path:
     """The library in which syncs do nothing (scripts/guest/nosync.c), for programs of the guest, like `build`."""
     return _build(cache, [NOSYNC], NOSYNC_FLAGS)

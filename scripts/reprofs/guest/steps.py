@@ -298,8 +298,15 @@ class Job:
 
     def programs(self) -> list[str]:
         """The engine's programs that its commands run. Raises ValueError for a script with unbalanced quotes."""
-        calls = [call for step in self.steps for call in engine_calls(step.values().get("arg", []))]
-        return sorted({call[0] for call in calls if call} - {"run"})
+        return sorted({call[0] for call in self._calls() if call} - {"run"})
+
+    def recordings(self) -> list[str]:
+        """NAME-DIGEST of the recordings that its commands replay."""
+        replays = [call for call in self._calls() if call[:1] == ["replay"] and "--recording" in call[:-1]]
+        return sorted({call[call.index("--recording") + 1] for call in replays})
+
+    def _calls(self) -> list[list[str]]:
+        return [call for step in self.steps for call in engine_calls(step.values().get("arg", []))]
 
     def setup(self) -> str:
         """The beginning of that text, to the step Pause and with it; empty without one."""

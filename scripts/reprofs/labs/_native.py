@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from reprofs.files import cache_folder, sha256
-from reprofs.guest import engine
+from reprofs.guest import engine, trace
 from reprofs.guest.steps import Job, Step
 from reprofs.labs._base import Lab, Outcome
 from reprofs.plan.device import Device
@@ -82,7 +82,7 @@ class NativeLab(Lab):
 
     def _provide(self, job: Job, place: Path) -> None:
         """Puts the programs of a job beside it. They stay in the cache: a folder of a trial may forbid execution."""
-        self.programs = engine.build_all(cache_folder(), job.programs())
+        self.programs = trace.programs(cache_folder(), job)
         (place / "programs").mkdir()
         for name, path in self.programs.items():
             (place / "programs" / name).symlink_to(path)

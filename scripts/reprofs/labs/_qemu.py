@@ -180,7 +180,9 @@ class GuestLab(Lab):
         files = [(f"programs/{name}", 0o755, path.read_bytes()) for name, path in (programs or {}).items()]
         archive = cpio([("programs", 0o755, None), *files])
         if len(archive) > PROGRAMS_BYTES:
-            raise UserError(f"the programs of a job have {len(archive)} bytes, and at most {PROGRAMS_BYTES} can be")
+            raise UserError(
+                f"programs and recordings of a job have {len(archive)} bytes, and at most {PROGRAMS_BYTES} can be"
+            )
         (place / "programs").write_bytes(archive)
         os.truncate(place / "programs", PROGRAMS_BYTES)
         (place / "size").write_bytes(b"%08d\n%08d\n" % (len(text) if first is None else first, len(text)))

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from reprofs.errors import FileError, UserError, short
-from reprofs.plan import tree
+from reprofs.plan import recording, tree
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
 from reprofs.plan.guest import known_guest
@@ -44,6 +44,7 @@ BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own paramet
 BYTES_MAX, COUNT_MAX = 10**12, 10**9
 SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
+RECORDING_NAME = re.compile(rf"\{{recording:({NAME.pattern})\}}")
 Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
 
 
@@ -263,7 +264,8 @@ class Modified(Workload):
         return f"{self.file}: workload {self.spec}, scale {scale}"
 
     def words(self, text: str, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
-        """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE.
+        """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE,
+        recording:NAME.
 
         Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
         """
@@ -271,9 +273,10 @@ class Modified(Workload):
         values |= {"seed": f"{seed}", "run": f"{run}"}
         try:
             text = TREE_NAME.sub(lambda found: tree.arguments(found[1]), text)
+            text = RECORDING_NAME.sub(lambda found: recording.arguments(found[1]), text)
         except FileError:
             raise
-        except UserError as error:  # no such tree: the error names what asks for it
+        except UserError as error:  # no such tree or recording: the error names what asks for it
             raise FileError(f"{where}: {error}") from None
         return argv(text, values, where)
 

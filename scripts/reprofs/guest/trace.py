@@ -1,0 +1,104 @@
+"""Recordings as `engine replay` reads them: checked, and as compact as a lab's memory module asks.
+
+The file is numbers of seven bits a byte, the lowest first, the highest bit saying that more follow; signed ones are
+folded (0, -1, 1, -2, ...). After eight bytes of a mark: flags (1: content was moved), handles, strings, bytes of all
+strings, entries before, calls, entries after. Then the strings, each ended by a zero byte; the entries before; the
+calls; the entries after. Entry: kind as a letter, string, numbers or string. Call: number of its kind in
+plan.recording.KINDS, how its result is checked (0: equal, 1: both succeed or both fail, 2: not), result, arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from reprofs.errors import FileError
+from reprofs.files import write_bytes
+from reprofs.guest import engine
+from reprofs.guest.steps import Job
+from reprofs.plan import recording
+from reprofs.plan.read import shown
+from reprofs.plan.recording import KINDS, OF_THE_SYSTEM, Content
+
+MARK = b"REPLAY\x00\x01"
+LAYOUT = 1  # of the file: in the names of those in the cache
+SEEK_DATA, SEEK_HOLE = 3, 4
+
+
+def programs(cache: Path, job: Job) -> dict[str, Path]:
+    """name -> file of what a job needs beside the runner: the engine's programs, and the recordings that they replay.
+
+    Raises UserError when one does not compile, is missing or damaged, or is not the one that the job was made with.
+    """
+    made = engine.build_all(cache, job.programs())
+    return made | {word: _of_job(cache, word) for word in job.recordings()}
+
+
+def _of_job(cache: Path, word: str) -> Path:
+    """The compiled recording of a word NAME-DIGEST."""
+    name, _, digest = word.rpartition("-")
+    path = recording.path_of(name)
+    if recording.digest(path) != digest:
+        raise FileError(f"{shown(path)} was changed after the trial was planned: run it again.")
+    kept = cache / "recordings" / f"{digest}.{LAYOUT}"
+    if not kept.exists():
+        write_bytes(kept, compiled(recording.read(path)))
+    return kept
+
+
+def compiled(content: Content) -> bytes:
+    """A recording as `engine replay` reads it."""
+    strings: dict[str, int] = {}
+
+    def string(text: str) -> bytes:
+        return _unsigned(strings.setdefault(text, len(strings)))
+
+    trees = [b"".join(_entry(line, string) for line in tree) for tree in (content.before, content.after)]
+    calls = b"".join(_call(line, string) for line in content.calls)
+    blob = b"".join(text.encode() + b"\0" for text in strings)
+    head = content.head
+    numbers = [int(head.moved), head.handles, len(strings), len(blob), head.before, head.calls, head.after]
+    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1]])
+
+
+def _entry(line: list, string) -> bytes:
+    kind, path, *more = line
+    rest = [string(value) if isinstance(value, str) else _unsigned(value) for value in more]
+    return b"".join([kind.encode(), string(path), *rest])
+
+
+_NUMBERS = {kind: bytes([number]) for number, kind in enumerate(KINDS)}
+
+
+def _call(line: list, string) -> bytes:
+    kind, result, *values = line
+    check = 2 if result is None else 1 if kind in OF_THE_SYSTEM else 0
+    if kind == "clone" or (kind == "seek" and values[2] in (SEEK_DATA, SEEK_HOLE)):
+        check = 2
+    found = [_NUMBERS[kind], bytes([check]), _signed(result or 0)]
+    found += [string(value) if isinstance(value, str) else _signed(value) for value in values]
+    return b"".join(found)
+
+
+def _signed(value: int) -> bytes:
+    return _unsigned(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _unsigned(value: int) -> bytes:
+    if value < 128:
+        return _ONE[value]
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    made.append(value)
+    return bytes(made)
+
+
+_ONE = [bytes([value]) for value in range(128)]
+
+
+def kinds_used(calls: Iterable[list]) -> list[str]:
+    """The kinds of the calls, in the order of KINDS."""
+    used = {line[0] for line in calls}
+    return [kind for kind in KINDS if kind in used]

@@ -1,0 +1,110 @@
+"""What `reprofs record` says in the end: what was seen, what a replay makes of it, and what can still be recognised."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+
+from reprofs.plan.recording import Content
+
+WIDTH = 100
+SAID = {
+    "io_uring": "It asked for io_uring {n} times, and was told that there is none: programs then make calls. Without "
+    "being recorded it may use io_uring.",
+    "32-bit calls": "It made {n} calls as a 32-bit program, which are not followed.",
+    "setuid": "It started {n} programs that change the user (setuid), which they could not: a recorded program gets no "
+    "rights. If it failed for that, record it as that user.",
+    "ptrace": "It called ptrace {n} times, which fails while it is recorded: a debugger or strace inside it did not "
+    "work.",
+    "unknown calls": "It made {n} calls that are unknown here, on no open file or path that was seen to be below the "
+    "roots.",
+}
+
+
+@dataclass
+class Facts:
+    """What a page says. differing: calls whose result was another one when the recording was tried; tree: what was
+    wrong with the tree after them (a sentence), empty for as recorded; code: exit code of the program."""
+
+    name: str
+    content: Content
+    code: int
+    said: Counter
+    endings: set[str]
+    size: int = 0
+    differing: list[int] = field(default_factory=list)
+    tree: str = ""
+    special: int = 0
+    memory: str = ""  # the root that is in memory
+
+    def problems(self) -> list[str]:
+        """Why the recording is less than the program; empty at full coverage."""
+        head = self.content.head
+        left = sum(head.left_out.values())
+        return [
+            *([f"{left:,} calls are left out"] if left else []),
+            *([f"{len(self.differing):,} results were others when it was tried"] if self.differing else []),
+            *([self.tree] if self.tree else []),
+            *(["it was ended when its time was over"] if head.ended else []),
+            *([f"it exited with code {self.code}"] if self.code and not head.ended else []),
+            *([f"{self.special:,} devices, sockets or FIFOs are not in its tree"] if self.special else []),
+            *([f"{self.memory} is in memory: inodes and folders have another order on a disk"] if self.memory else []),
+        ]
+
+
+def text(facts: Facts) -> str:
+    """The page."""
+    head = facts.content.head
+    replayed = head.calls - sum(1 for line in facts.content.calls if line[0] == "touch")
+    left = sum(head.left_out.values())
+    below = replayed + left
+    share = 100 * replayed / below if below else 0
+    lines = [
+        f"Recording {facts.name}: {below:,} calls below the roots, by {head.threads:,} threads.",
+        f"  replayed   {replayed:>10,}  {share:.2f} %",
+        f"  left out   {left:>10,}",
+        *(f"    {count:>10,}  {kind}" for kind, count in sorted(head.left_out.items(), key=lambda one: -one[1])),
+        f"  outside    {head.outside:>10,}  on other folders and on what is no file, not recorded",
+        "",
+        *_kinds(facts),
+        "",
+    ]
+    others = Counter(facts.content.calls[number][0] for number in facts.differing)
+    other = f" (others: {', '.join(f'{kind} {n:,}' for kind, n in others.most_common())})" if others else ""
+    tried = f"{head.calls - len(facts.differing):,} of {head.calls:,} results as recorded{other}"
+    lines += _wrapped(
+        f"It was replayed here once: {tried}; the tree after it was {'not ' * bool(facts.tree)}as recorded."
+    )
+    lines += [line for kind, n in facts.said.items() for line in _wrapped(SAID[kind].format(n=f"{n:,}"))]
+    if shared := sum(line[0] == "clone" and (line[1] or 0) < 0 for line in facts.content.calls):
+        lines += _wrapped(
+            f"It asked {shared:,} times to share blocks, which failed here, and went on otherwise. Where blocks can be "
+            "shared (Btrfs, XFS) the program does less than its replay: record it on such a file system, too."
+        )
+    lines += _wrapped(_recognisable(facts))
+    lines += _wrapped(
+        "Its time will be the time of the file-system calls of your program, not of your program: what it computed and "
+        "waited for is not in it."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _kinds(facts: Facts) -> list[str]:
+    counts = Counter(line[0] for line in facts.content.calls)
+    return _wrapped("By kind: " + ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common()) + ".")
+
+
+def _recognisable(facts: Facts) -> str:
+    head = facts.content.head
+    endings = f"the endings {', '.join(sorted(facts.endings))}" if facts.endings else "no ending of a name"
+    return (
+        f"The file has {facts.size / 1e6:.2f} MB and holds no name, content, argument, attribute, user or host. Who "
+        f"knows a tree can still recognise it: kept are {head.before:,} entries before and {head.after:,} after with "
+        f"their sizes, modes, depths and lengths of names, {endings}, the order, place and length of every call, the "
+        "file system's kind and the kernel's version."
+    )
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

@@ -1,0 +1,278 @@
+"""`reprofs record`: from a command to a recording, its workload and a page about them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from reprofs import files
+from reprofs.errors import UserError, cut, short
+from reprofs.guest import engine, trace
+from reprofs.plan import recording
+from reprofs.plan.parts import NAME, NAME_RULE
+from reprofs.plan.recording import KINDS, SUFFIX, Content, Recording
+from reprofs.plan.workload import Workload
+from reprofs.project import project_root
+from reprofs.recorder import events, page, tree
+from reprofs.recorder.follow import Follower, TooMany
+from reprofs.recorder.measure import Sums
+from reprofs.recorder.names import Names
+
+SECONDS = 3600
+EVERY_S = 2  # between two lines of progress
+IN_MEMORY = ("tmpfs", "ramfs")
+MIB = 1 << 20
+DEVICE_MIB = 1024  # of a replay at least
+BYTES_A_NAME = 8192  # that a file system needs besides content, with much to spare
+
+
+def record(
+    command: Sequence[str], roots: Sequence[Path], name: str, seconds: int = SECONDS, accept: bool = False
+) -> str:
+    """Runs a command and writes the recording `name` of its calls below the roots, and the workload that replays it.
+
+    seconds: after which the command is ended; accept: write it also where it is less than the program. Returns the
+    page about it. Raises UserError, with nothing written, where that cannot be done or is less and was not accepted.
+    """
+    targets = _targets(name)
+    places, names = _roots(roots), Names()
+    before, special = _entries(places, names)
+    follower = Follower(places, str(Path.cwd()), _umask(), names)
+    code, late = _follow(command, places, seconds, follower)
+    after, more = _entries(places, names)
+    content = _content(name, places[0], follower, before, after, late)
+    facts = page.Facts(name, content, code, follower.said, names.endings, special=max(special, more))
+    facts.memory = next((place for place in places if _system(place) in IN_MEMORY), "")
+    _try(content, Path(places[0]).parent, facts)
+    data = recording.packed(content, targets[0].name)
+    facts.size = len(data)
+    told = page.text(facts)
+    if (problems := facts.problems()) and not accept:
+        print(told, end="", file=sys.stderr)
+        raise UserError(
+            f"nothing is written, for the recording is less than the program: {'; '.join(problems)}. If that does not "
+            "matter for what you ask, add --accept."
+        )
+    files.write_bytes(targets[0], data)
+    files.write_text(targets[1], workload(name, content))
+    shown = [str(target.relative_to(project_root())) for target in targets]
+    return f"{told}Written: {shown[0]} and {shown[1]}; the workload is {name}.\n"
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def _targets(name: str) -> tuple[Path, Path]:
+    """The files of a recording and of its workload. Raises UserError for a bad name, or if one exists."""
+    if not NAME.fullmatch(name):
+        raise UserError(f"--output cannot be {short(name)}: it must have {NAME_RULE}.")
+    root = project_root()
+    targets = (root / Recording.folder / f"{name}{SUFFIX}", root / Workload.folder / f"{name}.yaml")
+    for target in targets:
+        if target.exists():
+            raise UserError(f"{target} exists: remove it, or choose another name for --output.")
+        files.check_writable(target)
+    return targets
+
+
+def _roots(roots: Sequence[Path]) -> list[str]:
+    """The folders without links. Raises UserError for one that is none, or that is below another."""
+    places: list[str] = []
+    for root in roots or [Path()]:
+        place = os.path.realpath(root)
+        if not root.is_dir():
+            raise UserError(f"--below {root} is no folder: name one that exists before the command begins.")
+        if place == "/" or place in places:
+            raise UserError(
+                f"--below {root} is {'the whole machine' if place == '/' else 'given twice'}: name a folder."
+            )
+        places.append(place)
+    inner = next((one for one in places for other in places if one.startswith(f"{other}/")), "")
+    if inner:
+        raise UserError(f"--below {inner} is below another one: name the outer one only.")
+    return places
+
+
+def _entries(places: list[str], names: Names) -> tuple[list[list], int]:
+    try:
+        return tree.entries(places, names)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} cannot be read: {error.strerror}; record as a user who may read all below the roots."
+        ) from None
+
+
+WHY = {
+    1: "ptrace is not allowed here ({}): in a container allow it (docker run --cap-add SYS_PTRACE), and record neither "
+    "inside a debugger nor inside another recording",
+    2: "a seccomp filter cannot be set here ({}): record on another machine, or allow it in this container",
+    3: "it cannot be started ({}): name a program that exists, after --",
+}
+
+
+def _follow(command: Sequence[str], places: list[str], seconds: int, follower: Follower) -> tuple[int, bool]:
+    """Runs the command, its calls followed; its exit code, and whether its time was over.
+
+    Raises UserError when it cannot be started, or is too much.
+    """
+    recorder = engine.build_recorder(files.cache_folder())
+    reading, writing = os.pipe()
+    words = [str(recorder), str(seconds), str(writing), *places, "--", *command]
+    with os.fdopen(reading, "rb", 1 << 20) as stream, subprocess.Popen(words, pass_fds=(writing,)) as process:
+        os.close(writing)
+        try:
+            _take(stream, follower)
+        except TooMany:
+            process.kill()
+            raise UserError(
+                f"{short(command[0])} makes more calls below the roots than a recording can have: record a shorter "
+                "run, or fewer folders (--below)."
+            ) from None
+        except BaseException:
+            process.kill()  # and with it all that it follows
+            raise
+    if follower.failed:
+        why, reason = follower.failed
+        raise UserError(f"{short(command[0])} cannot be recorded: {WHY[why].format(reason)}.")
+    if not follower.ended:
+        raise UserError("the recorder was killed, and nothing is written: see what this machine says of it (dmesg).")
+    return follower.ended
+
+
+def _take(stream: BinaryIO, follower: Follower) -> None:
+    """All events, with a line of progress now and then."""
+    told = time.monotonic()
+    for number, event in enumerate(events.read(stream)):
+        follower.take(event)
+        if number % 4096 == 0 and time.monotonic() > told + EVERY_S:
+            told = time.monotonic()
+            print(f"reprofs: {len(follower.lines):,} calls below the roots", file=sys.stderr, flush=True)
+
+
+def _content(name: str, place: str, follower: Follower, before: list[list], after: list[list], late: bool) -> Content:
+    calls = follower.calls()
+    if not calls:
+        raise UserError(f"the program made no call below {place}: name the folders that it works in (--below).")
+    sums = Sums(sum(line[4] for line in before if line[0] == "f"), len(before))
+    for line in calls:
+        sums.add(line)
+    head = Recording(
+        format=1,
+        title=f"A recorded program: {name}",
+        filesystem=_system(place),
+        kernel=".".join(platform.release().split(".")[:2]),
+        threads=len(follower.threads),
+        before=len(before),
+        calls=len(calls),
+        after=len(after),
+        names=sums.names,
+        bytes=sums.bytes,
+        handles=follower.handles,
+        outside=follower.outside,
+        left_out=dict(follower.left_out),
+        moved=sums.moved,
+        ended=late,
+    )
+    return Content(head, before, calls, after)
+
+
+def _system(place: str) -> str:
+    """The kind of the file system of a folder, as the kernel names it."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
+        _, at, found, *_ = line.split(" ")
+        at = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), at)
+        if (place == at or place.startswith(at.rstrip("/") + "/")) and len(at) >= len(best):
+            best, kind = at, found
+    return kind
+
+
+def _try(content: Content, beside: Path, facts: page.Facts) -> None:
+    """Replays it once, beside the first root if one may write there; notes what was other than recorded.
+
+    Calls with another result are then not checked any more. Raises UserError when it cannot be replayed at all.
+    """
+    program = engine.build(files.cache_folder(), "replay")
+    folder = tempfile.mkdtemp(prefix=".reprofs-", dir=beside if os.access(beside, os.W_OK) else None)
+    try:
+        if shutil.disk_usage(folder).free < 2 * content.head.bytes:
+            raise UserError(
+                f"{folder} has no room to try the recording, which makes {content.head.bytes / MIB:,.0f} MiB: "
+                "free some."
+            )
+        path = Path(folder) / "recording"
+        path.write_bytes(trace.compiled(content))
+        words = [str(program), "--recording", str(path), f"{folder}/tree"]
+        done = subprocess.run([*words, "--how", "both", "--differing"], capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
+        facts.differing = [int(line) for line in done.stdout.split()]
+        looked = subprocess.run([*words, "--how", "verify"], capture_output=True, text=True)
+        if looked.returncode:
+            facts.tree = cut(
+                (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
+            )
+    finally:
+        _remove(Path(folder))
+    for number in facts.differing:
+        content.calls[number][1] = None
+    content.head = content.head.model_copy(update={"unchecked": len(facts.differing)})
+
+
+def _remove(folder: Path) -> None:
+    """A replayed tree may have folders that nobody may enter."""
+    for place, inside, _ in os.walk(folder):
+        for one in inside:
+            if not (path := Path(place) / one).is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def workload(name: str, content: Content) -> str:
+    """The text of the workload that replays a recording: cold, then warm in a second folder."""
+    head = content.head
+    mib = max(DEVICE_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
+    counts = Counter(line[0] for line in content.calls)
+    text = f"""\
+title: The calls of a recorded program ({name})
+description: >-
+  The file-system calls of a program, made again one after the other as fast as they go. Its time is the time of the
+  file-system calls of the program, not of the program: what it computed and waited for is not in it.
+source: >-
+  A recording on {head.filesystem}, Linux {head.kernel}: {head.calls:,} calls of {head.threads:,} threads,
+  {sum(head.left_out.values()):,} left out. Made by reprofs record.
+scales:
+"""
+    text += "".join(f"  {s}: {{device_mib: {mib}, calls: {head.calls}}}\n" for s in ("smoke", "laptop", "paper"))
+    text += f"""\
+populate:
+  - {{name: tree, run: "engine replay --how prepare {{recording:{name}}} cold"}}
+phases:
+"""
+    for cache, how in (("cold", "run"), ("warm", "both")):
+        text += f"""\
+  - name: {cache}
+    title: Make the calls, caches {cache}
+    run: "engine replay --how {how} {{recording:{name}}} {cache}"
+    check: "engine replay --how verify {{recording:{name}}} {cache}"
+    cache: {cache}
+    items: calls
+    limit_s: 86400
+    samples:
+"""
+        text += "".join(f'      {kind}: "{kind}, {counts[kind]:,} calls"\n' for kind in KINDS if counts[kind])
+        text += "      final-sync: Flush what is not yet on the device\n"
+    return text

@@ -1,0 +1,422 @@
+"""`reprofs record` and `engine replay`: what is kept of a program, what is not, and that its calls come again."""
+
+import dataclasses
+import hashlib
+import json
+import lzma
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from helpers import cell, rendered
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import engine as builder
+from reprofs.guest import trace
+from reprofs.plan import recording
+from reprofs.plan.read import read_yaml
+from reprofs.plan.recording import KINDS, SUFFIX
+from reprofs.plan.workload import Workload
+from reprofs.recorder.names import Names
+from reprofs.recorder.tree import entries
+
+SECRET = "confidential words of a user"
+PYTHON = """
+import os, sqlite3, subprocess, threading
+os.mkdir("workshop")
+def write(number):
+    with open(f"workshop/threadfile{number}.txt", "w") as file:
+        file.write("confidential words of a user" * 300)
+        os.fsync(file.fileno())
+    os.rename(f"workshop/threadfile{number}.txt", f"workshop/renamed{number}.txt")
+threads = [threading.Thread(target=write, args=[number]) for number in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+subprocess.run(["sh", "-c", "cd workshop && echo confidential words of a user > childfile && ln childfile hardname"])
+if os.fork() == 0:
+    os.chdir("workshop")
+    os.symlink("../workshop/childfile", "symbolicname")
+    os.chmod("childfile", 0o600)
+    os._exit(0)
+os.wait()
+try:
+    os.setxattr("workshop/childfile", "user.privatekey", b"confidential words of a user")
+except OSError:
+    pass
+for mode in ("delete", "wal"):
+    base = sqlite3.connect(f"database-{mode}.db", isolation_level=None)
+    base.execute(f"pragma journal_mode={mode}")
+    base.execute("create table t (n, x)")
+    for number in range(20):
+        base.execute("insert into t values (?, hex(randomblob(500)))", [number])
+    base.execute("update t set x = upper(x) where n % 3 = 0")
+    base.close()
+os.listdir("workshop"), os.stat("/etc/hostname"), os.remove("workshop/renamed2.txt")
+"""
+GIT = "-c user.name=somebody -c user.email=somebody@somewhere -c gc.auto=0"
+PROGRAMS = {
+    "tar": "mkdir extracted && tar -xf archivefile.tar -C extracted && tar -cf another.tar extracted && "
+    "rm -r extracted",
+    "git": f"git init -q repository && cp -r originals repository && cd repository && git {GIT} add . && "
+    f"git {GIT} commit -qm confidential && git clone -q . ../cloned && cd ../cloned && git gc -q && git status",
+    "python": f"{sys.executable} -c '{PYTHON.replace(chr(39), chr(34))}'",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A folder that counts as a checkout, with a tree in its folder `workspace`."""
+    (tmp_path / "workflow" / "schemas").mkdir(parents=True)
+    top = tmp_path / "workspace"
+    chance = random.Random(1)
+    for number in range(12):
+        path = top / "originals" / f"directory{number % 4}" / f"sourcefile{number}.c"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(chance.randbytes(chance.randrange(20000)) + SECRET.encode())
+    (top / "originals" / "linkname").symlink_to("directory1/sourcefile1.c")
+    (top / "originals" / "fixedlink").symlink_to("/etc/passwd")
+    os.link(top / "originals/directory2/sourcefile2.c", top / "originals/otherlink.c")
+    subprocess.run(["tar", "-cf", "archivefile.tar", "originals"], cwd=top, check=True)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    return tmp_path
+
+
+@pytest.fixture
+def record(reprofs, place):
+    """Runs `reprofs record ... -- COMMAND` in the workspace; returns the process."""
+
+    def run(*words: str, options: tuple = (), name: str = "it", accept: bool = True):
+        return reprofs(
+            *("record", "--below", place / "workspace", "--output", name, *(["--accept"] if accept else []), *options),
+            *("--", *words),
+            cwd=place / "workspace",
+        )
+
+    return run
+
+
+def content_of(place: Path) -> recording.Content:
+    return recording.read(place / "workflow" / "recordings" / f"it{SUFFIX}")
+
+
+def replay(content: recording.Content, folder: Path, *more: str) -> subprocess.CompletedProcess:
+    """Replays it in a new folder; then it is looked at what that left."""
+    path = folder.with_name(f"{folder.name}.recording")
+    path.write_bytes(trace.compiled(content))
+    program = builder.build(files.cache_folder(), "replay")
+    words = [program, "--recording", path, *more, folder]
+    return subprocess.run(words, capture_output=True, text=True, env={"REPROFS_SAMPLES": f"{folder}.samples"})
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_is_replayed_wholly_and_nothing_of_its_names_is_kept(program, place, record):
+    if program == "git" and not shutil.which("git"):
+        pytest.skip("there is no git")
+    before = {part for path in (place / "workspace").rglob("*") for part in path.parts}
+    done = record("sh", "-c", PROGRAMS[program])
+    assert done.returncode == 0, done.stderr
+    assert "100.00 %" in done.stdout and "the tree after it was as recorded" in done.stdout
+    content = content_of(place)
+    assert content.head.unchecked == 0 and not content.head.left_out
+    assert {line[1] is None for line in content.calls if line[0] not in ("flock", "lock")} == {False}
+
+    again = place / "again"
+    assert replay(content, again, "--how", "both").returncode == 0
+    assert replay(content, again, "--how", "verify").returncode == 0
+    samples = [json.loads(line) for line in Path(f"{again}.samples").read_text().splitlines()]
+    counted = {kind: sum(one["items"] for one in samples if one["name"] == kind) for kind in KINDS}
+    assert counted == {kind: sum(line[0] == kind for line in content.calls) for kind in KINDS}
+
+    text = lzma.decompress((place / "workflow/recordings" / f"it{SUFFIX}").read_bytes()).decode()
+    names = before | {part for path in (place / "workspace").rglob("*") for part in path.parts}
+    parts = {part for name in names for part in [name, *re.split(r"[.-]", name)] if len(part) > 5}
+    assert len(parts) > 20
+    told = {*parts, SECRET, "confidential", "privatekey", "somebody", str(place)} | {
+        name for name in [socket.gethostname()] if len(name) > 5
+    }
+    assert not [word for word in told if word in text]
+    read_yaml(place / "workflow/workloads/it.yaml", Workload)
+
+
+def test_what_a_replay_left_is_compared(place, record):
+    record(
+        "sh", "-c", "cp archivefile.tar copy.tar && mkdir empty && ln -s copy.tar link && dd if=copy.tar of=/dev/null"
+    )
+    content = content_of(place)
+    changes = (
+        lambda tree: next(path for path in sorted(tree.rglob("*.tar"))).write_bytes(b"short"),
+        lambda tree: next(path for path in tree.rglob("*") if path.is_symlink()).unlink(),
+        lambda tree: (tree / "more").mkdir(),
+        lambda tree: flipped(next(path for path in tree.rglob("*.tar") if path.stat().st_size > 5000)),
+    )
+    for number, change in enumerate(changes):
+        folder = place / f"replay{number}"
+        assert replay(content, folder, "--how", "both").returncode == 0
+        change(folder / "/".join("0" * recording.UP))
+        assert "replay: " in (looked := replay(content, folder, "--how", "verify")).stderr
+        assert looked.returncode == 1
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4000] ^= 255
+    path.write_bytes(data)
+
+
+def test_a_result_other_than_recorded_fails_the_replay(place, record):
+    record("tar", "-tf", "archivefile.tar")
+    content = content_of(place)
+    line = next(line for line in content.calls if line[0] == "read")
+    line[1] += 1
+    failed = replay(content, place / "replay")
+    assert failed.returncode == 1 and "1 of " in failed.stderr and "recorded" in failed.stderr
+
+
+def test_the_kinds_are_those_of_the_engine():
+    source = (ROOT / "scripts/engine/programs/replay.c").read_text()
+    found = re.findall(r'X\(\w+, "([a-z-]+)", "(\w*)"\)', source)
+    assert dict(found) == KINDS
+    assert [name for name, _ in found] == list(KINDS)
+
+
+def test_io_uring_is_refused_and_said(place, record):
+    script = "import ctypes; print(ctypes.CDLL(None, use_errno=True).syscall(425, 8, ctypes.create_string_buffer(200)))"
+    done = record(sys.executable, "-c", f"{script}; open('written', 'w').write('x')")
+    assert "io_uring 1 times" in done.stdout
+
+
+def test_descriptors_of_descriptors_and_other_ways_to_a_file(place, record):
+    """What glibc does for chmod without following links, dup over another, close on exec, a folder that was renamed."""
+    script = """
+import fcntl, os
+os.mkdir("one"), os.mkdir("two")
+fd = os.open("one", os.O_PATH)
+os.chmod(f"/proc/self/fd/{fd}", 0o700)
+here = os.open("one", os.O_RDONLY)
+os.rename("one", "three")
+os.close(os.open("inside", os.O_CREAT | os.O_WRONLY, 0o640, dir_fd=here))
+os.fchdir(here)
+a, b = (os.open(name, os.O_CREAT | os.O_RDWR | os.O_APPEND) for name in "ab")
+os.dup2(a, b), os.write(b, b"x" * 5000), os.writev(a, [b"y" * 10, b"z" * 20])
+os.lseek(a, 100, 0), os.readv(a, [bytearray(30)]), os.sendfile(b, a, 0, 50)
+os.posix_fallocate(a, 0, 20000), os.truncate("a", 123), fcntl.flock(a, fcntl.LOCK_EX)
+os.set_inheritable(a, True)
+os.execlp("sh", "sh", "-c", f"echo more >&{a}; cat ../two/../three/b")
+"""
+    done = record(sys.executable, "-c", script)
+    assert "100.00 %" in done.stdout and "the tree after it was as recorded" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "said"),
+    [
+        (["/no/such/program"], (), ["cannot be started", "after --"]),
+        (["true"], ("--below", "nowhere"), ["--below nowhere", "no folder"]),
+        (["true"], ("--below", "/"), ["the whole machine"]),
+        (["true"], ("--below", "originals"), ["below another one"]),
+        (["true"], (), ["made no call below"]),
+        (["true"], ("--output", "Not-A-Name"), ["--output", "lower-case"]),
+    ],
+)
+def test_what_cannot_be_recorded_is_one_sentence(record, says, place, words, options, said):
+    says(record(*words, options=options), *said)
+    assert not list((place / "workflow").rglob("it*"))
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "said"),
+    [
+        ("touch madefile; exit 3", (), "exited with code 3"),
+        ("touch madefile; sleep 60", ("--seconds", "1"), "its time was over"),
+        ("mkfifo pipename", (), "FIFOs"),
+        ("cp /bin/true program && ./program", (), "1 calls are left out"),
+    ],
+)
+def test_less_than_the_program_is_written_only_when_accepted(record, place, script, options, said):
+    refused = record("sh", "-c", script, options=options, accept=False)
+    assert refused.returncode == 2 and said in refused.stderr.splitlines()[-1]
+    assert "nothing is written" in refused.stderr and not list((place / "workflow").rglob("it*"))
+    for name in ("madefile", "pipename", "program"):
+        (place / "workspace" / name).unlink(missing_ok=True)
+    assert record("sh", "-c", script, options=options).returncode == 0
+    again = record("true")
+    assert again.returncode == 2 and "exists" in again.stderr
+
+
+def test_a_recording_in_a_recording_is_one_sentence(place, record):
+    """ptrace fails there, as in a container that forbids it."""
+    inner = Path(sys.executable).with_name("reprofs")
+    done = record("sh", "-c", f"touch made; {inner} record --output inner -- touch other")
+    assert "a debugger" in done.stdout
+
+
+def test_the_exact_lab_replays_a_recording_cold_and_warm(recorded):
+    """It comes with the programs of the job, and the record has its digest."""
+    record = recorded(cell("ext4", workload="recorded-git"))
+    assert record["status"] == "ok", record["reason"]
+    content = recording.read(recording.path_of("recorded-git"))
+    kinds = [line[0] for line in content.calls]
+    counted = {kind: kinds.count(kind) for kind in kinds} | {"final-sync": 1}
+    for phase in record["measurement"]["phases"]:
+        found = {name: 0 for name in counted}
+        for sample in phase["samples"]:
+            found[sample["name"]] += sample["items"]
+        assert found == counted
+        assert sum(sample["wall_ns"] for sample in phase["samples"]) < phase["wall_ns"]
+    cold, warm = record["measurement"]["phases"]
+    assert cold["cold"]["proved"] and cold["device"]["read_bytes"] > 10 * warm["device"]["read_bytes"]
+    word = f"recorded-git-{recording.digest(recording.path_of('recorded-git'))}"
+    compiled = hashlib.sha256(trace.compiled(content)).hexdigest()
+    assert record["environment"]["lab"]["programs_sha256"].keys() == {"replay", word}
+    assert record["environment"]["lab"]["programs_sha256"][word] == compiled
+
+
+def test_a_recording_that_was_changed_after_planning_is_one_sentence(tmp_path):
+    job = rendered(cell("ext4", workload="recorded-git"))
+    steps = [
+        dataclasses.replace(step, arg=[re.sub("(?<=recorded-git-)[0-9a-f]{16}", "0" * 16, word) for word in step.arg])
+        if "replay" in getattr(step, "arg", [])
+        else step
+        for step in job.steps
+    ]
+    with pytest.raises(UserError, match="was changed after the trial was planned"):
+        trace.programs(files.cache_folder(), dataclasses.replace(job, steps=steps))
+
+
+# ---- recordings of strangers
+
+LINES = {
+    "a path that leaves": (["stat", 0, 0, "../outside", 0], "leaves its folder"),
+    "a fixed path": (["open", 0, 0, "/etc/passwd", 1, 0, 5], "leaves its folder"),
+    "a link that leads up": (["symlink", 0, "../" * 9 + "etc", 0, "x"], "leads up more"),
+    "a link that goes up later": (["symlink", 0, "a/../../../b", 0, "x"], "leaves its folder"),
+    "a fixed link": (["symlink", 0, "/etc", 0, "x"], "leaves its folder"),
+    "a device": (["mknod", 0, 0, "x", 0o20644], "a device"),
+    "what is not open": (["read", 0, 77, 10], "nothing open has the number 77"),
+    "a number in use": (["open", 0, 0, "x", 0, 0, 0], "is in use"),
+    "no number": (["read", 0, 0, "10"], "not a whole number"),
+    "a huge length": (["read", 0, 0, 2**40], "none that a call has"),
+    "too few": (["rename", 0, 0, "x"], "another number of arguments"),
+    "an unknown kind": (["mount", 0], "is not a call"),
+    "unknown flags": (["open", 0, 0, "x", 1 << 30, 0, 5], "none that a recording has"),
+    "a mode": (["chmod", 0, 0, "x", 0o6755], "none that a recording has"),
+    "an attribute": (["fsetxattr", 0, 0, 1, 20, 0], "the kernel gives a meaning"),
+    "a list": ({"a": 1}, "is not a call"),
+    "a result": (["fsync", "good", 0], "not a whole number"),
+    "a hidden name": (["stat", 0, 0, "a\u202eb", 0], "not a path"),
+}
+
+
+@pytest.fixture
+def hostile(place):
+    """Writes a recording of these lines; returns its file."""
+
+    def write(calls: list, before: list = (["d", ".", 0o755],), **head) -> Path:
+        first = {"format": 1, "title": "x", "filesystem": "ext4", "kernel": "6.1", "threads": 1, "after": 0}
+        first |= {"before": len(before), "calls": len(calls), "names": 1, "bytes": 1, "handles": 100, **head}
+        path = place / f"bad{SUFFIX}"
+        path.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in [first, *before, *calls]).encode()))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_a_hostile_call_is_refused_with_its_line(hostile, what):
+    line, said = LINES[what]
+    with pytest.raises(UserError, match=r"line 3: .*record it again") as error:
+        recording.read(hostile([line]))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (["f", "a/b", 0o644, 1, 1], "before its folder"),
+        (["f", "../x", 0o644, 1, 1], "leaves its folder"),
+        (["l", "x", "../" * 9 + "x"], "leads up more"),
+        (["h", "x", "y"], "no file before it"),
+        (["f", "x", 0o4755, 1, 1], "not a whole number"),
+        (["f", "x", 0o644, -1, 1], "not a whole number"),
+        (["x", "x"], "not an entry"),
+        ([["d"], "x"], "not an entry"),
+    ],
+)
+def test_a_hostile_tree_is_refused_with_its_line(hostile, before, said):
+    with pytest.raises(UserError, match=r"line 3: ") as error:
+        recording.read(hostile([], [["d", ".", 0o755], before]))
+    assert said in str(error.value)
+
+
+def test_a_damaged_file_is_one_sentence(hostile, place):
+    path = hostile([["fsync", 0, 0]] * 2000)
+    good = path.read_bytes()
+    recording.read(path)
+    damages = {
+        "damaged": good[: len(good) // 2],
+        "not compressed": b"no xz at all",
+        "line 1": lzma.compress(b'{"format": 2}\n'),
+        "no recording": lzma.compress(b"[1]x\n"),
+        "mapping": lzma.compress(b"[1]\n"),
+        "is missing": lzma.compress(lzma.decompress(good).rsplit(b"\n", 5)[0] + b"\n"),
+        "fewer lines": lzma.compress(lzma.decompress(good) + b"[]\n"),
+        "too long": lzma.compress(lzma.decompress(good).replace(b'["fsync"', b'["' + b"x" * 30000 + b'"', 1)),
+    }
+    for said, data in damages.items():
+        path.write_bytes(data)
+        with pytest.raises(UserError) as error:
+            recording.read(path)
+        assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_links_stay_below_the_folder_of_a_replay(hostile, place):
+    """A link may lead up as far as there are folders of the replay above its tree, through another link too."""
+    (place / "goal").write_text("of another")
+    before = [["d", ".", 0o755], ["l", "up", "../" * recording.UP + "x"], ["l", "top", "../" * 7 + ".."]]
+    calls = [["unlink", -2, 0, "up/goal"], ["open", None, 0, "top/top/goal", 0o1101, 0o644, 5]]
+    replay(recording.read(hostile(calls, before)), place / "replay")
+    assert (place / "goal").read_text() == "of another"
+
+
+def test_the_engine_finds_a_damaged_compiled_recording(hostile, place):
+    content = recording.read(hostile([["fsync", 0, 0]]))
+    data = trace.compiled(content)
+    program = builder.build(files.cache_folder(), "replay")
+    for number, bad in enumerate((b"", b"x" * 100, data[:-1], data[:12], data.replace(b"REPLAY", b"REPLAX"))):
+        (place / "r").write_bytes(bad)
+        done = subprocess.run(
+            [program, "--recording", place / "r", place / f"f{number}"], capture_output=True, text=True
+        )
+        assert done.returncode == 1 and done.stderr.startswith("engine: replay: ") and done.stderr.count("\n") == 1
+
+
+def test_names_are_random_as_long_as_they_were_and_never_twice():
+    names = Names()
+    short = [names.path(letter) for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"]
+    assert len(set(short)) == len(short) and {len(name) for name in short} <= {1, 2}
+    long = names.path("Ünïcode name.tar.GZ/.hidden/../plain")
+    folder, hidden, up, plain = long.split("/")
+    assert len(folder) == len("Ünïcode name.tar.GZ".encode()) and folder.endswith(".GZ")
+    assert hidden.startswith(".") and len(hidden) == 7 and len(plain) == 5 and up != ".."
+    assert names.path("plain") == plain != Names().path("plain")
+    assert names.target("../../plain") == f"../../{plain}"
+    for away in ("/etc/passwd", "../" * 9 + "etc"):
+        assert ".." not in names.target(away) and not recording.target_problem(names.target(away))
+
+
+def test_entries_come_as_their_inodes_are_numbered(place):
+    top = str(place / "workspace")
+    found, special = entries([top], Names())
+    assert special == 0 and found[0] == ["d", ".", 0o755]
+    kinds = [line[0] for line in found]
+    assert kinds.index("f") > max(number for number, kind in enumerate(kinds) if kind == "d")
+    assert kinds.count("h") == 1 and kinds.count("l") == 2
+    inodes = sorted((path.lstat().st_ino, path.stat().st_size) for path in Path(top).rglob("*.[ct]*") if path.is_file())
+    sizes = [line[3] for line in found if line[0] == "f"]
+    assert sizes == list(dict(inodes).values())
