@@ -13,6 +13,7 @@ import run
 from conftest import ROOT
 from reprofs.data.keys import Load, Setting
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
 from reprofs.report import plots
 from reprofs.report import text as terminal
@@ -255,10 +256,19 @@ def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     other = modelled(true(blank(10), 0.003, jfs=1 / 1.05), "v1-1ns")
     text = said(other, "answer")
     assert "**jfs is the cheapest** with" in text and "would lead" not in text
-    assert "How often leads carry over to a real machine was not measured for this processor." in text
+    assert "How often leads carry over to a real machine was not measured for this processor and kernel." in text
     assert "was not measured." in said(other, "methods")
     for words in (said(modelled(true(blank(6), 0.01)), "answer"), said(true(blank(10), 0.003, jfs=0.9), "answer")):
         assert "carry over" not in words and "had the same order" not in words
+
+
+def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(blank):
+    study = modelled(blank(2))
+    ((lab, facts),) = study.plan.labs.items()
+    assert trust.known(study, lab)
+    facts = facts.model_copy(update={"kernel": Catalog().get(Kernel, "debian-7.3")})
+    other = dataclasses.replace(study, plan=study.plan.model_copy(update={"labs": {lab: facts}}), digests={})
+    assert trust.known(other, lab) is None and trust.weighted(other, SETTING, LOAD) is None
 
 
 def test_the_edge_of_small_leads():

@@ -19,9 +19,9 @@ def processor(study: Study, lab: str) -> Processor | None:
 
 
 def known(study: Study, lab: str) -> Trust | None:
-    """What was measured of a lab's processor beside a real machine; None where nothing was."""
+    """What was measured of a lab's processor beside a real machine; None where nothing was, as on other kernels."""
     own = processor(study, lab)
-    return own.trust if own else None
+    return own.trust if own and not study.lab(lab).kernel else None
 
 
 def lead(study: Study, lab: str, ratio: float) -> Leads | None:
@@ -36,10 +36,11 @@ def weighted(study: Study, setting: Setting, load: Load) -> pd.Series | None:
     What is not processor time of the process that does the work is left as it is. None where an operation of the
     workload has no such time, or there is nothing to compare.
     """
-    own, phases = processor(study, setting.lab), select(cells.measured(study.phases), setting, load)
-    if not own or not own.trust or phases.empty:
+    own, found = processor(study, setting.lab), known(study, setting.lab)
+    phases = select(cells.measured(study.phases), setting, load)
+    if not own or not found or phases.empty:
         return None
-    times = {(one.operation, one.cache): one.ns / own.ns_per_instruction for one in own.trust.times.operations}
+    times = {(one.operation, one.cache): one.ns / own.ns_per_instruction for one in found.times.operations}
     factor = pd.MultiIndex.from_frame(phases[["operation", "cache"]]).map(times.get).astype(float)
     spent = phases["user_ns"].astype(float) + phases["system_ns"].astype(float)
     phases = phases.assign(wall_ns=phases["wall_ns"].astype(float) + (factor - 1) * spent)
