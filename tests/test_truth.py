@@ -14,6 +14,7 @@ from conftest import ROOT
 from reprofs.data.keys import Load, Setting
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.kernel import Kernel
+from reprofs.plan.plan import PlannedHosts
 from reprofs.plan.processor import Processor
 from reprofs.report import plots
 from reprofs.report import text as terminal
@@ -269,6 +270,20 @@ def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(bl
     facts = facts.model_copy(update={"kernel": Catalog().get(Kernel, "debian-7.3")})
     other = dataclasses.replace(study, plan=study.plan.model_copy(update={"labs": {lab: facts}}), digests={})
     assert trust.known(other, lab) is None and trust.weighted(other, SETTING, LOAD) is None
+
+
+def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_ones(blank, said):
+    study = modelled(true(blank(10), 0.003, jfs=0.5))
+    assert "Of leads this large 152 of 153" in said(study, "answer")
+    (lab,) = study.plan.labs
+    jfs = study.plan.filesystems["jfs"].model_copy(update={"hosts": PlannedHosts(servers=3, clients=6)})
+    plan = study.plan.model_copy(update={"filesystems": study.plan.filesystems | {"jfs": jfs}})
+    other = dataclasses.replace(study, plan=plan, digests={})
+    assert trust.unmeasured(other, lab, ["ext4", "jfs"]) == "distributed file systems"
+    assert trust.unmeasured(other, lab, ["ext4", "xfs"]) == ""
+    text = said(other, "answer")
+    assert "How often leads carry over to a real machine was not measured for distributed file systems." in text
+    assert "152 of 153" not in text and trust.weighted(other, SETTING, LOAD) is None
 
 
 def test_the_edge_of_small_leads():

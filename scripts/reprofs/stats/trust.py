@@ -5,6 +5,8 @@ The figures stand in the processor's file, key `trust`; docs/methods/trust.md sa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
@@ -30,6 +32,20 @@ def lead(study: Study, lab: str, ratio: float) -> Leads | None:
     return found.order.of(ratio - 1) if found else None
 
 
+def unmeasured(study: Study, lab: str, labels: Iterable[str]) -> str:
+    """For what it was not measured how often leads of these file systems carry over, in words; empty where it was.
+
+    Empty, too, in a lab that models no processor: its times are a real machine's.
+    """
+    if not processor(study, lab):
+        return ""
+    if not known(study, lab):
+        return "this processor and kernel"
+    used = study.trials.loc[study.trials["label"].isin(list(labels)), "filesystem"].unique()
+    hosted = any(study.plan.filesystems[name].hosts for name in used)
+    return "distributed file systems" if hosted else ""
+
+
 def weighted(study: Study, setting: Setting, load: Load) -> pd.Series | None:
     """A row of `compare.winners`: totals, if each operation's processor time were what it is on the real machine.
 
@@ -38,7 +54,7 @@ def weighted(study: Study, setting: Setting, load: Load) -> pd.Series | None:
     """
     own, found = processor(study, setting.lab), known(study, setting.lab)
     phases = select(cells.measured(study.phases), setting, load)
-    if not own or not found or phases.empty:
+    if not own or not found or phases.empty or unmeasured(study, setting.lab, phases["label"]):
         return None
     times = {(one.operation, one.cache): one.ns / own.ns_per_instruction for one in found.times.operations}
     factor = pd.MultiIndex.from_frame(phases[["operation", "cache"]]).map(times.get).astype(float)

@@ -60,15 +60,16 @@ def costs(study: Study, setting: Setting) -> list[dict]:
     Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations:
     geometric mean with its 95 % interval), verdict, level (labels: see stats.compare.winners), rounds, next (label),
     ratio, next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
-    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), untested
-    (whether nothing was measured of how leads of this processor carry over).
+    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured
+    (see `trust.unmeasured`).
     """
     found = []
     planned = select(study.trials, setting, role="contender")
     for load in _loads(study, setting):
         (row,) = select(study.results.cheapest, setting, load).itertuples()
         own = select(study.results.totals, setting, load).query("role == 'contender'").sort_values("geometric_mean_ns")
-        last = own.iloc[-1]
+        last, unmeasured = own.iloc[-1], trust.unmeasured(study, setting.lab, own["label"])
+        measured = row.verdict == "fastest" and not unmeasured
         found.append(
             {"load": load, "title": study.plan.workloads[row.workload].title, "best": row.best}
             | {"scope": scope(study, setting, load), "time": row.geometric_mean_ns, "low": row.low_ns}
@@ -76,8 +77,7 @@ def costs(study: Study, setting: Setting) -> list[dict]:
             | {"next": row.runner_up, "ratio": row.ratio, "next_low": row.low, "next_high": row.high}
             | {"dearest": (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns) if len(own) > 2 else None}
             | {"missing": sorted(set(select(planned, load)["label"]) - set(own["label"]))}
-            | {"trust": trust.lead(study, setting.lab, row.ratio) if row.verdict == "fastest" else None}
-            | {"untested": bool(trust.processor(study, setting.lab) and not trust.known(study, setting.lab))}
+            | {"trust": trust.lead(study, setting.lab, row.ratio) if measured else None, "unmeasured": unmeasured}
         )
     return found
 
