@@ -3,11 +3,13 @@
 import subprocess
 
 import pytest
+import yaml
 from helpers import CATALOG, cell, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import kernel as kernels
 from reprofs.guest import lock
+from reprofs.guest import own as own_kernels
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import lab_parts
@@ -167,6 +169,66 @@ def test_another_configuration_than_its_file_says_is_refused(own, engine):
     changed = changed.known_as("mine", kernel.file)
     with pytest.raises(UserError, match=r"config_sha256 is 0000.*, but the configuration of 6\.99-mine has"):
         built(changed, engine)
+
+
+def built_tree(folder, config: str = CONFIG, release: str = "6.99.0-mine"):
+    """A folder as the build of a kernel leaves it."""
+    files = {"arch/x86/boot/bzImage": "a kernel", "include/config/kernel.release": f"{release}\n", ".config": config}
+    files |= {
+        "modules.builtin": "kernel/fs/ext4/ext4.ko\n",
+        "modules.order": "",
+        "sound/core/snd.ko": "not for a guest",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """The folder of kernels of a checkout of its own."""
+    (tmp_path / "checkout/workflow/kernels").mkdir(parents=True)
+    monkeypatch.setattr(own_kernels, "place", lambda path: tmp_path / "checkout" / path)
+    return tmp_path / "checkout/workflow/kernels"
+
+
+def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, engine):
+    path = own_kernels.write("mine", [], built_tree(tmp_path / "linux"), tmp_path / "cache")
+    data = yaml.safe_load(path.read_text())
+    catalog = Catalog()
+    catalog.add(Kernel, "mine", data)
+    made = built(catalog.get(Kernel, "mine"), engine)
+    assert (made.release, made.packages) == ("6.99.0-mine", {"linux-mine": "6.99.0-mine"}) and made.modules == ["ext4"]
+    path.unlink()
+    again = own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
+    assert yaml.safe_load(again.read_text()) == data, "the same folder gives the same bytes"
+    with pytest.raises(UserError, match=r"mine\.yaml is there already"):
+        own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda folder: (folder / ".config").unlink(), r"\.config is missing: build the kernel there first"),
+        (lambda folder: (folder / ".config").write_text(""), r"6\.99\.0-mine lacks CONFIG_ACPI_NFIT, .*: set these"),
+        (lambda folder: (folder / "include/config/kernel.release").write_text("a b"), "has no release of a kernel"),
+        (lambda folder: (folder / "modules.builtin").unlink() or (folder / "modules.order").unlink(), "modules of 0"),
+    ],
+)
+def test_what_a_built_folder_lacks_is_named_and_nothing_is_written(tmp_path, elsewhere, damage, words):
+    folder = built_tree(tmp_path / "linux")
+    damage(folder)
+    with pytest.raises(UserError, match=words):
+        own_kernels.write("mine", [], folder, tmp_path / "cache")
+    assert not list(elsewhere.iterdir()) and not (tmp_path / "cache").exists()
+
+
+def test_the_command_says_what_is_wrong(tmp_path, reprofs, says):
+    says(reprofs("kernel", "mine"), "name either the packages")
+    says(reprofs("kernel", "Mine", "a.deb"), "is no name for a kernel")
+    says(reprofs("kernel", "debian-6.1", "a.deb"), "is there already")
+    says(reprofs("kernel", "mine", str(tmp_path / "a.deb")), "is missing")
 
 
 @pytest.mark.soak

@@ -129,6 +129,15 @@ def parser() -> argparse.ArgumentParser:
     )
 
     sub = command(
+        "kernel",
+        _kernel,
+        "Write workflow/kernels/NAME.yaml for a kernel that you built, after a look at its configuration.",
+    )
+    sub.add_argument("name", metavar="NAME")
+    sub.add_argument("debs", metavar="DEB", nargs="*", type=Path, help="packages with the kernel and its modules")
+    sub.add_argument("--build", type=Path, metavar="FOLDER", help="in which it was built (make bzImage modules)")
+
+    sub = command(
         "trial", _trial, "Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."
     )
     for name in ("lab", "stack", "profile", "workload", "scale"):
@@ -359,6 +368,12 @@ def _lock(arguments) -> None:
     from reprofs.guest.freeze import freeze
 
     freeze(files.cache_folder(), arguments.sets, arguments.built, _say)
+
+
+def _kernel(arguments) -> None:
+    from reprofs.guest import own
+
+    print(own.write(arguments.name, arguments.debs, arguments.build, files.cache_folder()))
 
 
 def _trial(arguments) -> None:

@@ -123,13 +123,13 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
     helpers = fetch(cache, lock, _tools(lock), say)
     for package in _tools(lock):
         Tree(tools).add(helpers[package.name], package.sha256, tree.SKIP)
-    release = tree.release_of(folder)
+    release = found_release(folder, kernel.file)
     modules = folder / MODULES / release
-    config = _part(folder, release, "config").read_bytes()
+    config = part_of(folder, release, "config").read_bytes()
     if lacks := missing(config.decode(errors="replace")):
         options = ", ".join(f"CONFIG_{name}" for name in lacks)
         raise UserError(f"{kernel.file}: the kernel {release} lacks {options}, without which no guest can start.")
-    found = {"vmlinuz": put(home, _part(folder, release, "vmlinuz").read_bytes(), "")}
+    found = {"vmlinuz": put(home, part_of(folder, release, "vmlinuz").read_bytes(), "")}
     (home / "config").write_bytes(config)
     tree.plain_modules(modules)
     for name in ("build", "source", "vmlinuz", "config", "System.map"):
@@ -161,7 +161,15 @@ def _unpack(folder: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress
     return dict(into.add(files[package.name], package.sha256, tree.SKIP) for package in packages)
 
 
-def _part(folder: Path, release: str, name: str) -> Path:
+def found_release(folder: Path, where: str) -> str:
+    """The release of the only kernel in an unpacked tree. where: what a sentence about it names. Raises UserError."""
+    found = sorted(path.name for path in (folder / MODULES).glob("*"))
+    if len(found) != 1:
+        raise UserError(f"{where}: the packages have modules of {len(found)} kernels, and must have those of one.")
+    return found[0]
+
+
+def part_of(folder: Path, release: str, name: str) -> Path:
     """A file beside the modules, where Debian has it from 6.19 on, or in boot. Raises UserError without it."""
     places = [folder / "boot" / f"{name}-{release}", folder / MODULES / release / name]
     found = next((path for path in places if path.is_file()), None)

@@ -1,0 +1,120 @@
+"""A kernel that somebody built -> its file of workflow/kernels (`reprofs kernel`).
+
+It comes as Debian packages, or as a folder in which it was built, of which a package is made first.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from reprofs.errors import UserError, short
+from reprofs.files import sha256, write_bytes, write_text
+from reprofs.guest import tree
+from reprofs.guest.kernel import found_release, missing, part_of
+from reprofs.guest.unpack import Tree
+from reprofs.plan.catalog import named
+from reprofs.plan.kernel import Kernel
+from reprofs.plan.parts import NAME, NAME_RULE
+from reprofs.project import place
+
+IMAGE = "arch/x86/boot/bzImage"
+RELEASE = "include/config/kernel.release"
+LISTS = ("modules.order", "modules.builtin")
+
+
+def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
+    """Write workflow/kernels/NAME.yaml for these packages, or for the kernel that was built in a folder.
+
+    Returns the file. Raises UserError when there is one of that name, when kernel, configuration or modules are not
+    there, and when the configuration lacks what a guest needs; nothing is written then.
+    """
+    folder = place(Kernel.folder)
+    if not NAME.fullmatch(name):
+        raise UserError(f"{short(name)} is no name for a kernel: it must have {NAME_RULE}.")
+    if name in named(folder):
+        raise UserError(f"{folder / name}.yaml is there already: remove it, or choose another name.")
+    if bool(debs) == bool(build):
+        raise UserError("name either the packages of the kernel, or with --build the folder in which it was built.")
+    with tempfile.TemporaryDirectory() as scratch:
+        if build:
+            made = Path(scratch) / "kernel.deb"
+            made.write_bytes(_package(name, build))
+            debs = [made]
+        into = Tree(Path(scratch) / "tree")
+        for deb in debs:
+            if not deb.is_file():
+                raise UserError(f"{deb} is missing: name a package that is there.")
+            into.add(deb, skip=tree.SKIP)
+        release = found_release(into.root, ", ".join(map(str, (build and [build]) or debs)))
+        part_of(into.root, release, "vmlinuz")
+        config = part_of(into.root, release, "config")
+        if lacks := missing(config.read_text(errors="replace")):
+            options = ", ".join(f"CONFIG_{option}" for option in lacks)
+            raise UserError(f"the kernel {release} lacks {options}: set these in its .config, and build it again.")
+        if build:
+            kept = cache / "own-kernels" / f"{name}-{sha256(debs[0])[:16]}.deb"
+            write_bytes(kept, debs[0].read_bytes())
+            debs = [kept]
+        content = {
+            "title": f"Linux {release}",
+            "debs": [{"file": str(deb.absolute()), "sha256": sha256(deb)} for deb in debs],
+            "config_sha256": sha256(config),
+        }
+    path = folder / f"{name}.yaml"
+    write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000))
+    return path
+
+
+def _package(name: str, build: Path) -> bytes:
+    """A Debian package of the kernel in a folder in which it was built; the same folder gives the same bytes."""
+    for file in (IMAGE, RELEASE, ".config"):
+        if not (build / file).is_file():
+            raise UserError(f"{build / file} is missing: build the kernel there first (make bzImage modules).")
+    release = (build / RELEASE).read_text().strip()
+    if not re.fullmatch(r"[\w.+~-]{1,100}", release):
+        raise UserError(f"{build / RELEASE} has no release of a kernel: build the kernel there first.")
+    modules = f"usr/lib/modules/{release}"
+    files = {f"boot/vmlinuz-{release}": build / IMAGE, f"boot/config-{release}": build / ".config"}
+    files |= {f"{modules}/{name}": build / name for name in LISTS if (build / name).is_file()}
+    drivers = {f"{modules}/kernel/{path.relative_to(build)}": path for path in _modules(build)}
+    files |= {place: path for place, path in drivers.items() if not tree.SKIP.match(place)}
+    version = release.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
+    control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
+    members = {
+        "debian-binary": b"2.0\n",
+        "control.tar": _tar([("./control", control.encode())]),
+        "data.tar": _tar((f"./{place}", path.read_bytes()) for place, path in sorted(files.items())),
+    }
+    return b"!<arch>\n" + b"".join(_member(file, content) for file, content in members.items())
+
+
+def _modules(build: Path) -> list[Path]:
+    found = []
+    for folder, below, files in os.walk(build):
+        below[:] = [each for each in below if not each.startswith(".") and each != "debian"]
+        found += [Path(folder) / file for file in files if file.endswith(".ko")]
+    return found
+
+
+def _tar(files: Iterable[tuple[str, bytes]]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, content in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def _member(name: str, content: bytes) -> bytes:
+    """Of an ar archive. Source: ar(5)."""
+    head = f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n"
+    return head.encode() + content + b"\n" * (len(content) % 2)
