@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,36 @@ def test_less_than_the_program_is_written_only_when_accepted(record, place, scri
     assert again.returncode == 2 and "exists" in again.stderr
 
 
+def test_a_recording_that_would_be_too_large_is_one_sentence(record, says, place, monkeypatch):
+    monkeypatch.setattr(recording, "LARGEST_BYTES", 100)
+    says(record("touch", "madefile"), f"it{SUFFIX} would have", "a shorter run")
+    assert not list((place / "workflow").rglob("it*"))
+
+
+def test_a_root_in_memory_is_less_than_the_program(reprofs, place):
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no /dev/shm")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as top:
+        done = reprofs(
+            "record", "--below", top, "--output", "it", "--", "touch", f"{top}/made", cwd=place / "workspace"
+        )
+    assert done.returncode == 2 and f"{top} is in memory" in done.stderr.splitlines()[-1]
+
+
+def test_several_roots_are_folders_of_one_tree(reprofs, place):
+    """And a file goes from one to the other."""
+    roots = (place / "workspace", place / "second")
+    roots[1].mkdir()
+    words = [word for root in roots for word in ("--below", root)]
+    script = f"mv archivefile.tar {roots[1]}/moved.tar && ln -s {roots[1]} there && cp there/moved.tar back.tar"
+    done = reprofs("record", *words, "--output", "it", "--accept", "--", "sh", "-c", script, cwd=roots[0])
+    assert "100.00 %" in done.stdout and "the tree after it was as recorded" in done.stdout, done.stdout + done.stderr
+    content = content_of(place)
+    assert content.head.unchecked == 0
+    assert sum(line[0] == "d" and "/" not in line[1] for line in content.before) == 3
+    assert "rename" in [line[0] for line in content.calls]
+
+
 def test_a_recording_in_a_recording_is_one_sentence(place, record):
     """ptrace fails there, as in a container that forbids it."""
     inner = Path(sys.executable).with_name("reprofs")
@@ -287,6 +318,18 @@ def test_a_recording_that_was_changed_after_planning_is_one_sentence(tmp_path):
     ]
     with pytest.raises(UserError, match="was changed after the trial was planned"):
         trace.programs(files.cache_folder(), dataclasses.replace(job, steps=steps))
+
+
+@pytest.mark.parametrize(("names", "found"), [("os.listdir('many')", True), ("sorted(os.listdir('many'))", False)])
+def test_visits_in_the_order_of_listing_are_found_and_said(place, record, names, found):
+    many = place / "workspace/many"
+    many.mkdir()
+    for number in random.Random(1).sample(range(1000), 200):  # in no order of names, whatever the system lists by
+        (many / f"entry{number}").touch()
+    record(sys.executable, "-c", f"import os; [os.stat(f'many/{{name}}') for name in {names}]")
+    assert content_of(place).head.in_listing_order == found
+    text = " ".join((place / "workflow/workloads/it.yaml").read_text().split())
+    assert ("in the order in which the file system listed them" in text) == found
 
 
 # ---- recordings of strangers

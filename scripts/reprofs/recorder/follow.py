@@ -20,7 +20,8 @@ from reprofs.recorder import events
 from reprofs.recorder.events import Event
 from reprofs.recorder.names import Names
 from reprofs.recorder.numbers import CALLS, PLAIN, Shape
-from reprofs.recorder.tree import path_in
+from reprofs.recorder.order import Order
+from reprofs.recorder.tree import path_in, relative
 
 AT_FDCWD = -100
 CLONE_FS, CLONE_FILES = 0x200, 0x400
@@ -95,6 +96,7 @@ class Follower:
         self.ended: tuple[int, bool] | None = None  # its exit code, whether its time was over
         self._free: list[int] = []
         self.handles = 1
+        self.order = Order()
         self._tasks: dict[int, Task] = {}
         self._begun: dict[int, Begun] = {}
         self._mappings: dict[int, list] = {}  # of the recorder -> line
@@ -282,6 +284,8 @@ class Follower:
                 self.outside += 1
                 return
             values.append(file.number)
+            if shape.kind == "list":
+                self.order.listed(file.place)
         begun.line = self._line(shape.kind, *values, *(number(event) for number in shape.numbers))
 
     # ---- open files
@@ -341,19 +345,30 @@ class Follower:
         if own := OWN_DESCRIPTOR.fullmatch(text):
             found = task.descriptors.open.get(int(own[1]))
             return (found[0].number, "") if found and found[0].number >= 0 else None
-        fd = AT_FDCWD if folder is None else event.fd(folder)
-        base = task.place.folder if fd == AT_FDCWD else (task.descriptors.open.get(fd) or (None,))[0]
+        base = self._base(task, event, folder)
         parts = [part for part in text.split("/") if part not in ("", ".")]
         if not text.startswith("/") and base and base.number >= 0 and ".." not in parts:
             if not text:
                 return None
+            self.order.visited("/".join([base.place, *parts]))
             return base.number, "/".join(parts) + ("/" if parts and text.endswith("/") else "") or "."
         if not text or (not text.startswith("/") and base is None):
             return None
-        full = os.path.normpath(f"{base.place if base else ''}/{text}" if text[0] != "/" else text)
+        full = self._full(base, text)
         if (below := path_in(self.roots, full)) is None:
             return None
+        self.order.visited(full)
         return 0, below + ("/" if text.endswith("/") and below != "." else "")
+
+    @staticmethod
+    def _base(task: Task, event: Event, folder: int | None) -> OpenFile | None:
+        """The folder from which a path goes. folder: the argument that says it, None: where the process works."""
+        fd = AT_FDCWD if folder is None else event.fd(folder)
+        return task.place.folder if fd == AT_FDCWD else (task.descriptors.open.get(fd) or (None,))[0]
+
+    @staticmethod
+    def _full(base: OpenFile | None, text: str) -> str:
+        return os.path.normpath(text if text.startswith("/") or base is None else f"{base.place}/{text}")
 
     # ---- opening, duplicating, closing
 
@@ -543,7 +558,8 @@ class Follower:
         if where is None:
             self.outside += 1
             return
-        target = self.names.target(begun.args.text(0))
+        link = self._full(self._base(task, begun.args, folder), begun.args.text(1))
+        target = self.names.target(relative(self.roots, begun.args.text(0), link))
         begun.line = self._line("symlink", target, where[0], self.names.path(where[1]))
 
     def _empty_path(self, task: Task, begun: Begun, kind: str, flag: int, *numbers: Callable[[Event], int]) -> None:

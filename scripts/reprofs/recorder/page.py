@@ -21,6 +21,11 @@ SAID = {
     "roots.",
 }
 
+LISTED = (
+    "It visited most files in the order in which the file system listed them. Each file system lists in an order of "
+    "its own, and the replay keeps that of the recording: on rotating disks its cold reads rank no file systems."
+)
+
 
 @dataclass
 class Facts:
@@ -82,6 +87,7 @@ def text(facts: Facts) -> str:
             f"It asked {shared:,} times to share blocks, which failed here, and went on otherwise. Where blocks can be "
             "shared (Btrfs, XFS) the program does less than its replay: record it on such a file system, too."
         )
+    lines += _wrapped(LISTED) if head.in_listing_order else []
     lines += _wrapped(_recognisable(facts))
     lines += _wrapped(
         "Its time will be the time of the file-system calls of your program, not of your program: what it computed and "

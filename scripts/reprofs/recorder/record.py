@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -184,6 +185,7 @@ def _content(name: str, place: str, follower: Follower, before: list[list], afte
         outside=follower.outside,
         left_out=dict(follower.left_out),
         moved=sums.moved,
+        in_listing_order=follower.order.is_that_of_listings(),
         ended=late,
     )
     return Content(head, before, calls, after)
@@ -246,11 +248,12 @@ def workload(name: str, content: Content) -> str:
     head = content.head
     mib = max(DEVICE_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
     counts = Counter(line[0] for line in content.calls)
+    order = f"\n{textwrap.indent(textwrap.fill(page.LISTED, 118), '  ')}" if head.in_listing_order else ""
     text = f"""\
 title: The calls of a recorded program ({name})
 description: >-
   The file-system calls of a program, made again one after the other as fast as they go. Its time is the time of the
-  file-system calls of the program, not of the program: what it computed and waited for is not in it.
+  file-system calls of the program, not of the program: what it computed and waited for is not in it.{order}
 source: >-
   A recording on {head.filesystem}, Linux {head.kernel}: {head.calls:,} calls of {head.threads:,} threads,
   {sum(head.left_out.values()):,} left out. Made by reprofs record.

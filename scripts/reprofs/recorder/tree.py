@@ -26,6 +26,13 @@ def path_in(roots: Sequence[str], path: str) -> str | None:
     return None
 
 
+def relative(roots: Sequence[str], target: str, link: str) -> str:
+    """What a link holds, as a path from its folder where it is a fixed one below a root. link: its own path."""
+    below = path_in(roots, os.path.normpath(target)) if target.startswith("/") else None
+    at = path_in(roots, link)
+    return target if below is None or at is None else os.path.relpath(below, os.path.dirname(at) or ".")  # noqa: PTH120
+
+
 def entries(roots: Sequence[str], names: Names) -> tuple[list[list], int]:
     """The entries below the roots, and how many there are that a recording cannot have (devices, sockets, FIFOs).
 
@@ -58,7 +65,7 @@ def entries(roots: Sequence[str], names: Names) -> tuple[list[list], int]:
     for inode, path, status, place in sorted(rest, key=lambda one: one[:2]):
         hidden = names.path(path)
         if stat.S_ISLNK(status.st_mode):
-            made.append(["l", hidden, names.target(str(Path(place).readlink()))])
+            made.append(["l", hidden, names.target(relative(roots, str(Path(place).readlink()), place))])
         elif inode in first:
             made.append(["h", hidden, first[inode]])
         else:
