@@ -675,6 +675,7 @@ def test_more_workers_have_rates_and_a_speed_up(tmp_path):
     rate, efficiency = cores.figures(curve, own)
     assert len(rate.plot.axes) == len(efficiency.plot.axes) == 9
     text = shown(tmp_path, "cores")
+    assert f"{study.plan.workloads['metadata'].title}: more workers." in text.replace("*", "")
     assert "From 1 to 2 workers the rates grow" in text and "the most on ext4 (2.0" in text
 
 

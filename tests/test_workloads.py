@@ -174,6 +174,8 @@ def test_items_may_be_a_product():
     lines = rendered(cell("cores@3")).text().splitlines()
     (create,) = [line for line in lines if "\tname=create-own\t" in line]
     assert "\titems=6144\t" in create and "--tasks\targ=3" in create
+    titles = [resolve(f"cores@{workers}", CATALOG).title for workers in (1, 2)]
+    assert titles == ["Several workers at once (1 worker)", "Several workers at once (2 workers)"]
     catalog = catalog_with("cores", lambda data: data["phases"][1].update(items="files*folds"))
     with pytest.raises(UserError, match=r"items is files\*folds, which is not a whole-number parameter"):
         rendered(cell("cores@3"), catalog)

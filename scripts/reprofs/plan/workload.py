@@ -300,7 +300,8 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in numbers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
-    told = [f"{int(size):,} {'times the ' if times else ''}{workload.size}"] if size else []
+    unit = workload.size.removesuffix("s") if workload.size and size == "1" and not times else workload.size
+    told = [f"{int(size):,} {'times the ' if times else ''}{unit}"] if size else []
     told += [f"{numbers['clients']} clients"] if "clients" in numbers else []
     told += [f"{numbers['aged']} runs in one file system"] if "aged" in numbers else []
     told += [f"file system filled to {numbers['fill']} % and churned"] if "fill" in numbers else []

@@ -52,7 +52,8 @@ def _means(rows: pd.DataFrame, key: str) -> list[tuple[str, float]]:
 def words(study: Study, curve: Curve) -> str:
     """A heading: what grows, and where."""
     where = study.differing(Setting(curve.lab, curve.stack, curve.profile)) if curve.by == "workers" else ""
-    return f"{curve.workload}, more {curve.by}{f' ({where})' if where else ''}"
+    title = next(one.title for name, one in study.plan.workloads.items() if without_size(name) == curve.workload)
+    return f"{title.partition(' (')[0]}: more {curve.by}{f' ({where})' if where else ''}"  # without the size
 
 
 def _told(curve: Curve) -> str:
