@@ -506,10 +506,15 @@ def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tm
     ],
 )
 def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_path, monkeypatch, name):
-    """Whenever and beside what each of them booted: another machine gets the same numbers."""
+    """Whenever and beside what each of them booted, and whatever programs it has: another machine gets the same numbers.
+
+    The kernel looks at the programs' module while it starts.
+    """
     processor = CATALOG.get(Processor, name)
     own = exact.ExactLab(guest, own_cache(tmp_path, guest), processor=processor)
-    job = Job(exact.ExactLab.processor_steps(processor) + work().steps)
+    programs = work('"$ENGINE" walk --help; "$ENGINE" mdtest --help')
+    assert programs.programs() == ["mdtest", "walk"]
+    job = Job([*exact.ExactLab.processor_steps(processor), *own.program_steps(), *programs.steps])
     (tmp_path / "snapshot").write_text("a file where the folder should be")
     with ThreadPoolExecutor(1) as pool:
         booted = pool.submit(own.run, job, 120)

@@ -177,7 +177,13 @@ class GuestLab(Lab):
         self, place: Path, text: bytes, first: int | None = None, programs: dict[str, Path] | None = None
     ) -> None:
         """first: bytes of the part before a step `pause`, after which the engine reads the rest."""
-        files = [(f"programs/{name}", 0o755, path.read_bytes()) for name, path in (programs or {}).items()]
+        self._write_programs(place, programs or {})
+        (place / "size").write_bytes(b"%08d\n%08d\n" % (len(text) if first is None else first, len(text)))
+        (place / "job").write_bytes(text.ljust(JOB_BYTES, b"\0"))
+
+    def _write_programs(self, place: Path, programs: dict[str, Path]) -> None:
+        """In place, so that a machine that is paused has them in its memory."""
+        files = [(f"programs/{name}", 0o755, path.read_bytes()) for name, path in programs.items()]
         archive = cpio([("programs", 0o755, None), *files])
         if len(archive) > PROGRAMS_BYTES:
             raise UserError(
@@ -185,8 +191,6 @@ class GuestLab(Lab):
             )
         (place / "programs").write_bytes(archive)
         os.truncate(place / "programs", PROGRAMS_BYTES)
-        (place / "size").write_bytes(b"%08d\n%08d\n" % (len(text) if first is None else first, len(text)))
-        (place / "job").write_bytes(text.ljust(JOB_BYTES, b"\0"))
 
     def _outcome(self, place: Path, ending: str, start: str, began: float) -> Outcome:
         """What is in `place` after the machine has ended."""

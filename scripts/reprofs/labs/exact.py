@@ -228,8 +228,11 @@ class ExactLab(GuestLab):
                 ending = "killed"
                 try:
                     if machine is None:
+                        # The kernel looks at the module while it starts, in the state that is saved at an empty one.
+                        self._write_programs(place, {})
                         machine = self._machine(place, plugin=self.plugin)
                         machine.wait_for_pause(began + BOOT_LIMIT_S)
+                        self._write_programs(place, self.programs)
                     machine.call("cont")
                     deadline = time.monotonic() + time_limit_s
                     if setup and machine.paused(deadline):
