@@ -506,7 +506,7 @@ def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tm
     ],
 )
 def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_path, monkeypatch, name):
-    """Whenever and beside what each of them booted, and whatever programs it has: another machine gets the same numbers.
+    """Whenever and beside what each of them booted, with its programs: another machine gets the same numbers.
 
     The kernel looks at the programs' module while it starts.
     """
