@@ -144,6 +144,8 @@ def hostile_report(tmp_path_factory):
     plan["filesystems"]["xfs"]["variants"]["default"] |= {"promise": "none", "why": "words"}
     plan["study"]["override"] = {"text": "words", "own": {"labs": ["words"]}, "left_out": ["words"]}
     plan["networks"] = {"lan-1g": CATALOG.get(Network, "lan-1g").as_json()}
+    own = {"debs": [{"file": "words", "sha256": "0" * 64}], "config_sha256": "0" * 64, "make": {"xfs": "words"}}
+    plan["labs"]["host"]["kernel"] = {"title": "words"} | own
     plan["study"]["published"] = "metadata-2019"
     plan["published"] = CATALOG.get(Published, "metadata-2019").as_json()
     places = {"plan": made_hostile(plan, refused_by_model, str(secret), stands_for_something)}
