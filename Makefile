@@ -39,6 +39,9 @@ publish: override export STUDY := $(value STUDY)
 publish: report  ## run a study to its report, and write results/STUDY: records, report, lock and digests
 	@$(RUN) reprofs publish "$$STUDY"
 
+campaign: setup  ## run and publish all studies that are published, in days; it goes on where it was ended
+	@scripts/campaign
+
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
@@ -55,7 +58,7 @@ lint:
 	@$(RUN) snakemake --lint
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/programs/*.c scripts/guest/*.c scripts/guest/*/*.[ch]
 	@$(RUN) lizard --languages c --warnings_only --length 60 --CCN 20 scripts/engine
-	@shellcheck scripts/setup scripts/run-study scripts/guest/init scripts/guest/init-kernel scripts/*/*.sh .ci/run
+	@shellcheck scripts/setup scripts/run-study scripts/campaign scripts/guest/init scripts/guest/init-kernel scripts/*/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) python scripts/prose.py
 	@$(RUN) python scripts/catalog.py --check
@@ -82,4 +85,4 @@ lab: setup  ## open the notebooks in JupyterLab
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/profiles data/results data/rounds report/*/ logs .snakemake
 
-.PHONY: help setup report publish test soak lint bench catalog lab clean
+.PHONY: help setup report publish campaign test soak lint bench catalog lab clean

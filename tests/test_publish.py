@@ -172,6 +172,8 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
     (folder / "cells.csv").write_text(cells.replace("make-tree", "</script>&<b>"))
     altered(folder)
     made = index.write_index(folder.parent).read_text()
+    table = (folder.parent / "README.md").read_text().splitlines()
+    assert table[-1].startswith("| [small](small/ABOUT.md) | 2 | 0 | ")
     assert made.count("<script") == 2 and "alert(1)</script>" not in made and "<img src=x>" not in made
     _, _, rest = made.partition('id="data">')
     data = json.loads(rest.partition("</script>")[0])
@@ -204,4 +206,6 @@ def test_a_trial_of_a_published_result_is_identical(guest, published):
 def test_the_index_is_that_of_the_published_results(tmp_path):
     for published in PUBLISHED:
         shutil.copytree(published, tmp_path / published.name)
-    assert index.write_index(tmp_path).read_text() == (ROOT / "results/index.html").read_text()
+    index.write_index(tmp_path)
+    for name in ("index.html", "README.md"):
+        assert (tmp_path / name).read_text() == (ROOT / "results" / name).read_text()

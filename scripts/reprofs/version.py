@@ -18,7 +18,8 @@ def commit() -> str:
         top, head = _git(root, "rev-parse", "--show-toplevel", "HEAD").split("\n")
         if top != str(root):  # a copy without git, inside of another repository
             return ""
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        # What is published is made, and nothing is made of it.
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
     except (OSError, ValueError, subprocess.CalledProcessError, UserError):
         return ""
     return head + ("+" if changed else "")

@@ -1,4 +1,7 @@
-"""results/index.html: all published results on one page, made of their folders alone; it works from file://."""
+"""results/index.html: all published results on one page, made of their folders alone; it works from file://.
+
+results/README.md has them as a table.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,17 @@ NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "labe
 TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
 
 
+TABLE = """# Published results
+
+`index.html`, opened in a browser, shows all of it; [how to check it](../docs/check-results.md).
+
+| study | trials | of these not ok | hours of the host | on published claims |
+|---|---|---|---|---|
+"""
+
+
 def write_index(folder: Path) -> Path:
-    """Writes index.html of the folder with the results. Raises UserError for an altered result."""
+    """Writes index.html and README.md of the folder with the results. Raises UserError for an altered result."""
     results, rows = [], []
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
     for path in sorted(folder.glob(f"*/{DIGESTS}")):
@@ -37,5 +49,18 @@ def write_index(folder: Path) -> Path:
     for character in "<>&":  # so that no text in it ends the script
         data = data.replace(character, f"\\u{ord(character):04x}")
     made = folder / "index.html"
+    write_text(folder / "README.md", TABLE + "".join(map(_line, results)))
     write_text(made, template.render(results=results, data=jinja2.utils.markupsafe.Markup(data)) + "\n")
     return made
+
+
+def _line(result: dict) -> str:
+    trials = result["trials"].values()
+    words = [f"{len(names)} {word}" for word, names in result["verdicts"].items()]
+    cells = [f"[{result['study']}]({result['study']}/ABOUT.md)", f"{len(trials):,}"]
+    cells += [
+        f"{sum(trial.status != 'ok' for trial in trials)}",
+        f"{result['host_hours']:.2g}",
+        ", ".join(words) or "none decided",
+    ]
+    return f"| {' | '.join(cells)} |\n"
