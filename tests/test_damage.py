@@ -240,6 +240,9 @@ def use(kind: str, name: str, known: dict) -> None:
         study |= {"filesystems": ["nfs-ext4"], "networks": [name]}
     elif kind == "processor":
         study["processors"], other = [name], {"labs": [f"exact@{name}"]}
+    elif kind == "kernel":
+        study |= {"kernels": [name], "filesystems": ["ext4", "xfs"]}
+        other = {"labs": [f"exact@v2-0.5ns@{name}"]}
     else:
         sized = [f"{name}@500", f"{name}@x2"] if whole.size else []
         study["workloads"], other = [name, *sized], {"workloads": [f"{name}+clients2+fill10"]}

@@ -17,7 +17,9 @@ from reprofs.trial.run import run_trial
 NAMES = [
     name
     for name in CATALOG.paths(Workload)
-    if not CATALOG.get(Workload, name).raw and not any(phase.outage for phase in CATALOG.get(Workload, name).phases)
+    if not CATALOG.get(Workload, name).raw
+    and not any(phase.outage for phase in CATALOG.get(Workload, name).phases)
+    and name != "hand-over"  # of processors and not of files; tests/test_several_cores.py
 ]
 
 
