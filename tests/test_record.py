@@ -236,7 +236,7 @@ def test_what_cannot_be_recorded_is_one_sentence(record, says, place, words, opt
         ("touch madefile; exit 3", (), "exited with code 3"),
         ("touch madefile; sleep 60", ("--seconds", "1"), "its time was over"),
         ("mkfifo pipename", (), "FIFOs"),
-        ("cp /bin/true program && ./program", (), "1 calls are left out"),
+        ("cp /bin/true program && ./program", (), "1 call is left out"),
     ],
 )
 def test_less_than_the_program_is_written_only_when_accepted(record, place, script, options, said):
@@ -330,6 +330,17 @@ def test_visits_in_the_order_of_listing_are_found_and_said(place, record, names,
     assert content_of(place).head.in_listing_order == found
     text = " ".join((place / "workflow/workloads/it.yaml").read_text().split())
     assert ("in the order in which the file system listed them" in text) == found
+
+
+def test_a_damaged_compiled_recording_is_made_again(tmp_path, capsys):
+    """The cache's files are used only as they were made."""
+    job = rendered(cell(workload="recorded-maildir"))
+    (word,) = job.recordings()
+    kept = trace.programs(tmp_path, job)[word]
+    good = kept.read_bytes()
+    kept.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    assert trace.programs(tmp_path, job)[word].read_bytes() == good
+    assert "was damaged" in capsys.readouterr().err
 
 
 # ---- recordings of strangers

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -152,6 +154,25 @@ def intact(path: Path, digest: str) -> bool:
     except OSError:
         pass
     return False
+
+
+def whole(path: Path) -> bool:
+    """Whether a file of the cache is there, as it was made: its digest, beside it in .sha256, is written last."""
+    try:
+        return intact(path, path.with_suffix(".sha256").read_text())
+    except OSError:
+        return False
+
+
+def tar(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """An archive of files, each with its name: the same bytes wherever and whenever it is made."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
 
 
 def dictionary(tables: dict[str, str]) -> list[dict]:

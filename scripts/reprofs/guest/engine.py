@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reprofs.errors import UserError, cut, short
-from reprofs.files import cache_folder, intact, sha256, write_text
+from reprofs.files import cache_folder, sha256, whole, write_text
 
 SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
@@ -126,13 +126,13 @@ def _build(cache: Path, files: list[Path], flags: list[str]) -> Path:
     """A file named after its sources, flags and compiler, with its digest beside it. A damaged one is made again."""
     recipe = [importlib.metadata.version("ziglang"), flags, *([path.name, path.read_text()] for path in files)]
     output = cache / "engine" / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]
-    if _whole(output):
+    if whole(output):
         return _executable(output)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if _whole(output):  # made by another process meanwhile
+            if whole(output):  # made by another process meanwhile
                 return output
             with tempfile.TemporaryDirectory(dir=output.parent) as folder:
                 made = Path(folder) / "made"
@@ -152,14 +152,6 @@ def _executable(path: Path) -> Path:
     if os.statvfs(path.parent).f_flag & os.ST_NOEXEC:
         raise UserError(f"{path.parent} is mounted noexec, and programs must run there; set REPROFS_CACHE to another.")
     return path
-
-
-def _whole(path: Path) -> bool:
-    """Whether a file of the cache is there, as it was made: its digest is written last."""
-    try:
-        return intact(path, path.with_suffix(".sha256").read_text())
-    except OSError:
-        return False
 
 
 def main() -> None:

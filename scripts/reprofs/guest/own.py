@@ -5,18 +5,15 @@ It comes as Debian packages, or as a folder in which it was built, of which a pa
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import tarfile
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
 
 from reprofs.errors import UserError, short
-from reprofs.files import sha256, write_bytes, write_text
+from reprofs.files import sha256, tar, write_bytes, write_text
 from reprofs.guest import tree
 from reprofs.guest.kernel import found_release, missing, part_of
 from reprofs.guest.unpack import Tree
@@ -90,8 +87,8 @@ def _package(name: str, build: Path) -> bytes:
     control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
     members = {
         "debian-binary": b"2.0\n",
-        "control.tar": _tar([("./control", control.encode())]),
-        "data.tar": _tar((f"./{place}", path.read_bytes()) for place, path in sorted(files.items())),
+        "control.tar": tar([("./control", control.encode())]),
+        "data.tar": tar((f"./{place}", path.read_bytes()) for place, path in sorted(files.items())),
     }
     return b"!<arch>\n" + b"".join(_member(file, content) for file, content in members.items())
 
@@ -102,16 +99,6 @@ def _modules(build: Path) -> list[Path]:
         below[:] = [each for each in below if not each.startswith(".") and each != "debian"]
         found += [Path(folder) / file for file in files if file.endswith(".ko")]
     return found
-
-
-def _tar(files: Iterable[tuple[str, bytes]]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for name, content in files:
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
 
 
 def _member(name: str, content: bytes) -> bytes:

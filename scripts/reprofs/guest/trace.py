@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reprofs.errors import FileError
-from reprofs.files import write_bytes
+from reprofs.files import sha256, whole, write_bytes, write_text
 from reprofs.guest import engine
 from reprofs.guest.steps import Job
 from reprofs.plan import recording
@@ -40,9 +40,10 @@ def _of_job(cache: Path, word: str) -> Path:
     path = recording.path_of(name)
     if recording.digest(path) != digest:
         raise FileError(f"{shown(path)} was changed after the trial was planned: run it again.")
-    kept = cache / "recordings" / f"{digest}.{LAYOUT}"
-    if not kept.exists():
+    kept = cache / "recordings" / f"{digest}-{LAYOUT}"
+    if not whole(kept):
         write_bytes(kept, compiled(recording.read(path)))
+        write_text(kept.with_suffix(".sha256"), sha256(kept))
     return kept
 
 

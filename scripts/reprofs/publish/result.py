@@ -7,7 +7,6 @@ summary, cells.csv the times and picture.svg the picture of the index (publish/i
 
 from __future__ import annotations
 
-import io
 import json
 import lzma
 import shutil
@@ -21,7 +20,7 @@ from reprofs import version
 from reprofs.data.records import Reader
 from reprofs.data.tables import build
 from reprofs.errors import UserError, cut
-from reprofs.files import SUMS, read_json, read_sums, sha256, write_text
+from reprofs.files import SUMS, read_json, read_sums, sha256, tar, write_text
 from reprofs.guest.lock import LOCK
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result, ResultTrial
@@ -133,17 +132,7 @@ def _pack(files: list[tuple[str, Path]], folder: Path) -> None:
             packs.append([])
         packs[-1].append((name, data))
     for number, pack in enumerate(packs, 1):
-        (folder / f"records-{number}.tar.xz").write_bytes(lzma.compress(_tar(pack), preset=6))
-
-
-def _tar(files: list[tuple[str, bytes]]) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data in files:
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            tar.addfile(entry, io.BytesIO(data))
-    return made.getvalue()
+        (folder / f"records-{number}.tar.xz").write_bytes(lzma.compress(tar(pack), preset=6))
 
 
 def _cells(study: studies.Study) -> str:
@@ -209,8 +198,8 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     for name in sorted(result.files):
         if name.startswith("records-"):
             try:
-                with tarfile.open(folder / name) as tar:
-                    tar.extractall(into, filter="data")  # nothing outside of the folder, no devices
+                with tarfile.open(folder / name) as archive:
+                    archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
             except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
                 raise UserError(f"{folder / name} is no archive of records: {cut(error, 100)}") from None
     plan = read_plan(into / "plan.json")

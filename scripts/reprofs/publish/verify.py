@@ -140,9 +140,9 @@ def _by_its_own_code(folder: Path, result: Result, names: list[str], other: list
 
 def _again(trial: PlannedTrial, work: Path, plan: Plan, say: Say) -> bool:
     """Runs a trial and compares it with its record in the folder `work`; says what came of it."""
-    setup = resolve(trial, Catalog())
-    image.ensure(setup.guest, say)
-    found = run_trial(trial, Catalog(), work / "again.json", plan.study.time_limit_s)
+    catalog = Catalog()
+    image.ensure(resolve(trial, catalog).guest, say)
+    found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s)
     record = read_json(work / f"raw/{trial.id}.json")
     if found["digests"]["measurement"] == record["digests"]["measurement"]:
         say(f"identical  {trial.id}")

@@ -48,7 +48,7 @@ class Facts:
         head = self.content.head
         left = sum(head.left_out.values())
         return [
-            *([f"{left:,} calls are left out"] if left else []),
+            *([f"{left:,} {'call is' if left == 1 else 'calls are'} left out"] if left else []),
             *([f"{len(self.differing):,} results were others when it was tried"] if self.differing else []),
             *([self.tree] if self.tree else []),
             *(["it was ended when its time was over"] if head.ended else []),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from reprofs.data.keys import SETTING
-from reprofs.report.display import DASH, count, digits, known, span
+from reprofs.report.display import DASH, confidence, count, digits, known
 from reprofs.stats.runs import Comparison, Difference
 
 SHORT = 40  # characters of what differs; a digest is longer and told by its beginning
@@ -89,7 +89,14 @@ def _sentences(one: Comparison, least: float) -> list[str]:
 def _row(row: dict) -> Row:
     what = f"{row['label']}, {row['phase']}" + (f", {row['cache']}" if row["cache"] else "")
     floor = f"{digits(100 * row['floor'], 2)} %" if known(row["floor"]) else DASH
-    return [what, str(row["n"]), digits(row["ratio"], 5), span(row["low"], row["high"], 1, 5), floor, row["verdict"]]
+    return [
+        what,
+        str(row["n"]),
+        digits(row["ratio"], 5),
+        confidence(row["low"], row["high"], 1, 5),
+        floor,
+        row["verdict"],
+    ]
 
 
 def _plain(rows: list[Row]) -> str:
