@@ -34,7 +34,7 @@ REFUSED = {
     "one_guest_has_all": (
         cell("zfs", workload="iozone"),
         "file system zfs needs the guest zfs, and workload iozone the guest iozone: choose another file system, or "
-        "give both one guest in envs/guest.yaml that has the packages of both.",
+        "add what iozone has in envs/guest.yaml to zfs, and run `reprofs lock zfs`.",
     ),
     "hosts_are_made_by_the_lab": (
         cell("nfs-ext4", lab="mount"),

@@ -21,13 +21,23 @@ from reprofs.workplace import end_with_parent
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
-# Not unpacked: what is for readers, and hardware that the guest does not have.
+# Not unpacked: what is for readers, hardware and networks that the guest does not have, what no trial runs.
+KEPT_DRIVERS = "acpi/nfit|block|cdrom|dax|firmware|md|net|nvdimm|virtio"
+KEPT_DEVICES = "dummy|ifb|net_failover|tap|tun|veth|virtio_net"  # of a network
 SKIPPED = (
-    r"usr/share/(doc|man|info|locale|lintian|bash-completion|zsh|initramfs-tools|gitweb)(/|$)|var/lib/systemd(/|$)"
-    r"|usr/lib/modules/[^/]+/kernel/(sound|net/bluetooth|net/mac80211|net/wireless)(/|$)"
-    r"|usr/lib/modules/[^/]+/kernel/drivers/(bluetooth|gpu|hid|hwmon|iio|infiniband|input|isdn|leds|media|mfd|mmc|mtd"
-    r"|platform|power|staging|thunderbolt|usb|video)(/|$)"
-    r"|usr/lib/modules/[^/]+/kernel/drivers/net/(can|ethernet|phy|usb|wireless|wwan)(/|$)"
+    r"usr/share/(doc|man|info|locale|lintian|bash-completion|zoneinfo|zsh|initramfs-tools|gitweb)(/|$)"
+    r"|var/lib/systemd(/|$)|usr/lib/(file|systemd|udev|x86_64-linux-gnu/(gconv|systemd))(/|$)"
+    r"|usr/(share|lib/x86_64-linux-gnu)/perl(/|$)"  # the language itself is perl-base
+    r"|usr/(bin|lib/git-core)/(git-(daemon|http-.*|imap-send|remote-http|shell)|scalar)$"
+    r"|usr/lib/modules/[^/]+/kernel/(sound|arch/x86/kvm)(/|$)"
+    rf"|usr/lib/modules/[^/]+/kernel/drivers/(?!({KEPT_DRIVERS})(/|$)|acpi/?$)"
+    rf"|usr/lib/modules/[^/]+/kernel/drivers/net/(?!({KEPT_DEVICES})\.ko)"
+    r"|usr/lib/modules/[^/]+/kernel/drivers/block/(aoe|drbd|mtip32xx|xen)"
+    r"|usr/lib/modules/[^/]+/kernel/fs/(adfs|affs|afs|autofs|befs|bfs|coda|dlm|ecryptfs|efs|freevxfs|gfs2|hpfs|jffs2"
+    r"|minix|ocfs2|omfs|pstore|qnx4|qnx6|romfs|smb|sysv|ubifs|ufs|vboxsf)(/|$)"
+    r"|usr/lib/modules/[^/]+/kernel/net/(([^/]+/)?netfilter|sunrpc/xprtrdma|6lowpan|9p|appletalk|atm|ax25|batman-adv"
+    r"|bluetooth|can|dccp|hsr|ieee802154|kcm|l2tp|lapb|mac80211|mac802154|mpls|mptcp|netrom|nfc|openvswitch|phonet|qrtr|rds|rose|rxrpc|sctp|smc|tipc"
+    r"|vmw_vsock|wireless|x25|xfrm)(/|$)"
 )
 FOLDERS = (
     *("dev", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp"),

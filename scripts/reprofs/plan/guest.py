@@ -59,6 +59,12 @@ class Further(Part):
     )
     modprobe: list[str] = Field([], description="Lines of modprobe's configuration")
 
+    def has(self, other: Further) -> bool:
+        """Whether what another one has is here too."""
+        lists = ("packages", "preload", "modprobe", "debs")
+        whole = all(all(part in getattr(self, key) for part in getattr(other, key)) for key in lists)
+        return whole and all(getattr(other, key) in (None, getattr(self, key)) for key in ("modules", "userland"))
+
 
 class Guests(Descriptor):
     kind = "guest"
@@ -97,17 +103,27 @@ def read_guest(name: str = BASE, path: Path | None = None) -> Guest:
 
 
 def common(one: str, other: str) -> str:
-    """The guest that has what both have, of which one is the base."""
-    return other if one == BASE else one
+    """Of two guests of envs/guest.yaml the one that has all of the other; empty where neither has."""
+    guests = _guests_of_checkout().guests
+    for whole, part in ((one, other), (other, one)):
+        if part in (BASE, whole):
+            return whole
+        if whole in guests and part in guests and guests[whole].has(guests[part]):
+            return whole
+    return ""
 
 
 def known_guest(name: str) -> str:
     """The name of a guest, for a field. Raises PydanticCustomError when there is none of that name."""
-    path = project_root() / FILE
-    found = _guests(path, path.stat().st_mtime_ns) if path.exists() else read_yaml(path, Guests)
+    found = _guests_of_checkout()
     if name != BASE and name not in found.guests:
         raise wrong(f"must be one of the guests of {FILE}: {BASE}, {', '.join(found.guests)}")
     return name
+
+
+def _guests_of_checkout() -> Guests:
+    path = project_root() / FILE
+    return _guests(path, path.stat().st_mtime_ns) if path.exists() else read_yaml(path, Guests)
 
 
 @cache

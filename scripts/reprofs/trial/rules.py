@@ -12,7 +12,6 @@ from reprofs import labs
 from reprofs.errors import short
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
-from reprofs.plan.guest import BASE
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.stack import Layer
 from reprofs.plan.workload import Workload
@@ -82,11 +81,12 @@ def the_bare_thing_keeps_no_files(setup: Setup) -> str:
 def one_guest_has_all(setup: Setup) -> str:
     """The key guest of both."""
     filesystem, workload = setup.filesystem, setup.workload
-    if not setup.lab.in_guest or BASE in (filesystem.guest, workload.guest) or filesystem.guest == workload.guest:
+    if not setup.lab.in_guest or setup.guest:
         return ""
     return (
         f"{_name(setup)} needs the guest {filesystem.guest}, and {_load(setup)} the guest {workload.guest}: choose "
-        "another file system, or give both one guest in envs/guest.yaml that has the packages of both."
+        f"another file system, or add what {workload.guest} has in envs/guest.yaml to {filesystem.guest}, and run "
+        f"`reprofs lock {filesystem.guest}`."
     )
 
 
