@@ -39,6 +39,10 @@ publish: override export STUDY := $(value STUDY)
 publish: report  ## run a study to its report, and write results/STUDY: records, report, lock and digests
 	@$(RUN) reprofs publish "$$STUDY"
 
+workflow-report: override export STUDY := $(value STUDY)
+workflow-report: report  ## Snakemake's own report of a study, report/STUDY/workflow.html: rules, software, times, figures with captions
+	@$(RUN) snakemake --quiet all --report "report/$$STUDY/workflow.html" --config study="$$STUDY"
+
 campaign: setup  ## run and publish all studies that are published, in days; it goes on where it was ended
 	@scripts/campaign
 
@@ -85,4 +89,4 @@ lab: setup  ## open the notebooks in JupyterLab
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/profiles data/results data/rounds report/*/ logs .snakemake
 
-.PHONY: help setup report publish campaign test soak lint bench catalog lab clean
+.PHONY: help setup report publish workflow-report campaign test soak lint bench catalog lab clean

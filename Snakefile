@@ -9,6 +9,10 @@ min_version("9.0")
 configfile: "config/config.yaml"
 
 
+# `make workflow-report`
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/guest.smk"
 include: "workflow/rules/trial.smk"

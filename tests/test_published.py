@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
+import pypandoc
 import pytest
 import reprofs as package
 import run
 import study2015
+from conftest import ROOT
 from reprofs import cli
 from reprofs.data.keys import Phase, Place
 from reprofs.errors import UserError
@@ -146,6 +149,15 @@ def test_every_file_is_whole_and_its_claims_can_be_tested(name):
         assert len({str(pair) for pair in claims.comparisons(claim)}) == len(claims.comparisons(claim)), claim.id
     for entry in about.differs:
         entry.here.format(kernel="", sizes="", rounds="", lab="", profile="")
+
+
+def test_bibliography_has_every_published_study():
+    command = [pypandoc.get_pandoc_path(), "-f", "biblatex", "-t", "csljson", str(ROOT / "data/references.bib")]
+    found = {
+        entry["id"]: entry for entry in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    }
+    assert set(Catalog().paths(Published)) <= set(found)
+    assert all(entry.get("author") and entry.get("title") and entry.get("issued") for entry in found.values())
 
 
 def test_there_are_claims_of_every_kind():

@@ -177,6 +177,9 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert "broken has no profile, for its trial did not end well: make: sh exited with 4: no such luck" in html
     assert "instructions by call" in html and (tmp_path / "checkout/data/profiles/small").is_dir()
     compare_with_the_other(shared, digests(tmp_path))
+    log = run(tmp_path, env, "--report", str(tmp_path / "workflow.html"), *config)
+    overview = (tmp_path / "workflow.html").read_text()
+    assert "A figure of the report, as it stands there." in overview and "totals-exact" in overview
     # Nothing changed, nothing to do.
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env, *config).removeprefix(log)

@@ -6,9 +6,25 @@ rule report:
         + code("reprofs.report.render"),
         tables="data/tables/{study}",
     output:
-        html="report/{study}/index.html",
-        pdf="report/{study}/report.pdf",
-        figures=directory("report/{study}/figures"),
+        html=report(
+            "report/{study}/index.html",
+            caption="../report/html.rst",
+            category="Report",
+            labels={"study": "{study}", "for": "screen"},
+        ),
+        pdf=report(
+            "report/{study}/report.pdf",
+            caption="../report/pdf.rst",
+            category="Report",
+            labels={"study": "{study}", "for": "print"},
+        ),
+        figures=report(
+            directory("report/{study}/figures"),
+            patterns=["{figure}.svg"],
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
     log:
         "logs/{study}/report.log",
     conda:

@@ -20,6 +20,30 @@ from reprofs.stats.compare import joint
 from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
 
+# Rule, answer, section; in the order of the paper.
+RULES = [
+    ("Speedups with their base", "every ratio stands beside a time in ms or s", "Question and answer"),
+    ("Why a subset", "file systems, sizes and rounds are said, with why no more rounds", "Methods"),
+    (
+        "Means of costs and rates",
+        "arithmetic means of times beside the geometric ones, harmonic means of rates",
+        "Statistics",
+    ),
+    (
+        "No summary of ratios",
+        "times are summed up, then compared; mean ranks are called what they are",
+        "Question and answer",
+    ),
+    ("Deterministic or not", "what spread means with this clock; 95 % intervals of all times", "Methods; Statistics"),
+    ("No normality without a look", "tested where there are rounds enough; medians beside it", "Methods; Statistics"),
+    ("Sound comparisons", "paired tests on log ratios, corrected for their number", "Methods"),
+    ("More than the mean", "medians, and 99th percentiles of single operations", "Operations; Statistics"),
+    ("All factors and levels", "options of mkfs and mount, parameters, packages, lab and host", "Methods; Environment"),
+    ("Parallel times", "how clients begin and what their time is", "Methods"),
+    ("Upper bounds", "tmpfs, where it ran; otherwise the report says that no bound ran", "Operations; Methods"),
+    ("Plots", "every round is drawn, intervals are named, nothing joins what is not in between", "all figures"),
+]
+
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
 
@@ -388,3 +412,15 @@ def _distinct(column: pd.Series, nothing: str) -> str:
 def _range(column: pd.Series, show: Any) -> str:
     low, high = column.min(), column.max()
     return show(low) if low == high else f"{show(low)} {DASH} {show(high)}"
+
+
+def rules() -> Table:
+    """How the report answers the twelve rules of Hoefler and Belli, and where.
+
+    Source: T. Hoefler and R. Belli, Scientific Benchmarking of Parallel Computing Systems, SC '15, table of rules.
+    """
+    rows = [
+        {"": str(number), "Rule": rule, "Here": here, "Place": at} for number, (rule, here, at) in enumerate(RULES, 1)
+    ]
+    caption = "The twelve rules of T. Hoefler and R. Belli (SC '15), and where this report answers them."
+    return Table("tbl-rules", caption, rows, left=["Rule", "Here", "Place"])
