@@ -29,10 +29,13 @@ STUDY |= {"workloads": ["metadata"], "scale": "smoke", "rounds": 1, "seed": 1}
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("exact", ("exact", None, None)),
-        ("exact@v2-0.5ns", ("exact", "v2-0.5ns", None)),
-        ("exact@v2-0.5ns@debian-6.1", ("exact", "v2-0.5ns", "debian-6.1")),
-        ("exact@@debian-6.1", ("exact", None, "debian-6.1")),
+        ("exact", ("exact", None, None, None)),
+        ("exact@v2-0.5ns", ("exact", "v2-0.5ns", None, None)),
+        ("exact@v2-0.5ns@debian-6.1", ("exact", "v2-0.5ns", "debian-6.1", None)),
+        ("exact@@debian-6.1", ("exact", None, "debian-6.1", None)),
+        ("vm@64mib", ("vm", None, None, 64)),
+        ("exact@v2-0.5ns@64mib", ("exact", "v2-0.5ns", None, 64)),
+        ("exact@v2-0.5ns@debian-6.1@64mib", ("exact", "v2-0.5ns", "debian-6.1", 64)),
     ],
 )
 def test_a_lab_is_taken_apart_and_joined(text, parts):

@@ -54,6 +54,16 @@ REFUSED = {
         "stack md-raid5-degraded gets its fault after the population, and workload metadata has no population: choose"
         " a workload with the key populate, such as populated.",
     ),
+    "a_limit_of_memory_is_a_size": (cell(lab="exact@8mib"), "memory_mib is 8, but must be from 16 to 16777216."),
+    "a_limit_of_memory_is_set_as_root": (
+        cell("here", **DIRECTORY | {"lab": "mount@64mib"}),
+        "the lab mount limits no memory, which takes root: leave memory_mib out, or choose another lab.",
+    ),
+    "a_limit_of_memory_is_for_one_host": (
+        cell("nfs-ext4", lab="exact@64mib"),
+        "file system nfs-ext4 has hosts, and memory_mib would limit the clients together and no server: leave"
+        " memory_mib out, or choose another file system.",
+    ),
     "it_runs_in_its_labs": (
         cell("nfs-ext4", lab="host"),
         "file system nfs-ext4 runs in exact and vm only, not in the lab host.",

@@ -7,7 +7,7 @@ import pytest
 import run
 from make import make
 from reprofs.report.topics import kernels as topic
-from reprofs.stats import kernels
+from reprofs.stats import places
 
 NAMES = ["debian-6.1", "debian-6.12", "debian-7.3"]
 LAB = "exact@@{}"
@@ -31,27 +31,27 @@ def study(tmp_path_factory):
 
 
 def test_the_last_kernel_named_is_what_others_are_compared_with(study):
-    assert kernels.order(study) == NAMES
-    found = kernels.compared(study, 0.02)
-    assert set(found["kernel"]) == set(NAMES[:2]) and set(found["lab"]) == {LAB.format(NAMES[2])}
-    old = found[found["kernel"] == NAMES[0]]
+    assert places.order(study, places.KERNELS) == NAMES
+    found = places.compared(study, places.KERNELS, 0.02)
+    assert set(found["place"]) == set(NAMES[:2]) and set(found["lab"]) == {LAB.format(NAMES[2])}
+    old = found[found["place"] == NAMES[0]]
     np.testing.assert_allclose(old["ratio"].astype(float), 2)
-    assert set(old["verdict"]) == {"slower"} and set(found.loc[found["kernel"] == NAMES[1], "verdict"]) == {"equal"}
+    assert set(old["verdict"]) == {"slower"} and set(found.loc[found["place"] == NAMES[1], "verdict"]) == {"equal"}
     assert set(old.loc[old["label"] == "ext4", "n"]) == {3} and set(old.loc[old["label"] == "xfs", "n"]) == {4}
 
 
 def test_waiting_is_a_share_of_the_time_on_the_last(study):
     """Twice the time, as busy as before: what waited before waits once more."""
-    found = kernels.compared(study, 0.02)
-    row = found[(found["kernel"] == NAMES[0]) & (found["phase"] == "stat") & (found["cache"] == "cold")].iloc[0]
+    found = places.compared(study, places.KERNELS, 0.02)
+    row = found[(found["place"] == NAMES[0]) & (found["phase"] == "stat") & (found["cache"] == "cold")].iloc[0]
     assert row["waiting"] == pytest.approx(0.6)  # the fixture's processor is busy for 0.4 of a cold stat
-    assert found.loc[found["kernel"] == NAMES[1], "waiting"].dropna().eq(0).all()
+    assert found.loc[found["place"] == NAMES[1], "waiting"].dropna().eq(0).all()
 
 
 def test_the_report_names_numbers_and_the_largest_differences(study):
     ((place, own),) = topic.compared(study).items()
     first, second = topic.facts(own)
-    assert (first["kernel"], first["slower"], first["faster"], first["rest"]) == (NAMES[0], 18, 0, 0)
+    assert (first["place"], first["slower"], first["faster"], first["rest"]) == (NAMES[0], 18, 0, 0)
     assert first["most"].ratio == pytest.approx(2) and first["least"] is None
     assert (second["slower"], second["faster"], second["rest"], second["most"]) == (0, 0, 18, None)
     rows = topic.table(study, *place, own).rows

@@ -137,6 +137,7 @@ PLANS = {
         [having(trials=trials_of(kernel=["debian-6.1", "debian-7.3"]))],
         [plan(), having(trials=trials_of(kernel=[None, "debian-7.3"]))],
     ),
+    "memory": ([having(trials=trials_of(memory_mib=[None, 64]))], [plan(), having(trials=trials_of(memory_mib=[64]))]),
     "profiles": ([profiled(modelling=True)], [plan(), profiled(modelling=False)]),
     "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
     "published": (

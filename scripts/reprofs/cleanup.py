@@ -3,7 +3,7 @@
 Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (reprofs.workplace). A folder
 whose lock nobody holds is abandoned. It owns the loop devices whose backing files lie in it (compared by device and
 inode), the arrays, volumes and pools built on these alone, what is mounted from them, the processes started with its
-name in $REPROFS_PLACE, and what its notes list: folders of the mount lab and real disks.
+name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks, and a control group.
 """
 
 from __future__ import annotations
@@ -99,11 +99,16 @@ def release(place: Path) -> list[str]:
         if folder.name == place.name and folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
+    for group in (Path(note["group"]) for note in notes if "group" in note):
+        with contextlib.suppress(OSError):  # the kernel keeps one that has processes
+            group.rmdir()
+            said.append(f"control group {group}")
     return said
 
 
 def note(place: Path, **what: object) -> None:
-    """Records something outside the folder that it will own, before it is made: folder=path or device=identity."""
+    """Records something outside the folder that it will own, before it is made: folder=path, device=identity or
+    group=path."""
     with (place / "notes").open("a") as file:
         file.write(json.dumps(what) + "\n")
         file.flush()

@@ -145,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--filesystem", help="a name of workflow/filesystems; or --where")
     sub.add_argument("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})")
     sub.add_argument("--kernel", help="of workflow/kernels, in the place of the guest's own (lab exact)")
+    sub.add_argument("--memory-mib", type=int, metavar="N", help="limit of what the phases may fill (default: none)")
     sub.add_argument("--variant", help="variant of the file system (default: the first in its file)")
     sub.add_argument("--network", help=f"network of a file system with hosts (default: {NETWORK})")
     sub.add_argument("--round", type=int, required=True, help="number of the round, from 1")
@@ -399,12 +400,13 @@ def _trial(arguments) -> None:
     variant = arguments.variant
     if variant is None:
         filesystem, variant = variant_of(filesystem, catalog)
-    lab, processor, kernel = lab_parts(arguments.lab)
+    place = lab_parts(arguments.lab)
     variant, network = apart(variant)
     trial = Trial(
-        lab=lab,
-        processor=arguments.processor or processor,
-        kernel=arguments.kernel or kernel,
+        lab=place.lab,
+        processor=arguments.processor or place.processor,
+        kernel=arguments.kernel or place.kernel,
+        memory_mib=place.memory_mib if arguments.memory_mib is None else arguments.memory_mib,
         stack=arguments.stack,
         profile=arguments.profile,
         filesystem=filesystem,

@@ -85,7 +85,11 @@ class Lab(abc.ABC):
     def facts(cls, processor: Processor | None = None) -> LabFacts:
         """What a reader of its records must know about it, for the plan. processor: if the lab models one."""
         return LabFacts(
-            **{name: getattr(cls, name) for name in LabFacts.model_fields if name not in ("processor", "kernel")}
+            **{
+                name: getattr(cls, name)
+                for name in LabFacts.model_fields
+                if name not in ("processor", "kernel", "memory_mib")
+            }
         )
 
     @staticmethod
@@ -121,6 +125,10 @@ class Lab(abc.ABC):
     @abc.abstractmethod
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why it cannot run a trial that needs these (one sentence), or an empty string."""
+
+    def limits_no_memory(self) -> str:
+        """Why it cannot limit the memory of a trial (one sentence), or an empty string."""
+        return ""
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:

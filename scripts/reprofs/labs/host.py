@@ -23,9 +23,10 @@ from pathlib import Path
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
+from reprofs.guest import memory
 from reprofs.guest.hosts import Bridge
 from reprofs.guest.shell import script
-from reprofs.guest.steps import Job, Module
+from reprofs.guest.steps import Exec, Job, Module
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs import _guard as guard
 from reprofs.labs._native import PATH, NativeLab
@@ -34,6 +35,10 @@ from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
 ROOT_NEEDED = "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+NO_LIMIT = (
+    "This machine does not let trials limit their memory: {}/cgroup.subtree_control, of control groups of version 2,"
+    " is not writable or does not name memory. Choose the lab vm."
+)
 NO_DISKS = f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
@@ -93,6 +98,12 @@ class HostLab(NativeLab):
             return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
         return ""
 
+    def limits_no_memory(self) -> str:
+        """Why it cannot limit the memory of a trial (one sentence), or an empty string."""
+        root = cleanup.SYS / "fs/cgroup"
+        enabled = (cleanup.read(root / "cgroup.subtree_control") or "").split()
+        return "" if "memory" in enabled and os.access(root, os.W_OK) else NO_LIMIT.format(root)
+
     @classmethod
     def refusal(cls, profile: Device, disks: int) -> str:
         """Why this machine cannot run any trial of a study in it (one sentence); empty if it can."""
@@ -127,6 +138,7 @@ class HostLab(NativeLab):
         with workplace({"memory": cleanup.MEMORY, "file": cache_folder() / "work"}.get(backing)) as place:
             try:
                 self._refuse_taken_names(job)
+                _announce_group(job, place)
                 with self._disks(place, backing, disks) as self.disks, _kernel_log() as said:
                     (place / "job").write_text(_without_present_modules(job).text())
                     self._provide(job, place)
@@ -257,6 +269,16 @@ def _kernel_log() -> Iterator[Callable[[], str]]:
         yield said
     finally:
         os.close(log)
+
+
+def _announce_group(job: Job, place: Path) -> None:
+    """Notes the control group that a job will make, so that it is removed. Raises Obstacle when it is there."""
+    if not any(isinstance(step, Exec) and step.stage == memory.STAGE for step in job.steps):
+        return
+    group = cleanup.SYS / "fs/cgroup" / memory.GROUP
+    if group.exists():
+        raise Obstacle(f"The control group {group}, which the trial would make, exists: remove it (rmdir), or wait.")
+    cleanup.note(place, group=str(group))
 
 
 def _has_hosts(job: Job) -> bool:

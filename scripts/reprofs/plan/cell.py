@@ -1,18 +1,21 @@
 """A cell of a study by its names, and a trial: a cell in one round.
 
-Records, tables and file names join a lab with its processor and its kernel, and a variant with its network:
-exact@v2-0.5ns, exact@v2-0.5ns@debian-6.1, v4.2@lan-1g. These texts are made and taken apart here and nowhere else.
+Records, tables and file names join a lab with its processor, its kernel and a limit of memory, and a variant with its
+network: exact@v2-0.5ns, exact@v2-0.5ns@debian-6.1, exact@v2-0.5ns@64mib, v4.2@lan-1g. These texts are made and taken
+apart here and nowhere else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from reprofs.plan.parts import Part
 
+MEMORY = re.compile(r"@(-?[0-9]{1,9})mib$")
 # What names a cell in records and tables: the keys of `Cell.names`.
 CELL = ("lab", "stack", "profile", "filesystem", "variant", "workload", "scale")
 
@@ -28,28 +31,43 @@ def apart(text: str) -> tuple[str, str | None]:
     return name, more or None
 
 
-def lab_parts(text: str) -> tuple[str, str | None, str | None]:
-    """Lab, processor and kernel: ("exact", "v2-0.5ns", None) of exact@v2-0.5ns; exact@@debian-6.1 has no processor."""
-    lab, rest = apart(text)
+class Place(NamedTuple):
+    """A lab with its processor, its kernel and the memory (MiB) that a trial may fill; None where there is none."""
+
+    lab: str
+    processor: str | None = None
+    kernel: str | None = None
+    memory_mib: int | None = None
+
+    def text(self) -> str:
+        """exact@v2-0.5ns@64mib; exact@@debian-6.1 has no processor of its own."""
+        memory = f"{self.memory_mib}mib" if self.memory_mib is not None else None
+        own = joined(self.processor or "", self.kernel)
+        return joined(joined(self.lab, own), memory)
+
+
+def lab_parts(text: str) -> Place:
+    """What a text of `Place.text` was made of."""
+    memory = MEMORY.search(text)
+    lab, rest = apart(text[: memory.start()] if memory else text)
     processor, kernel = apart(rest or "")
-    return lab, processor or None, kernel
+    return Place(lab, processor or None, kernel, int(memory[1]) if memory else None)
 
 
 def taken_apart(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Names as records and tables have them, with processor, kernel and network as fields of their own."""
-    lab, processor, kernel = lab_parts(names["lab"])
+    """Names as records and tables have them, with processor, kernel, memory and network as fields of their own."""
     variant, network = apart(names["variant"])
-    own = {"processor": processor, "kernel": kernel, "network": network}
-    return {**names, "lab": lab, "variant": variant, **own}
+    return {**names, **lab_parts(names["lab"])._asdict(), "variant": variant, "network": network}
 
 
 class Cell(Part):
     """The names of a cell's parts. A processor and a network are left out where there is none, or it is the default; a
-    kernel where it is the guest's own."""
+    kernel where it is the guest's own; memory_mib where a trial may fill all that there is."""
 
     lab: str
     processor: str | None = Field(None, description="Of a lab that models its processor")
     kernel: str | None = Field(None, description="Of a lab that models its processor, in the place of the guest's own")
+    memory_mib: int | None = Field(None, description="MiB of memory that the phases may fill")
     stack: str
     profile: str
     filesystem: str
@@ -60,8 +78,8 @@ class Cell(Part):
 
     @property
     def full_lab(self) -> str:
-        """The lab with its processor and its kernel."""
-        return joined(self.lab, joined(self.processor or "", self.kernel))
+        """The lab with its processor, its kernel and its memory."""
+        return Place(self.lab, self.processor, self.kernel, self.memory_mib).text()
 
     @property
     def full_variant(self) -> str:

@@ -146,6 +146,11 @@ Systems = Annotated[list[System], Field(min_length=1, json_schema_extra={"unique
 Names = Annotated[list[Name], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)]
 Limit = Annotated[int, Field(ge=1, le=2592000)]
 Mib = Annotated[int, Field(ge=320, le=268435456)]
+MEMORY_MIB = (16, 16777216)  # the engine's own buffers and a small program fit into the least
+Memory = Annotated[
+    int,
+    Field(ge=MEMORY_MIB[0], le=MEMORY_MIB[1], description="MiB that the phases may fill, the kernel's part with it"),
+]
 Microseconds = Annotated[float, Within(0, 1000000, least=0.001)]
 Count = Annotated[int, Field(ge=0, le=4000000000)]
 

@@ -15,7 +15,7 @@ from reprofs.plan.device import AnyDevice, Plain
 from reprofs.plan.filesystem import Clients, Hosts, Variant
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
-from reprofs.plan.parts import Descriptor, Part
+from reprofs.plan.parts import Descriptor, Memory, Part
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.study import Factor, PlannedStudy, Rounds, Verdict
@@ -34,6 +34,7 @@ class LabFacts(Part):
     models: bool = False
     processor: Processor | None = Field(None, description="Of a lab that models one")
     kernel: Kernel | None = Field(None, description="In the place of the guest's own")
+    memory_mib: Memory | None = None
 
 
 class PlannedHosts(Part):
@@ -172,6 +173,10 @@ class Plan(Descriptor):
     def role_of(self, cell: Cell) -> str:
         """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""
         return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
+
+    def memory_limits(self) -> list[int]:
+        """Those of its labs, in MiB."""
+        return sorted({lab.memory_mib for lab in self.labs.values() if lab.memory_mib})
 
     def profiled(self) -> list[PlannedTrial]:
         """The trials that are run again for their profiles, by the study's key profile."""

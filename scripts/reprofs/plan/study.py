@@ -22,13 +22,14 @@ from pydantic import (
 from reprofs.errors import UserError, short
 from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.cell import Cell, lab_parts
+from reprofs.plan.cell import Cell, Place, lab_parts
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
 from reprofs.plan.parts import (
     Descriptor,
     Filled,
     Limit,
+    Memory,
     Names,
     Part,
     PhaseName,
@@ -69,6 +70,11 @@ class Cross(Part):
         None,
         description="Of the guest, in these labs: names of workflow/kernels, which follow the processor after @, as"
         " exact@v2-0.5ns@debian-6.1. Without this key the guest's own",
+    )
+    memory_mib: Annotated[list[Literal["all"] | Memory], Field(min_length=1), AfterValidator(once)] | None = Field(
+        None,
+        description="MiB of memory that what the phases do may fill, file cache and kernel's memory with it; all is no"
+        " limit. It follows the lab after @, as exact@v2-0.5ns@64mib. Without this key all",
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = None
@@ -262,17 +268,15 @@ class Design(Cross):
 
             labs, stacks, profiles, filesystems, workloads = map(axis, AXES)
             processors, networks = axis("processors", [PROCESSOR]), axis("networks", [NETWORK])
-            kernels = entry.kernels or self.kernels
-            places = [full for lab in labs for full in _places(lab, processors, kernels, modelled)]
+            kernels, memory = entry.kernels or self.kernels, entry.memory_mib or self.memory_mib or ["all"]
+            places = [full for lab in labs for full in _places(lab, processors, kernels, memory, modelled)]
             systems = [full for spec in filesystems for full in _on_networks(spec, networks, catalog)]
             own: dict[Cell, None] = {}
-            for (lab, processor, kernel), stack, profile, (filesystem, variant, network), workload in itertools.product(
+            for place, stack, profile, (filesystem, variant, network), workload in itertools.product(
                 places, stacks, profiles, systems, workloads
             ):
                 cell = Cell(
-                    lab=lab,
-                    processor=processor,
-                    kernel=kernel,
+                    **place._asdict(),
                     stack=resolve_stack(stack, catalog).name,
                     profile=profile,
                     filesystem=filesystem,
@@ -368,14 +372,22 @@ def factors(crosses: Sequence[tuple[Entry, list[Cell]]]) -> list[Factor]:
 
 
 def _places(
-    lab: str, processors: list[str], kernels: list[str] | None, modelled: Container[str]
-) -> list[tuple[str, str | None, str | None]]:
-    """A lab with each processor and kernel; once where it names its own, or can have none."""
-    name, processor, kernel = lab_parts(lab)
-    if name not in modelled:
-        return [(name, processor, kernel)]
-    own: list[str | None] = [kernel] if kernel or not kernels else [*kernels]
-    return list(itertools.product([name], [processor] if processor else processors, own))
+    lab: str,
+    processors: list[str],
+    kernels: list[str] | None,
+    memory: Sequence[Literal["all"] | int],
+    modelled: Container[str],
+) -> list[Place]:
+    """A lab with each processor, kernel and memory; once where it names its own, or can have none."""
+    own = lab_parts(lab)
+    limits = [None if one == "all" else one for one in memory]
+    if own.memory_mib is not None:
+        limits = [own.memory_mib]
+    if own.lab not in modelled:
+        return [own._replace(memory_mib=limit) for limit in limits]
+    named: list[str | None] = [own.kernel] if own.kernel or not kernels else [*kernels]
+    every = itertools.product([own.processor] if own.processor else processors, named, limits)
+    return [Place(own.lab, *parts) for parts in every]
 
 
 def _on_networks(spec: str, networks: list[str], catalog: Catalog) -> list[tuple[str, str, str | None]]:

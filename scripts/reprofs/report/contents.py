@@ -35,6 +35,7 @@ CONTENTS = (
     Topic("windows", "What does a reader do to a writer?", sampled("write", "read", "alone"), always),
     Topic("profiles", "Where do the instructions go, and why do two file systems differ?", when.profiled, always),
     Topic("kernels", "What does each operation cost on other kernels?", when.several_kernels, always),
+    Topic("memory", "What does each operation cost with less memory?", when.limited_memory, always),
     Topic("cores", "What do more cores and more workers give?", when.several_workers, always),
     Topic("scaling", "How do times grow with the size of the workload?", when.several_sizes, when.one_lab),
     Topic("ageing", "What does a file system lose that is no longer new?", when.aged),

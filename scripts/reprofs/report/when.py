@@ -144,13 +144,18 @@ def several_workers(plan: Plan) -> bool:
 
 
 def several_labs(plan: Plan) -> bool:
-    """Trials run in more than one lab, or on several processors; kernels have a topic of their own."""
+    """Trials run in more than one lab, or on several processors; kernels and memory have topics of their own."""
     return len({(trial.lab, trial.processor) for trial in plan.trials}) > 1
 
 
 def several_kernels(plan: Plan) -> bool:
     """Trials run on more than one kernel that has a file."""
     return len({trial.kernel for trial in plan.trials if trial.kernel}) > 1
+
+
+def limited_memory(plan: Plan) -> bool:
+    """Trials may fill different amounts of memory."""
+    return len({trial.memory_mib for trial in plan.trials}) > 1
 
 
 def one_lab(plan: Plan) -> bool:

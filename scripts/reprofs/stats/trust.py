@@ -21,9 +21,10 @@ def processor(study: Study, lab: str) -> Processor | None:
 
 
 def known(study: Study, lab: str) -> Trust | None:
-    """What was measured of a lab's processor beside a real machine; None where nothing was, as on other kernels."""
-    own = processor(study, lab)
-    return own.trust if own and not study.lab(lab).kernel else None
+    """What was measured of a lab's processor beside a real machine; None where nothing was, as on other kernels or
+    with little memory."""
+    own, facts = processor(study, lab), study.lab(lab)
+    return own.trust if own and not facts.kernel and not facts.memory_mib else None
 
 
 def lead(study: Study, lab: str, ratio: float) -> Leads | None:
@@ -40,7 +41,7 @@ def unmeasured(study: Study, lab: str, labels: Iterable[str]) -> str:
     if not processor(study, lab):
         return ""
     if not known(study, lab):
-        return "this processor and kernel"
+        return "this much memory" if study.lab(lab).memory_mib else "this processor and kernel"
     used = study.trials.loc[study.trials["label"].isin(list(labels)), "filesystem"].unique()
     hosted = any(study.plan.filesystems[name].hosts for name in used)
     return "distributed file systems" if hosted else ""

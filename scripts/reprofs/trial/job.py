@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs.errors import FileError, UserError
-from reprofs.guest import hosts, steps
+from reprofs.guest import hosts, memory, steps
 from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
 from reprofs.plan.cell import Trial
 from reprofs.plan.command import argv, fill
@@ -24,6 +24,7 @@ from reprofs.trial.protocol import (
     BESIDE,
     CHANGES,
     CLUSTER_SEED,
+    GROUPS,
     MOUNTPOINT,
     OFFSET_WITHIN_NS,
     PARSED_BYTES,
@@ -110,6 +111,7 @@ class _Writer:
         self.pause()
         before = len(self.steps)
         self.inspect()
+        self.limit()
         self.prepare()
         self.fault()
         for run in range(1, self.runs + 1):
@@ -307,6 +309,12 @@ class _Writer:
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if setup.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
+    def limit(self) -> None:
+        """Limits the memory that all later steps may fill; nothing of the file system is in memory when it begins."""
+        if limit := self.setup.cell.memory_mib:
+            self.steps += memory.begin(limit, GROUPS)
+            self.cold()
+
     def prepare(self) -> None:
         """What precedes the measured phases: ageing, and the population, which is verified from the device."""
         workload = self.setup.workload
@@ -485,6 +493,8 @@ class _Writer:
                     limit_s=RESYNC_LIMIT_S,
                 )
             )
+        if self.setup.cell.memory_mib:
+            self.steps += memory.end(GROUPS)
         # A rebuilt array is whole again.
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()

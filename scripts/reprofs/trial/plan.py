@@ -149,8 +149,8 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
 
 
 def _lab(setup: Setup) -> LabFacts:
-    found = setup.lab.facts(setup.processor)
-    return found.model_copy(update={"kernel": setup.kernel}) if setup.kernel else found
+    own = {"kernel": setup.kernel, "memory_mib": setup.cell.memory_mib}
+    return setup.lab.facts(setup.processor).model_copy(update=own)
 
 
 def _filesystems(setups: list[Setup]) -> dict[str, PlannedFilesystem]:

@@ -4,6 +4,7 @@ PROTOCOL = 6  # increase when a change of the rules makes new numbers incomparab
 BESIDE = "/run/reprofs"
 MOUNTPOINT = f"{BESIDE}/mnt"
 BASE = f"{BESIDE}/base"  # for file systems on top of another: overlayfs, a network server
+GROUPS = f"{BESIDE}/groups"  # where control groups are mounted
 WORK = f"{MOUNTPOINT}/trial"
 SETUP_LIMIT_S = 600
 CLUSTER_SEED = 1  # of the UUIDs that servers draw: a cluster is the same in all rounds

@@ -18,6 +18,7 @@ from reprofs.errors import UserError
 from reprofs.trial.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
 
 LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
+KILLED = re.compile(r"(Memory cgroup out|Out) of memory: Killed process \d+ \(([^)]*)\)")  # mm/oom_kill.c of Linux
 LARGE = re.compile(rb"[0-9]e\+")  # in the text of a number from 10^16 on
 SET_ASIDE = "set-aside"  # folder beside a study's records, for those of trials to run again
 
@@ -166,5 +167,8 @@ def status(ending: str, events: list[dict], console: str, limit_s: float) -> tup
             f"The guest's kernel panicked after {last}: {lines[-1].strip() if lines else 'see the console log'}",
         )
     if ending != "finished" or not any(event["event"] == "end" for event in events):
+        if killed := KILLED.search(console):
+            what = "Out of memory" if killed[1] == "Out" else "The limit memory_mib is too small"
+            return "failed", f"{what}: the kernel killed {killed[2]}; the last thing heard was: {last}."
         return "failed", f"The lab ended before the job did; the last thing heard was: {last}."
     return "ok", ""

@@ -12,8 +12,9 @@ from reprofs import labs
 from reprofs.errors import short
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
-from reprofs.plan.parts import Descriptor
+from reprofs.plan.parts import MEMORY_MIB, Descriptor
 from reprofs.plan.stack import Layer
+from reprofs.plan.study import Study
 from reprofs.plan.workload import Workload
 from reprofs.trial.setup import Setup
 
@@ -134,6 +135,34 @@ def a_fault_comes_after_a_population(setup: Setup) -> str:
 
 
 # ---- labs
+
+
+@of(Study)
+def a_limit_of_memory_is_a_size(setup: Setup) -> str:
+    """The key memory_mib."""
+    least, most = MEMORY_MIB
+    if setup.cell.memory_mib is None or least <= setup.cell.memory_mib <= most:
+        return ""
+    return f"memory_mib is {setup.cell.memory_mib}, but must be from {least} to {most}."
+
+
+@of(Study)
+def a_limit_of_memory_is_set_as_root(setup: Setup) -> str:
+    """The key memory_mib."""
+    if not setup.cell.memory_mib or setup.lab.provisions:
+        return ""
+    return f"the lab {setup.cell.lab} limits no memory, which takes root: leave memory_mib out, or choose another lab."
+
+
+@of(Study)
+def a_limit_of_memory_is_for_one_host(setup: Setup) -> str:
+    """The key memory_mib."""
+    if not setup.cell.memory_mib or not setup.filesystem.hosts:
+        return ""
+    return (
+        f"{_name(setup)} has hosts, and memory_mib would limit the clients together and no server: leave memory_mib"
+        " out, or choose another file system."
+    )
 
 
 @of(Filesystem)

@@ -39,6 +39,8 @@ def obstacle(setup: Setup, lab: labs.Lab) -> str:
     # Clients on other machines need the commands there.
     commands = [] if filesystem.clients else tools(setup)
     reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, setup.profile)
+    if setup.cell.memory_mib and not reason:
+        reason = lab.limits_no_memory()
     # A directory is what it is; a workload that fills it takes what there is.
     free = None if lab.provisions or workload.fills() or reason else lab.room([], 1)
     if reason or (lab.data_bytes is None and free is None):
@@ -56,6 +58,11 @@ def obstacle(setup: Setup, lab: labs.Lab) -> str:
             "smaller scale."
         )
     return ""
+
+
+def _named(environment: dict, setup: Setup) -> dict:
+    """What a lab says of itself, by the name that it has in this cell."""
+    return environment | {"name": setup.cell.full_lab}
 
 
 def tools(setup: Setup) -> list[str]:
@@ -107,7 +114,7 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
         "host": host(),
     }
     state, measured, console = "skipped", {}, ""
-    environment.update(host_seconds=0.0, lab=lab.environment("not started"))
+    environment.update(host_seconds=0.0, lab=_named(lab.environment("not started"), setup))
     reason = obstacle(setup, lab)
     if not reason:
         try:
@@ -131,7 +138,7 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
                 "initial_sync": stack.initial_sync(lab.disks_zeroed(setup.profile)),
                 "state": stack.state,
             }
-        environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=outcome.environment)
+        environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=_named(outcome.environment, setup))
     record = {
         "schema": records.LAYOUT,
         "status": state,

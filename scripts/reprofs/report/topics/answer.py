@@ -119,13 +119,15 @@ def scope(study: Study, setting: Setting, load: Load) -> str:
 
 def where(study: Study, setting: Setting) -> str:
     """Words on what all of that ran on: device profile, stack, lab, processor, scale, rounds."""
-    lab, processor, kernel = lab_parts(setting.lab)
+    place = lab_parts(setting.lab)
+    own = [
+        f"processor {place.processor}" if place.processor else "",
+        f"kernel {place.kernel}" if place.kernel else "",
+        f"memory {place.memory_mib} MiB" if place.memory_mib else "",
+    ]
     scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
-    return (
-        f"device profile {setting.profile}, stack {setting.stack}, lab {lab}"
-        f"{f', processor {processor}' if processor else ''}{f', kernel {kernel}' if kernel else ''}, scale {scales},"
-        f" {count(study.trials['round'].nunique(), 'round')}"
-    )
+    parts = [f"device profile {setting.profile}", f"stack {setting.stack}", f"lab {place.lab}", *filter(None, own)]
+    return ", ".join([*parts, f"scale {scales}", count(study.trials["round"].nunique(), "round")])
 
 
 def wins(study: Study, setting: Setting) -> dict:
