@@ -147,6 +147,26 @@ def test_limits_follow_from_the_work():
     assert "stage=check fill\tlimit_s=600\t" in render(modelled).text()  # jobs of guests are as before
 
 
+@pytest.mark.parametrize(
+    ("workload", "scale", "profile", "mib"),
+    [
+        ("stream-one-zeros", "paper", "ssd", 20100),
+        ("stream-one-zeros", "paper", "hdd-7200", 0),
+        ("stream-fill-zeros", "laptop", "ssd", 16384),
+        ("stream-fill-zeros", "laptop", "hdd-7200", 0),
+        ("stream-fill", "laptop", "hdd-7200", 1280),
+        ("stream-one-zeros+fill50", "smoke", "hdd-7200", 512),
+    ],
+)
+def test_zeros_take_no_memory_where_disks_are_modelled(workload, scale, profile, mib):
+    assert resolve(cell(workload=workload, scale=scale, profile=profile), CATALOG).stored == mib << 20
+
+
+def test_what_does_not_fit_into_memory_is_skipped(guest, tmp_path):
+    record = run_trial(cell(workload="stream-fill-zeros", scale="laptop"), CATALOG, tmp_path / "r.json")
+    assert record["status"] == "skipped" and "content is about 16,384 MiB" in record["reason"]
+
+
 def test_disks_are_checked_against_the_cell(monkeypatch):
     entries = [{"path": f"/dev/none{i}", "size_bytes": 2 * 10**12} for i in range(12)]
     monkeypatch.setattr(guard, "allowed", lambda: entries)

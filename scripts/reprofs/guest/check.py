@@ -11,7 +11,7 @@ from reprofs.errors import FileError, UserError, cut, short
 from reprofs.files import cache_folder
 from reprofs.guest import engine
 from reprofs.plan.command import engine_calls
-from reprofs.plan.workload import TREE, Modified
+from reprofs.plan.workload import TREE, ZEROS, Modified
 
 
 def check(workload: Modified, scale: str) -> None:
@@ -43,8 +43,11 @@ def check(workload: Modified, scale: str) -> None:
         )
 
 
-def needs(workload: Modified, scale: str) -> int:
-    """Roughly the most bytes of content that exist at the same time, in all clients' folders. Raises UserError."""
+def needs(workload: Modified, scale: str, zeros: bool = True) -> int:
+    """Roughly the most bytes of content that exist at the same time, in all clients' folders. Raises UserError.
+
+    zeros: whether files of zeros count.
+    """
     values = workload.scale(scale).parameters()
     tree = 0
     if all(key in values for key in TREE):
@@ -54,6 +57,8 @@ def needs(workload: Modified, scale: str) -> int:
     for phase, command in workload.commands():
         where = f"{workload.at(scale)}, phase {phase}"
         for arguments in _programs(workload.words(command, scale, 1, where), where):
+            if ZEROS in arguments and not zeros:
+                continue
             programs = max(programs, _ask(where, tuple(arguments)))
     return (tree + programs) * workload.clients
 

@@ -35,6 +35,7 @@ from reprofs.plan.parts import (
     wrong,
 )
 
+ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
 CLIENTS_MAX = 256
@@ -241,9 +242,13 @@ class Workload(Descriptor):
             found += [(phase.name, command) for command in (phase.run, phase.check) if command]
         return found
 
-    def fills(self) -> bool:
-        """Whether it writes until no space is left, so that its content is as large as the devices."""
-        return any("--until-full" in command for _, command in self.commands())
+    def fills(self, zeros: bool = True) -> bool:
+        """Whether it writes until no space is left, so that its content is as large as the devices.
+
+        zeros: whether filling them with zeros counts.
+        """
+        commands = [command for _, command in self.commands() if zeros or ZEROS not in command]
+        return any("--until-full" in command for command in commands)
 
 
 class Modified(Workload):

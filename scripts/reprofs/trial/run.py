@@ -51,9 +51,9 @@ def obstacle(setup: Setup, lab: labs.Lab) -> str:
             f"The content is about {content / 2**20:,.0f} MiB, but {filesystem.path} has {free / 2**20:,.0f} MiB free: "
             "choose another directory or a smaller scale."
         )
-    if lab.data_bytes is not None and content > lab.data_bytes:
+    if lab.data_bytes is not None and setup.stored > lab.data_bytes:
         return (
-            f"The content is about {content / 2**20:,.0f} MiB, but the {lab.name} lab keeps its devices in memory "
+            f"The content is about {setup.stored / 2**20:,.0f} MiB, but the {lab.name} lab keeps its devices in memory "
             f"and has room for {lab.data_bytes / 2**20:,.0f} MiB: raise memory_mib in envs/guest.yaml or use a "
             "smaller scale."
         )

@@ -64,6 +64,14 @@ class Setup:
         """Roughly the most bytes of content that the workload has at the same time."""
         return needs(self.workload, self.cell.scale)
 
+    @property
+    def stored(self) -> int:
+        """Roughly the most bytes of content that disks in the lab's memory hold; modelled ones hold no zeros."""
+        zeros, room = not self.profile.drive, self.scale.device_mib << 20
+        if self.workload.fills(zeros):
+            return room
+        return needs(self.workload, self.cell.scale, zeros) + room * self.workload.fill // 100
+
     @cached_property
     def disk_mib(self) -> int:
         """The size of each disk."""
