@@ -16,6 +16,7 @@ from reprofs.plan.network import EXCHANGES
 from reprofs.plan.plan import Plan, write_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
+from reprofs.plan.recording import Recording
 from reprofs.plan.study import Factor, Profiled
 from reprofs.plan.workload import Crash, Outage
 from reprofs.report import contents, topics
@@ -93,7 +94,7 @@ def profiled(modelling: bool) -> Plan:
     return having(labs=labs, study=found.study.model_copy(update={"profile": Profiled(phases=["create"])}))
 
 
-PUBLISHED = Published.model_construct(title="t")
+PUBLISHED, RECORDING = Published.model_construct(title="t"), Recording.model_construct()
 SAMPLES = {
     "fill": {"write": "Write", "full": "Full", "capacity": "Capacity"},
     "sweep": {f"sweep-{name}": name for name in series.TESTS},
@@ -110,6 +111,7 @@ PLANS = {
     "stacks": ([plan(stacks=["single", "md-raid5"])], [plan(), plan(stacks=["md-raid5"])]),
     "rebuilds": ([plan(stacks=["md-raid5-rebuilding"])], [plan(stacks=["md-raid5", "md-raid5-degraded"])]),
     "clients": ([workload(clients=2)], [plan(), workload(clients=1)]),
+    "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
     "fill": ([phase(samples=SAMPLES["fill"])], [plan(), phase(samples=SAMPLES["windows"])]),
     "sweep": ([phase(samples=SAMPLES["sweep"])], [plan(), phase(samples=SAMPLES["fill"])]),
     "windows": ([phase(samples=SAMPLES["windows"])], [plan(), phase(samples=SAMPLES["fill"])]),

@@ -107,6 +107,10 @@ device_flushes       | int64   |       | Flush requests completed by the block d
 device_discards      | int64   |       | Discard requests completed by the block devices
 device_busy_ns       | int64   | ns    | Time with at least one request under way
 device_model_ns      | int64   | ns    | Processor time that the code of modelled disks took; empty without such a disk
+whole_read_bytes     | int64   | bytes | Bytes read from the devices in the phase of which this is a part; empty else
+whole_written_bytes  | int64   | bytes | The same of bytes written
+whole_flushes        | int64   |       | The same of flush requests
+whole_used_bytes     | int64   | bytes | In use after that phase, as the file system says; empty if it does not
 used_bytes           | int64   | bytes | In use after the phase, as the file system says; empty if it does not
 used_inodes          | int64   |       | Inodes in use then; empty where the file system has no number of them
 cold_proved          | bool    |       | Whether device reads prove cold caches; empty if that cannot be proved

@@ -25,7 +25,8 @@ from reprofs.plan.cell import Cell, PlannedTrial, joined
 from reprofs.plan.plan import Plan, PlannedStack
 from reprofs.plan.workload import Phase
 
-_OBJECTS = ("device", "cold", "latency")  # of a phase: the column device_reads is the key reads in the object device
+# Of a phase: the column device_reads is the key reads in the object device. `_parts` makes the object whole.
+_OBJECTS = ("device", "cold", "latency", "whole")
 
 
 class Rows:
@@ -254,6 +255,8 @@ def _parts(phase: dict, samples: list[dict], titles: dict) -> list[dict]:
     An iteration of a part takes as long as its slowest client, and a client as long as the sum of its samples.
     """
     unknown = dict.fromkeys(_in_record()[1]) | {"device": None, "latency": None}
+    whole = {key: (phase["device"] or {}).get(key) for key in ("read_bytes", "written_bytes", "flushes")}
+    unknown["whole"] = whole | {"used_bytes": phase.get("used_bytes")}
     at_once = _at_once([sample for sample in samples if sample["name"] in titles])
     parts = []
     for name in titles:

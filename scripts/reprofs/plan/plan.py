@@ -18,6 +18,7 @@ from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Memory, Part
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
+from reprofs.plan.recording import Recording
 from reprofs.plan.study import Factor, PlannedStudy, Rounds, Verdict
 from reprofs.plan.workload import Phase, Scale
 
@@ -79,6 +80,7 @@ class PlannedWorkload(Part):
     fill: int = 0
     raw: bool = Field(False, description="It measures a device or a network itself")
     programs: list[str] = Field([], description="Of the load engine, that its jobs run")
+    recording: Recording | None = Field(None, description="Of the program whose calls it makes again")
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -268,6 +268,11 @@ class Modified(Workload):
         """The beginning of messages about it at a scale."""
         return f"{self.file}: workload {self.spec}, scale {scale}"
 
+    def recording(self) -> str | None:
+        """The name of the recording that it replays, if it does."""
+        found = (RECORDING_NAME.search(command) for _, command in self.commands())
+        return next((one[1] for one in found if one), None)
+
     def words(self, text: str, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
         """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE,
         recording:NAME.

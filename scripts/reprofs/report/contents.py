@@ -25,6 +25,9 @@ class Topic(NamedTuple):
 
 CONTENTS = (
     Topic("answer", "What does each workload cost, and what would change that?", always),
+    Topic(
+        "recorded", "Your workload: where does its time go, and why do two file systems differ?", when.recorded, always
+    ),
     Topic("operations", "Which file system is the fastest in each operation, and by how much?", when.contended),
     Topic("ranks", "Who is ahead over all operations?", when.ranked),
     Topic("stacks", "What do RAID, LVM, more disks and faults cost?", when.several_stacks, when.on_stacks),

@@ -42,6 +42,11 @@ def sampled(*names: str) -> Condition:
     return lambda plan: any(set(names) <= set(phase.samples or {}) for phase in _phases(plan))
 
 
+def recorded(plan: Plan) -> bool:
+    """A workload makes the calls of a recorded program again."""
+    return any(entry.recording for entry in plan.workloads.values())
+
+
 def with_key(name: str) -> Condition:
     """The condition that a phase has this key."""
     return lambda plan: any(getattr(phase, name) is not None for phase in _phases(plan))

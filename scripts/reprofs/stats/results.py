@@ -15,9 +15,9 @@ from reprofs.data.study import Tables
 from reprofs.errors import UserError
 from reprofs.files import SUMS, changed, write_bytes, write_sums, write_text
 from reprofs.project import place
-from reprofs.stats import cells, compare, labs, spread, stacks
+from reprofs.stats import cells, compare, labs, recorded, spread, stacks
 
-ANALYSIS = 6  # increase when the same records would give other statistics
+ANALYSIS = 7  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 AGAIN = "run `make report`, or delete the folder."
@@ -64,6 +64,9 @@ def caution(tables: Tables) -> float:
 def compute(tables: Tables) -> Results:
     """All statistics of a study."""
     phases, entries = _narrow(tables.phases), tables.stacks()
+    foreign = recorded.foreign(tables.plan, phases)
+    whole = compare.totals(phases[~_of_same_cells(phases, foreign)])
+    phases = phases[~foreign]
     about, care = margins(tables), caution(tables)
     import_module("scipy.stats")  # slow, and two threads that import at once may wait for each other
     with ThreadPoolExecutor(1) as other:
@@ -71,7 +74,6 @@ def compute(tables: Tables) -> Results:
         # Trials of an exact lab cannot influence each other.
         stability = other.submit(spread.stability, phases[~phases["lab"].isin(tables.exact_labs)])
         found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
-        whole = compare.totals(phases)
         totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
         pairing = stacks.side_by_side(phases, entries)
         exact = tables.exact_labs
@@ -93,6 +95,13 @@ def compute(tables: Tables) -> Results:
             agreement=labs.agreement(orders, clocks),
             stability=stability.result(),
         )
+
+
+def _of_same_cells(phases: pd.DataFrame, chosen: pd.Series) -> pd.Series:
+    """The rows of workloads of which any row is chosen, in the same setting: without it they have no total."""
+    if not chosen.any():
+        return chosen
+    return chosen.groupby([phases[key] for key in (*SETTING, "workload", "scale")], observed=True).transform("any")
 
 
 def _narrow(phases: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 
 from reprofs import labs
 from reprofs.errors import FileError, UserError, cut
+from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device
@@ -178,6 +179,7 @@ def _filesystem(found: Filesystem) -> PlannedFilesystem:
 
 
 def _workload(found: Modified, scale: str, programs: list[str]) -> PlannedWorkload:
+    replayed = found.recording()
     return PlannedWorkload(
         title=found.title,
         description=found.description,
@@ -194,6 +196,7 @@ def _workload(found: Modified, scale: str, programs: list[str]) -> PlannedWorklo
         fill=found.fill,
         raw=found.raw,
         programs=programs,
+        recording=recording.read_head(recording.path_of(replayed)) if replayed else None,
     )
 
 

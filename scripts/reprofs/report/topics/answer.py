@@ -18,7 +18,7 @@ from reprofs.report.display import DASH, Table, confidence, count, digits, known
 from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.report.topics.operations import SLOWER, share
-from reprofs.stats import trust
+from reprofs.stats import recorded, trust
 from reprofs.stats.cells import measured
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
@@ -98,7 +98,12 @@ def without_total(study: Study, setting: Setting) -> list[dict]:
         own = select(measured(study.phases), setting, load, role="contender")
         # Of any setting: what has no sum in one has none in another.
         kinds = select(measured(study.phases), load)["part"]
-        why = "parts of it run at the same time" if kinds.eq("at-once").any() else "a command repeats what is timed"
+        if recorded.foreign(study.plan, own).any():
+            why = "its cold calls have no verdict on a rotating disk"
+        elif kinds.eq("at-once").any():
+            why = "parts of it run at the same time"
+        else:
+            why = "a command repeats what is timed"
         found.append({"title": entry.title, "why": why if len(own) else None})
     return found
 
