@@ -287,6 +287,48 @@ def test_a_recording_in_a_recording_is_one_sentence(place, record):
     assert "a debugger" in done.stdout
 
 
+# Runs a command under a seccomp filter that refuses ptrace, as containers do: load the number of the call; is it 101?
+WITHOUT_PTRACE = """
+import ctypes, os, struct, sys
+lines = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
+prog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(lines), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, prog, 0, 0):
+    sys.exit("no filter")
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_container_without_ptrace_is_one_sentence(place, says):
+    program = Path(sys.executable).with_name("reprofs")
+    words = ["record", "--below", place / "workspace", "--output", "it", "--", "touch", "madefile"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PTRACE, program, *words], cwd=place / "workspace", capture_output=True, text=True
+    )
+    says(done, "ptrace is not allowed here (Operation not permitted)", "--cap-add SYS_PTRACE")
+    assert not list((place / "workflow").rglob("it*")) and not (place / "workspace/madefile").exists()
+
+
+def test_a_program_that_changes_the_user_cannot_and_is_said(place, record):
+    """It runs without the rights of its owner, as every recorded program does."""
+    program = place / "changes-the-user"
+    shutil.copy("/usr/bin/id", program)
+    program.chmod(0o4755)
+    done = record("sh", "-c", f"touch madefile; {program} > /dev/null")
+    assert done.returncode == 0, done.stderr
+    assert "programs that change the user (setuid), which they could not" in " ".join(done.stdout.split())
+
+
+def test_a_program_that_ends_for_no_signal_is_ended_with_all_its_children(place, record):
+    script = "trap '' TERM INT HUP; touch madefile; sh -c 'trap \"\" TERM; sleep 300' & sleep 300"
+    done = record("sh", "-c", script, options=("--seconds", "1"))
+    assert done.returncode == 0, done.stderr
+    assert content_of(place).head.ended
+    told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 300" not in told.splitlines()
+
+
 def test_the_exact_lab_replays_a_recording_cold_and_warm(recorded):
     """It comes with the programs of the job, and the record has its digest."""
     record = recorded(cell("ext4", workload="recorded-git"))
