@@ -132,6 +132,9 @@ def test_tables_and_verdicts_that_the_records_do_not_give_are_named(folder, repr
     assert done.returncode == 1
     assert "the table phases.parquet is not the published one" in done.stderr
     assert "reproduced: none; published: get-ext4" in done.stderr
+    altered(folder, commit="0" * 40)  # of another commit, whose code may make other tables
+    done = reprofs("verify", folder, "--claims", cwd=".")
+    assert done.returncode == 2 and "tables and verdicts are made otherwise now" in done.stderr
 
 
 def test_trials_that_cannot_come_out_again_are_refused(folder, reprofs, says):
@@ -147,7 +150,7 @@ def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, s
     done = reprofs("verify", folder, cwd=".")
     assert done.returncode == 2
     first, last = done.stderr.strip().split("\n")
-    assert f"not this checkout's lab (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
+    assert f"not by this checkout's code (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
     assert "of commit 000000000000, which no branch of this checkout has" in last
     done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
     assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr

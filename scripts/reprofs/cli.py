@@ -603,7 +603,7 @@ def _verify(arguments) -> None:
     from reprofs.publish import verify
 
     if arguments.claims:
-        sys.exit(int(not verify.claims(arguments.result, _say)))
+        sys.exit(int(not verify.claims(arguments.result, _say, own=arguments.own_code)))
     seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
     count = None if arguments.all else arguments.trials
     same = verify.verify(arguments.result, count, arguments.trial, seed, _say, own=arguments.own_code)

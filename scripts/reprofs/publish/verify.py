@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from reprofs import version
 from reprofs.data.records import SAME
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, read_json, sha256
@@ -30,11 +31,16 @@ from reprofs.trial.run import run_trial
 Say = Callable[[str], None]
 
 
-def claims(folder: Path, say: Say) -> bool:
-    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does."""
+def claims(folder: Path, say: Say, own: bool = False) -> bool:
+    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does.
+
+    own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
+    """
     result = read(folder)
     with tempfile.TemporaryDirectory() as work:
         found = list(derive(folder, result, Path(work)))
+    if found and not own and version.commit() != result.commit:
+        return _by_its_own_code(folder, result, ["--claims"], ["tables and verdicts are made otherwise now"], say)
     for sentence in found:
         say(sentence)
     judged = sum(map(len, result.verdicts.values()))
@@ -57,7 +63,8 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
         drawn = _drawn(folder, plan, result, count, names, seed)
         other = _other(folder, result, drawn)
         if other and not own:
-            return _by_its_own_code(folder, result, [trial.id for trial in drawn], other, say)
+            words = [word for trial in drawn for word in ("--trial", trial.id)]
+            return _by_its_own_code(folder, result, words, other, say)
         for sentence in other:
             say(f"this checkout is another lab: {sentence}")
         minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
@@ -113,11 +120,14 @@ def _other(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]
     return found
 
 
-def _by_its_own_code(folder: Path, result: Result, names: list[str], other: list[str], say: Say) -> bool:
-    """The same by the code of the result's commit, in a clone of this checkout that the cache keeps."""
+def _by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
+    """The same by the code of the result's commit, in a clone of this checkout that the cache keeps.
+
+    words: for the command `verify`, besides the folder.
+    """
     clone = cache_folder() / "commits" / result.commit
     clone.parent.mkdir(parents=True, exist_ok=True)
-    say(f"not this checkout's lab ({'; '.join(other[:3])}): taking commit {result.commit[:12]}")
+    say(f"not by this checkout's code ({'; '.join(other[:3])}): taking commit {result.commit[:12]}")
     with locked(clone.with_name(f"{clone.name}.lock")):
         if not clone.is_dir():
             partial = clone.with_name(f"{clone.name}.partial")
@@ -133,7 +143,6 @@ def _by_its_own_code(folder: Path, result: Result, names: list[str], other: list
             partial.rename(clone)
         if subprocess.run(["scripts/setup"], cwd=clone).returncode:
             raise UserError(f"scripts/setup of commit {result.commit[:12]} failed in {clone}: see above.")
-    words = [word for name in names for word in ("--trial", name)]
     command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
     return subprocess.run(command, cwd=clone).returncode == 0
 
