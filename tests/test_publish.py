@@ -198,6 +198,18 @@ def test_a_published_result_comes_from_its_records(published):
 
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
+def test_the_commit_of_a_published_result_is_in_the_history(published):
+    """Else nobody could run its trials by its own code later. After a rebase it must be published again."""
+    shallow = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True
+    )
+    if shallow.stdout.strip() != "false":
+        pytest.skip("this copy has no history")
+    commit = results.read(published).commit
+    assert not subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
 def test_a_trial_of_a_published_result_is_identical(guest, published):
     """The cheapest one. A change that moves numbers on purpose publishes the results again."""
     trials = results.read(published).trials
