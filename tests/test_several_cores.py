@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import BIN
-from helpers import CATALOG, cell, job_of, outputs, shell
+from helpers import CATALOG, cell, job_of, outputs, rendered, shell
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image, qemu
@@ -57,6 +57,18 @@ def test_what_is_told_of_several_cores():
     one, four = (exact.ExactLab.facts(processor).as_json() for processor in (ONE, FOUR))
     assert four["processor"]["cores"] == 4 and "Its 4 cores compute side by side" in four["meaning"]
     assert "cores" not in one["processor"] and "no other processors" in one["meaning"]
+
+
+def test_the_threads_of_an_only_server_get_its_core():
+    for lab, expected in (f"exact@{FOUR.name}", True), ("exact", False):
+        lines = [step.line() for step in rendered(cell("nfs-ext4", lab=lab)).steps]
+        started = [number for number, line in enumerate(lines) if "rpc.nfsd\targ=-G" in line]
+        pinned = [number for number, line in enumerate(lines) if line.endswith("arg=0\targ=nfsd")]
+        assert len(started) > 1 and bool(pinned) == expected
+        assert not pinned or all(first < last for first, last in zip(started, pinned, strict=True))
+    own = CATALOG.get(Filesystem, "nfs-ext4").as_json()
+    with pytest.raises(UserError, match="must not have threads with several servers"):
+        Catalog().add(Filesystem, "own", own | {"hosts": {"servers": 2, "threads": ["nfsd"]}})
 
 
 def test_the_number_of_cores_is_checked_in_the_guest():

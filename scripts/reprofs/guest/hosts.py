@@ -99,6 +99,16 @@ def cores(first: int, last: int) -> Step:
     return Exec(stage="network", limit_s=LIMIT_S, match=[f"^Cpus_allowed_list:\\s+{span}$"], arg=arg)
 
 
+def pinned(threads: list[str], core: int) -> Step:
+    """Leaves the kernel's threads of these names this processor only; fails unless there are some."""
+    text = """core=$1; shift
+for name; do for task in /proc/[0-9]*; do
+    if read -r own < "$task/comm" && [ "$own" = "$name" ]; then taskset -c -p "$core" "${task#/proc/}"; fi
+done; done"""
+    words = ["sh", "-ec", text, "sh", f"{core}", *threads]
+    return Exec(stage="network", limit_s=LIMIT_S, match=[f"affinity list: {core}$"], arg=words)
+
+
 def waiting(words: list[str], expect: str, limit_s: int) -> list[str]:
     """A command that repeats another one until its output matches the expression `expect`."""
     return ["sh", "-ec", script("wait"), "sh", expect, f"{limit_s}", *words]

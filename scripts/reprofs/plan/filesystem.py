@@ -69,8 +69,17 @@ class Hosts(Part):
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
+    threads: list[Word] = Field(
+        [], description="Threads of the kernel, by name, that do the work of the only server: they get its core"
+    )
     logs: list[Filled] = Field([], description="Logs of the servers' daemons, patterns: their ends go into the record")
     least_mib: Annotated[int, Field(ge=16, le=1048576)] = Field(32, description="No disk of a server is smaller")
+
+    @model_validator(mode="after")
+    def _threads_are_of_one_server(self) -> Hosts:
+        if self.threads and self.servers > 1:
+            raise wrong("must not have threads with several servers: whose they are cannot be told")
+        return self
 
     def of_clients(self, on_servers: bool = False) -> list[str]:
         """The hosts that clients take in turn: c1, c2, ...; on_servers: s1, s2, ... where there are several."""

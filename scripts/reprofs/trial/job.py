@@ -246,6 +246,8 @@ class _Writer:
     def mount(self) -> None:
         """Mounts the file system and checks the mount."""
         self.commands("mount", self.lines("mount", self.filesystem.mount))
+        if self.cores and self.filesystem.hosts and self.filesystem.hosts.threads:
+            self.steps.append(hosts.pinned(self.filesystem.hosts.threads, self.cores["s1"]))
         self.mounted()
         if self.together:
             self.bind()

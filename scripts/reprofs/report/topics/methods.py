@@ -290,9 +290,9 @@ def hosts(study: Study) -> Table | None:
             row = {"Lab": place, "File system": name, "Servers": f"{servers}"}
             rows.append(row | {"Hosts of clients, at most": f"{entry.hosts.clients}", "Processors": whose})
     caption = (
-        "Hosts: network namespaces of one machine. Only a server's programs run on its own core, the kernel's threads"
-        " wherever there is time; how busy the processors were is then told of the clients' cores. Where clients run on"
-        " servers, all share all."
+        "Hosts: network namespaces of one machine. Only a server's programs, and the kernel's threads of an NFS server,"
+        " run on its own core, other threads of the kernel wherever there is time; how busy the processors were is then"
+        " told of the clients' cores. Where clients run on servers, all share all."
     )
     return Table("tbl-hosts", caption, rows, left=["Lab", "File system", "Processors"]) if rows else None
 
