@@ -1,7 +1,9 @@
 """`reprofs compare`: runs of a study beside the first of them."""
 
 import json
+import re
 import shutil
+from dataclasses import replace
 
 import make
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 from reprofs.data import tables
 from reprofs.errors import UserError
+from reprofs.report import runs as words
 from reprofs.stats import runs
 from reprofs.stats.study import open as open_study
 
@@ -117,6 +120,14 @@ def test_what_cannot_be_compared_is_refused(tmp_path, two):
         compared(two[0], other)
 
 
+def test_a_page_has_texts_of_others_as_text(two):
+    differences, one = compared(*two)
+    hostile = [replace(differences[0], values=["<b>$body$", "<script>1</script>"])]
+    page = words.page(["a", "<i>b"], hostile, [one], LEAST)
+    assert "&lt;b&gt;$body$" in page and "&lt;i&gt;b beside a" in page
+    assert "<script" not in page and "<b>" not in page and "<i>" not in page
+
+
 @pytest.mark.parametrize("text", ["1", "0%", "-1%", "100 %", "one%", "nan%", ""])
 def test_a_share_that_is_none_is_refused(text):
     with pytest.raises(UserError, match="--fail-above"):
@@ -131,6 +142,9 @@ def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, sa
     assert reprofs("compare", b, a, a.replace("tables", "../a/tables"), "--fail-above", "1%").returncode == 0
     markdown = reprofs("compare", a, b, "--format", "markdown").stdout
     assert "| ext4, create, warm | 4 | 1.0300 |" in markdown
+    page = reprofs("compare", a, b, "--format", "html").stdout
+    assert '<td data-label="operation">ext4, create, warm</td><td data-label="rounds">4</td>' in page
+    assert not re.search(r"\$\w+\$|<script|https?:", page) and page.count("<h2 ") == page.count("<li>") == 2
     file = tmp_path / "out.json"
     assert reprofs("compare", a, b, "--format", "json", "--output", str(file)).returncode == 0
     found = json.loads(file.read_text())

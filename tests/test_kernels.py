@@ -179,8 +179,10 @@ def built_tree(folder, config: str = CONFIG, release: str = "6.99.0-mine"):
     files = {"arch/x86/boot/bzImage": "a kernel", "include/config/kernel.release": f"{release}\n", ".config": config}
     files |= {
         "modules.builtin": "kernel/fs/ext4/ext4.ko\n",
-        "modules.order": "",
+        "modules.order": "kernel/sound/core/snd.ko\nfs/xfs/xfs.o\n",
         "sound/core/snd.ko": "not for a guest",
+        "fs/xfs/xfs.ko": "a module",
+        "fs/btrfs/btrfs.ko": "of a build before",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +204,10 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
     catalog = Catalog()
     catalog.add(Kernel, "mine", data)
     made = built(catalog.get(Kernel, "mine"), engine)
-    assert (made.release, made.packages) == ("6.99.0-mine", {"linux-mine": "6.99.0-mine"}) and made.modules == ["ext4"]
+    assert (made.release, made.packages) == ("6.99.0-mine", {"linux-mine": "6.99.0-mine"}) and made.modules == [
+        "ext4",
+        "xfs",
+    ]
     path.unlink()
     again = own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
     assert yaml.safe_load(again.read_text()) == data, "the same folder gives the same bytes"
@@ -216,6 +221,7 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
         (lambda folder: (folder / ".config").unlink(), r"\.config is missing: build the kernel there first"),
         (lambda folder: (folder / ".config").write_text(""), r"6\.99\.0-mine lacks CONFIG_ACPI_NFIT, .*: set these"),
         (lambda folder: (folder / "include/config/kernel.release").write_text("a b"), "has no release of a kernel"),
+        (lambda folder: (folder / "fs/xfs/xfs.ko").unlink(), r"xfs\.ko is missing: build the modules there first"),
         (lambda folder: (folder / "modules.builtin").unlink() or (folder / "modules.order").unlink(), "modules of 0"),
     ],
 )

@@ -1,5 +1,6 @@
 """Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
 
+import copy
 import hashlib
 import json
 import re
@@ -18,6 +19,7 @@ from reprofs.guest import image
 from reprofs.guest.subsystems import OTHER, subsystem
 from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
 from reprofs.labs.exact import ExactLab
+from reprofs.report.beside import beside
 from reprofs.report.flame import WIDTH, flame, speedscope
 from reprofs.trial import record as records
 from reprofs.trial.profile import profile, summary
@@ -153,6 +155,36 @@ def test_profiles_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
     assert a == b
     for phase in a["phases"]:
         assert stacks(tmp_path / "a", phase) == stacks(tmp_path / "b", phase)
+
+
+# ---- two kernels ----------------------------------------------------------------------------------------------------
+
+
+def test_the_function_that_costs_more_is_named_first(profiled):
+    """Beside a profile in which a function of create takes more, and the cold read waits longer."""
+    found = profiled[1]
+    slower = copy.deepcopy(found)
+    create, read = (
+        next(phase for phase in slower["phases"] if (phase["name"], phase["cache"]) == key)
+        for key in (("create", "warm"), ("read", "cold"))
+    )
+    more = 1000 * create["items"]
+    next(one for one in create["functions"] if one["name"] == "ext4_create")["instructions"] += more
+    next(one for one in create["functions"] if one["part"] == "allocator")["instructions"] -= 10 * create["items"]
+    create["instructions"] += more - 10 * create["items"]
+    create["wall_ns"] += round(990 * create["items"] * found["ns_per_instruction"])
+    read["wall_ns"] += 2000 * read["items"]
+    read["waiting_ns"] += 2000 * read["items"]
+    lines = beside(found, slower).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("create (warm): 1."))
+    assert lines[at].endswith("an item: instructions +495 ns, waiting 0 ns")
+    assert re.fullmatch(r" +\+1,000  ext4_create \[ext4\]  \(file system ext4\)", lines[at + 1])
+    assert "\N{MINUS SIGN}10" in lines[at + 2] and "(allocator: state)" in lines[at + 2]
+    assert any(re.search(r"^read \(cold\): 1\..* instructions 0 ns, waiting \+2.*s$", line) for line in lines)
+    assert len(lines) == 2 + sum(phase["measured"] for phase in found["phases"])  # and nothing else differs
+    other = found | {"trial": found["trial"] | {"workload": "mdtest"}}
+    with pytest.raises(UserError, match="workload is mdtest there and metadata@100 in the record"):
+        beside(other, found)
 
 
 # ---- what cannot be --------------------------------------------------------------------------------------------------

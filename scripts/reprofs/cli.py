@@ -172,6 +172,9 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("record", type=Path, help="of the exact lab: a file of data/raw")
     sub.add_argument("--misses", action="store_true", help="count misses of modelled caches, too: takes longer")
+    sub.add_argument(
+        "--beside", type=Path, metavar="FOLDER", help="a profile of the same trial, as on another kernel: what differs"
+    )
     sub.add_argument("--failed-too", action="store_true", help="write why a trial that did not end well has none")
     sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     catalog_options(sub)
@@ -260,7 +263,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="end with exit code 1 if something is slower by so much, such as 1%%, or does not end well any more",
     )
-    sub.add_argument("--format", choices=("text", "markdown", "json"), default="text")
+    sub.add_argument("--format", choices=("text", "markdown", "json", "html"), default="text")
     sub.add_argument("--output", type=Path, metavar="FILE", help="(default: the terminal)")
 
     sub = command("claims", _claims, "Print the verdicts of a study on the published claims that it is set beside.")
@@ -430,11 +433,12 @@ def _trial(arguments) -> None:
 
 
 def _profile(arguments) -> None:
-    from reprofs.data.profiles import FILE, stacks
+    from reprofs.data.profiles import FILE, load, stacks
     from reprofs.report import flame
     from reprofs.trial.profile import profile, summary
 
     files.check_writable(arguments.output / FILE)
+    base = load(arguments.beside) if arguments.beside else None
     found = profile(
         arguments.record, _catalog(arguments), arguments.output, arguments.misses, failed_too=arguments.failed_too
     )
@@ -449,6 +453,10 @@ def _profile(arguments) -> None:
     made = [FILE, *(phase["stacks"] for phase in found["phases"])]
     files.write_sums(arguments.output / files.SUMS, [arguments.output / each for each in made])
     print(summary(found) or f"no profile: {found['reason']}")
+    if base:
+        from reprofs.report.beside import beside
+
+        print(_printable(f"\nbeside {arguments.beside}, an item:\n{beside(base, found)}"))
 
 
 def _retry(arguments) -> None:
@@ -546,8 +554,8 @@ def _compare(arguments) -> None:
     opened = {name: study.open(name) for name in arguments.runs}
     least = runs.share(arguments.fail_above) if arguments.fail_above else next(iter(opened.values())).margins["win"]
     differences, found = runs.compare(opened, least)
-    write = {"text": words.text, "markdown": words.markdown, "json": words.as_json}[arguments.format]
-    said = write(arguments.runs, differences, found, least)
+    forms = {"text": words.text, "markdown": words.markdown, "json": words.as_json, "html": words.page}
+    said = forms[arguments.format](arguments.runs, differences, found, least)
     if arguments.output:
         files.write_text(arguments.output, said)
     else:

@@ -5,7 +5,6 @@ It comes as Debian packages, or as a folder in which it was built, of which a pa
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from pathlib import Path
@@ -24,7 +23,7 @@ from reprofs.project import place
 
 IMAGE = "arch/x86/boot/bzImage"
 RELEASE = "include/config/kernel.release"
-LISTS = ("modules.order", "modules.builtin")
+ORDER, BUILT_IN = "modules.order", "modules.builtin"
 
 
 def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
@@ -80,8 +79,8 @@ def _package(name: str, build: Path) -> bytes:
         raise UserError(f"{build / RELEASE} has no release of a kernel: build the kernel there first.")
     modules = f"usr/lib/modules/{release}"
     files = {f"boot/vmlinuz-{release}": build / IMAGE, f"boot/config-{release}": build / ".config"}
-    files |= {f"{modules}/{name}": build / name for name in LISTS if (build / name).is_file()}
-    drivers = {f"{modules}/kernel/{path.relative_to(build)}": path for path in _modules(build)}
+    files |= {f"{modules}/{BUILT_IN}": build / BUILT_IN} if (build / BUILT_IN).is_file() else {}
+    drivers = {f"{modules}/kernel/{name}": build / name for name in _modules(build)}
     files |= {place: path for place, path in drivers.items() if not tree.SKIP.match(place)}
     version = release.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
     control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
@@ -93,11 +92,17 @@ def _package(name: str, build: Path) -> bytes:
     return b"!<arch>\n" + b"".join(_member(file, content) for file, content in members.items())
 
 
-def _modules(build: Path) -> list[Path]:
-    found = []
-    for folder, below, files in os.walk(build):
-        below[:] = [each for each in below if not each.startswith(".") and each != "debian"]
-        found += [Path(folder) / file for file in files if file.endswith(".ko")]
+def _modules(build: Path) -> list[str]:
+    """The modules of the last build there, below that folder: one that is built in since then lies there all the same.
+
+    A line of the list is `kernel/fs/ext4/ext4.ko` or, of newer kernels, `fs/ext4/ext4.o`. Raises UserError when one
+    is missing.
+    """
+    lines = (build / ORDER).read_text().split() if (build / ORDER).is_file() else []
+    found = [re.sub(r"\.o$", ".ko", line.removeprefix("kernel/")) for line in lines]
+    for name in found:
+        if not (build / name).is_file():
+            raise UserError(f"{build / name} is missing: build the modules there first (make modules).")
     return found
 
 

@@ -1,29 +1,58 @@
-"""What `reprofs compare` says: runs of a study beside the first of them, as text, Markdown or JSON."""
+"""What `reprofs compare` says: runs of a study beside the first of them, as text, Markdown, JSON or a page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
 
 from reprofs.data.keys import SETTING
-from reprofs.report.display import DASH, confidence, count, digits, known
+from reprofs.errors import legible
+from reprofs.project import place
+from reprofs.report.display import DASH, confidence, count, digits, known, listing
 from reprofs.stats.runs import Comparison, Difference
 
+HEADING, LINE, TABLE = "heading", "line", "table"
 SHORT = 40  # characters of what differs; a digest is longer and told by its beginning
 COLUMNS = ["operation", "rounds", "ratio", "95 % interval", "floor", "verdict"]
 VERDICTS = ("slower", "faster", "same", "undecided", "equal")
 
 Row = Sequence[str]
+Writers = dict[str, Callable[[Any], str]]
 
 
 def text(names: list[str], differences: list[Difference], found: list[Comparison], least: float) -> str:
     """For a terminal."""
-    return _written(names, differences, found, least, _plain, "")
+    write: Writers = {HEADING: str, LINE: str, TABLE: _plain}
+    return "\n\n".join(write[kind](part) for kind, part in _parts(names, differences, found, least)) + "\n"
 
 
 def markdown(names: list[str], differences: list[Difference], found: list[Comparison], least: float) -> str:
     """For a merge request or a summary of CI."""
-    return _written(names, differences, found, least, _pipes, "### ")
+    write: Writers = {HEADING: "### {}".format, LINE: str, TABLE: _pipes}
+    return "\n\n".join(write[kind](part) for kind, part in _parts(names, differences, found, least)) + "\n"
+
+
+def page(names: list[str], differences: list[Difference], found: list[Comparison], least: float) -> str:
+    """A page of its own that looks like a report and needs no other file."""
+    parts, body, contents = list(_parts(names, differences, found, least)), [], []
+    for number, (kind, part) in enumerate(parts):
+        if kind == HEADING:
+            contents.append(f'<li><a href="#part-{number}">{escape(part)}</a></li>')
+            body.append(f'<h2 id="part-{number}">{escape(part)}</h2>')
+        else:
+            body.append(_boxed(part) if kind == TABLE else f"<p>{escape(part)}</p>")
+    filled = {
+        "title": escape(f"{listing(names[1:])} beside {names[0]}"),
+        "subtitle": "Runs of a study compared by ReproFS",
+        "style": place("report/style.css").read_text(),
+        "toc": f"<ul>{''.join(contents)}</ul>",
+        "body": "\n".join(legible(one) for one in body),
+    }
+    # One pass: what is filled in is not searched again.
+    return re.sub(r"\$(\w+)\$", lambda match: filled[match[1]], place("report/template.html").read_text())
 
 
 def as_json(names: list[str], differences: list[Difference], found: list[Comparison], least: float) -> str:
@@ -37,29 +66,24 @@ def as_json(names: list[str], differences: list[Difference], found: list[Compari
     return json.dumps(whole | {"runs": runs}, indent=1, ensure_ascii=False) + "\n"
 
 
-def _written(
-    names: list[str],
-    differences: list[Difference],
-    found: list[Comparison],
-    least: float,
-    table: Callable[[list[Row]], str],
-    heading: str,
-) -> str:
-    parts = [f"{heading}What differs", _differing(names, differences, table)]
+def _parts(
+    names: list[str], differences: list[Difference], found: list[Comparison], least: float
+) -> Iterator[tuple[str, Any]]:
+    """All that is said, in its order: kind, and the text of a heading or line, or the rows of a table."""
+    yield HEADING, "What differs"
+    if differences:
+        rows = [[one.what, one.key, *(_short(value) for value in one.values)] for one in differences]
+        yield TABLE, [["part", "key", *names], *rows]
+    else:
+        yield LINE, "Nothing that the runs say of lab, machine and plan."
     for one in found:
-        parts += [f"{heading}{one.run} beside {names[0]}", *_sentences(one, least)]
-        for place, rows in one.ratios.groupby([*SETTING, "workload", "scale"], sort=False):
-            lab, stack, profile, workload, scale = place
-            parts.append(f"{workload} ({scale}), lab {lab}, stack {stack}, device profile {profile}:")
-            parts.append(table([COLUMNS, *(_row(row) for row in rows.to_dict("records"))]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _differing(names: list[str], differences: list[Difference], table: Callable[[list[Row]], str]) -> str:
-    if not differences:
-        return "Nothing that the runs say of lab, machine and plan."
-    rows = [[one.what, one.key, *(_short(value) for value in one.values)] for one in differences]
-    return table([["part", "key", *names], *rows])
+        yield HEADING, f"{one.run} beside {names[0]}"
+        yield from ((LINE, sentence) for sentence in _sentences(one, least))
+        for (lab, stack, profile, workload, scale), table in one.ratios.groupby(
+            [*SETTING, "workload", "scale"], sort=False
+        ):
+            yield LINE, f"{workload} ({scale}), lab {lab}, stack {stack}, device profile {profile}:"
+            yield TABLE, [COLUMNS, *(_row(row) for row in table.to_dict("records"))]
 
 
 def _short(value: str) -> str:
@@ -108,3 +132,13 @@ def _plain(rows: list[Row]) -> str:
 def _pipes(rows: list[Row]) -> str:
     head, *body = ([cell.replace("|", "\\|") for cell in row] for row in rows)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
+
+
+def _boxed(rows: list[Row]) -> str:
+    """A table that scrolls by itself; on a small screen style.css shows each row as a paragraph."""
+    head, *body = ([escape(cell) for cell in row] for row in rows)
+    lines = [f"<tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr></thead><tbody>"]
+    for row in body:
+        cells = (f'<td data-label="{name}">{cell}</td>' for name, cell in zip(head, row, strict=True))
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<div class="scroll" tabindex="0"><table><thead>{"".join(lines)}</tbody></table></div>'
