@@ -1,19 +1,23 @@
 """Kernels in the place of the guest's own (workflow/kernels): named, locked, built, started; and what they lack."""
 
+import re
 import subprocess
 
 import pytest
 import yaml
+from conftest import ROOT
 from helpers import CATALOG, cell, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import kernel as kernels
 from reprofs.guest import lock
 from reprofs.guest import own as own_kernels
+from reprofs.guest.initrd import BOOT_MODULES
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import lab_parts
 from reprofs.plan.device import Device
+from reprofs.plan.guest import read_guest
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.study import Study
 from reprofs.trial.plan import make_plan
@@ -101,6 +105,18 @@ def test_what_a_configuration_lacks_is_named():
     assert kernels.missing(CONFIG) == []
     lacking = CONFIG.replace("CONFIG_DEVPORT=y", "# CONFIG_DEVPORT is not set").replace("EROFS_FS=y", "EROFS_FS=m")
     assert kernels.missing(lacking) == ["DEVPORT"]
+
+
+def test_the_configuration_for_a_small_kernel_has_all_that_guests_use():
+    config = (ROOT / "envs/guest.config").read_text()
+    assert kernels.missing(config) == []
+    names = yaml.safe_load((ROOT / "envs/guest.yaml").read_text())["guests"]
+    wanted = {*BOOT_MODULES, *(module for name in names for module in read_guest(name).preload)}
+    others = {"dm-mod": "BLK_DEV_DM", "nd_pmem": "BLK_DEV_PMEM", "crc32c_generic": "CRYPTO_CRC32C"}
+    plain = {option.replace("_", "").lower() for option in re.findall(r"^CONFIG_(\w+)=[ym]$", config, re.MULTILINE)}
+    for name in wanted - {"zfs"}:  # which is no part of the kernel
+        option = re.sub("[-_]", "", others.get(name, name)).lower()
+        assert any(option in one for one in plain), name
 
 
 @pytest.fixture

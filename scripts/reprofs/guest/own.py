@@ -54,7 +54,10 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         config = part_of(into.root, release, "config")
         if lacks := missing(config.read_text(errors="replace")):
             options = ", ".join(f"CONFIG_{option}" for option in lacks)
-            raise UserError(f"the kernel {release} lacks {options}: set these in its .config, and build it again.")
+            raise UserError(
+                f"the kernel {release} lacks {options}: set these in its .config (envs/guest.config has all that a "
+                "guest needs), and build it again."
+            )
         if build:
             kept = cache / "own-kernels" / f"{name}-{sha256(debs[0])[:16]}.deb"
             write_bytes(kept, debs[0].read_bytes())
