@@ -39,6 +39,10 @@ publish: override export STUDY := $(value STUDY)
 publish: report  ## run a study to its report, and write results/STUDY: records, report, lock and digests
 	@$(RUN) reprofs publish "$$STUDY"
 
+archive: override export STUDY := $(value STUDY)
+archive: setup  ## write archive/STUDY.tar.xz of a published result: verified without network, root and Python
+	@$(RUN) reprofs archive "$$STUDY"
+
 workflow-report: override export STUDY := $(value STUDY)
 workflow-report: report  ## Snakemake's own report of a study, report/STUDY/workflow.html: rules, software, times, figures with captions
 	@$(RUN) snakemake --quiet all --report "report/$$STUDY/workflow.html" --config study="$$STUDY"

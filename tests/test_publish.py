@@ -16,7 +16,9 @@ from reprofs.files import read_json, sha256
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
 from reprofs.publish import index, verify
+from reprofs.publish import read as reading
 from reprofs.publish import result as results
+from reprofs.publish.claims import claims
 from reprofs.trial import plan as plans
 from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.run import run_trial
@@ -157,7 +159,7 @@ def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, s
 
 
 def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):
-    plan = results.unpack(folder, results.read(folder), folder.parent / "work")
+    plan = reading.unpack(folder, reading.read(folder), folder.parent / "work")
     record = read_json(folder.parent / f"work/raw/{plan.trials[0].id}.json")
     found = json.loads(json.dumps(record))
     phase = found["measurement"]["phases"][1]
@@ -182,7 +184,7 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
     data = json.loads(rest.partition("</script>")[0])
     assert len(data["rows"]) == cells.count("\n") - 1 == 2 * 9
     rows = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
-    assert {row["trial"] for row in rows} == set(results.read(folder).trials)
+    assert {row["trial"] for row in rows} == set(reading.read(folder).trials)
     assert {row["phase"] for row in rows} >= {"</script>&<b>", "create"} and len({row["id"] for row in rows}) == 18
 
 
@@ -191,9 +193,9 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
 def test_a_published_result_comes_from_its_records(published):
-    result = results.read(published)
+    result = reading.read(published)
     assert result.study == published.name
-    assert verify.claims(published, print)
+    assert claims(published, print)
     assert all((published / name).stat().st_size <= results.LARGEST for name in result.files)
 
 
@@ -212,7 +214,7 @@ def test_the_commit_of_a_published_result_is_in_the_history(published):
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
 def test_a_trial_of_a_published_result_is_identical(guest, published):
     """The cheapest one. A change that moves numbers on purpose publishes the results again."""
-    trials = results.read(published).trials
+    trials = reading.read(published).trials
     ok = {name: trial.host_seconds for name, trial in trials.items() if trial.status == "ok"}
     assert verify.verify(published, None, [min(ok, key=ok.get)], 0, print, own=True)
 

@@ -280,11 +280,18 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("study", help="NAME, or NAME@SCALE")
 
     sub = command(
+        "archive",
+        _archive,
+        "Write archive/NAME.tar.xz of results/NAME: one file that can be verified without network, root and Python.",
+    )
+    sub.add_argument("study", help="NAME")
+
+    sub = command(
         "verify",
         _verify,
         "Run trials of a published result again, each of which must be identical; exit code 1 when one is not.",
     )
-    sub.add_argument("result", type=Path, metavar="FOLDER", help="of a published result: results/NAME")
+    sub.add_argument("result", type=Path, metavar="RESULT", help="folder results/NAME, or an archive of one")
     sub.add_argument("--trials", type=int, default=3, metavar="N", help="so many, drawn at random (default: 3)")
     sub.add_argument("--all", action="store_true", help="all of them")
     sub.add_argument("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated")
@@ -607,11 +614,26 @@ def _publish(arguments) -> None:
     print(os.path.relpath(index.write_index(place("results"))))
 
 
+def _archive(arguments) -> None:
+    from reprofs.project import place
+    from reprofs.publish import archive
+
+    made = archive.archive(arguments.study, place(f"archive/{arguments.study}.tar.xz"), _say)
+    print(f"{os.path.relpath(made)}: {made.stat().st_size / 1e6:.0f} MB")
+
+
 def _verify(arguments) -> None:
-    from reprofs.publish import verify
+    from reprofs.publish import sealed, verify
 
     if arguments.claims:
-        sys.exit(int(not verify.claims(arguments.result, _say, own=arguments.own_code)))
+        from reprofs.publish.claims import claims
+
+        sys.exit(int(not claims(arguments.result, _say, own=arguments.own_code)))
+    if arguments.result.is_file():
+        chosen = ["--all"] if arguments.all else ["--trials", str(arguments.trials)]
+        chosen += [word for name in arguments.trial for word in ("--trial", name)]
+        chosen += [] if arguments.seed is None else ["--seed", str(arguments.seed)]
+        sys.exit(sealed.verify(arguments.result, chosen))
     seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
     count = None if arguments.all else arguments.trials
     same = verify.verify(arguments.result, count, arguments.trial, seed, _say, own=arguments.own_code)

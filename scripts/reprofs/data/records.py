@@ -21,7 +21,7 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.guest import common
 from reprofs.plan.plan import Plan
 from reprofs.trial import record as seals
-from reprofs.trial.record import LAYOUT
+from reprofs.trial.record import LAYOUT, SAME
 
 RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml"
 FILLED = b'"buckets": [['  # how the buckets of a histogram begin in the text of a record
@@ -205,10 +205,6 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
     wrong = sum(check["mismatches"] for check in measurement.get("verification", []))
     if wrong:
         raise UserError(f"{path} says ok, but {wrong} files differed from what was written; {_AGAIN}")
-
-
-# What fixes the numbers of a lab whose clock counts instructions, besides the job and the engine.
-SAME = ("qemu", "qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
 
 
 class Guests:

@@ -15,7 +15,8 @@ import pandas as pd
 from reprofs.files import write_text
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
-from reprofs.publish.result import CELLS, PICTURE, read
+from reprofs.publish.read import read
+from reprofs.publish.result import CELLS, PICTURE
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
 TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]

@@ -1,4 +1,4 @@
-"""The folder of a published result: made of a study's run, read, checked.
+"""The folder of a published result: made of a study's run, and its tables and verdicts of its records.
 
 digests.json says what the rest is (workflow/schemas/result.schema.yaml). records-1.tar.xz, records-2.tar.xz, ... hold
 the plan and one raw record for each trial; index.html and report.pdf are the report, lab.lock the lab, ABOUT.md a
@@ -10,21 +10,19 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from reprofs import version
 from reprofs.data.records import Reader
 from reprofs.data.tables import build
-from reprofs.errors import UserError, cut
-from reprofs.files import SUMS, read_json, read_sums, sha256, tar, write_text
+from reprofs.errors import UserError
+from reprofs.files import SUMS, read_sums, sha256, tar, write_text
 from reprofs.guest.lock import LOCK
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result, ResultTrial
 from reprofs.project import place
+from reprofs.publish.read import unpack
 from reprofs.report import text
 from reprofs.stats import study as studies
 from reprofs.stats.published import claims, comparison
@@ -173,39 +171,6 @@ def _about(result: Result) -> str:
         hours=result.host_hours,
         study=result.study,
     )
-
-
-def read(folder: Path) -> Result:
-    """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
-    try:
-        result = Result.adapter().validate_python(read_json(folder / DIGESTS))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = cut(".".join(map(str, first["loc"])) or "the file", 60)
-        raise UserError(f"{folder / DIGESTS} is no published result: {key}: {cut(first['msg'], 80)}") from None
-    for name, digest in result.files.items():
-        path = folder / name
-        if not path.is_file() or sha256(path) != digest:
-            raise UserError(f"{path} is missing or was altered: its SHA-256 is not the one in {DIGESTS}.")
-    for path in folder.iterdir():
-        if path.name not in (*result.files, DIGESTS):
-            raise UserError(f"{path} does not belong to the result: {DIGESTS} does not name it.")
-    return result
-
-
-def unpack(folder: Path, result: Result, into: Path) -> Plan:
-    """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError."""
-    for name in sorted(result.files):
-        if name.startswith("records-"):
-            try:
-                with tarfile.open(folder / name) as archive:
-                    archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
-            except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-                raise UserError(f"{folder / name} is no archive of records: {cut(error, 100)}") from None
-    plan = read_plan(into / "plan.json")
-    if {trial.id for trial in plan.trials} != set(result.trials):
-        raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")
-    return plan
 
 
 def derive(folder: Path, result: Result, work: Path) -> Iterator[str]:

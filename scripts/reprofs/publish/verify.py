@@ -1,4 +1,7 @@
-"""Whether a published result comes out again: some of its trials are run once more, and must be the same bytes."""
+"""Whether a published result comes out again: some of its trials are run once more, and must be the same bytes.
+
+An archive runs this by a Python that has neither pandas nor what else reports are made with: nothing here imports them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from reprofs import version
-from reprofs.data.records import SAME
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, read_json, sha256
 from reprofs.guest import image
@@ -22,31 +23,14 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import Result
 from reprofs.project import place, project_root
-from reprofs.publish.result import derive, read, unpack
+from reprofs.publish.read import read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.record import SAME
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
 Say = Callable[[str], None]
-
-
-def claims(folder: Path, say: Say, own: bool = False) -> bool:
-    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does.
-
-    own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
-    """
-    result = read(folder)
-    with tempfile.TemporaryDirectory() as work:
-        found = list(derive(folder, result, Path(work)))
-    if found and not own and version.commit() != result.commit:
-        return _by_its_own_code(folder, result, ["--claims"], ["tables and verdicts are made otherwise now"], say)
-    for sentence in found:
-        say(sentence)
-    judged = sum(map(len, result.verdicts.values()))
-    if not found:
-        say(f"{folder}: {len(result.tables)} tables and {judged} verdicts come from its {len(result.trials)} records")
-    return not found
 
 
 def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Say, own: bool = False) -> bool:
@@ -61,10 +45,10 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
     with tempfile.TemporaryDirectory() as work:
         plan = unpack(folder, result, Path(work))
         drawn = _drawn(folder, plan, result, count, names, seed)
-        other = _other(folder, result, drawn)
+        other = other_lab(folder, result, drawn)
         if other and not own:
             words = [word for trial in drawn for word in ("--trial", trial.id)]
-            return _by_its_own_code(folder, result, words, other, say)
+            return by_its_own_code(folder, result, words, other, say)
         for sentence in other:
             say(f"this checkout is another lab: {sentence}")
         minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
@@ -98,7 +82,7 @@ def _drawn(
     return [exact[name] for name in chosen]
 
 
-def _other(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]:
+def other_lab(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]:
     """What is not the same in this checkout, a sentence each."""
     found = []
     if result.protocol != PROTOCOL:
@@ -120,7 +104,7 @@ def _other(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[str]
     return found
 
 
-def _by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
+def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
     """The same by the code of the result's commit, in a clone of this checkout that the cache keeps.
 
     words: for the command `verify`, besides the folder.

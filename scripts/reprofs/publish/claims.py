@@ -1,0 +1,29 @@
+"""Whether tables and verdicts of a published result come from its records."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from reprofs import version
+from reprofs.publish.read import read
+from reprofs.publish.result import derive
+from reprofs.publish.verify import Say, by_its_own_code
+
+
+def claims(folder: Path, say: Say, own: bool = False) -> bool:
+    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does.
+
+    own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
+    """
+    result = read(folder)
+    with tempfile.TemporaryDirectory() as work:
+        found = list(derive(folder, result, Path(work)))
+    if found and not own and version.commit() != result.commit:
+        return by_its_own_code(folder, result, ["--claims"], ["tables and verdicts are made otherwise now"], say)
+    for sentence in found:
+        say(sentence)
+    judged = sum(map(len, result.verdicts.values()))
+    if not found:
+        say(f"{folder}: {len(result.tables)} tables and {judged} verdicts come from its {len(result.trials)} records")
+    return not found
