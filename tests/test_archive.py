@@ -30,14 +30,14 @@ def top(tmp_path):
     return made
 
 
-def test_a_whole_archive_is_verified_by_itself(top, tmp_path, reprofs):
+def test_a_whole_archive_is_verified_by_itself(top, tmp_path, reprofs, capfd):
     archive._pack(top, tmp_path / "one.tar.xz")
     for path in top.rglob("*"):
         os.utime(path, (1, 1))
     archive._pack(top, tmp_path / "two.tar.xz")
     assert sha256(tmp_path / "one.tar.xz") == sha256(tmp_path / "two.tar.xz")
     done = reprofs("verify", tmp_path / "one.tar.xz", "--all", "--seed", "5")
-    assert (done.returncode, done.stdout) == (1, "called with --all --seed 5\n"), done.stderr
+    assert (done.returncode, capfd.readouterr().out) == (1, "called with --all --seed 5\n"), done.stderr
 
 
 @pytest.mark.parametrize("name", ["cache/root", "README.md", "verify"])
@@ -61,7 +61,7 @@ def test_what_is_no_archive_is_refused(top, tmp_path, reprofs, says):
     (tmp_path / "text").write_text("no archive")
     says(reprofs("verify", tmp_path / "text"), "is no whole archive")
     archive._pack(top, tmp_path / "cut")
-    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-40])
+    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:200])
     says(reprofs("verify", tmp_path / "cut"), "is no whole archive")
     with tarfile.open(tmp_path / "other", "w") as other:
         other.addfile(tarfile.TarInfo("a/b"), io.BytesIO())

@@ -207,7 +207,7 @@ def test_the_commit_of_a_published_result_is_in_the_history(published):
     )
     if shallow.stdout.strip() != "false":
         pytest.skip("this copy has no history")
-    commit = results.read(published).commit
+    commit = reading.read(published).commit
     assert not subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode
 
 
