@@ -34,7 +34,7 @@ from reprofs.trial.resolve import resolve
 Say = Callable[[str], None]
 # What a trial imports besides the standard library, with what these import.
 WHEELS = ("annotated-types", "orjson", "pydantic", "pydantic-core", "pyyaml", "typing-extensions", "typing-inspection")
-PRESET = 2  # of xz: with 6 the file is a fifth smaller and takes four times as long
+PRESET = 2  # of xz: 6 takes more than three times as long
 VERIFY = """#!/bin/sh
 # Checks all files, then runs trials of the result again, each of which must be identical. Options: --trials N, --all,
 # --trial NAME, --seed N. Exit code 0: identical; 1: not; 2: could not be checked. Writes below this folder and TMPDIR.
