@@ -51,7 +51,7 @@ campaign: setup  ## run and publish all studies that are published, in days; it 
 	@scripts/campaign
 
 test: setup  ## every check and every test but those of soak
-	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net
+	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net guest-fio
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
 soak: setup  ## the tests that take too long for every change; before a release

@@ -191,6 +191,12 @@ def guest(engine) -> dict:
 
 
 @pytest.fixture(scope="session")
+def fio_guest(engine) -> dict:
+    """The same of the guest with fio."""
+    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/fio.json", engine, print, name="fio")
+
+
+@pytest.fixture(scope="session")
 def zfs_guest(engine) -> dict:
     """The same of the guest with OpenZFS, whose first build compiles for minutes."""
     return guest_builder.build(files.cache_folder(), ROOT / "data/guest/zfs.json", engine, print, name="zfs")

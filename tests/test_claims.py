@@ -491,7 +491,9 @@ DECIDED = {  # what a study measures at its own scale, so that there may be a ve
     " lzo-or-zlib large-files-du large-files-chmod btrfs-reflink",
     "plug-2020": "extract-many find du tar lazy-init find-waits tar-user-time tar-system-time tar-to-null"
     " second-pass list-archive",
-    "streaming": "fill-xfs-ext4 spread-xfs-ext4 dips",  # its solid disks are not those of the others
+    "streaming": "fill-order fill-xfs-ext4 fill-jfs-ext4 fill-btrfs-ext4 spread-xfs spread-ext4 spread-xfs-ext4 dips"
+    " single-file-order degraded-slower degraded-as-ext4 reader-stops-writer writer-recovers jfs-reads-best"
+    " btrfs-reads-badly",
     "streaming-disks": "raid0-raid5-xfs raid0-raid5-ext4 disks-xfs disks-ext4 four-gbit eight-gbit",
     "small-files": "r1-create-nfs-30",
     # all but: a full CephFS, two clients of LizardFS, and OrangeFS

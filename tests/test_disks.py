@@ -270,7 +270,7 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
 
 
 @pytest.fixture
-def device_trial(guest, tmp_path):
+def device_trial(fio_guest, tmp_path):
     """Runs the jobs of the models on a profile, with other scales of them: the phases."""
 
     def run(profile: str, scale: dict) -> list[dict]:

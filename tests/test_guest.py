@@ -125,8 +125,8 @@ def test_a_wrong_description_is_one_sentence(tmp_path, edit_yaml, change, words)
 def test_guests_of_the_description(reprofs, says, tmp_path):
     base, zfs = read_guest(), read_guest("zfs")
     assert (base.component, base.modules) == ("", "")
-    assert set(zfs.packages) - set(base.packages) == {"zfsutils-linux"}
-    says(reprofs("guest", "--output", tmp_path / "zsf.json"), "no guest 'zsf'", "base, zfs")
+    assert set(zfs.packages) - set(base.packages) == {"fio", "git-annex", "zfsutils-linux"}
+    says(reprofs("guest", "--output", tmp_path / "zsf.json"), "no guest 'zsf'", "base, annex, fio, zfs")
 
 
 @pytest.mark.soak

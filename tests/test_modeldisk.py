@@ -51,10 +51,10 @@ CHURN = (
         (SOLID, {"write_cache": False, "parallel": 1}),
     ],
 )
-def test_data_come_back(guest, profile, changes):
+def test_data_come_back(fio_guest, profile, changes):
     cut = "echo cut > /sys/block/modeldisk0/supply; echo restore > /sys/block/modeldisk0/supply"
     check = f"sync -d /dev/modeldisk0; {cut}; {CHURN} --verify_only 2>&1 | grep -c 'err= 0'"
-    said = run(guest, disk(profile, **changes), f"{CHURN} --do_verify=1 2>&1 | grep -c 'err= 0'", check)
+    said = run(fio_guest, disk(profile, **changes), f"{CHURN} --do_verify=1 2>&1 | grep -c 'err= 0'", check)
     assert said == ["1", "1"]
 
 
@@ -128,13 +128,13 @@ def test_wrong_settings_are_refused(guest):
 
 
 @pytest.mark.parametrize("profile", [ROTATING, SOLID])
-def test_driver_takes_little_of_the_service_time(guest, profile):
+def test_driver_takes_little_of_the_service_time(fio_guest, profile):
     """Random reads of 4 KiB, one at a time: a thousandth on a rotating disk, 3 % where one takes 0.1 ms."""
     script = (
         "fio --name=r --filename=/dev/modeldisk0 --rw=randread --bs=4k --direct=1 --number_ios=500 --norandommap "
         "> /dev/null; cat /sys/block/modeldisk0/account"
     )
-    (said,) = run(guest, disk(profile), script)
+    (said,) = run(fio_guest, disk(profile), script)
     requests, service, own, _ = map(int, said.split())
     assert requests >= 500
     limit = 0.001 if profile is ROTATING else 0.03
@@ -142,6 +142,6 @@ def test_driver_takes_little_of_the_service_time(guest, profile):
     print(f"{own / requests:.0f} ns of {service / requests:.0f} ns a request")
 
 
-def test_same_times_twice(guest):
+def test_same_times_twice(fio_guest):
     script = f"{CHURN} > /dev/null; cat /sys/block/modeldisk0/account"
-    assert run(guest, disk(ROTATING), script) == run(guest, disk(ROTATING), script)
+    assert run(fio_guest, disk(ROTATING), script) == run(fio_guest, disk(ROTATING), script)

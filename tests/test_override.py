@@ -153,7 +153,7 @@ def test_limits_follow_from_the_work():
         ("stream-one-zeros", "paper", "ssd", 20100),
         ("stream-one-zeros", "paper", "hdd-7200", 0),
         ("stream-fill-zeros", "laptop", "ssd", 16384),
-        ("stream-fill-zeros", "laptop", "hdd-7200", 0),
+        ("stream-fill-zeros", "laptop", "hdd-7200", 16),  # what is there before
         ("stream-fill", "laptop", "hdd-7200", 1280),
         ("stream-one-zeros+fill50", "smoke", "hdd-7200", 512),
     ],

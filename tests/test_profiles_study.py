@@ -183,7 +183,8 @@ def test_a_profile_that_was_edited_is_named(folder, create):
     text = path.read_text()
     path.write_text(text + " ")
     with pytest.raises(
-        UserError, match=r"profile\.json is missing or was changed after it was made: run `make report`"
+        UserError,
+        match=r"profile\.json is missing or was changed after it was made: `make report` or `reprofs profile`",
     ):
         profiles.groups(study)
     path.write_text(text)

@@ -71,7 +71,7 @@ def build(
         gate = build_gate(cache)
         made = initrd(cache, folder / root["base"], engine, [("init", INIT)])
     digests = {"engine": sha256(engine), "gate": sha256(gate), "initrd": made.stem}
-    made_of = digest_of([root["recipe"], INIT.read_text(), digests["engine"], sha256(build_nosync(cache))])
+    made_of = _initrd_of(root["recipe"], digests["engine"], cache)
     built = {
         "engine": [engine.name, digests["engine"]],
         "gate": [gate.name, digests["gate"]],
@@ -103,21 +103,28 @@ def build(
     return description
 
 
+def _initrd_of(root: str, engine: str, cache: Path) -> str:
+    """A digest of all that an initrd is made of. root: recipe of the root image; engine: digest of the runner."""
+    return digest_of([root, INIT.read_text(), engine, sha256(build_nosync(cache))])
+
+
 def ensure(name: str, progress: Progress) -> None:
-    """Build the guest of this checkout unless all its files exist and match its manifest.
+    """Build the guest of this checkout unless all its files exist and match its manifest, and that is of this lock.
 
     Raises UserError like `build`.
     """
     manifest, cache, before = inside(f"data/guest/{name}.json"), cache_folder(), b""
+    runner = engines.build(cache)
+    made_of = _initrd_of(recipe_of_root(read_lock(), read_guest(name)), sha256(runner), cache)
     try:
         before, times = manifest.read_bytes(), manifest.stat()
         known = json.loads(before)
         whole = [intact(cache / known[key]["file"], known[key]["sha256"]) for key in FILES]
-        whole += [qemu.whole(cache, known["qemu"])]
+        whole += [qemu.whole(cache, known["qemu"]), known["built"][f"{name}/initrd"][0] == made_of]
     except (OSError, ValueError, KeyError, TypeError):
         whole = [False]
     if not all(whole):
-        build(cache, manifest, engines.build(cache), progress, name=name)
+        build(cache, manifest, runner, progress, name=name)
         if manifest.read_bytes() == before:  # the same guest again: nothing that was made in it is out of date
             os.utime(manifest, ns=(times.st_atime_ns, times.st_mtime_ns))
 

@@ -72,10 +72,7 @@ class Tree:
             raise UserError(f"{package} was damaged and is removed: run it again, and the package is fetched again.")
         try:
             parts = _members(data)
-            control = _opened(parts, "control.tar")
-            with tarfile.open(fileobj=control, mode="r|") as archive:
-                text = next(archive.extractfile(member).read() for member in archive if member.name == "./control")  # type: ignore[union-attr]
-            fields = dict(re.findall(r"^(Package|Version): *(\S+)", text.decode(), re.MULTILINE))
+            fields = _control(parts)
             with tarfile.open(fileobj=_opened(parts, "data.tar"), mode="r|") as archive:
                 for member in archive:
                     name = posixpath.normpath(posixpath.join("/", member.name)).lstrip("/")
@@ -107,6 +104,17 @@ class Tree:
                 shutil.copyfileobj(archive.extractfile(member), file, 1 << 20)  # type: ignore[arg-type]
             path.chmod(member.mode)
         # Devices are the guest's own.
+
+
+def control(package: Path) -> dict[str, str]:
+    """The fields of a package's control file that have one line: Package, Version, Source, and so on."""
+    return _control(_members(package.read_bytes()))
+
+
+def _control(parts: dict[str, memoryview]) -> dict[str, str]:
+    with tarfile.open(fileobj=_opened(parts, "control.tar"), mode="r|") as archive:
+        text = next(archive.extractfile(member).read() for member in archive if member.name == "./control")  # type: ignore[union-attr]
+    return dict(re.findall(r"^([A-Z][\w-]*): *(.+?) *$", text.decode(), re.MULTILINE))
 
 
 def _members(data: bytes) -> dict[str, memoryview]:

@@ -17,23 +17,30 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reprofs import version
+from reprofs.data.tables import build
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, check_writable, read_json, sha256, write_text
 from reprofs.guest import engine, image, kernel, python, qemu
-from reprofs.guest.lock import read_lock
+from reprofs.guest.fetch import fetch
+from reprofs.guest.lock import kernel_set, kernel_wish, packages_of, read_lock, tool_wishes, wish_of
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
+from reprofs.plan.guest import read_guest
+from reprofs.plan.result import Result
 from reprofs.project import place, project_root
+from reprofs.publish import describe
 from reprofs.publish.read import read, unpack
 from reprofs.publish.sealed import SUMS, listed
 from reprofs.publish.verify import other_lab
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
+from reprofs.trial.setup import Setup
 
 Say = Callable[[str], None]
 # What a trial imports besides the standard library, with what these import.
 WHEELS = ("annotated-types", "orjson", "pydantic", "pydantic-core", "pyyaml", "typing-extensions", "typing-inspection")
+ONLY_VERSIONS = ("reprofs", "ziglang")  # which are there, and nothing else of them
 PRESET = 2  # of xz: 6 takes more than three times as long
 VERIFY = """#!/bin/sh
 # Checks all files, then runs trials of the result again, each of which must be identical. Options: --trials N, --all,
@@ -64,6 +71,10 @@ The exit code is 0 when all is identical, 1 when a trial is not, 2 when somethin
 |---|---|
 | `checkout/results/{study}` | the result: report, records, digests |
 | `checkout` | ReproFS {version}, commit {commit}: `docs/check-results.md` says what else can be checked |
+| `tables`, `datapackage.json` | its tables, as a Frictionless data package |
+| `notebooks` | the executed notebooks, where the archive was made beside them |
+| `licences` | copyright of all Debian packages in it, and where their sources are |
+| `sbom.cdx.json`, `ro-crate-metadata.json` | bill of materials (CycloneDX), description as a Workflow Run RO-Crate |
 | `cache` | guests, QEMU and load engine of the lab, as `checkout/envs/lab.lock` says them |
 | `python` | Debian's Python {python}, and the modules that a trial needs |
 
@@ -96,9 +107,11 @@ def archive(name: str, output: Path, say: Say) -> Path:
             )
         top = Path(work) / f"reprofs-{name}"
         _checkout(top / "checkout", commit, name, folder)
-        _lab(top, trials, say)
+        setups, programs = _setups(trials)
+        _lab(top, setups, programs, say)
         say("putting Python together")
         _python(top / "python", say)
+        _describe(top, Path(work), result, setups, commit, say)
         write_text(
             top / "README.md",
             README.format(
@@ -121,6 +134,33 @@ def archive(name: str, output: Path, say: Say) -> Path:
     return output
 
 
+def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit: str, say: Say) -> None:
+    """What is in it, for others' tools, and tables and executed notebooks, which `verify` does not need."""
+    say("tables, licences, bill of materials")
+    lock, cache, guests = read_lock(), cache_folder(), {setup.guest for setup in setups}
+    tools = tool_wishes(read_guest().suite)
+    sets = [lock.packages(qemu.QEMU, tools[qemu.QEMU]), python.packages(lock)]
+    sets += [lock.packages(name, wish_of(read_guest(name))) for name in sorted(guests)]
+    used = {package for name in guests for package in packages_of(lock, read_guest(name))}
+    for setup in setups:
+        if setup.kernel and setup.kernel.suites:
+            sets.append(lock.packages(kernel_set(setup.kernel.name), kernel_wish(setup.kernel)))
+        if setup.processor and setup.processor.count > 1:
+            used |= set(lock.packages(qemu.QEMU_CORES, tools[qemu.QEMU_CORES]))
+    files = [fetch(cache, lock, packages, say) for packages in sets]
+    described = [{each: at[each.name] for each in packages} for packages, at in zip(sets, files, strict=True)]
+    describe.licences(top, described)
+    found = (path.name.removesuffix(".dist-info").rpartition("-") for path in (top / "python/site").glob("*.dist-info"))
+    wheels = {name: number for name, _, number in found if name not in ONLY_VERSIONS}
+    describe.sbom(top, result.study, commit, {each for packages in sets for each in packages}, used, wheels)
+    build(work / "records/plan.json", work / "records/raw", work / "tables")
+    describe.tables(top, work / "tables", result)
+    for notebook in describe.published_notebooks(place(f"results/{result.study}"), place(f"report/{result.study}")):
+        (top / "notebooks").mkdir(exist_ok=True)
+        shutil.copyfile(notebook, top / "notebooks" / notebook.name)
+    describe.crate(top, result, commit)
+
+
 def _checkout(target: Path, commit: str, name: str, result: Path) -> None:
     """The files of a commit, with no other result than this one."""
     words = ["git", "-C", str(project_root()), "archive", commit, "--", ".", ":(exclude)results"]
@@ -134,18 +174,22 @@ def _checkout(target: Path, commit: str, name: str, result: Path) -> None:
     shutil.copytree(result, target / f"results/{name}")
 
 
-def _lab(top: Path, trials: Iterable[PlannedTrial], say: Say) -> None:
-    """Guests, kernels, QEMU, engine and programs of these trials, from the cache or built."""
-    source, target, catalog = cache_folder(), top / "cache", Catalog()
-    files: set[str] = set()
-    folders: set[str] = set()
-    programs: set[str] = set()
-    setups = {}
+def _setups(trials: Iterable[PlannedTrial]) -> tuple[list[Setup], set[str]]:
+    """One setup of each guest, processor and kernel; the programs of the engine that the trials use."""
+    catalog, programs, setups = Catalog(), set(), {}
     for trial in trials:
         setup = resolve(trial, catalog)
         setups[setup.guest, setup.cell.processor, setup.cell.kernel] = setup
         programs |= set(render(setup, trial.seed).programs())
-    for guest in sorted({setup.guest for setup in setups.values()}):
+    return list(setups.values()), programs
+
+
+def _lab(top: Path, setups: list[Setup], programs: set[str], say: Say) -> None:
+    """Guests, kernels, QEMU, engine and programs, from the cache or built."""
+    source, target = cache_folder(), top / "cache"
+    files: set[str] = set()
+    folders: set[str] = set()
+    for guest in sorted({setup.guest for setup in setups}):
         image.ensure(guest, say)
         known = read_json(place(f"data/guest/{guest}.json"))
         files |= {known[part]["file"] for part in image.FILES}
@@ -153,7 +197,7 @@ def _lab(top: Path, trials: Iterable[PlannedTrial], say: Say) -> None:
         manifest = top / f"checkout/data/guest/{guest}.json"
         manifest.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(place(f"data/guest/{guest}.json"), manifest)
-    for setup in setups.values():
+    for setup in setups:
         lab = ExactLab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
         files |= {str(path.relative_to(source)) for path in lab.files.values()}
         if setup.kernel:
@@ -190,7 +234,7 @@ def _python(home: Path, say: Say) -> None:
     python.check(home, home / "site")
     for path in [home / "site/.lock", *(home / "site").glob("*.dist-info/RECORD")]:
         path.unlink(missing_ok=True)
-    for name in ("reprofs", "ziglang"):  # a record says the version, the engine's name in the cache has it
+    for name in ONLY_VERSIONS:  # a record says the version, the engine's name in the cache has it
         metadata = home / f"site/{name}-{importlib.metadata.version(name)}.dist-info/METADATA"
         write_text(metadata, f"Metadata-Version: 2.1\nName: {name}\nVersion: {importlib.metadata.version(name)}\n")
 

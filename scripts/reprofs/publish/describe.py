@@ -1,0 +1,259 @@
+"""What an archive says of itself in the formats of others: licences and sources, SBOM, data package, RO-Crate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow.csv
+import pyarrow.parquet
+
+from reprofs import version
+from reprofs.errors import UserError
+from reprofs.files import sha256, write_text
+from reprofs.guest.lock import Package
+from reprofs.guest.unpack import Tree, control
+from reprofs.plan.result import Result
+from reprofs.project import project_root
+
+LICENCES, TABLES = "licences", "tables"
+SBOM, CRATE, DATA = "sbom.cdx.json", "ro-crate-metadata.json", "datapackage.json"
+COPYRIGHT = re.compile(r"(?!usr/share/doc(/[^/]+(/copyright)?)?$)")  # all but the folders and files that say it
+OFFER = """Sources
+=======
+`sources.csv` names the source package, in its version, of every Debian package in this archive. Debian's mirrors have
+the current ones, its archive of old versions all. Patches of ours are in `checkout/scripts/guest`.
+For what is under the GNU General Public License or the Lesser one, whoever hands on this archive gives anyone who asks,
+for at least three years, the complete source on a usual medium, for no more than copying and sending it costs.
+"""
+TYPES = {
+    "string": "string",
+    "int64": "integer",
+    "double": "number",
+    "bool": "boolean",
+}  # of a dictionary, of Table Schema
+RUN = "https://w3id.org/ro/wfrun"
+PROFILES = {
+    f"{RUN}/process/0.5": ("Process Run Crate", "0.5"),
+    f"{RUN}/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
+MIT = "https://spdx.org/licenses/MIT"
+
+
+def licences(top: Path, sets: Iterable[dict[Package, Path]]) -> None:
+    """Writes licences/: the copyright file of each Debian package, and sources.csv.
+
+    sets: of packages with their .deb files; in each a name has one version.
+    """
+    out = io.StringIO()
+    done: set[Package] = set()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["package", "version", "sha256", "source", "source_version"])
+    for packages in sets:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Tree(Path(folder) / "tree")
+            for package, file in packages.items():
+                tree.add(file, package.sha256, COPYRIGHT)
+            for package in sorted(packages.keys() - done):
+                name, _, number = control(packages[package]).get("Source", package.name).partition(" ")
+                row = [package.name, package.version, package.sha256, name, number.strip("()") or package.version]
+                table.writerow(row)
+                found = tree.root / tree.real(f"usr/share/doc/{package.name}") / "copyright"
+                if found.is_file():
+                    file = top / LICENCES / f"{package.name}_{quote(package.version)}"
+                    write_text(file, found.read_text(errors="replace"))
+        done |= packages.keys()
+    write_text(top / LICENCES / "sources.csv", out.getvalue())
+    write_text(top / LICENCES / "SOURCES", OFFER)
+
+
+def sbom(top: Path, name: str, commit: str, inside: set[Package], used: set[Package], wheels: dict[str, str]) -> None:
+    """Writes the software bill of materials, CycloneDX 1.6.
+
+    inside: Debian packages of which the archive has files; used: those that compiled or made something in it; wheels:
+    Python packages by version.
+    """
+    components = []
+    for package in sorted(inside | used):
+        kind = "source" if package.arch == "source" else package.arch
+        components.append(
+            _component("deb/debian", package.name, package.version, f"?arch={kind}")
+            | {"hashes": [{"alg": "SHA-256", "content": package.sha256}]}
+            | {"scope": "required" if package in inside else "excluded"}
+        )
+    components += [_component("pypi", each, number) | {"scope": "required"} for each, number in sorted(wheels.items())]
+    own = _component("generic", "reprofs", version.VERSION) | {
+        "type": "application",
+        "licenses": [{"license": {"id": "MIT"}}],
+        "properties": [{"name": "commit", "value": commit}, {"name": "study", "value": name}],
+    }
+    content = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'reprofs {commit} {name}')}",
+        "version": 1,
+        "metadata": {"timestamp": date_of(commit), "component": own},
+        "components": components,
+    }
+    _write(top / SBOM, content)
+
+
+def _component(kind: str, name: str, number: str, qualifiers: str = "") -> dict:
+    """Source: the package URL specification (purl)."""
+    url = f"pkg:{kind}/{quote(name)}@{quote(number, safe='')}{qualifiers}"
+    return {"type": "library", "bom-ref": url, "name": name, "version": number, "purl": url}
+
+
+def tables(top: Path, source: Path, result: Result) -> None:
+    """Writes the tables of a result, made of its records (folder `source`), as CSV, and a data package of them.
+
+    Source: Frictionless Data, Data Package and Table Schema 1.0. Raises UserError when they are not those published.
+    """
+    for name, digest in result.tables.items():
+        if sha256(source / name) != digest:
+            raise UserError(
+                f"the table {name} is not the published one, for tables are made otherwise now: publish it again."
+            )
+    fields: dict[str, list[dict]] = {}
+    with (source / "dictionary.csv").open() as file:
+        for row in csv.DictReader(file):
+            unit = {"unit": row["unit"]} if row["unit"] else {}
+            field = {"name": row["column"], "type": TYPES[row["type"]], "description": row["meaning"], **unit}
+            fields.setdefault(row["table"], []).append(field)
+    resources = []
+    for name, columns in fields.items():
+        path = top / TABLES / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        pyarrow.csv.write_csv(pyarrow.parquet.read_table(source / f"{name}.parquet"), path)
+        resources.append(
+            {
+                "name": name,
+                "path": f"{TABLES}/{name}.csv",
+                "profile": "tabular-data-resource",
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "bytes": path.stat().st_size,
+                "hash": f"sha256:{sha256(path)}",
+                "schema": {"fields": columns, "missingValues": [""]},
+            }
+        )
+    content = {
+        "profile": "data-package",
+        "name": f"reprofs-{result.study}",
+        "title": result.title,
+        "description": result.question,
+        "licenses": [{"name": "MIT", "path": MIT}],
+        "resources": resources,
+    }
+    _write(top / DATA, content)
+
+
+def crate(top: Path, result: Result, commit: str) -> None:
+    """Writes the metadata of an RO-Crate 1.1 with the profile Workflow Run Crate 0.5; last of all files but SUMS."""
+    study = f"checkout/results/{result.study}"
+    records = sorted(f"{study}/{name}" for name in result.files if name.startswith("records-"))
+    parts = {
+        **{name: ("Raw records and the plan", "application/x-xz") for name in records},
+        f"{study}/index.html": ("Report", "text/html"),
+        f"{study}/report.pdf": ("Report for print", "application/pdf"),
+        f"{study}/digests.json": ("Digests of trials, tables and files", "application/json"),
+        "checkout/envs/lab.lock": ("What the lab consists of, to the byte", "text/plain"),
+        SBOM: ("Software bill of materials, CycloneDX 1.6", "application/json"),
+        DATA: ("Description of the tables, Frictionless data package", "application/json"),
+        **{f"{TABLES}/{path.name}": (f"Table {path.stem}", "text/csv") for path in sorted((top / TABLES).iterdir())},
+    }
+    workflow, asked = "checkout/Snakefile", f"checkout/config/studies/{result.study}.yaml"
+    if (top / asked).is_file():
+        parts[asked] = ("The study", "application/yaml")
+    files = [
+        {"@id": name, "@type": "File", "name": text, "encodingFormat": kind} for name, (text, kind) in parts.items()
+    ]
+    made = [name for name in parts if name.startswith((study, TABLES))]
+    run = {
+        "@id": "#run",
+        "@type": "CreateAction",
+        "name": f"The study {result.study}",
+        "instrument": {"@id": workflow},
+        "agent": {"@id": "#authors"},
+        "object": _ids([asked] if asked in parts else []),
+        "result": _ids(made),
+        "endTime": date_of(result.commit),
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+    graph = [
+        {
+            "@id": CRATE,
+            "@type": "CreativeWork",
+            "about": {"@id": "./"},
+            "conformsTo": _ids(["https://w3id.org/ro/crate/1.1", list(PROFILES)[-1]]),
+        },
+        {
+            "@id": "./",
+            "@type": "Dataset",
+            "name": result.title,
+            "description": f"{result.question} Records, tables, report, and all that runs the trials again.",
+            "datePublished": date_of(commit)[:10],
+            "license": {"@id": MIT},
+            "author": {"@id": "#authors"},
+            "conformsTo": _ids(PROFILES),
+            "mainEntity": {"@id": workflow},
+            "hasPart": _ids([workflow, *parts]),
+            "mentions": {"@id": "#run"},
+        },
+        {
+            "@id": workflow,
+            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+            "name": "ReproFS, from study to report",
+            "version": f"{version.VERSION}, commit {commit}",
+            "programmingLanguage": {"@id": "#snakemake"},
+            "license": {"@id": MIT},
+        },
+        run,
+        *files,
+        {"@id": "#authors", "@type": "Organization", "name": "The ReproFS authors"},
+        {
+            "@id": "#snakemake",
+            "@type": "ComputerLanguage",
+            "name": "Snakemake",
+            "identifier": {"@id": "https://doi.org/10.12688/f1000research.29032.1"},
+            "url": {"@id": "https://snakemake.github.io"},
+        },
+        {"@id": MIT, "@type": "CreativeWork", "name": "MIT License"},
+        *({"@id": each, "@type": "CreativeWork", "name": n, "version": v} for each, (n, v) in PROFILES.items()),
+    ]
+    _write(top / CRATE, {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph})
+
+
+def date_of(commit: str) -> str:
+    """When a commit of this checkout was made, as ISO 8601. Raises UserError without it."""
+    words = ["git", "-C", str(project_root()), "show", "--no-patch", "--format=%cI", commit]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"commit {commit[:12]} is in no branch of this checkout: fetch it.")
+    return done.stdout.strip()
+
+
+def published_notebooks(folder: Path, report: Path) -> list[Path]:
+    """The executed notebooks of the report that is published in `folder`; none where this checkout made another one."""
+    page = report / "index.html"
+    if not page.is_file() or sha256(page) != sha256(folder / "index.html"):
+        return []
+    return sorted((report / "notebooks").glob("*.ipynb"))
+
+
+def _ids(names: Iterable[str]) -> list[dict]:
+    return [{"@id": name} for name in names]
+
+
+def _write(path: Path, content: dict) -> None:
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
