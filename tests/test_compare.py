@@ -71,6 +71,47 @@ def test_the_other_way_round_it_is_faster_and_not_worse(two):
     assert list(one.said("faster")["phase"]) == ["create"] and not one.worse
 
 
+def test_labs_with_other_kernels_differ_in_their_kernels_alone(tmp_path):
+    """Every key of both labs was listed once, for their names are in them."""
+    a, b = (made(tmp_path / name, kernels=[f"debian-{name}"]) for name in ("6.1", "6.12"))
+    differences, _ = compared(a, b)
+    keys = [one.key for one in differences]
+    assert {one.what for one in differences if one.key != "lab.name"} == {"kernel"}
+    assert {"labs.kernel.config_sha256", "labs.kernel.title", "lab.name"} <= set(keys) and "labs.clock" not in keys
+    (file,) = (one for one in differences if one.key == "workflow/kernels")
+    assert file.values == ["debian-6.1.yaml", "debian-6.12.yaml"]
+
+
+def test_a_kernel_built_twice_is_named_with_its_file(tmp_path):
+    """Release, configuration and name are the same, and the digest of the modules is in QEMU's command as well."""
+
+    def built(folder, digest: str) -> str:
+        def change(record: dict) -> None:
+            lab = record["environment"]["lab"]
+            lab["modules_sha256"] = digest
+            lab["command"] = [*lab["command"], "-object", f"memory-backend-file,mem-path=sha256:{digest},size=1"]
+            plan = json.loads((folder / "plan.json").read_text())
+            deb = {"file": str(folder / "mine.deb"), "sha256": digest}
+            plan["labs"][lab["name"]]["kernel"] = {"title": "Mine", "debs": [deb], "config_sha256": "1" * 64}
+            (folder / "plan.json").write_text(json.dumps(plan))
+
+        return made(folder, change, kernels=["debian-6.1"])
+
+    a, b, again = (built(tmp_path / name, digest * 64) for name, digest in (("a", "a"), ("b", "b"), ("again", "a")))
+    differences, _ = compared(a, b)
+    assert [(one.what, one.key, one.values) for one in differences] == [
+        ("kernel", "lab.modules_sha256", ["a" * 64, "b" * 64]),
+        ("kernel", "workflow/kernels", [f"debian-6.1.yaml ({12 * digest})" for digest in "ab"]),
+    ]
+    assert not compared(a, again)[0], "the same packages in another folder are the same kernel"
+
+
+def test_runs_with_several_labs_keep_the_names_of_these(tmp_path):
+    a, b = made(tmp_path / "a", kernels=["debian-6.1", "debian-6.12"]), made(tmp_path / "b", kernels=["debian-6.1"])
+    differences, _ = compared(a, b)
+    assert "labs.exact@@debian-6.12.clock" in {one.key for one in differences}
+
+
 def test_the_same_run_is_equal(two):
     differences, one = compared(two[0], two[0])
     assert not differences and one.exact[0].first is None and set(one.ratios["verdict"]) == {"equal"}

@@ -413,6 +413,37 @@ def test_slow_device_is_refused():
         exact.ExactLab.device_steps(device(bandwidth_mb_s=5), 1, 64)
 
 
+PANIC = """[    0.41] BUG: kernel NULL pointer dereference, address: 0000000000000000
+[    0.42] Oops: 0000 [#1] PREEMPT SMP NOPTI
+[    0.43] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100
+[    0.44] Kernel Offset: disabled
+"""
+
+
+@pytest.mark.parametrize(
+    ("console", "said"),
+    [
+        (PANIC, "; [ 0.43] Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000100"),
+        (PANIC.replace("panic - not", "is"), f"; [ 0.41] BUG: kernel NULL pointer dereference, address: {0:016}"),
+        ("debugged\nmounting the image\n", "; mounting the image"),
+        ("", ""),
+    ],
+)
+def test_a_start_that_failed_says_why_and_how_long_was_waited(tmp_path, console, said):
+    machine = object.__new__(qemu.Machine)
+    machine.place, machine.panicked, machine.shutdown, machine.received = tmp_path, False, "", b""
+    (tmp_path / "console").write_text(console)
+    machine.socket, theirs = socket.socketpair()
+    with machine.socket, theirs:
+        with pytest.raises(qemu.MachineError) as error:
+            machine.wait_for_pause(time.monotonic())
+        assert str(error.value) == f"it did not start within 0 s{said}"
+        theirs.sendall(b'{"event": "SHUTDOWN", "data": {"reason": "guest-reset"}}\n')
+        with pytest.raises(qemu.MachineError) as error:
+            machine.wait_for_pause(time.monotonic() + 600)
+        assert str(error.value) == f"it ended while starting{said}"
+
+
 def test_no_qemu_of_the_host(guest, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     exact.ExactLab(guest, files.cache_folder())  # which has one of its own

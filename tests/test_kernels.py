@@ -25,7 +25,7 @@ from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
 ALL = [CATALOG.get(Kernel, name) for name in CATALOG.paths(Kernel)]
-CONFIG = "".join(f"CONFIG_{name}=y\n" for name in kernels.NEEDED)
+CONFIG = "".join(f"CONFIG_{name.partition('|')[0]}=y\n" for name in (*kernels.NEEDED, *kernels.BUILT_IN))
 STUDY = {"title": "t", "question": "q", "stacks": ["single"], "profiles": ["ssd"], "filesystems": ["ext4"]}
 STUDY |= {"workloads": ["metadata"], "scale": "smoke", "rounds": 1, "seed": 1}
 
@@ -104,7 +104,16 @@ def test_the_lock_has_the_packages_and_what_is_built_of_them():
 def test_what_a_configuration_lacks_is_named():
     assert kernels.missing(CONFIG) == []
     lacking = CONFIG.replace("CONFIG_DEVPORT=y", "# CONFIG_DEVPORT is not set").replace("EROFS_FS=y", "EROFS_FS=m")
-    assert kernels.missing(lacking) == ["DEVPORT"]
+    assert kernels.missing(lacking) == ["CONFIG_DEVPORT"]
+
+
+def test_a_kernel_whose_image_of_the_system_is_no_disk_or_cannot_be_checked_is_refused():
+    """Both were accepted once, and did not start."""
+    other = CONFIG.replace("CONFIG_BTT=y", "CONFIG_NVDIMM_PFN=y")
+    assert other != CONFIG and kernels.missing(other) == []
+    assert kernels.missing(CONFIG.replace("CONFIG_BTT=y\n", "")) == ["CONFIG_BTT or CONFIG_NVDIMM_PFN"]
+    for manager in "", "CONFIG_CRYPTO_MANAGER=m\n":
+        assert kernels.missing(CONFIG.replace("CONFIG_CRYPTO_MANAGER=y\n", manager)) == ["CONFIG_CRYPTO_MANAGER=y"]
 
 
 def test_the_configuration_for_a_small_kernel_has_all_that_guests_use():

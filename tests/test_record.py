@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from reprofs.plan import recording
 from reprofs.plan.read import read_yaml
 from reprofs.plan.recording import KINDS, SUFFIX
 from reprofs.plan.workload import Workload
+from reprofs.recorder import page
 from reprofs.recorder.names import Names
 from reprofs.recorder.tree import entries
 
@@ -189,7 +191,7 @@ def test_the_kinds_are_those_of_the_engine():
 def test_io_uring_is_refused_and_said(place, record):
     script = "import ctypes; print(ctypes.CDLL(None, use_errno=True).syscall(425, 8, ctypes.create_string_buffer(200)))"
     done = record(sys.executable, "-c", f"{script}; open('written', 'w').write('x')")
-    assert "io_uring 1 times" in done.stdout
+    assert "io_uring 1 time, and" in done.stdout
 
 
 def test_descriptors_of_descriptors_and_other_ways_to_a_file(place, record):
@@ -235,7 +237,7 @@ def test_what_cannot_be_recorded_is_one_sentence(record, says, place, words, opt
     [
         ("touch madefile; exit 3", (), "exited with code 3"),
         ("touch madefile; sleep 60", ("--seconds", "1"), "its time was over"),
-        ("mkfifo pipename", (), "FIFOs"),
+        ("mkfifo pipename", (), "1 device, socket or FIFO is not in its tree"),
         ("cp /bin/true program && ./program", (), "1 call is left out"),
     ],
 )
@@ -317,7 +319,24 @@ def test_a_program_that_changes_the_user_cannot_and_is_said(place, record):
     program.chmod(0o4755)
     done = record("sh", "-c", f"touch madefile; {program} > /dev/null")
     assert done.returncode == 0, done.stderr
-    assert "programs that change the user (setuid), which they could not" in " ".join(done.stdout.split())
+    assert "It started 1 program with the rights of another user (setuid), which were not given" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_a_page_counts_one_of_a_thing_as_one(place):
+    head = recording.Recording.model_construct(
+        **{"calls": 1, "threads": 1, "left_out": {"ioctl": 1}, "outside": 0, "before": 1, "after": 1},
+        **{"in_listing_order": False, "ended": False},
+    )
+    content = recording.Content(head, [], [["clone", -1]], [])
+    seen = Counter(dict.fromkeys(page.SAID, 1))
+    facts = page.Facts("it", content, 0, seen, set(), differing=[0], special=1)
+    said = " ".join([page.text(facts), *facts.problems()])
+    assert "2 calls below the roots, by 1 thread." in " ".join(said.split())
+    ones = re.findall(r"\b1 (\w+)", " ".join(re.sub(r"By kind: .*?\.", "", said, flags=re.DOTALL).split()))
+    assert {"time", "call", "program", "result", "device", "entry"} <= set(ones)
+    assert not {"times", "calls", "programs", "results", "devices", "threads", "entries"} & set(ones)
 
 
 def test_a_program_that_ends_for_no_signal_is_ended_with_all_its_children(place, record):

@@ -34,6 +34,12 @@ def cut(text: object, most: int = 250) -> str:
     return line if len(line) <= most else f"{line[: most - 4]} ..."
 
 
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 trial`, `3 trials`, `no trials`, `1,024 trials`."""
+    word = noun if number == 1 else plural or noun + "s"
+    return f"{number:,} {word}" if number else f"no {word}"
+
+
 def legible(text: str) -> str:
     """The text with a sign in the place of each character that hides or turns others."""
     return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -30,23 +30,15 @@ TOOLS = (
     *("libgcc-s1", "gcc-14-base"),
 )
 MODULES = "usr/lib/modules"
-# What the guest needs and cannot do without (envs/guest.yaml and scripts/guest/init use it): each is =y or =m.
+# What the guest needs and cannot do without (envs/guest.yaml and scripts/guest/init use it): each is =y or =m. BTT or
+# NVDIMM_PFN selects ND_CLAIM, without which modules of memory become no disks.
 NEEDED = (
     *("ACPI_NFIT", "BINFMT_ELF", "BINFMT_SCRIPT", "BLK_DEV_INITRD", "BLK_DEV_NULL_BLK", "BLK_DEV_PMEM", "CONFIGFS_FS"),
     *("DEVMEM", "DEVPORT", "DEVTMPFS", "EROFS_FS", "FW_CFG_SYSFS", "HIGH_RES_TIMERS", "KALLSYMS", "MAGIC_SYSRQ"),
-    *(
-        "MODULES",
-        "OVERLAY_FS",
-        "PRINTK",
-        "PROC_FS",
-        "SERIAL_8250_CONSOLE",
-        "SYSFS",
-        "TASK_IO_ACCOUNTING",
-        "TMPFS",
-        "TMPFS_XATTR",
-    ),
-    *("UNIX98_PTYS",),
+    *("MODULES", "OVERLAY_FS", "PRINTK", "PROC_FS", "SERIAL_8250_CONSOLE", "SYSFS", "TASK_IO_ACCOUNTING", "TMPFS"),
+    *("TMPFS_XATTR", "UNIX98_PTYS", "BTT|NVDIMM_PFN"),
 )
+BUILT_IN = ("CRYPTO_MANAGER",)  # no checksum is used before it was tested, and the initrd cannot load the tester
 
 
 class Built(NamedTuple):
@@ -99,8 +91,10 @@ def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
 
 
 def missing(config: str) -> list[str]:
-    """The options that a guest needs and a configuration (text of a .config) has not."""
-    return [name for name in NEEDED if not re.search(rf"^CONFIG_{name}=[ym]$", config, re.MULTILINE)]
+    """The options that a guest needs and a configuration (text of a .config) has not, as they are written there."""
+    wanted = {name: f"(?:{name})=[ym]" for name in NEEDED} | {f"{name}=y": f"{name}=y" for name in BUILT_IN}
+    lacks = [name for name, pattern in wanted.items() if not re.search(f"^CONFIG_{pattern}$", config, re.MULTILINE)]
+    return [f"CONFIG_{name.replace('|', ' or CONFIG_')}" for name in lacks]
 
 
 def _packages(lock: Lock, kernel: Kernel) -> list[Package]:
@@ -127,8 +121,9 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
     modules = folder / MODULES / release
     config = part_of(folder, release, "config").read_bytes()
     if lacks := missing(config.decode(errors="replace")):
-        options = ", ".join(f"CONFIG_{name}" for name in lacks)
-        raise UserError(f"{kernel.file}: the kernel {release} lacks {options}, without which no guest can start.")
+        raise UserError(
+            f"{kernel.file}: the kernel {release} lacks {', '.join(lacks)}, without which no guest can start."
+        )
     found = {"vmlinuz": put(home, part_of(folder, release, "vmlinuz").read_bytes(), "")}
     (home / "config").write_bytes(config)
     tree.plain_modules(modules)

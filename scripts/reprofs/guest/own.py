@@ -53,10 +53,9 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         part_of(into.root, release, "vmlinuz")
         config = part_of(into.root, release, "config")
         if lacks := missing(config.read_text(errors="replace")):
-            options = ", ".join(f"CONFIG_{option}" for option in lacks)
             raise UserError(
-                f"the kernel {release} lacks {options}: set these in its .config (envs/guest.config has all that a "
-                "guest needs), and build it again."
+                f"the kernel {release} lacks {', '.join(lacks)}: set these in its .config (envs/guest.config has all "
+                "that a guest needs), and build it again."
             )
         if build:
             kept = cache / "own-kernels" / f"{name}-{sha256(debs[0])[:16]}.deb"

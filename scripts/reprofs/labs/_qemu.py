@@ -35,6 +35,8 @@ PROGRAMS_BYTES = 16 << 20  # of a memory module; its size is part of the machine
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
 ANSWER_S = 60  # QEMU answers in milliseconds, on a busy host in seconds
+# Why a kernel ended, the best first; after these it says where it lay in memory.
+CAUSES = [re.compile(text) for text in (r"Kernel panic - not syncing", r"\b(?:BUG|Oops)\b")]
 SILENT_S = 20  # after this long it is said what is waited for
 
 
@@ -340,11 +342,12 @@ class Machine:
 
     def wait_for_pause(self, deadline: float) -> None:
         """Wait until the guest reports that it has started."""
+        limit = max(deadline - time.monotonic(), 0)
         while not self.panicked:
             try:
                 self._receive(deadline, "the guest's start")
             except TimeoutError:
-                raise self._error(f"it did not start within {BOOT_LIMIT_S} s") from None
+                raise self._error(f"it did not start within {limit:.0f} s") from None
             if self.shutdown:
                 raise self._error("it ended while starting")
         self.panicked = False
@@ -447,14 +450,21 @@ class Machine:
         return message
 
     def _error(self, text: str) -> MachineError:
-        """An error with the last words of QEMU and of the guest."""
-        words = [self._said(name).strip().splitlines()[-1:] for name in ("qemu", "console")]
+        """An error with the last words of QEMU, and the guest's last words or why its kernel ended."""
+        words = [self._said("qemu").strip().splitlines()[-1:], _cause(self._said("console"))]
         return MachineError("; ".join([text, *(cut(word) for last in words for word in last)]))
 
     def _said(self, name: str) -> str:
         with contextlib.suppress(OSError):
             return (self.place / name).read_text(errors="replace")
         return ""
+
+
+def _cause(console: str) -> list[str]:
+    """The line of a console that says why the kernel ended, else its last line; none where there is nothing."""
+    lines = console.strip().splitlines()
+    found = (line for cause in CAUSES for line in lines if cause.search(line))
+    return [first] if (first := next(found, "")) else lines[-1:]
 
 
 @functools.cache

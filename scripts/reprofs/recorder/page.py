@@ -6,19 +6,28 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 
+from reprofs.errors import count
 from reprofs.plan.recording import Content
 
 WIDTH = 100
+# What is said of a thing that was seen, and what is counted of it.
 SAID = {
-    "io_uring": "It asked for io_uring {n} times, and was told that there is none: programs then make calls. Without "
-    "being recorded it may use io_uring.",
-    "32-bit calls": "It made {n} calls as a 32-bit program, which are not followed.",
-    "setuid": "It started {n} programs that change the user (setuid), which they could not: a recorded program gets no "
-    "rights. If it failed for that, record it as that user.",
-    "ptrace": "It called ptrace {n} times, which fails while it is recorded: a debugger or strace inside it did not "
-    "work.",
-    "unknown calls": "It made {n} calls that are unknown here, on no open file or path that was seen to be below the "
-    "roots.",
+    "io_uring": (
+        "time",
+        "It asked for io_uring {n}, and was told that there is none: programs then make calls. Without "
+        "being recorded it may use io_uring.",
+    ),
+    "32-bit calls": ("call", "As a 32-bit program it made {n}: such calls are not followed."),
+    "setuid": (
+        "program",
+        "It started {n} with the rights of another user (setuid), which were not given: a recorded "
+        "program gets no rights. If it failed for that, record it as that user.",
+    ),
+    "ptrace": (
+        "time",
+        "It called ptrace {n}, which fails while it is recorded: a debugger or strace inside it did not work.",
+    ),
+    "unknown calls": ("call", "It made {n} unknown here, on no open file or path that was seen to be below the roots."),
 }
 
 LISTED = (
@@ -47,13 +56,15 @@ class Facts:
         """Why the recording is less than the program; empty at full coverage."""
         head = self.content.head
         left = sum(head.left_out.values())
+        differing = count(len(self.differing), "result was another", "results were others")
+        special = count(self.special, "device, socket or FIFO is", "devices, sockets or FIFOs are")
         return [
-            *([f"{left:,} {'call is' if left == 1 else 'calls are'} left out"] if left else []),
-            *([f"{len(self.differing):,} results were others when it was tried"] if self.differing else []),
+            *([f"{count(left, 'call is', 'calls are')} left out"] if left else []),
+            *([f"{differing} when it was tried"] if self.differing else []),
             *([self.tree] if self.tree else []),
             *(["it was ended when its time was over"] if head.ended else []),
             *([f"it exited with code {self.code}"] if self.code and not head.ended else []),
-            *([f"{self.special:,} devices, sockets or FIFOs are not in its tree"] if self.special else []),
+            *([f"{special} not in its tree"] if self.special else []),
             *([f"{self.memory} is in memory: inodes and folders have another order on a disk"] if self.memory else []),
         ]
 
@@ -66,10 +77,10 @@ def text(facts: Facts) -> str:
     below = replayed + left
     share = 100 * replayed / below if below else 0
     lines = [
-        f"Recording {facts.name}: {below:,} calls below the roots, by {head.threads:,} threads.",
+        f"Recording {facts.name}: {count(below, 'call')} below the roots, by {count(head.threads, 'thread')}.",
         f"  replayed   {replayed:>10,}  {share:.2f} %",
         f"  left out   {left:>10,}",
-        *(f"    {count:>10,}  {kind}" for kind, count in sorted(head.left_out.items(), key=lambda one: -one[1])),
+        *(f"    {number:>10,}  {kind}" for kind, number in sorted(head.left_out.items(), key=lambda one: -one[1])),
         f"  outside    {head.outside:>10,}  on other folders and on what is no file, not recorded",
         "",
         *_kinds(facts),
@@ -77,15 +88,17 @@ def text(facts: Facts) -> str:
     ]
     others = Counter(facts.content.calls[number][0] for number in facts.differing)
     other = f" (others: {', '.join(f'{kind} {n:,}' for kind, n in others.most_common())})" if others else ""
-    tried = f"{head.calls - len(facts.differing):,} of {head.calls:,} results as recorded{other}"
+    tried = f"{head.calls - len(facts.differing):,} of {count(head.calls, 'result')} as recorded{other}"
     lines += _wrapped(
         f"It was replayed here once: {tried}; the tree after it was {'not ' * bool(facts.tree)}as recorded."
     )
-    lines += [line for kind, n in facts.said.items() for line in _wrapped(SAID[kind].format(n=f"{n:,}"))]
+    for kind, number in facts.said.items():
+        noun, sentence = SAID[kind]
+        lines += _wrapped(sentence.format(n=count(number, noun)))
     if shared := sum(line[0] == "clone" and (line[1] or 0) < 0 for line in facts.content.calls):
         lines += _wrapped(
-            f"It asked {shared:,} times to share blocks, which failed here, and went on otherwise. Where blocks can be "
-            "shared (Btrfs, XFS) the program does less than its replay: record it on such a file system, too."
+            f"It asked {count(shared, 'time')} to share blocks, which failed here, and went on otherwise. Where blocks "
+            "can be shared (Btrfs, XFS) the program does less than its replay: record it on such a file system, too."
         )
     lines += _wrapped(LISTED) if head.in_listing_order else []
     lines += _wrapped(_recognisable(facts))
@@ -98,15 +111,16 @@ def text(facts: Facts) -> str:
 
 def _kinds(facts: Facts) -> list[str]:
     counts = Counter(line[0] for line in facts.content.calls)
-    return _wrapped("By kind: " + ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common()) + ".")
+    return _wrapped("By kind: " + ", ".join(f"{kind} {number:,}" for kind, number in counts.most_common()) + ".")
 
 
 def _recognisable(facts: Facts) -> str:
     head = facts.content.head
     endings = f"the endings {', '.join(sorted(facts.endings))}" if facts.endings else "no ending of a name"
+    before = count(head.before, "entry", "entries")
     return (
         f"The file has {facts.size / 1e6:.2f} MB and holds no name, content, argument, attribute, user or host. Who "
-        f"knows a tree can still recognise it: kept are {head.before:,} entries before and {head.after:,} after with "
+        f"knows a tree can still recognise it: kept are {before} before and {head.after:,} after with "
         f"their sizes, modes, depths and lengths of names, {endings}, the order, place and length of every call, the "
         "file system's kind and the kernel's version."
     )

@@ -13,6 +13,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
 
+from reprofs.errors import count as count
 from reprofs.report.marks import Marked, block, code, escaped, joined
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -34,12 +35,6 @@ def listing(items: Iterable, last: str = "and", most: int | None = None) -> str:
     if len(found) < 2:
         return joined(found, "") or "none"
     return joined([joined(found[:-1], ", "), found[-1]], f" {last} ")
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 trial`, `3 trials`, `no trials`, `1,024 trials`."""
-    word = noun if number == 1 else plural or noun + "s"
-    return f"{number:,} {word}" if number else f"no {word}"
 
 
 def opening(number: int, noun: str, plural: str | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from reprofs.data.columns import IDENTITY
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables
 from reprofs.errors import UserError, short
+from reprofs.plan.cell import lab_parts
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import PlannedWorkload
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import holm, paired, totals, wide
@@ -25,6 +28,10 @@ ROUND = ["round", "seed"]
 # What a difference is called: the first whose beginning its key has.
 WORDS = {
     "lab.kernel": "kernel",
+    "lab.modules_sha256": "kernel",
+    "lab.config_sha256": "kernel",
+    "labs.kernel.": "kernel",
+    Kernel.folder: "kernel",
     "lab.packages.": "package",
     "lab.engine_sha256": "engine",
     "lab.programs_sha256.": "engine",
@@ -42,6 +49,8 @@ WORDS = {
     "commit": "commit",
 }
 PARTS = ("devices", "filesystems", "workloads", "stacks", "networks", "labs")  # of a plan
+ALIGNED = ("devices", "stacks", "labs")  # of these: what SETTING is made of
+DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,9 @@ def compare(runs: Mapping[str, Tables], least: float) -> tuple[list[Difference],
 
 def differences(runs: Mapping[str, Tables]) -> list[Difference]:
     """What lab, machine and plan say of themselves and is not the same in all runs, in the order of WORDS."""
-    told = [dict(_told(tables)) for tables in runs.values()]
+    plans = [tables.plan.as_json() for tables in runs.values()]
+    alone = {part for part in ALIGNED if all(len(plan.get(part, {})) == 1 for plan in plans)}
+    told = [dict(_told(tables, alone)) for tables in runs.values()]
     found = []
     for key in {key: None for one in told for key in one}:
         values = [one.get(key, "") for one in told]
@@ -117,13 +128,33 @@ def differences(runs: Mapping[str, Tables]) -> list[Difference]:
     return sorted(found, key=lambda one: (order.index(one.what), one.key))
 
 
-def _told(tables: Tables) -> Iterator[tuple[str, str]]:
+def _told(tables: Tables, alone: set[str]) -> Iterator[tuple[str, str]]:
+    """Keys and texts. alone: the parts of which every run has one: what is said of it has no name in its key."""
     for key, values in tables.environment["values"].items():
-        yield key, "; ".join(values)
+        # The digests of QEMU's files have keys of their own.
+        yield key, "; ".join(DIGEST.sub("sha256:…", value) if key == "lab.command" else value for value in values)
+    if kernels := _kernels(tables):
+        yield Kernel.folder, kernels
     plan = tables.plan.as_json()
     for part in PARTS:
-        yield from _leaves(plan.get(part, {}), f"{part}.")
+        told = plan.get(part, {})
+        if part in alone:
+            (name, told), *_ = told.items()
+            if part != "labs":  # whose name the records say
+                yield f"{part}.name", name
+        # What somebody built is told by its digest, wherever it lies.
+        yield from ((key, text) for key, text in _leaves(told, f"{part}.") if not key.endswith(".kernel.debs"))
     yield "rounds", str(tables.trials["round"].nunique())
+
+
+def _kernels(tables: Tables) -> str:
+    """The files of the kernels in the place of the guests' own, with the digests of packages that somebody built."""
+    found: dict[str, None] = {}
+    for name, lab in tables.plan.labs.items():
+        if lab.kernel:
+            debs = ", ".join(deb.sha256[:12] for deb in lab.kernel.debs or [])
+            found[f"{lab_parts(name).kernel}.yaml{debs and f' ({debs})'}"] = None
+    return "; ".join(found)
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:
