@@ -1,19 +1,27 @@
 """The archive of a published result: what it checks, what it asks for, and (soak) the whole of it, offline."""
 
+import csv
 import importlib.metadata
 import io
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
 
+import make
+import pandas as pd
 import pytest
 from conftest import ROOT
+from reprofs.data.tables import build
 from reprofs.errors import UserError
-from reprofs.files import sha256
-from reprofs.publish import archive, sealed
+from reprofs.files import SUMS, read_sums, sha256
+from reprofs.guest.lock import Package
+from reprofs.plan.result import Result
+from reprofs.publish import archive, describe, sealed
 
+COMMIT = "c" * 40
 INSTALLED = importlib.metadata.packages_distributions()  # module -> who has it
 
 
@@ -74,6 +82,72 @@ def test_verifying_imports_nothing_that_reports_are_made_with():
     found = {name.partition(".")[0] for name in done.stdout.split()}
     known = {name.replace("-", "_") for name in archive.WHEELS} - {"pyyaml"} | {"yaml", "reprofs"}
     assert not found & set(INSTALLED) - known
+
+
+@pytest.fixture
+def dated(monkeypatch):
+    """Commits have a date, also in a copy without git."""
+    monkeypatch.setattr(describe, "date_of", lambda commit: "2026-11-26T05:00:00+00:00")
+
+
+def debian_package(path, version, more=""):
+    content = path.with_suffix("")
+    (content / "DEBIAN").mkdir(parents=True)
+    (content / "usr/share/doc/thing").mkdir(parents=True)
+    (content / "usr/share/doc/thing/copyright").write_text(f"of {version}")
+    control = f"Package: thing\nVersion: {version}\n{more}Architecture: amd64\nMaintainer: N <n@example.org>\n"
+    (content / "DEBIAN/control").write_text(control + "Description: a thing\n")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, path], check=True, stdout=subprocess.DEVNULL)
+    return {Package("thing", version, "amd64", sha256(path), path.stat().st_size, "pool/thing.deb"): path}
+
+
+def test_two_versions_of_a_package_keep_their_licences_and_sources(tmp_path, dated):
+    sets = [
+        debian_package(tmp_path / "one.deb", "1.0"),
+        debian_package(tmp_path / "two.deb", "1:2.0+b1", "Source: origin (1:2.0)\n"),
+    ]
+    describe.licences(tmp_path, [*sets, sets[0]])
+    _, *rows = csv.reader((tmp_path / "licences/sources.csv").read_text().splitlines())
+    assert [row[:2] + row[3:] for row in rows] == [
+        ["thing", "1.0", "thing", "1.0"],
+        ["thing", "1:2.0+b1", "origin", "1:2.0"],
+    ]
+    assert (tmp_path / "licences/thing_1.0").read_text() == "of 1.0"
+    assert (tmp_path / "licences/thing_1%3A2.0%2Bb1").read_text() == "of 1:2.0+b1"
+    assert "General Public License" in (tmp_path / "licences/SOURCES").read_text()
+
+    tool = Package("compiler", "3", "source", "0" * 64, 1, "pool/compiler.dsc")
+    inside = {package for packages in sets for package in packages}
+    describe.sbom(tmp_path, "small", COMMIT, inside, {tool, *sets[0]}, {"pydantic": "2.1"})
+    found = json.loads((tmp_path / describe.SBOM).read_text())["components"]
+    assert {each["purl"]: each["scope"] for each in found} == {
+        "pkg:deb/debian/thing@1.0?arch=amd64": "required",
+        "pkg:deb/debian/thing@1%3A2.0%2Bb1?arch=amd64": "required",
+        "pkg:deb/debian/compiler@3?arch=source": "excluded",
+        "pkg:pypi/pydantic@2.1": "required",
+    }
+
+
+def test_tables_and_crate_are_those_of_the_published_result(tmp_path, dated):
+    plan, source = make.make(tmp_path / "made"), tmp_path / "made/tables"
+    build(plan, plan.with_name("raw"), source)
+    tables = {name: sha256(source / name) for name in read_sums(source / SUMS)}
+    files = {"records-1.tar.xz": "0" * 64, "index.html": "0" * 64}
+    result = Result.model_construct(study="quick", title="t", question="q", tables=tables, files=files, commit=COMMIT)
+    describe.tables(tmp_path, source, result)
+    for resource in json.loads((tmp_path / describe.DATA).read_text())["resources"]:
+        path = tmp_path / resource["path"]
+        head, *rows = csv.reader(path.read_text().splitlines())
+        assert head == [field["name"] for field in resource["schema"]["fields"]], path
+        assert len(rows) == len(pd.read_parquet(source / f"{path.stem}.parquet"))
+        assert resource["hash"] == f"sha256:{sha256(path)}"
+    describe.crate(tmp_path, result, COMMIT)
+    graph = {entity["@id"]: entity for entity in json.loads((tmp_path / describe.CRATE).read_text())["@graph"]}
+    named = {part["@id"] for part in graph["./"]["hasPart"]} | {part["@id"] for part in graph["#run"]["result"]}
+    assert named <= graph.keys() and "checkout/results/quick/records-1.tar.xz" in named and "tables/phases.csv" in named
+    result.tables["phases.parquet"] = "0" * 64
+    with pytest.raises(UserError, match=r"the table phases\.parquet is not the published one"):
+        describe.tables(tmp_path, source, result)
 
 
 def test_only_what_a_trial_needs_is_asked_for():

@@ -36,8 +36,8 @@ SKIPPED = (
     r"|usr/lib/modules/[^/]+/kernel/fs/(adfs|affs|afs|autofs|befs|bfs|coda|dlm|ecryptfs|efs|freevxfs|gfs2|hpfs|jffs2"
     r"|minix|ocfs2|omfs|pstore|qnx4|qnx6|romfs|smb|sysv|ubifs|ufs|vboxsf)(/|$)"
     r"|usr/lib/modules/[^/]+/kernel/net/(([^/]+/)?netfilter|sunrpc/xprtrdma|6lowpan|9p|appletalk|atm|ax25|batman-adv"
-    r"|bluetooth|can|dccp|hsr|ieee802154|kcm|l2tp|lapb|mac80211|mac802154|mpls|mptcp|netrom|nfc|openvswitch|phonet|qrtr|rds|rose|rxrpc|sctp|smc|tipc"
-    r"|vmw_vsock|wireless|x25|xfrm)(/|$)"
+    r"|bluetooth|can|dccp|hsr|ieee802154|kcm|l2tp|lapb|mac80211|mac802154|mpls|mptcp|netrom|nfc|openvswitch"
+    r"|phonet|qrtr|rds|rose|rxrpc|sctp|smc|tipc|vmw_vsock|wireless|x25|xfrm)(/|$)"
 )
 FOLDERS = (
     *("dev", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp"),

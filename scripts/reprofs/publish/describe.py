@@ -68,7 +68,7 @@ def licences(top: Path, sets: Iterable[dict[Package, Path]]) -> None:
                 row = [package.name, package.version, package.sha256, name, number.strip("()") or package.version]
                 table.writerow(row)
                 found = tree.root / tree.real(f"usr/share/doc/{package.name}") / "copyright"
-                if found.is_file():
+                if found.is_file() and not found.is_symlink():  # which could lead out of the tree
                     file = top / LICENCES / f"{package.name}_{quote(package.version)}"
                     write_text(file, found.read_text(errors="replace"))
         done |= packages.keys()
