@@ -21,6 +21,7 @@ from reprofs.publish import result as results
 from reprofs.publish.claims import claims
 from reprofs.trial import plan as plans
 from reprofs.trial.protocol import PROTOCOL
+from reprofs.trial.record import seal
 from reprofs.trial.run import run_trial
 
 PUBLISHED = sorted(path.parent for path in ROOT.glob("results/*/digests.json"))
@@ -71,6 +72,16 @@ def checkout(guest, tmp_path_factory):
         with pytest.raises(UserError, match="commit what you have edited"):
             results.publish("small")
         git(made, "checkout", "config/config.yaml")
+        record = next((made / "data/raw/small").glob("*.json"))
+        kept = record.read_bytes()
+        edited = json.loads(kept)
+        edited["environment"]["commit"] += "+"
+        record.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
+        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+        with pytest.raises(UserError, match="was measured with edited files, which no commit has"):
+            results.publish("small")
+        record.write_bytes(kept)
+        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
     return made
 
 

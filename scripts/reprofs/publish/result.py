@@ -113,6 +113,11 @@ def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTri
         record, digest = reader.read(trial)
         if record is None or noted.get(f"{trial.id}.json", digest) != digest:
             raise UserError(f"{raw / trial.id}.json is missing or not of the tables: run `make report` again.")
+        if record["environment"].get("commit", "").endswith("+"):
+            raise UserError(
+                f"{raw / trial.id}.json was measured with edited files, which no commit has: remove {raw}, and run "
+                "`make report` again."
+            )
         found[trial.id] = ResultTrial(
             status=record["status"],
             measurement=record["digests"]["measurement"],
