@@ -157,6 +157,19 @@ def test_profiles_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
         assert stacks(tmp_path / "a", phase) == stacks(tmp_path / "b", phase)
 
 
+@pytest.mark.soak
+def test_misses_are_those_of_caches_that_are_asked_for_every_access(profiled, monkeypatch, tmp_path):
+    """The plugin asks only where the line is not the one that its set had last."""
+    _, found, folder = profiled
+    (tmp_path / "profile").mkdir()
+    for path in builder.PROFILER.iterdir():
+        text, short = path.read_text(), "if (*before == address >> 6) return;"
+        assert (short in text) == (path.name == "profile.c")
+        (tmp_path / "profile" / path.name).write_text(text.replace(short, ""))
+    monkeypatch.setattr(builder, "PROFILER", tmp_path / "profile")
+    assert profile(folder / "record.json", CATALOG, tmp_path / "out", misses=True) == found
+
+
 # ---- two kernels ----------------------------------------------------------------------------------------------------
 
 

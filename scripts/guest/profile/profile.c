@@ -147,14 +147,49 @@ static bool is_return(const uint8_t *b) {
     return *b == 0xc3 || *b == 0xc2;
 }
 
+/* Whether it only computes in registers, so that what comes after it is always executed, too. Of instructions with one
+ * byte, or 0f and one more; of no others is it known. */
+static bool only_computes(const uint8_t *b) {
+    while ((*b & 0xf0) == 0x40 || *b == 0x66) b++;
+    bool two = *b == 0x0f;
+    b += two;
+    uint8_t code = *b, which = b[1] >> 3 & 7;
+    bool registers = b[1] >= 0xc0;
+    if (two) /* cmov, set, imul, movzx, movsx */
+        return registers && ((code & 0xf0) == 0x40 || (code & 0xf0) == 0x90 || code == 0xaf || (code & 0xf6) == 0xb6);
+    switch (code) {
+        case 0x00 ... 0x3f:
+            return (code & 7) < 4 ? registers : (code & 7) < 6; /* add, or, adc, sbb, and, sub, xor, cmp */
+        case 0x63:                                                              /* movsxd */
+        case 0x69:
+        case 0x6b: /* imul */
+        case 0x80 ... 0x81:
+        case 0x83 ... 0x8b: /* add to cmp with a number, test, xchg, mov */
+        case 0xc0 ... 0xc1:
+        case 0xd0 ... 0xd3: return registers;           /* shifts */
+        case 0x8d:                                      /* lea */
+        case 0x90 ... 0x99:                             /* nop, xchg, sign extension */
+        case 0xa8 ... 0xa9:                             /* test */
+        case 0xb0 ... 0xbf: return true;                /* mov of a number */
+        case 0xf6 ... 0xf7: return registers && which < 6; /* test, not, neg, mul; div may fail */
+        case 0xfe ... 0xff: return registers && which < 2; /* inc, dec */
+        default: return false;
+    }
+}
+
 /* ---- caches of data ---------------------------------------------------------------------------------------------- */
 /* A first level of 32 KiB, and a last one of 16 MiB: lines of 64 bytes, least recently used goes, writes allocate. */
 struct level {
     unsigned sets, ways;
     uint64_t *line, missed;
 };
-static struct level l1 = {64, 8, NULL, 0}, llc = {16384, 16, NULL, 0};
-static uint64_t accesses, line_before;
+/* Of each set of the first level the line of the last access, as the guest addresses it: another access to that line is
+ * a hit that changes no order. The number of a set is in the part of an address that is the same in memory, and what an
+ * address means cannot change before the guest says so (is_remapping). Asking QEMU for it would take most of the time.
+ */
+enum { L1_SETS = 64 };
+static struct level l1 = {L1_SETS, 8, NULL, 0}, llc = {16384, 16, NULL, 0};
+static uint64_t accesses, last[L1_SETS];
 
 static bool hit(struct level *level, uint64_t line) {
     uint64_t *set = level->line + (line & (level->sets - 1)) * level->ways;
@@ -172,12 +207,26 @@ static void on_access(unsigned processor, uint32_t access, uint64_t address, voi
     (void)processor, (void)data;
     if (!inside) return;
     accesses++;
-    if (address >> 6 == line_before) return; /* a hit that changes no order */
-    line_before = address >> 6;
+    uint64_t *before = &last[address >> 6 & (L1_SETS - 1)];
+    if (*before == address >> 6) return;
+    *before = address >> 6;
     struct qemu_plugin_hwaddr *at = qemu_plugin_get_hwaddr(access, address);
     if (!at || qemu_plugin_hwaddr_is_io(at)) return;
     uint64_t line = (qemu_plugin_hwaddr_phys_addr(at) >> 6) + 1;
     if (!hit(&l1, line)) hit(&llc, line);
+}
+
+static void forget(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    memset(last, 0xff, sizeof last);
+}
+
+/* Whether other pages may be at the same addresses after it: a write of a control register, invlpg, invpcid. */
+static bool is_remapping(const uint8_t *b) {
+    while ((*b & 0xf0) == 0x40 || *b == 0x66) b++;
+    if (*b != 0x0f) return false;
+    bool one_page = b[1] == 0x01 && (b[2] >> 3 & 7) == 7 && b[2] < 0xc0, some = b[1] == 0x38 && b[2] == 0x82;
+    return b[1] == 0x22 || one_page || some;
 }
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
@@ -198,7 +247,7 @@ static void on_begin(unsigned processor, void *data) {
     memset(counters, 0, counters_used * sizeof *counters);
     for (uint32_t i = 0; i < nodes_used; i++) nodes[i].own = 0;
     charged = accesses = l1.missed = llc.missed = 0;
-    line_before = -1;
+    forget(0, NULL);
     inside = true;
 }
 
@@ -236,25 +285,34 @@ static void on_end(unsigned processor, void *address) {
     phase++;
 }
 
+enum { PAGE_BITS = 12, LONGEST = 15 };
+
 static void on_translate(plugin_id id, struct qemu_plugin_tb *block) {
     (void)id;
     if (!executed) executed = counter_new();
-    for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++) {
+    struct qemu_plugin_insn *before = NULL;
+    unsigned together = 0; /* instructions that are executed all or none: one addition is enough for them */
+    for (size_t i = 0, n = qemu_plugin_tb_n_insns(block); i < n; i++) {
         struct qemu_plugin_insn *one = qemu_plugin_tb_get_insn(block, i);
         uint64_t address = qemu_plugin_insn_vaddr(one);
-        uint8_t b[16] = {0};
+        uint8_t b[16] = {0}, size = qemu_plugin_insn_size(one);
         bytes(one, b);
-        count(one, instruction_at(address, qemu_plugin_insn_size(one), b)->count);
-        count(one, executed);
+        bool begin = !memcmp(b, "\x0f\x1f\x84\x00RFS1", 8), end = !memcmp(b, "\x0f\x1f\x84\x00RFS2", 8);
+        /* One in two pages QEMU may leave to the next block after all, and then it does not tell all its bytes. */
+        bool apart = begin || end || address >> PAGE_BITS != (address + LONGEST) >> PAGE_BITS;
+        if (together && apart) count(before, executed, together), together = 0;
+        count(one, instruction_at(address, size, b)->count, 1);
+        together++;
+        if (!only_computes(b) || i + 1 == n) count(one, executed, together), together = 0;
+        before = one;
         bool call = is_call(b);
         if (call || is_return(b))
             qemu_plugin_register_vcpu_mem_cb(
                 one, call ? on_call : on_return, NO_REGISTERS, READS_AND_WRITES, (void *)address);
         if (misses) qemu_plugin_register_vcpu_mem_cb(one, on_access, NO_REGISTERS, READS_AND_WRITES, NULL);
-        if (!memcmp(b, "\x0f\x1f\x84\x00RFS1", 8))
-            qemu_plugin_register_vcpu_insn_exec_cb(one, on_begin, NO_REGISTERS, NULL);
-        if (!memcmp(b, "\x0f\x1f\x84\x00RFS2", 8))
-            qemu_plugin_register_vcpu_insn_exec_cb(one, on_end, NO_REGISTERS, (void *)address);
+        if (misses && is_remapping(b)) qemu_plugin_register_vcpu_insn_exec_cb(one, forget, NO_REGISTERS, NULL);
+        if (begin) qemu_plugin_register_vcpu_insn_exec_cb(one, on_begin, NO_REGISTERS, NULL);
+        if (end) qemu_plugin_register_vcpu_insn_exec_cb(one, on_end, NO_REGISTERS, (void *)address);
     }
 }
 
