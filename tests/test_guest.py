@@ -444,6 +444,28 @@ def test_a_start_that_failed_says_why_and_how_long_was_waited(tmp_path, console,
         assert str(error.value) == f"it ended while starting{said}"
 
 
+def test_a_kernel_that_panics_is_not_taken_for_a_guest_that_pauses(tmp_path):
+    """A kernel with a driver of pvpanic tells of its end by the same event; its state would have been saved."""
+    machine = object.__new__(qemu.Machine)
+    machine.place, machine.panicked, machine.shutdown, machine.received = tmp_path, False, "", b""
+    machine.socket, theirs = socket.socketpair()
+    told = b'{"event": "GUEST_PANICKED", "data": {"action": "pause"}}\n'
+    with machine.socket, theirs:
+        (tmp_path / "console").write_text("a warning\n")
+        theirs.sendall(told)
+        machine.wait_for_pause(time.monotonic() + 600)
+        theirs.sendall(told)
+        assert machine.paused(time.monotonic() + 600) and not machine.panicked
+        (tmp_path / "console").write_text(PANIC)
+        theirs.sendall(told)
+        with pytest.raises(qemu.MachineError, match=r"ended while starting; .*Kernel panic - not"):
+            machine.wait_for_pause(time.monotonic() + 600)
+        machine.panicked = False
+        theirs.sendall(told)
+        assert not machine.paused(time.monotonic() + 600)
+        assert machine.wait_for_end(time.monotonic() + 600) == "panic"
+
+
 def test_no_qemu_of_the_host(guest, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     exact.ExactLab(guest, files.cache_folder())  # which has one of its own

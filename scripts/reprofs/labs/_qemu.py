@@ -350,6 +350,8 @@ class Machine:
                 raise self._error(f"it did not start within {limit:.0f} s") from None
             if self.shutdown:
                 raise self._error("it ended while starting")
+        if self._died():
+            raise self._error("its kernel ended while starting")
         self.panicked = False
 
     def paused(self, deadline: float) -> bool:
@@ -359,9 +361,10 @@ class Machine:
                 self._receive(deadline)
         except (TimeoutError, MachineError):
             return False
-        stopped = self.panicked and not self.shutdown
+        if self.shutdown or self._died():
+            return False
         self.panicked = False
-        return stopped
+        return True
 
     def wait_for_end(self, deadline: float) -> str:
         """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""
@@ -401,6 +404,10 @@ class Machine:
         self.process.wait()
 
     close = end
+
+    def _died(self) -> bool:
+        """Whether it was the kernel that panicked: one with a driver for the device tells so as the pause does."""
+        return bool(CAUSES[0].search(self._said("console")))
 
     def _share(self) -> None:
         self.call("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
