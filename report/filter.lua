@@ -31,13 +31,21 @@ local inert = {
   RawInline = function() return {} end,
 }
 
--- The sides of a table's columns are classes of its cells.
+-- The sides of a table's columns are classes of its cells, the only ones that are kept: a report has thousands of cells.
 local function aligned(element)
   local body = element.bodies[1] and element.bodies[1].body[1]
+  local right = {}
   for i, one in ipairs(body and body.cells or {}) do
-    local right = one.attr.classes:includes("right")
-    element.colspecs[i] = { right and pandoc.AlignRight or pandoc.AlignLeft, element.colspecs[i][2] }
+    right[i] = one.attr.classes:includes("right")
+    if not html then element.colspecs[i] = { right[i] and pandoc.AlignRight or pandoc.AlignLeft, element.colspecs[i][2] } end
   end
+  local function plain(rows)
+    for _, row in ipairs(rows) do
+      for i, one in ipairs(row.cells) do one.attr = pandoc.Attr("", right[i] and { "right" } or {}) end
+    end
+  end
+  plain(element.head.rows)
+  for _, one in ipairs(element.bodies) do plain(one.body) end
   return element
 end
 

@@ -1,6 +1,8 @@
 """Figures: the same bytes every time, ink that follows the page, nothing loaded from elsewhere, words for all."""
 
+import io
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 
 import make
@@ -11,6 +13,7 @@ import run
 from matplotlib.text import Text
 from reprofs.data.keys import OPERATION, Load, Pair, Place, Setting
 from reprofs.report import display, plots
+from reprofs.report.svg import LINK, TEXT, USE, small
 from reprofs.report.topics import answer, labs, operations, stacks
 from reprofs.stats.study import Study
 
@@ -70,8 +73,38 @@ def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
         text = plots.svg(first.plot)
         assert text == plots.svg(again.plot)
         assert "currentColor" in text and plots.INK not in text
-        assert "<text" not in text and "<image" not in text  # paths: no font, no bitmap
+        assert "<image" not in text and text.count("font-family") == 1  # no bitmap; one font for all words
         assert not re.search(r'(href|src)="(?!#)', text)
+
+
+def test_a_smaller_svg_is_the_same_figure():
+    """Every word, number and link of what matplotlib wrote, the numbers to a hundredth of a point."""
+    figure, axes = plots.plt.subplots()
+    axes.plot([1, 2], [3, 4], marker="o", clip_on=True)
+    axes.set_title('1.23456 of "a" d="0.98765" <#i0>')
+    axes.set_ylabel("turned")
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg")
+    plots.plt.close(figure)
+    before, after = (ElementTree.fromstring(text) for text in (buffer.getvalue(), small(buffer.getvalue())))
+
+    def words(root):
+        return [element.text for element in root.iter(TEXT)]
+
+    def points(root):
+        paths = [
+            element.get("d") for element in root.iter() if element.get("d") and element.get("style") != "fill: none"
+        ]
+        return [float(number) for path in paths for number in re.findall(r"-?\d+\.?\d*", path)]
+
+    assert words(after) == words(before) and '1.23456 of "a" d="0.98765" <#i0>' in words(after)
+    assert len(points(after)) == len(points(before)) > 20
+    assert points(after) == pytest.approx(points(before), abs=0.00501)
+    names = {element.get("id") for element in after.iter()}
+    assert {element.get(LINK)[1:] for element in after.iter(USE)} <= names
+    assert sum("rotate(-90" in element.get("transform", "") for element in after.iter(TEXT)) == 1
+    assert len(small(buffer.getvalue())) < 0.75 * len(buffer.getvalue())
 
 
 def test_a_figure_can_be_changed_before_it_is_shown(study):
@@ -80,7 +113,7 @@ def test_a_figure_can_be_changed_before_it_is_shown(study):
     before = figure._repr_html_()
     assert before == figure._repr_html_() and f'<figure id="fig-{figure.name}">' in before
     assert f'data-figure="{figure.name}"' in before and 'alt="2 panels of stacked bars' in before
-    with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "none", "svg.hashsalt": "another"}):
+    with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path", "svg.hashsalt": "another"}):
         assert figure._repr_html_() == before and answer.figures(study, SETTING)[0]._repr_html_() == before
     figure.plot.axes[0].set_title("A title of my own")
     changed = figure._repr_html_()

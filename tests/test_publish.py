@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import tarfile
@@ -167,6 +168,19 @@ def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, s
     assert "of commit 000000000000, which no branch of this checkout has" in last
     done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
     assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr
+
+
+@pytest.mark.parametrize(("part", "other"), [("sshfs/root", False), ("base/root", True), ("engine", True)])
+def test_only_what_a_trial_runs_in_makes_another_lab(folder, part, other):
+    """A guest or kernel that is new or another one in the lock leaves those of other trials as they were."""
+    lock, result = folder / "lab.lock", reading.read(folder)
+    text, changed = re.subn(rf"(?m)^(built {part} \w+) \w+$", r"\1 " + "0" * 64, lock.read_text())
+    assert changed == 1
+    lock.write_text(text)
+    altered(folder, lock_sha256=sha256(lock))
+    plan = reading.unpack(folder, result, folder.parent / "work")
+    found = verify.other_lab(folder, reading.read(folder), plan.trials)
+    assert found == ([f"envs/lab.lock has another {part}"] if other else [])
 
 
 def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):

@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ from pathlib import Path
 import make
 import nbformat
 import pandas as pd
+import pikepdf
 import pytest
 import run
 from helpers import CATALOG
@@ -169,6 +171,9 @@ def test_tables_scroll_and_code_folds(page):
 def test_the_pdf_and_the_html_have_the_same_bytes_again(folder, notebooks, page, tmp_path):
     pdf = (folder / "report/report.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
+    with pikepdf.open(io.BytesIO(pdf)) as whole:
+        fonts = {str(one.get("/FontName")) for one in whole.objects if isinstance(one, pikepdf.Dictionary)}
+    assert any(name.endswith("+DejaVuSans") for name in fonts)  # the words of figures are words
     render.render(notebooks, tmp_path / "again", folder / "tables")
     assert (tmp_path / "again/report.pdf").read_bytes() == pdf
     assert (tmp_path / "again/index.html").read_text() == page

@@ -1,9 +1,8 @@
 """How figures are drawn: style, panels, axes. What is drawn is in the module of each topic.
 
 The same tables give the same bytes; ink is `currentColor`, so that figures are legible on white and on black. Every
-figure is 6.6 inches wide, the width of the printed page, with text of 8 points or more. Text is drawn as paths: a
-figure looks the same on a machine without the font. The colours are Okabe and Ito's, distinguishable for the
-colour-blind.
+figure is 6.6 inches wide, the width of the printed page, with text of 8 points or more. The colours are Okabe and
+Ito's, distinguishable for the colour-blind.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from reprofs.data.keys import OPERATION, natural
 from reprofs.errors import legible
 from reprofs.report.display import DASH, inline
 from reprofs.report.display import size as bytes_text
+from reprofs.report.svg import small
 
 matplotlib.use("agg")
 WIDTH = 6.6
@@ -41,7 +41,7 @@ INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
 # Drawn in this ink, written as currentColor: the page decides what it is.
 STYLE: Any = {
     "svg.hashsalt": "reprofs",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "text.parse_math": False,  # a $ in a title is one
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -100,11 +100,11 @@ class Figure:
 
 
 def svg(plot: Plot) -> str:
-    """A figure as SVG."""
+    """A figure as SVG: its words are text, its numbers are those of hundredths of a point."""
     with matplotlib.rc_context(STYLE):
         text = io.StringIO()
         plot.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.03)
-    return re.sub(INK, "currentColor", legible(text.getvalue()))
+    return re.sub(INK, "currentColor", small(legible(text.getvalue())))
 
 
 def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:

@@ -373,7 +373,8 @@ def _latency_panel(axes, latency: pd.DataFrame, marks: pd.DataFrame, labels: lis
         height, _ = np.histogram(middle, edges, weights=own["count"].to_numpy(float))
         outline = y + 0.42 - 0.84 * np.append(height, 0) / height.max()
         colour = BLUE if (own["role"] == "contender").all() else GREY
-        axes.fill_between(edges / scale, y + 0.42, outline, step="post", color=colour, alpha=0.45, lw=0)
+        turns = np.flatnonzero(np.diff(outline, prepend=math.nan))
+        axes.fill_between(edges[turns] / scale, y + 0.42, outline[turns], step="post", color=colour, alpha=0.45, lw=0)
         for column, reach in (("q0.5", 0.42), ("q0.99", 0.1)):
             axes.plot([marks.loc[label, column] / scale] * 2, [y + 0.42, y + 0.42 - 2 * reach], color=colour, lw=1.6)
     plots.rows(axes, labels)

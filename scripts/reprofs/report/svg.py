@@ -1,0 +1,61 @@
+"""The SVG that matplotlib writes, in a third of its bytes: a report has dozens of figures."""
+
+import hashlib
+import re
+import xml.etree.ElementTree as ElementTree
+
+# Words are text. DejaVu Sans comes with matplotlib, which PDF has it from; Verdana is as wide.
+FONTS = "'DejaVu Sans',Verdana,sans-serif"
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+TEXT, USE, LINK = f"{{{SVG}}}text", f"{{{SVG}}}use", f"{{{XLINK}}}href"
+NUMBERS = {"d", "x", "y", "transform"}
+
+ElementTree.register_namespace("", SVG)
+ElementTree.register_namespace("xlink", XLINK)
+
+
+def small(text: str) -> str:
+    """The same figure: numbers to a hundredth of a point, short names, no blanks, and nothing that cannot be seen."""
+    root = ElementTree.fromstring(text)
+    for element in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(element)
+    for element in root.iter(f"{{{SVG}}}style"):
+        element.text = f"{element.text}text{{font-family:{FONTS}}}"
+    referred = dict.fromkeys(re.findall(r'(?:href="|url\()#(\w+)', text))  # clip paths and markers
+    names = {name: f"i{number}" for number, name in enumerate(referred)}
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.get("style") == "fill: none":
+                parent.remove(child)
+        parent.tail = None
+        if parent.tag != TEXT and not (parent.text or "").strip():
+            parent.text = None
+        _shorten(parent, names)
+    for parent in root.iter():
+        styles = {child.get("style") for child in parent}
+        if len(styles) == 1 and all(child.tag == USE for child in parent):  # said once for all of them
+            parent.set("style", styles.pop() or "")
+            for child in parent:
+                child.attrib.pop("style", None)
+    # pandoc puts it before the names of the parts, so that those of two figures are not the same.
+    root.set("id", f"f{hashlib.sha256(text.encode()).hexdigest()[:6]}")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
+
+
+def _shorten(element: ElementTree.Element, names: dict[str, str]) -> None:
+    for key, value in list(element.attrib.items()):
+        if key in NUMBERS:
+            value = " ".join(re.sub(r"\d+\.\d+", _rounded, value).split())
+        elif key == "style":
+            value = re.sub(r"([:;]) ", r"\1", value.replace("font-family: 'DejaVu Sans'; ", ""))
+        elif key in (LINK, "clip-path"):
+            value = re.sub(r"(?<=#)\w+", lambda name: names[name[0]], value)
+        elif key == "id":
+            value = names.get(value, "")
+        element.set(key, value)
+        if not value or value.startswith("rotate(-0 "):
+            del element.attrib[key]
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
