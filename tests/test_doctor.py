@@ -105,8 +105,8 @@ def fake_lab(name, **changes):
             return True
 
         @staticmethod
-        def device_path(i, profile):
-            return f"/dev/fake{i}"
+        def device_paths(disks):
+            return [f"/dev/fake{i}" for i in range(disks.count)]
 
         def room(self, sizes, share):
             return None

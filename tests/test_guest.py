@@ -380,7 +380,7 @@ def work(extra: str = "true") -> Job:
     """A job that touches what could differ between runs: devices, a file system, random numbers, clocks, interrupts."""
     return job_of(
         Clock(),
-        *exact.ExactLab.device_steps(device(completion_ns=80_000, bandwidth_mb_s=500), 1, 512),
+        *exact.ExactLab.device_steps(exact.Disks(device(completion_ns=80_000, bandwidth_mb_s=500), 1, 512)),
         shell("mkdir -p /run/m; modprobe ext4; mkfs.ext4 -q /dev/nullb0; mount /dev/nullb0 /run/m"),
         shell("cd /run/m; for i in $(seq 200); do echo $i > $i; sync $i; done; ls | sha256sum"),
         shell("cat /proc/sys/kernel/random/uuid /proc/uptime /proc/interrupts /sys/block/nullb0/stat; date +%s.%N"),
@@ -410,7 +410,7 @@ def test_job_line_escapes():
 
 def test_slow_device_is_refused():
     with pytest.raises(UserError, match="bandwidth_mb_s is 5 "):
-        exact.ExactLab.device_steps(device(bandwidth_mb_s=5), 1, 64)
+        exact.ExactLab.device_steps(exact.Disks(device(bandwidth_mb_s=5), 1, 64))
 
 
 PANIC = """[    0.41] BUG: kernel NULL pointer dereference, address: 0000000000000000
@@ -679,7 +679,7 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
 def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest):
     """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ."""
     job = job_of(
-        *exact.ExactLab.device_steps(device(completion_ns=80_000, bandwidth_mb_s=500), 1, 512),
+        *exact.ExactLab.device_steps(exact.Disks(device(completion_ns=80_000, bandwidth_mb_s=500), 1, 512)),
         shell("dd if=/dev/zero of=/dev/nullb0 bs=4k count=4000 oflag=direct"),
         shell("for i in $(seq 8); do cat /bin/bash | cat | sha256sum; sleep 0.001; done; cat /proc/uptime"),
     )
@@ -795,7 +795,7 @@ def test_bandwidth_is_kept(guest):
     seconds = []
     for bandwidth in (200, 0):
         job = job_of(
-            *exact.ExactLab.device_steps(device(bandwidth_mb_s=bandwidth), 1, 128),
+            *exact.ExactLab.device_steps(exact.Disks(device(bandwidth_mb_s=bandwidth), 1, 128)),
             shell("dd if=/dev/zero of=/dev/nullb0 bs=1M count=100 oflag=direct"),
         )
         output = exact.ExactLab(guest, files.cache_folder()).run(job, 120).output

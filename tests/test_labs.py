@@ -91,7 +91,7 @@ def test_every_lab_has_the_whole_interface():
         assert lab.exact is lab.models is (name == "exact") and lab.meaning.startswith("In the ")
         assert lab.facts().clock == lab.clock and lab.facts().processor is None
         assert lab.disks_zeroed(device()) is (name != "mount")
-        for method in ("open", "obstacle", "run", "environment", "device_steps", "device_path"):
+        for method in ("open", "obstacle", "run", "environment", "device_steps", "device_paths"):
             assert callable(getattr(lab, method))
     assert not host.Lab.disks_zeroed(device(backing="device"))
 
@@ -107,11 +107,12 @@ def machine(guest, memory) -> vm.Lab:
 
 def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     disks = Disks(device(), 24, 64)
-    paths = [machine.device_path(i, disks.profile) for i in range(24)]
-    assert (paths[0], paths[23], machine.device_path(26, disks.profile)) == ("/dev/vda", "/dev/vdx", "/dev/vdaa")
+    paths = machine.device_paths(disks)
+    more = machine.device_paths(Disks(device(), 27, 64))
+    assert (paths[0], paths[23], len(paths), more[26]) == ("/dev/vda", "/dev/vdx", 24, "/dev/vdaa")
     array = f"mdadm --create /dev/md127 --run --quiet --level=6 --raid-devices=6 --assume-clean {' '.join(paths[18:])}"
     job = job_of(
-        *machine.device_steps(disks.profile, disks.count, disks.size_mib),
+        *machine.device_steps(disks),
         Devices(path=paths),
         shell(
             "ls /dev/vd* | wc -l; nproc; for i in 0 9 23; do cat /sys/block/vd$(echo a j x | cut -d' ' -f1); done || :"
@@ -141,7 +142,7 @@ def test_vm_throttles_its_disks(machine):
     """300 requests at 100 a second: at least two seconds, as the first second's may come at once."""
     profile = device(backing="file", iops=100, bandwidth_mb_s=50)
     write = shell("dd if=/dev/zero of=/dev/vda bs=4k count=300 oflag=direct; cat /sys/block/vda/stat")
-    outcome = machine.run(job_of(*machine.device_steps(profile, 1, 64), write), 120, Disks(profile, 1, 64))
+    outcome = machine.run(job_of(*machine.device_steps(Disks(profile, 1, 64)), write), 120, Disks(profile, 1, 64))
     assert int(outputs(outcome)[-1].splitlines()[-1].split()[4]) >= 300
     assert json.loads(outcome.output.splitlines()[-2])["wall_ns"] > 2e9
     drive = next(option for option in outcome.environment["command"] if option.startswith("if=none"))

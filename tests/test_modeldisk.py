@@ -8,6 +8,7 @@ import pytest
 from helpers import CATALOG, events
 from reprofs import files
 from reprofs.guest.steps import Exec, Job, Step, Write
+from reprofs.labs import Disks
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.device import Device
 
@@ -20,7 +21,7 @@ def shell(script: str) -> Exec:
 
 def disk(profile: Device, **changes) -> list[Step]:
     changed = profile.model_copy(update={"disk": profile.drive.model_copy(update=changes)})
-    return ExactLab.device_steps(changed, 1, 256)
+    return ExactLab.device_steps(Disks(changed, 1, 256))
 
 
 def run(guest: dict, steps: list[Step], *scripts: str) -> list[str]:

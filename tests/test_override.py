@@ -173,7 +173,7 @@ def test_disks_are_checked_against_the_cell(monkeypatch):
     monkeypatch.setattr(guard, "check", lambda path, entries: next(e for e in entries if e["path"] == path))
     for stack in ("single", "md-raid5@3", "md-raid5", "md-raid5@12"):  # each fills what it has
         parts = on("host", workload="stream-fill", stack=stack)
-        disks = host.Disks(parts.profile, len(parts.paths), parts.disk_mib)
+        disks = parts.disks
         assert len(host._real_disks(disks)) == parts.stack.disks
     too_large = on("host", workload="stream-fill", stack="single", profile="file")
     assert too_large.disk_mib == 20 << 20  # files are made, so they are as large as the scale says

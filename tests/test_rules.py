@@ -68,6 +68,16 @@ REFUSED = {
         cell("nfs-ext4", lab="host"),
         "file system nfs-ext4 runs in exact and vm only, not in the lab host.",
     ),
+    "a_last_disk_of_another_profile_has_a_part": (
+        cell(stack="md-raid5", profile="hdd-7200+ssd-nvme"),
+        "profile hdd-7200+ssd-nvme gives the last disk another profile, and in stack md-raid5 it is like the others:"
+        " choose a stack with the key last, such as ext4-journal, or one profile.",
+    ),
+    "disks_differ_where_they_are_modelled": (
+        cell(stack="ext4-journal", profile="file+ram", lab="host"),
+        "profile file+ram has two names, and the disks of lab host are what they are: choose one profile;"
+        " config/devices.yaml has real disks in the stack's order.",
+    ),
     "a_directory_is_there_before": (
         cell("here"),
         "file system here is an existing directory, which only the lab mount takes, not exact@v2-0.5ns.",

@@ -13,9 +13,12 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import cell, changed, names, quarter, rendered
+from helpers import CATALOG, cell, changed, names, quarter, rendered
 from reprofs.guest.steps import Offset, Pause, Phase, Rest
+from reprofs.labs import Disks
+from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.device import Device
 from reprofs.trial.protocol import OFFSET_WITHIN_NS
 from reprofs.trial.run import run_trial
 
@@ -281,3 +284,27 @@ def test_full_disk(reprofs, says, guest, tmp_path):
         assert not list(small.iterdir())  # nothing half-written
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+def test_the_last_disk_has_a_profile_of_its_own(trial):
+    """A log on an SSD beside a rotating disk: the record names each, and a flush waits for one rotation, not three."""
+    took = {}
+    for stack, profile in (("single", "hdd-7200"), ("xfs-log", "hdd-7200+ssd-nvme")):
+        record = trial("xfs", profile=profile, workload="fsync-each@20", stack=stack)
+        assert (record["status"], record["reason"]) == ("ok", "")
+        assert record["trial"]["profile"] == profile
+        took[profile] = sum(phase["wall_ns"] for phase in record["measurement"]["phases"] if phase["name"] == "create")
+        disks = record["measurement"]["devices"]
+    assert [(disk["name"], disk["model"], disk["profile"]) for disk in disks] == [
+        ("modeldisk0", "rotating", "hdd-7200"),
+        ("modeldisk1", "solid", "ssd-nvme"),
+    ]
+    assert took["hdd-7200+ssd-nvme"] < took["hdd-7200"] / 2
+
+
+def test_disks_of_two_drivers_are_numbered_apart():
+    hdd, ssd = (CATALOG.get(Device, name) for name in ("hdd-7200", "ssd"))
+    assert ExactLab.device_paths(Disks(hdd, 3, 64, ssd)) == ["/dev/modeldisk0", "/dev/modeldisk1", "/dev/nullb0"]
+    assert ExactLab.device_paths(Disks(ssd, 2, 64, hdd)) == ["/dev/nullb0", "/dev/modeldisk0"]
+    large = CATALOG.get(Device, "hdd-st4000nm0033-4tb")
+    assert Disks(ssd, 2, 64, large).sizes_mib == [64, large.disk_mib]

@@ -206,7 +206,7 @@ def _devices(text: str) -> str:
     """
     alike: dict[str, list[str]] = {}
     for device in json.loads(text):
-        words = [f"{device['size_bytes'] / 2**20:g} MiB"]
+        words = [f"{device['size_bytes'] / 2**20:g} MiB", *([device["profile"]] if "profile" in device else [])]
         if "model" in device:
             words.append(f"modelled, {device['model']}")
         if device.get("completion_ns"):

@@ -44,11 +44,26 @@ class Outcome:
 
 @dataclass
 class Disks:
-    """The block devices of a trial: their profile (workflow/devices), number (0: none), and size of each in MiB."""
+    """The block devices of a trial: their profile (workflow/devices), number (0: none), and size of each in MiB.
+
+    last: the profile of the last one, where that is another.
+    """
 
     profile: Device = MEMORY
     count: int = 0
     size_mib: int = 0
+    last: Device | None = None
+
+    @property
+    def profiles(self) -> list[Device]:
+        """Of each disk."""
+        return [self.profile] * (self.count - 1) + [self.last or self.profile] if self.count else []
+
+    @property
+    def sizes_mib(self) -> list[int]:
+        """Of each disk; a last one has its own profile's, if that says it."""
+        own = self.last.disk_mib if self.last else None
+        return [self.size_mib] * (self.count - 1) + [own or self.size_mib] if self.count else []
 
 
 class Obstacle(UserError):
@@ -174,13 +189,13 @@ class Lab(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(disks: Disks) -> list[Step]:
         """Steps that make the block devices."""
 
     @staticmethod
     @abc.abstractmethod
-    def device_path(i: int, profile: Device) -> str:
-        """The path of device `i`, counted from 0."""
+    def device_paths(disks: Disks) -> list[str]:
+        """The path of each device."""
 
     @abc.abstractmethod
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:

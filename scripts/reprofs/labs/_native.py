@@ -14,7 +14,7 @@ from pathlib import Path
 from reprofs.files import cache_folder, sha256
 from reprofs.guest import engine, trace
 from reprofs.guest.steps import Job, Step
-from reprofs.labs._base import Lab, Outcome
+from reprofs.labs._base import Disks, Lab, Outcome
 from reprofs.plan.device import Device
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
@@ -76,7 +76,7 @@ class NativeLab(Lab):
         }
 
     @staticmethod
-    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(disks: Disks) -> list[Step]:
         """No steps: the lab makes the devices before the job starts."""
         return []
 

@@ -249,47 +249,28 @@ class ExactLab(GuestLab):
             return outcome
 
     @staticmethod
-    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
-        """Steps that make `disks` block devices of `size_mib` MiB each, whose data are in the guest's memory.
+    def device_steps(disks: Disks) -> list[Step]:
+        """Steps that make the block devices, whose data are in the guest's memory.
 
-        profile: modelled disks, or null block devices with its completion_ns (time from a request to its completion,
-        0: at once) and bandwidth_mb_s (MiB/s, 0: no limit). Source: drivers/block/null_blk/main.c of Linux.
+        A profile's: modelled disks, or null block devices with its completion_ns (time from a request to its
+        completion, 0: at once) and bandwidth_mb_s (MiB/s, 0: no limit). Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it a request
         waits for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
-        if profile.drive:
-            text = profile.drive.line(size_mib << 20)
-            return [Write(path="/sys/module/modeldisk/parameters/add", text=text)] * disks
-        completion = profile.completion_ns
-        bandwidth = profile.bandwidth_mb_s
-        if 0 < bandwidth < LEAST_BANDWIDTH:
-            raise UserError(
-                f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
-            )
         steps: list[Step] = []
-        for disk in range(disks):
-            folder = f"{DEVICES}/nullb{disk}"
-            attributes = {
-                "size": size_mib,
-                "blocksize": 512,
-                "memory_backed": 1,
-                # A discard is charged as if it were written, and one larger than the budget would wait for ever.
-                "discard": 0 if bandwidth else 1,
-                "queue_mode": 2,
-                "hw_queue_depth": 64,
-                "irqmode": 2 if completion else 0,
-                "completion_nsec": completion,
-                "mbps": bandwidth,
-                "power": 1,  # last: this makes the device of what was set before
-            }
-            steps.append(Mkdir(path=folder))
-            steps += [Write(path=f"{folder}/{name}", text=value) for name, value in attributes.items()]
+        for path, profile, size_mib in zip(ExactLab.device_paths(disks), disks.profiles, disks.sizes_mib, strict=True):
+            if profile.drive:  # each that is added gets the next number
+                text = profile.drive.line(size_mib << 20)
+                steps.append(Write(path="/sys/module/modeldisk/parameters/add", text=text))
+            else:
+                steps += _null_block(f"{DEVICES}/{Path(path).name}", profile, size_mib)
         return steps
 
     @staticmethod
-    def device_path(i: int, profile: Device) -> str:
-        """The path of device `i` of this profile, counted from 0."""
-        return f"/dev/{'modeldisk' if profile.drive else 'nullb'}{i}"
+    def device_paths(disks: Disks) -> list[str]:
+        """The path of each device: those of a driver are numbered from 0."""
+        names = ["modeldisk" if profile.drive else "nullb" for profile in disks.profiles]
+        return [f"/dev/{name}{names[:i].count(name)}" for i, name in enumerate(names)]
 
     def _options(self) -> list[str]:
         """The options of QEMU, without the names of files: with the files' digests and QEMU's version they fix every
@@ -433,3 +414,26 @@ def _whole(state: Path) -> bool:
 
 
 Lab = ExactLab
+
+
+def _null_block(folder: str, profile: Device, size_mib: int) -> list[Step]:
+    """Steps that make one null block device, which the kernel names like its folder."""
+    completion, bandwidth = profile.completion_ns, profile.bandwidth_mb_s
+    if 0 < bandwidth < LEAST_BANDWIDTH:
+        raise UserError(
+            f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
+        )
+    attributes = {
+        "size": size_mib,
+        "blocksize": 512,
+        "memory_backed": 1,
+        # A discard is charged as if it were written, and one larger than the budget would wait for ever.
+        "discard": 0 if bandwidth else 1,
+        "queue_mode": 2,
+        "hw_queue_depth": 64,
+        "irqmode": 2 if completion else 0,
+        "completion_nsec": completion,
+        "mbps": bandwidth,
+        "power": 1,  # last: this makes the device of what was set before
+    }
+    return [Mkdir(path=folder), *(Write(path=f"{folder}/{name}", text=value) for name, value in attributes.items())]

@@ -124,9 +124,9 @@ class HostLab(NativeLab):
         return profile.backing != "device"
 
     @staticmethod
-    def device_path(i: int, profile: Device) -> str:
-        """The path of device `i`, counted from 0."""
-        return f"{HOME}/disk{i}"
+    def device_paths(disks: Disks) -> list[str]:
+        """The path of each device."""
+        return [f"{HOME}/disk{i}" for i in range(disks.count)]
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job, with these disks, and wait until it ends, at most `time_limit_s` seconds.

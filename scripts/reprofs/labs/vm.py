@@ -11,6 +11,7 @@ import json
 import os
 import time
 from pathlib import Path
+from string import ascii_lowercase
 
 from reprofs import cleanup
 from reprofs.errors import UserError
@@ -68,17 +69,17 @@ class VmLab(GuestLab):
         return ""
 
     @staticmethod
-    def device_steps(profile: Device, disks: int, size_mib: int) -> list[Step]:
+    def device_steps(disks: Disks) -> list[Step]:
         """Steps that load the disks' drivers."""
-        if not disks:
+        if not disks.count:
             return []
         return [Module(name="virtio_pci"), Module(name="virtio_blk")]
 
     @staticmethod
-    def device_path(i: int, profile: Device) -> str:
-        """The path of device `i`, counted from 0."""
-        letters = chr(ord("a") + i % 26)
-        return f"/dev/vd{chr(ord('a') + i // 26 - 1) if i >= 26 else ''}{letters}"
+    def device_paths(disks: Disks) -> list[str]:
+        """The path of each device: /dev/vda to /dev/vdz, then /dev/vdaa."""
+        letters = [*ascii_lowercase, *(first + second for first in "ab" for second in ascii_lowercase)]
+        return [f"/dev/vd{name}" for name in letters[: disks.count]]
 
     def run(self, job: Job, time_limit_s: float, disks: Disks | None = None) -> Outcome:
         """Give the engine this job in a fresh guest and wait until it ends, at most `time_limit_s` seconds.

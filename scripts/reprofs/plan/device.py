@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, short
 from reprofs.plan.parts import Descriptor, Filled, Mib, Microseconds, Part, Promising, Within, wrong
 
 NS = 10**9
@@ -170,6 +170,20 @@ class Device(Descriptor):
     def disk_mib(self) -> int | None:
         """The size of every disk where the profile says it."""
         return None
+
+
+def profile_names(profile: str) -> list[str]:
+    """The names in a cell's profile: hdd-7200 and ssd-nvme of hdd-7200+ssd-nvme, which the stack's last disk has.
+
+    Raises UserError where there are more.
+    """
+    names = profile.split("+")
+    if len(names) > 2:
+        raise UserError(
+            f"profile {short(profile)} has {len(names)} names: the first is that of the disks, a second one that of the"
+            " last disk, as in hdd-7200+ssd-nvme."
+        )
+    return names
 
 
 class Plain(Promising, Device):

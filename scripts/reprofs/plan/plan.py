@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from reprofs.errors import UserError, cut
 from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
-from reprofs.plan.device import AnyDevice, Plain
+from reprofs.plan.device import AnyDevice, Plain, profile_names
 from reprofs.plan.filesystem import Clients, Hosts, Variant
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
@@ -98,6 +98,7 @@ class PlannedStack(Part):
     state: str = "healthy"
     layers: list[str]
     summary: list[str] = []
+    why: str | None = Field(None, description="Where what fsync promises is not kept")
 
 
 class Widest(Part):
@@ -164,13 +165,23 @@ class Plan(Descriptor):
         kept = super().as_json()
         return {key: value for key, value in kept.items() if value or key not in ("networks", "factors", "siblings")}
 
+    def disks(self, profile: str) -> list[AnyDevice]:
+        """The device profiles of a cell's profile, that of its last disk at the end if it has one of its own.
+
+        None of directories that were there before.
+        """
+        return [self.devices[name] for name in profile_names(profile) if name in self.devices]
+
     def unkept(self, cell: Cell) -> str:
-        """Why a cell does not keep what fsync promises, by its variant or its device profile; empty where it may."""
-        filesystem, profile = self.filesystems[cell.filesystem], self.devices.get(cell.profile)
+        """Why a cell does not keep what fsync promises, by its variant, stack or device profile; empty where it may."""
+        filesystem = self.filesystems[cell.filesystem]
         variant = filesystem.variants.get(cell.variant)
         if variant and variant.why:
             return variant.why
-        return (profile.why or "") if isinstance(profile, Plain) and filesystem.role == "contender" else ""
+        stack = self.stacks.get(cell.stack)
+        reasons = [one.why for one in self.disks(cell.profile) if isinstance(one, Plain)]
+        reasons += [stack.why] if stack else []
+        return next(filter(None, reasons), "") if filesystem.role == "contender" else ""
 
     def role_of(self, cell: Cell) -> str:
         """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""

@@ -16,8 +16,8 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from reprofs.errors import FileError, UserError
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.command import argv, expand
-from reprofs.plan.parts import Command, Descriptor, Filled, Part, text, wrong
+from reprofs.plan.command import argv, expand, fill
+from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, text, wrong
 
 _DATA = {
     "n": lambda n: n,
@@ -63,7 +63,7 @@ class Fault(Part):
     rebuild: str = Field("", description="File that says idle once the spare is in sync")
 
 
-class Layer(Descriptor):
+class Layer(Promising, Descriptor):
     kind = "stack"
     folder = "workflow/stacks"
 
@@ -91,7 +91,12 @@ class Layer(Descriptor):
     makes: list[Annotated[str, text("^/dev/", "a path in /dev")]] = Field(
         [], description="What must not be there before, in the lab host"
     )
+    last: str = Field(
+        "", description="What the last disk is for, in a word, where it may have a device profile of its own"
+    )
     layout: str = Field("", description="Words for the file system's make command, as {layout}")
+    mount: str = Field("", description="Options for the file system's mount command, besides its variant's")
+    check: list[Command] | None = Field(None, description="In the place of the file system's own")
     readback: list[Readback] = []
     summary: list[Annotated[str, AfterValidator(_expression)]] = Field(
         [], description="Which lines of a readback that prints more than two a reader sees: regular expressions"
@@ -140,11 +145,13 @@ class Commands:
     (lists of words); stop, assemble: take it down and bring it back from what the disks hold; readback, faulted:
     (command, expressions that its output must match), before and after the fault; resync: files that say idle once the
     redundancy is complete; rebuild: the same for a spare, or empty; cold: empties the layers' own caches
-    in memory; devices, layout: for the file system.
+    in memory; devices, layout, mount: for the file system; check: in the place of its own.
     """
 
     devices: list[str]
     layout: str = ""
+    mount: str = ""
+    check: list[list[str]] | None = None
     packages: list[str] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
     makes: list[str] = field(default_factory=list)
@@ -172,6 +179,8 @@ class Stack:
     state: str
     layers: list[Placed]
     disk_share: float  # how many disks' worth of data the file system gets
+    why: str | None = None  # what fsync promises is not kept
+    last: str = ""  # what the last disk is for, where it may have a device profile of its own
 
     def disk_mib(self, device_mib: int) -> int:
         """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
@@ -217,6 +226,8 @@ class Stack:
             made.stop = stop + made.stop
             made.assemble += lines("assemble", layer.assemble)
             made.teardown = stop + lines("teardown", layer.teardown) + made.teardown
+            made.mount = fill(layer.mount, values, f"{where}: mount")
+            made.check = lines("check", layer.check) if layer.check else None
             made.layout = shlex.join(expand(layer.layout, values, f"{where}: layout"))
             made.devices = [
                 path for template in layer.devices for path in expand(template, values, f"{where}: devices")
@@ -272,6 +283,8 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
         state=faults[0][1].state if faults else "healthy",
         layers=placed,
         disk_share=share * count,
+        why=next((layer.why for layer in layers if layer.why), None),
+        last=layers[0].last,
     )
 
 

@@ -23,7 +23,7 @@ from reprofs.errors import UserError, short
 from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, Place, lab_parts
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem, variant_of
 from reprofs.plan.parts import (
     Descriptor,
@@ -77,7 +77,10 @@ class Cross(Part):
         " limit. It follows the lab after @, as exact@v2-0.5ns@64mib. Without this key all",
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
-    profiles: Names | None = None
+    profiles: Names | None = Field(
+        None,
+        description="Of all disks of a stack; name+name where its last disk has another one: hdd-7200+ssd-nvme",
+    )
     filesystems: Systems | None = Field(
         None,
         description="name for the first variant of its file, name+variant for another, name+variant+option+option for"
@@ -285,7 +288,8 @@ class Design(Cross):
                     workload=workload,
                     scale=self.scale,
                 )
-                catalog.get(Device, profile)
+                for name in profile_names(profile):
+                    catalog.get(Device, name)
                 own[cell] = None
             found.append((entry, list(own)))
         return found

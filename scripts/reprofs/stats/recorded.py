@@ -32,7 +32,11 @@ def foreign(plan: Plan, phases: pd.DataFrame) -> pd.Series:
     """Which rows of `phases` rank no file systems: cold calls, on a rotating disk, of a program that visits files as
     they are listed. Every file system lists in an order of its own, but a replay visits as it was recorded."""
     listed = {name for name, one in plan.workloads.items() if one.recording and one.recording.in_listing_order}
-    rotating = {name for name, device in plan.devices.items() if isinstance(device.drive, Rotating)}
+    rotating = {
+        profile
+        for profile in phases["profile"].unique()
+        if any(isinstance(disk.drive, Rotating) for disk in plan.disks(profile))
+    }
     cold = phases["cache"].eq("cold") & phases["workload"].isin(listed) & phases["profile"].isin(rotating)
     return cold.astype(bool)
 

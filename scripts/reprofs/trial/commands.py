@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 
 from reprofs.guest.steps import Barrier, Drop, Exec, Mkdir, Module, Phase, Step, Write
-from reprofs.labs import Disks
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
 from reprofs.plan.plan import Plan
@@ -24,7 +23,7 @@ def text(plan: Plan, catalog: Catalog) -> str:
 def trial_lines(trial: Trial, catalog: Catalog) -> list[str]:
     """The commands of a trial: those of its lab, then those of its job."""
     setup = resolve(trial, catalog)
-    disks = Disks(setup.profile, len(setup.paths), setup.disk_mib)
+    disks = setup.disks
     job = render(setup, trial.seed)
     first = setup.lab.first_commands(disks, setup.filesystem.path or "", bool(setup.filesystem.hosts))
     first += [f"ssh {host}  # client {number} runs there what follows" for number, host in enumerate(job.clients)]

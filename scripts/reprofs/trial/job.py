@@ -13,6 +13,7 @@ from reprofs.guest import hosts, memory, steps
 from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
 from reprofs.plan.cell import Trial
 from reprofs.plan.command import argv, fill
+from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import HostLine
 from reprofs.plan.stack import Commands
 from reprofs.plan.workload import TREE
@@ -53,15 +54,19 @@ def devices(setup: Setup, sizes: Sequence[int] = ()) -> list[dict]:
 
     sizes: in bytes, of disks that are not of the size that the trial asked for.
     """
-    profile = setup.profile
-    behaviour: dict = {"completion_ns": profile.completion_ns, "bandwidth_mb_s": profile.bandwidth_mb_s}
-    if profile.drive:
-        behaviour = {"model": profile.drive.kind}
-    asked = sizes or [setup.disk_mib << 20] * len(setup.paths)
+    names = profile_names(setup.cell.profile)
+    named = [names[0]] * (len(setup.paths) - 1) + names[-1:]
+    asked = sizes or [size << 20 for size in setup.disks.sizes_mib]
     return [
-        {"name": Path(path).name, "size_bytes": size, **behaviour}
-        for path, size in zip(setup.paths, asked, strict=True)
+        {"name": Path(path).name, "size_bytes": size, **_behaviour(profile)} | ({"profile": name} if setup.last else {})
+        for path, size, profile, name in zip(setup.paths, asked, setup.disks.profiles, named, strict=False)
     ]
+
+
+def _behaviour(profile: Device) -> dict:
+    if profile.drive:
+        return {"model": profile.drive.kind}
+    return {"completion_ns": profile.completion_ns, "bandwidth_mb_s": profile.bandwidth_mb_s}
 
 
 class _Writer:
@@ -130,7 +135,7 @@ class _Writer:
             "mountpoint": MOUNTPOINT,
             "base": BASE,
             "make": self.setup.variant.make,
-            "mount": self.setup.variant.mount,
+            "mount": ",".join(filter(None, (self.setup.variant.mount, self.stack.mount))),
             "layout": self.stack.layout,
         }
         own |= {name: hosts.address(place) for name, place in self.hosts.items()}
@@ -194,9 +199,7 @@ class _Writer:
         self.steps.append(steps.Clock())
         if self.setup.paths:
             try:
-                self.steps += self.setup.lab.device_steps(
-                    self.setup.profile, self.setup.stack.disks, self.setup.disk_mib
-                )
+                self.steps += self.setup.lab.device_steps(self.setup.disks)
             except UserError as error:  # figures that no disk has together
                 raise FileError(f"{self.setup.profile.file}: {error}") from None
             self.modules(self.stack.modules)
@@ -501,7 +504,8 @@ class _Writer:
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
         own = self.setup.variant.check
-        self.commands("check", self.lines("check", self.filesystem.check if own is None else own))
+        checks = self.stack.check or self.lines("check", self.filesystem.check if own is None else own)
+        self.commands("check", checks)
         self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:

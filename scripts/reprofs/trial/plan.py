@@ -12,7 +12,7 @@ from reprofs.errors import FileError, UserError, cut
 from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, add_places, overridden
 from reprofs.plan.plan import LabFacts, Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
@@ -111,7 +111,8 @@ def _changed(study: PlannedStudy, catalog: Catalog, change: Override) -> Planned
     if change.lab:
         labs.get_lab(apart(change.lab)[0])
     if change.profile:
-        catalog.get(Device, change.profile)
+        for name in profile_names(change.profile):
+            catalog.get(Device, name)
     add_places(catalog, change.where, change.clients)
     return overridden(study, change)
 
@@ -143,7 +144,11 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
         "workloads": {
             one.cell.workload: _workload(one.workload, one.cell.scale, programs[one.cell.workload]) for one in setups
         },
-        "devices": {one.cell.profile: one.profile for one in setups},
+        "devices": {
+            name: profile
+            for one in setups
+            for name, profile in zip(profile_names(one.cell.profile), one.profiles, strict=True)
+        },
         "networks": {one.network.name: one.network for one in setups if one.network},
         "stacks": {one.stack.name: _stack(one.stack) for one in setups},
     }
@@ -209,6 +214,7 @@ def _stack(found: Stack) -> PlannedStack:
         state=found.state,
         layers=[placed.layer.name for placed in found.layers],
         summary=[line for placed in found.layers for line in placed.layer.summary],
+        why=found.why,
     )
 
 
@@ -222,7 +228,7 @@ def _possible(cells: list[Cell], catalog: Catalog, change: Override) -> tuple[li
     for cell in cells:
         try:
             setup = resolve(cell, catalog)
-            why = setup.filesystem.unavailable or setup.lab.unsuited(setup.profile)
+            why = setup.filesystem.unavailable or next(filter(None, map(setup.lab.unsuited, setup.profiles)), "")
         except FileError:
             raise
         except UserError as error:

@@ -8,7 +8,7 @@ from reprofs.guest.check import check
 from reprofs.plan import NETWORK, PROCESSOR, stack, workload
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
@@ -28,7 +28,7 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     kernel = catalog.get(Kernel, cell.kernel) if cell.kernel else None
     if kernel and not lab.models_processor:
         raise UserError(f"the lab {cell.lab} has the kernel of its machine: leave out {cell.kernel}.")
-    profile = catalog.get(Device, cell.profile)
+    profile, *more = [catalog.get(Device, name) for name in profile_names(cell.profile)]
     network = catalog.get(Network, cell.network or NETWORK) if filesystem.hosts else None
     if cell.network and not network:
         raise UserError(f"file system {cell.filesystem} has no hosts and needs no network: leave out {cell.network}.")
@@ -36,7 +36,8 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     if cell.scale not in SCALES:
         raise unknown("scale", cell.scale, SCALES)
     whole = {"processor": processor and processor.name, "network": network and network.name}
-    setup = Setup(cell.model_copy(update=whole), lab, processor, kernel, network, filesystem, load, layers, profile)
+    last, cell = next(iter(more), None), cell.model_copy(update=whole)
+    setup = Setup(cell, lab, processor, kernel, network, filesystem, load, layers, profile, last)
     check(load, cell.scale)
     for rule in RULES:
         if sentence := rule(setup):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from reprofs import labs
 from reprofs.errors import short
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.parts import MEMORY_MIB, Descriptor
 from reprofs.plan.stack import Layer
@@ -134,6 +134,28 @@ def a_fault_comes_after_a_population(setup: Setup) -> str:
     )
 
 
+@of(Layer)
+def a_last_disk_of_another_profile_has_a_part(setup: Setup) -> str:
+    """The key last."""
+    if not setup.last or setup.stack.last:
+        return ""
+    return (
+        f"profile {setup.cell.profile} gives the last disk another profile, and in stack {setup.cell.stack} it is like"
+        " the others: choose a stack with the key last, such as ext4-journal, or one profile."
+    )
+
+
+@of(Device)
+def disks_differ_where_they_are_modelled(setup: Setup) -> str:
+    """Two profiles."""
+    if not setup.last or setup.lab.models:
+        return ""
+    return (
+        f"profile {setup.cell.profile} has two names, and the disks of lab {setup.cell.lab} are what they are: choose"
+        " one profile; config/devices.yaml has real disks in the stack's order."
+    )
+
+
 # ---- labs
 
 
@@ -219,12 +241,11 @@ def power_is_cut_where_disks_are_modelled(setup: Setup) -> str:
 @of(Device)
 def only_a_modelled_disk_has_power_to_cut(setup: Setup) -> str:
     """The key backing."""
-    if not (cut := _cut(setup)) or setup.profile.drive:
+    disks = zip(profile_names(setup.cell.profile), setup.profiles, strict=True)
+    unpowered = (name for name, one in disks if not one.drive)
+    if not (cut := _cut(setup)) or not (name := next(unpowered, "")):
         return ""
-    return (
-        f"{cut}, but profile {setup.cell.profile} has no power to cut: choose a profile with backing: "
-        "model, such as hdd-7200."
-    )
+    return f"{cut}, but profile {name} has no power to cut: choose a profile with backing: model, such as hdd-7200."
 
 
 @of(Filesystem)

@@ -38,7 +38,8 @@ def obstacle(setup: Setup, lab: labs.Lab) -> str:
     modules += hosts.modules(setup.network.qdisc()) if setup.network else []
     # Clients on other machines need the commands there.
     commands = [] if filesystem.clients else tools(setup)
-    reason = lab.obstacle(list(dict.fromkeys(packages)), commands, modules, setup.profile)
+    reasons = (lab.obstacle(list(dict.fromkeys(packages)), commands, modules, one) for one in setup.profiles)
+    reason = next(filter(None, reasons), "")
     if setup.cell.memory_mib and not reason:
         reason = lab.limits_no_memory()
     # A directory is what it is; a workload that fills it takes what there is.
@@ -119,7 +120,7 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
     if not reason:
         try:
             with conditions.watched(lab) as noted:
-                disks = labs.Disks(setup.profile, len(setup.paths), setup.disk_mib)
+                disks = setup.disks
                 sizes = lab.real_sizes(disks)
                 if not lab.exact:
                     time_limit_s = limits.time_limit_s(setup, time_limit_s, lab.room(sizes, stack.disk_share))

@@ -35,6 +35,7 @@ class Setup:
     workload: Modified
     stack: Stack
     profile: Device
+    last: Device | None = None  # the profile of the stack's last disk, where that is another
 
     @property
     def variant(self) -> Variant:
@@ -67,10 +68,15 @@ class Setup:
     @property
     def stored(self) -> int:
         """Roughly the most bytes of content that disks in the lab's memory hold; modelled ones hold no zeros."""
-        zeros, room = not self.profile.drive, self.scale.device_mib << 20
+        zeros, room = not all(one.drive for one in self.profiles), self.scale.device_mib << 20
         if self.workload.fills(zeros):
             return room
         return needs(self.workload, self.cell.scale, zeros) + room * self.workload.fill // 100
+
+    @property
+    def profiles(self) -> list[Device]:
+        """All that its disks have."""
+        return [self.profile, self.last] if self.last else [self.profile]
 
     @cached_property
     def disk_mib(self) -> int:
@@ -87,11 +93,15 @@ class Setup:
         return min(self.scale.device_mib, 2 * self.needs >> 20)
 
     @cached_property
+    def disks(self) -> labs.Disks:
+        """The disks; none when the file system needs no device or the lab makes none."""
+        count = self.stack.disks if self.filesystem.device and self.lab.provisions else 0
+        return labs.Disks(self.profile, count, self.disk_mib, self.last)
+
+    @cached_property
     def paths(self) -> list[str]:
-        """The disks' device files; none when the file system needs no device or the lab makes none."""
-        if not (self.filesystem.device and self.lab.provisions):
-            return []
-        return [self.lab.device_path(i, self.profile) for i in range(self.stack.disks)]
+        """The disks' device files."""
+        return self.lab.device_paths(self.disks)
 
     @cached_property
     def commands(self) -> Commands | None:

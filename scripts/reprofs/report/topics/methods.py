@@ -128,8 +128,8 @@ def described(study: Study) -> list[dict]:
         found.append(_entry("Workload", name, entry.title) | {"about": "" if about in told else about})
         told.add(about)
     for name in sorted(study.trials["profile"].unique()):
-        device = study.plan.devices.get(name)
-        found.append(_entry("Device profile", name, device.title if device else name) | {"about": ""})
+        titles = [disk.title for disk in study.plan.disks(name)] or [name]
+        found.append(_entry("Device profile", name, "; the last disk: ".join(titles)) | {"about": ""})
     if not design(study)["stacked"]:
         found += [_entry("Stack", name, stack.title) | {"about": ""} for name, stack in study.stacks().items()]
     return found

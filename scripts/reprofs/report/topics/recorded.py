@@ -91,8 +91,8 @@ def facts(study: Study, found: Compared, setting: Setting, load: Load) -> list[d
 
 def _may_rotate(study: Study, setting: Setting) -> bool:
     """Whether the disks are real ones, of which the records do not tell whether they rotate."""
-    device = study.plan.devices.get(setting.profile)
-    return device is None or device.backing in ("file", "device")
+    disks = study.plan.disks(setting.profile)
+    return not disks or disks[0].backing in ("file", "device")
 
 
 def _caches(found: Compared, setting: Setting, load: Load) -> list[str]:

@@ -69,7 +69,7 @@ def models(study: Study) -> dict:
     share of a phase's time: median, most, and where (title, label); None where not known.
     """
     ok = study.trials[study.trials["status"] == "ok"]
-    used = [device for name, device in study.plan.devices.items() if name in set(ok["profile"])]
+    used = [device for profile in ok["profile"].unique() for device in study.plan.disks(profile)]
     phases = measured(study.phases)
     share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
     fixed = any(not device.drive and device.completion_ns for device in used)

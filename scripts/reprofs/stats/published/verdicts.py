@@ -191,7 +191,7 @@ class Claims:
     def _other_disks(self, claim: Claim) -> str:
         """Why the devices of this ground are not those that a claim is about; empty where they may be."""
         wanted, profile = self.sides.about and self.sides.about.disks, self.ground.profile
-        device = self.sides.study.plan.devices.get(profile)
+        device = next(iter(self.sides.study.plan.disks(profile)), None)
         if claim.about != "devices" or not wanted or not device or device.backing not in ("memory", "model"):
             return ""
         kind = device.drive.kind if device.drive else "solid"  # with one time for every request
