@@ -25,14 +25,15 @@ report: override export LAB := $(value LAB)
 report: override export PROFILE := $(value PROFILE)
 report: override export WHERE := $(value WHERE)
 report: override export CLIENTS := $(value CLIENTS)
+report: override export BESIDE := $(value BESIDE)
 report: override export STRICT := $(value STRICT)
-report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; STRICT=1: fail on a changed verdict)
+report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; STRICT=1: fail on a changed verdict)
 	@[ -z "$$STRICT" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
 		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
 	@scripts/run-study --config study="$$STUDY" $${LAB:+lab="$$LAB"} $${PROFILE:+profile="$$PROFILE"} \
-		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"}
+		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"} $${BESIDE:+beside="$$BESIDE"}
 	@$(RUN) reprofs answer "$$STUDY" $${LAB:+--lab "$$LAB"} $${PROFILE:+--profile "$$PROFILE"} \
-		$${WHERE:+--where "$$WHERE"} $${CLIENTS:+--clients "$$CLIENTS"}
+		$${WHERE:+--where "$$WHERE"} $${CLIENTS:+--clients "$$CLIENTS"} $${BESIDE:+--beside "$$BESIDE"}
 	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
 publish: override export STUDY := $(value STUDY)
@@ -91,6 +92,6 @@ lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
-	rm -rf data/plan data/raw data/guest data/tables data/profiles data/results data/rounds report/*/ logs .snakemake
+	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ logs .snakemake
 
 .PHONY: help setup report publish workflow-report campaign test soak lint bench catalog lab clean

@@ -19,6 +19,7 @@ include: "workflow/rules/trial.smk"
 include: "workflow/rules/rounds.smk"
 include: "workflow/rules/profile.smk"
 include: "workflow/rules/dataset.smk"
+include: "workflow/rules/beside.smk"
 include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
 

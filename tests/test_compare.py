@@ -4,13 +4,20 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import make
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import run
+from conftest import ROOT
 from reprofs.data import tables
 from reprofs.errors import UserError
+from reprofs.plan.plan import read_plan
+from reprofs.publish.runs import open_run, set_beside
+from reprofs.report import contents
 from reprofs.report import runs as words
 from reprofs.stats import runs
 from reprofs.stats.study import open as open_study
@@ -193,7 +200,7 @@ def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, sa
     assert found["least"] == 0.02 and one["worse"]
     assert [row["phase"] for row in one["ratios"] if row["verdict"] == "slower"] == ["create"]
     says(reprofs("compare", a), "two runs")
-    says(reprofs("compare", a, str(tmp_path / "none")), "no tables")
+    says(reprofs("compare", a, str(tmp_path / "none")), "is no run", "data/tables/NAME")
 
 
 def test_one_round_decides_nothing(tmp_path, reprofs, says):
@@ -201,3 +208,68 @@ def test_one_round_decides_nothing(tmp_path, reprofs, says):
     says(reprofs("compare", a, b, "--fail-above", "1%"), "one round", "two rounds or more")
     shutil.copytree(tmp_path / "a/tables", tmp_path / "again")
     assert reprofs("compare", a, str(tmp_path / "again"), "--fail-above", "1%").returncode == 0
+
+
+# ---- in a report -----------------------------------------------------------------------------------------------------
+
+
+def said(tables: str, base: str) -> str:
+    """What the notebook of the topic shows of a run beside another one."""
+    folder = Path(tables).parent
+    set_beside(base, read_plan(folder / "plan.json"), folder / "tables-beside")
+    cells = nbformat.read(run.execute(folder, ["changes"]) / "changes.ipynb", as_version=4).cells
+    shown = (output["data"] for cell in cells for output in cell.get("outputs", []))
+    return "\n".join(one.get("text/html", one.get("text/markdown", "")) for one in shown)
+
+
+def row(page: str, *cells: str) -> bool:
+    """Whether a table has a row that begins with these cells."""
+    return bool(re.search("<tr>\\s*" + "".join(f"<td[^>]*>{re.escape(cell)}</td>\\s*" for cell in cells), page))
+
+
+def test_a_report_says_what_changed(two):
+    a, b = two
+    page = said(b, a)
+    assert f"**Beside `{a}`.** Operations: 1 slower (most: Create files on ext4, 1.030 times), 26 equal." in page
+    assert "The two runs differ in kernel. In exact 8 of 12 trials have the same numbers" in page
+    assert row(page, "kernel", "lab.kernel", "6.12.0", "6.13-mine")
+    assert row(page, "Create files", "ext4", "4", "1.0300") and row(page, "all operations", "ext4", "4")
+    assert "all numbers of 12 trials are equal" in said(b, b) and "Nothing that the two runs say" in said(b, b)
+
+
+def test_a_report_with_real_clocks_has_floors_and_no_equality(tmp_path):
+    a, b = (made(tmp_path / name, change, labs=["host"]) for name, change in (("a", None), ("b", slower)))
+    page = said(b, a)
+    assert row(page, "Create files", "ext4", "4", "1.0300") and "The two runs differ in kernel." in page
+    assert "Operations: 26 same, 1 undecided." in page, "3 % are less than the floor of these rounds"
+    assert "numbers" not in page and not re.search(r">\s*equal\s*<", page)
+
+
+def test_the_topic_is_there_when_it_is_asked_for_and_its_answer_first(two):
+    plan = read_plan(Path(two[0]).parent / "plan.json")
+    names = [[path.stem for path in contents.notebooks(plan, Path("here"), beside)] for beside in (False, True)]
+    assert [name for name in names[1] if name != "changes"] == names[0] and "changes" in names[1]
+    assert "changes" in contents.first(plan, True) and "changes" not in contents.first(plan)
+
+
+def test_a_run_that_cannot_stand_beside_is_refused_before_it_is_kept(tmp_path, two, reprofs, says):
+    plan, output = Path(two[0]).parent / "plan.json", tmp_path / "beside"
+    host = made(tmp_path / "host", labs=["host"])
+    for base, why in ((host, "two clocks"), (str(tmp_path / "none"), "is no run: name results/NAME")):
+        says(reprofs("beside", base, "--plan", str(plan), "--output", str(output)), why)
+    assert not output.exists() and not list(tmp_path.glob(".*"))
+
+
+def test_a_published_result_is_a_run(tmp_path):
+    """Its tables are made of its records; an altered one is named."""
+    published = str(ROOT / "results/quick")
+    found = open_run(published, tmp_path / "made")
+    set_beside(published, found.plan, tmp_path / "beside")
+    kept = open_study(str(tmp_path / "beside"))
+    assert len(kept.trials) == 48 and kept.digests == found.digests
+    assert (tmp_path / "beside/run.txt").read_text() == published
+    shutil.copytree(published, tmp_path / "altered")
+    with (tmp_path / "altered/records-1.tar.xz").open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(UserError, match="is missing or was altered"):
+        open_run(str(tmp_path / "altered"), tmp_path / "work")

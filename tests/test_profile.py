@@ -147,12 +147,12 @@ def test_the_functions_are_those_that_did_the_work(profiled):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs", "f2fs", "jfs", "nfs-ext4"])
-def test_profiles_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
+def test_profiles_change_no_measurement_and_have_the_same_bytes_twice(recorded, tmp_path, filesystem):
     image.ensure(resolve(cell(filesystem), CATALOG).guest, print)
     record = recorded(cell(filesystem))
     (tmp_path / "record.json").write_text(json.dumps(record))
     a, b = (profile(tmp_path / "record.json", CATALOG, tmp_path / name) for name in "ab")
-    assert a == b
+    assert a == b and a["measurement_sha256"] == record["digests"]["measurement"]
     for phase in a["phases"]:
         assert stacks(tmp_path / "a", phase) == stacks(tmp_path / "b", phase)
 

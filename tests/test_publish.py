@@ -73,6 +73,10 @@ def checkout(guest, tmp_path_factory):
         with pytest.raises(UserError, match="commit what you have edited"):
             results.publish("small")
         git(made, "checkout", "config/config.yaml")
+        (made / "report/small/index.html").write_text('<h1 id="what-changed">What changed</h1>')
+        with pytest.raises(UserError, match="has a run beside the study"):
+            results.publish("small")
+        (made / "report/small/index.html").write_text("<p>report</p>")
         record = next((made / "data/raw/small").glob("*.json"))
         kept = record.read_bytes()
         edited = json.loads(kept)

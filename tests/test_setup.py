@@ -105,7 +105,7 @@ def make(tmp_path):
 WORDS = ["quick;touch X", "$(touch X)", "`touch X`", "$(shell touch X)", "a' touch X '", 'a" touch X "', "a b", "-x $Y"]
 
 
-@pytest.mark.parametrize("name", ["STUDY", "LAB", "PROFILE", "WHERE", "CLIENTS"])
+@pytest.mark.parametrize("name", ["STUDY", "LAB", "PROFILE", "WHERE", "CLIENTS", "BESIDE"])
 @pytest.mark.parametrize("word", WORDS)
 def test_what_a_user_gives_make_is_a_word_for_commands_and_nothing_more(make, name, word):
     study, answer = make("report", f"{name}={word}")

@@ -184,6 +184,9 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env, *config).removeprefix(log)
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
+    # Beside another run there is what shows that, and nothing else.
+    other = shutil.copytree(tmp_path / "checkout/data/tables/small", tmp_path / "other")
+    assert to_do(tmp_path, env, *config, f"beside={other}") == {"beside", "notebook_changes", "report"}
     # What was edited by hand is found, named and made again, with all that follows from it; a dry run changes nothing.
     plan = read_plan(tmp_path / "checkout/data/plan/small.json")
     notebooks = {f"notebook_{topic.name}" for topic in contents.topics(plan)}

@@ -249,6 +249,7 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("answer", _answer, "Print the answer of a study that has a report: what its page one says.")
     sub.add_argument("study", help="NAME, or NAME@SCALE")
+    sub.add_argument("--beside", default="", metavar="RUN", help="that its report sets it beside")
     override_options(sub)
     catalog_options(sub)
 
@@ -257,7 +258,9 @@ def parser() -> argparse.ArgumentParser:
         _compare,
         "Compare runs of a study with the first of them: what differs between them, and what that changed.",
     )
-    sub.add_argument("runs", metavar="RUN", nargs="+", help="folder of its tables, or NAME of a study run here")
+    sub.add_argument(
+        "runs", metavar="RUN", nargs="+", help="results/NAME, folder of its tables, or NAME of a study run here"
+    )
     sub.add_argument(
         "--fail-above",
         metavar="SHARE",
@@ -265,6 +268,11 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--format", choices=("text", "markdown", "json", "html"), default="text")
     sub.add_argument("--output", type=Path, metavar="FILE", help="(default: the terminal)")
+
+    sub = command("beside", _beside, "Keep the tables of a run, beside which the report of a study sets it.")
+    sub.add_argument("other", metavar="RUN", help="as of compare")
+    sub.add_argument("--plan", type=Path, required=True, metavar="FILE", help="of the study")
+    sub.add_argument("--output", type=Path, required=True, metavar="FOLDER")
 
     sub = command("claims", _claims, "Print the verdicts of a study on the published claims that it is set beside.")
     sub.add_argument("study", help="NAME, or NAME@SCALE")
@@ -551,16 +559,20 @@ def _import(arguments) -> None:
 
 
 def _compare(arguments) -> None:
+    import tempfile
+
+    from reprofs.publish.runs import open_run
     from reprofs.report import runs as words
-    from reprofs.stats import runs, study
+    from reprofs.stats import runs
 
     if len(arguments.runs) < 2 or len(set(arguments.runs)) < len(arguments.runs):
-        raise UserError("name two runs or more, each once: the folder data/tables/NAME of each, or NAME.")
+        raise UserError("name two runs or more, each once: results/NAME, the folder data/tables/NAME of each, or NAME.")
     if arguments.output:
         files.check_writable(arguments.output)
-    opened = {name: study.open(name) for name in arguments.runs}
-    least = runs.share(arguments.fail_above) if arguments.fail_above else next(iter(opened.values())).margins["win"]
-    differences, found = runs.compare(opened, least)
+    with tempfile.TemporaryDirectory() as work:
+        opened = {name: open_run(name, Path(work) / str(number)) for number, name in enumerate(arguments.runs)}
+        least = runs.share(arguments.fail_above) if arguments.fail_above else next(iter(opened.values())).margins["win"]
+        differences, found = runs.compare(opened, least)
     forms = {"text": words.text, "markdown": words.markdown, "json": words.as_json, "html": words.page}
     said = forms[arguments.format](arguments.runs, differences, found, least)
     if arguments.output:
@@ -570,6 +582,13 @@ def _compare(arguments) -> None:
     if arguments.fail_above:
         runs.decidable(found)
         sys.exit(int(any(one.worse for one in found)))
+
+
+def _beside(arguments) -> None:
+    from reprofs.plan.plan import read_plan
+    from reprofs.publish.runs import set_beside
+
+    set_beside(arguments.other, read_plan(arguments.plan), arguments.output)
 
 
 def _claims(arguments) -> None:
@@ -603,7 +622,8 @@ def _answer(arguments) -> None:
 
     name = _override(arguments).named(study_of(arguments.study, _catalog(arguments)).name)
     report, plan = place(f"report/{name}"), place(f"data/plan/{name}.json")
-    print(f"\n{text.answer_of(study.open(name), read_plan(plan), report)}\n{os.path.relpath(report)}/index.html")
+    said = text.answer_of(study.open(name), read_plan(plan), report, bool(arguments.beside))
+    print(f"\n{said}\n{os.path.relpath(report)}/index.html")
 
 
 def _publish(arguments) -> None:

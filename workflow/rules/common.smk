@@ -23,6 +23,8 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import common, read_guest
 from reprofs.trial import progress, record
 from reprofs.plan.plan import write_plan
+from reprofs.plan.result import file_of_run
+from reprofs.project import place
 from reprofs.trial.plan import as_root, check_machine, edited, make_plan
 
 # With thousands of jobs Python would spend a quarter of the time looking for circles of objects every 700 of them.
@@ -50,7 +52,13 @@ try:
         for lab in PLAN.labs.values()
         if lab.kernel
     }
-    NOTEBOOKS = contents.notebooks(PLAN, Path("notebooks"))
+    # The run that the report sets the study beside, by the file of its digests.
+    BESIDE = file_of_run(SETTINGS.beside) if SETTINGS.beside else None
+    if BESIDE == place(f"data/tables/{STUDY}") / SUMS:
+        raise UserError(
+            f"BESIDE={SETTINGS.beside} is the study itself: name another run."
+        )
+    NOTEBOOKS = contents.notebooks(PLAN, Path("notebooks"), bool(BESIDE))
     PROFILED = [f"data/profiles/{STUDY}/{trial.id}" for trial in PLAN.profiled()]
     LABS = {lab: labs.get_lab(lab) for lab in {trial.lab for trial in PLAN.trials}}
 except UserError as error:

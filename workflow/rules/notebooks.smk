@@ -12,6 +12,7 @@ for NOTEBOOK in NOTEBOOKS:
             tables="data/tables/{study}",
             results=[] if IS_STATISTICS else "data/results/{study}",
             profiles=PROFILED if NOTEBOOK.name == "profiles.ipynb" else [],
+            beside="data/beside/{study}" if NOTEBOOK.name == "changes.ipynb" else [],
             code=code(str(NOTEBOOK)) + PUBLISHED,
         output:
             notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",

@@ -31,7 +31,7 @@ rule report:
         "../../envs/python.yaml"
     params:
         folder=lambda wildcards, output: Path(output.html).parent,
-        first=contents.first(PLAN),
+        first=contents.first(PLAN, bool(BESIDE)),
     shell:
         "exec reprofs report {input.notebooks:q} --tables {input.tables:q} --output {params.folder:q}"
         " --first {params.first:q} 2> >(tee {log:q} >&2)"

@@ -31,6 +31,7 @@ class Config(Descriptor):
     profile: str = Field("", description="In the place of the study's device profiles")
     where: str = Field("", description="Of the lab mount: existing directories in the place of file systems, a,b")
     clients: str = Field("", description="With where: machines that have them, on which clients run over ssh, a,b")
+    beside: str = Field("", description="A run that the report sets the study beside: results/NAME, tables, or NAME")
 
 
 def read_config(given: dict | None = None) -> Config:

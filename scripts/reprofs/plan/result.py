@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from reprofs.errors import UserError, short
+from reprofs.files import SUMS
 from reprofs.plan.parts import Descriptor, Filled, Part, wrong
+from reprofs.project import place
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256")]
 NAME = re.compile(r"[\w.+-]+")
 DIGESTS = "digests.json"
+
+
+def file_of_run(run: str) -> Path:
+    """The file that has the digests of a run: of results/NAME, of a folder of tables, or of the tables of NAME here.
+
+    Raises UserError where there is none.
+    """
+    folder = place(run) if "/" in run else place("data/tables") / run
+    for file in (folder / DIGESTS, folder / SUMS):
+        if file.is_file():
+            return file
+    raise UserError(
+        f"{short(run)} is no run: name results/NAME, a folder of tables such as data/tables/NAME, or NAME of a study "
+        "that was run here."
+    )
 
 
 class ResultTrial(Part):

@@ -65,6 +65,8 @@ def publish(name: str) -> Path:
         for source in (report / "index.html", report / "report.pdf", place(LOCK)):
             if not source.is_file():
                 raise UserError(f"{source} is missing: run `make report STUDY={name}` first.")
+            if source.suffix == ".html" and 'id="what-changed"' in source.read_text():
+                raise UserError(f"{source} has a run beside the study: run `make report STUDY={name}` without BESIDE.")
             shutil.copyfile(source, partial / source.name)
         _pack([("plan.json", plan_file), *((f"raw/{key}.json", path) for key, path in records.items())], partial)
         result = Result(

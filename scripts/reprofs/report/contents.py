@@ -25,6 +25,7 @@ class Topic(NamedTuple):
 
 CONTENTS = (
     Topic("answer", "What does each workload cost, and what would change that?", always),
+    Topic("changes", "What changed beside another run?", never, always),  # `make report BESIDE=`, which no plan says
     Topic(
         "recorded", "Your workload: where does its time go, and why do two file systems differ?", when.recorded, always
     ),
@@ -66,20 +67,23 @@ CONTENTS = (
 )
 
 
-def topics(plan: Plan) -> list[Topic]:
-    """The topics of a planned study, in order."""
-    return [topic for topic in CONTENTS if topic.applies(plan)]
+BESIDE = "changes"  # the topic that a study has which is set beside another run
 
 
-def notebooks(plan: Plan, folder: Path) -> list[Path]:
+def topics(plan: Plan, beside: bool = False) -> list[Topic]:
+    """The topics of a planned study, in order; beside: it is set beside another run."""
+    return [topic for topic in CONTENTS if topic.applies(plan) or (beside and topic.name == BESIDE)]
+
+
+def notebooks(plan: Plan, folder: Path, beside: bool = False) -> list[Path]:
     """The notebooks of a planned study's report, in order: those of its topics, then its own.
 
     `folder` has the notebooks; the key `notebooks` of a study names further ones in it.
     """
-    names = [f"{topic.name}.ipynb" for topic in topics(plan)] + (plan.study.notebooks or [])
+    names = [f"{topic.name}.ipynb" for topic in topics(plan, beside)] + (plan.study.notebooks or [])
     return [folder / name for name in dict.fromkeys(names)]
 
 
-def first(plan: Plan) -> list[str]:
+def first(plan: Plan, beside: bool = False) -> list[str]:
     """The names of those topics whose answers stand before all others: a planned study asks for them above all."""
-    return [topic.name for topic in topics(plan) if topic.asked(plan)]
+    return [topic.name for topic in topics(plan, beside) if topic.asked(plan)]

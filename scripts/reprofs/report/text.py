@@ -27,9 +27,12 @@ REFERENCE = re.compile(r"\[(?:figure|table)\]\(#[^)]*\)")
 NUMBER = re.compile(rf" ?\({REFERENCE.pattern}\)")
 
 
-def answer_of(study: Study, plan: Plan, report: Path) -> str:
-    """What `text` makes of the executed notebooks in the folder of the report of a study with this plan."""
-    return text(study, contents.notebooks(plan, report / "notebooks"), contents.first(plan))
+def answer_of(study: Study, plan: Plan, report: Path, beside: bool = False) -> str:
+    """What `text` makes of the executed notebooks in the folder of the report of a study with this plan.
+
+    beside: it is set beside another run.
+    """
+    return text(study, contents.notebooks(plan, report / "notebooks", beside), contents.first(plan, beside))
 
 
 def text(study: Study, executed: list[Path], first: Container[str] = ()) -> str:

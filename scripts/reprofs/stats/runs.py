@@ -19,7 +19,7 @@ from reprofs.data.study import Tables
 from reprofs.errors import UserError, short
 from reprofs.plan.cell import lab_parts
 from reprofs.plan.kernel import Kernel
-from reprofs.plan.plan import PlannedWorkload
+from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import holm, paired, totals, wide
 
@@ -50,6 +50,7 @@ WORDS = {
 }
 PARTS = ("devices", "filesystems", "workloads", "stacks", "networks", "labs")  # of a plan
 ALIGNED = ("devices", "stacks", "labs")  # of these: what SETTING is made of
+NAME = "run.txt"  # beside the tables of a run that a report sets its study beside: how it was called
 DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -103,7 +104,7 @@ def compare(runs: Mapping[str, Tables], least: float) -> tuple[list[Difference],
     (base, first), *others = runs.items()
     found = []
     for name, tables in others:
-        _refuse(base, first, name, tables)
+        refuse(base, first.plan, name, tables.plan)
         a, b = _aligned(first, tables)
         own = ratios(a.phases, b.phases, first.exact_labs, least)
         if own.empty:
@@ -171,19 +172,19 @@ class _Side:
     phases: pd.DataFrame
 
 
-def _refuse(base: str, first: Tables, name: str, other: Tables) -> None:
-    """Raises UserError for runs whose times mean something else."""
-    if first.plan.protocol != other.plan.protocol:
+def refuse(base: str, first: Plan, name: str, other: Plan) -> None:
+    """Raises UserError for runs, with their names, whose times mean something else."""
+    if first.protocol != other.protocol:
         raise UserError(
-            f"{base} was measured by protocol {first.plan.protocol}, {name} by {other.plan.protocol}: "
+            f"{base} was measured by protocol {first.protocol}, {name} by {other.protocol}: "
             "run the older one again, for their times cannot be compared."
         )
-    clocks = [sorted({lab.clock for lab in tables.plan.labs.values()}) for tables in (first, other)]
+    clocks = [sorted({lab.clock for lab in plan.labs.values()}) for plan in (first, other)]
     if clocks[0] != clocks[1]:
         words = [" and ".join(each) for each in clocks]
         raise UserError(f"{base} counts {words[0]}, {name} {words[1]}: times of two clocks are not compared.")
-    for workload in sorted(first.plan.workloads.keys() & other.plan.workloads.keys()):
-        if _work(first.plan.workloads[workload]) != _work(other.plan.workloads[workload]):
+    for workload in sorted(first.workloads.keys() & other.workloads.keys()):
+        if _work(first.workloads[workload]) != _work(other.workloads[workload]):
             raise UserError(f"the workload {workload} is another one in {name} than in {base}: run one of them again.")
 
 

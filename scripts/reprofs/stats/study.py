@@ -28,6 +28,7 @@ class Study(Tables):
 
     folder: Path  # where the results are kept
     profiles: Path = Path()  # where the profiles of its trials are, if it has any
+    other_run: Path = Path()  # where the tables of the run are that it is set beside, if there is one
 
     def __repr__(self) -> str:
         text = io.StringIO()
@@ -172,7 +173,7 @@ def open(study: str = "quick") -> Study:
     """
     imported = study.startswith("imported/")
     folder = place("data") / study if imported else place(study) if "/" in study else place("data/tables") / study
-    own, profiles = (folder.parent / f"{folder.name}-{name}" for name in ("results", "profiles"))
+    own, profiles, other = (folder.parent / f"{folder.name}-{name}" for name in ("results", "profiles", "beside"))
     if (folder / IMPORT).is_file():
         return Study(**vars(load_import(folder)), folder=own, profiles=profiles)
     if imported:
@@ -185,5 +186,5 @@ def open(study: str = "quick") -> Study:
         have = f"there are those of {', '.join(known)}" if known else "there are none yet"
         raise UserError(f"There are no tables of the study {study} ({have}): run `make report STUDY={study}` first.")
     if "/" not in study:
-        own, profiles = place("data/results") / study, place("data/profiles") / study
-    return Study(**vars(load_tables(folder)), folder=own, profiles=profiles)
+        own, profiles, other = (place(f"data/{name}") / study for name in ("results", "profiles", "beside"))
+    return Study(**vars(load_tables(folder)), folder=own, profiles=profiles, other_run=other)

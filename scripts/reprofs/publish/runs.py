@@ -1,0 +1,50 @@
+"""Runs that others are set beside: published results, and tables of this checkout or of any other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from reprofs.data import tables
+from reprofs.files import SUMS, read_sums, unwritable, write_text
+from reprofs.plan.plan import Plan
+from reprofs.plan.result import DIGESTS, file_of_run
+from reprofs.publish.read import read, unpack
+from reprofs.stats import study
+from reprofs.stats.runs import NAME, refuse
+
+
+def open_run(run: str, work: Path) -> study.Study:
+    """The run that `file_of_run` finds. work: where the tables of a published one are made, of its records.
+
+    Raises UserError for one that is missing, altered or damaged.
+    """
+    file = file_of_run(run)
+    if file.name != DIGESTS:
+        return study.open(run)
+    work.mkdir(parents=True)
+    unpack(file.parent, read(file.parent), work)
+    tables.build(work / "plan.json", work / "raw", work / "tables")
+    return study.open(f"{work}/tables")
+
+
+def set_beside(run: str, plan: Plan, folder: Path) -> None:
+    """Writes the tables of a run, and how it was called, into a folder, from which the report of a study reads them.
+
+    plan: the study's. Raises UserError like `open_run`, and for a run that it cannot be compared with.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        refuse(run, open_run(run, partial).plan, plan.study.name, plan)
+        file = file_of_run(run)
+        source = partial / "tables" if file.name == DIGESTS else file.parent
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name in (*read_sums(source / SUMS), SUMS):
+            shutil.copyfile(source / name, folder / name)
+        write_text(folder / NAME, run)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

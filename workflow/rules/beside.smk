@@ -1,0 +1,19 @@
+# The tables of another run, beside which the report sets the study (`make report BESIDE=RUN`).
+rule beside:
+    input:
+        str(BESIDE) if BESIDE else [],
+        "workflow/schemas/record.schema.yaml",
+        code("reprofs.data.tables"),
+        code="scripts/reprofs/publish/runs.py",
+        plan=f"data/plan/{STUDY}.json",
+    output:
+        directory("data/beside/{study}"),
+    log:
+        "logs/{study}/beside.log",
+    priority: 1_000_000  # before all trials, which would be for nothing where the two runs cannot be compared
+    conda:
+        "../../envs/python.yaml"
+    params:
+        run=SETTINGS.beside,
+    shell:
+        "exec reprofs beside {params.run:q} --plan {input.plan:q} --output {output:q} 2> >(tee {log:q} >&2)"
