@@ -233,6 +233,7 @@ def test_a_report_says_what_changed(two):
     assert f"**Beside `{a}`.** Operations: 1 slower (most: Create files on ext4, 1.030 times), 26 equal." in page
     assert "The two runs differ in kernel. In exact 8 of 12 trials have the same numbers" in page
     assert row(page, "kernel", "lab.kernel", "6.12.0", "6.13-mine")
+    assert "Differences below 2 % do not count." in page
     assert row(page, "Create files", "ext4", "4", "1.0300") and row(page, "all operations", "ext4", "4")
     assert "all numbers of 12 trials are equal" in said(b, b) and "Nothing that the two runs say" in said(b, b)
 

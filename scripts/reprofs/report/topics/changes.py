@@ -80,6 +80,7 @@ def tables(study: Study, changes: Changes) -> Iterator[Table]:
             caption = (
                 f"{told}: time over that of {changes.run}, paired by round. Floor: what the ratio of the"
                 " latter to itself, with other names and another start, would differ from 1 by in 19 of 20 cases."
+                f" Differences below {100 * study.margins['win']:g} % do not count."
             )
             yield Table(
                 f"tbl-{slug('changes', setting, load_)}", caption, rows, ["Operation", "File system", "Verdict"]
