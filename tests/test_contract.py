@@ -11,9 +11,9 @@ import re
 from functools import partial
 
 import pytest
-from helpers import CATALOG, cell, changed, events, told
+from helpers import CATALOG, cell, changed, events, shell, told
 from reprofs import labs
-from reprofs.guest.steps import Exec, Job, Step
+from reprofs.guest.steps import Exec, Job, Phase, Step
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
 from reprofs.plan.device import Device
@@ -22,7 +22,7 @@ from reprofs.plan.stack import Layer, resolve
 from reprofs.plan.workload import Workload
 from reprofs.plan.workload import resolve as resolve_workload
 from reprofs.trial.job import devices, render
-from reprofs.trial.protocol import RECOVERY
+from reprofs.trial.protocol import MOUNTPOINT, RECOVERY
 from reprofs.trial.record import measurement
 from reprofs.trial.resolve import resolve as resolve_cell
 from reprofs.trial.run import obstacle
@@ -193,6 +193,17 @@ def test_file_system_on_this_kernel(filesystem):
     outcome = lab.run(render(parts), 600, labs.Disks(CATALOG.get(Device, "ram"), len(found), size))
     assert outcome.ending == "finished", outcome.console
     hold(trial, events(outcome.output))
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "f2fs"])
+def test_a_folder_may_ignore_case(guest, filesystem):
+    job = render(resolve_cell(cell(filesystem, variant="casefold", workload="metadata@1"), OWN))
+    at = next(i for i, step in enumerate(job.steps) if isinstance(step, Phase))
+    job.steps.insert(at, shell(f"cd {MOUNTPOINT}; mkdir any; chattr +F any; echo found > any/Name; cat any/nAME"))
+    outcome = labs.get_lab("exact").open().run(job, 120)
+    assert outcome.ending == "finished", outcome.console
+    (told,) = [event for event in events(outcome.output) if event.get("stage") == "test"]
+    assert (told["exit"], told["output"]) == (0, "found")
 
 
 def test_what_is_there_must_be_what_was_asked_for(guest):

@@ -21,6 +21,7 @@ from reprofs.plan.study import Factor, Profiled
 from reprofs.plan.workload import Crash, Outage
 from reprofs.report import contents, topics
 from reprofs.report.contents import CONTENTS
+from reprofs.report.topics import methods
 from reprofs.stats import series
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -233,3 +234,10 @@ def test_notebooks_of_the_study_itself_come_last():
     # A topic that it has stays where it is.
     study = found.study.model_copy(update={"notebooks": ["mine.ipynb", "operations.ipynb"]})
     assert contents.notebooks(having(study=study), Path("here")) == [*own, Path("here/mine.ipynb")]
+
+
+def test_the_table_of_stacks_names_the_profile_of_each_disk():
+    assert methods.last_disks(["ssd", "hdd-7200+ssd-nvme", "hdd-7200"]) == (
+        "; with hdd-7200+ssd-nvme the last disk is ssd-nvme, all others hdd-7200"
+    )
+    assert methods.last_disks(["ssd"]) == ""

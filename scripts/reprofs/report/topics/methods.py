@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from reprofs.data.keys import SETTING, Setting, distinct, select
 from reprofs.plan.cell import apart
+from reprofs.plan.device import profile_names
 from reprofs.plan.plan import Widest
 from reprofs.report.display import DASH, Table, count, digits, listing, percent, reach, verb
 from reprofs.report.display import size as bytes_text
@@ -259,7 +261,7 @@ def stacks(study: Study) -> Table:
         rows.append(
             {
                 "Stack": name,
-                "What it is": entry.title + size,
+                "What it is": entry.title + size + last_disks(known["profile"].unique()),
                 "State": f"{state}, by {fault}" if fault else state,
                 "Initial synchronisation": synced,
                 "Read back": "; ".join(_shorten(line) for line in lines.splitlines()) or DASH,
@@ -271,6 +273,12 @@ def stacks(study: Study) -> Table:
     )
     left = ["Stack", "What it is", "State", "Initial synchronisation", "Read back"]
     return Table("tbl-stacks", caption, rows, left=left)
+
+
+def last_disks(profiles: Iterable[str]) -> str:
+    """Which disk has which device profile, of those profiles that have two names; nothing without any."""
+    pairs = [names for names in map(profile_names, sorted(profiles)) if len(names) > 1]
+    return "".join(f"; with {one}+{last} the last disk is {last}, all others {one}" for one, last in pairs)
 
 
 def hosts(study: Study) -> Table | None:
