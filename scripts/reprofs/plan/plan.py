@@ -179,8 +179,8 @@ class Plan(Descriptor):
         if variant and variant.why:
             return variant.why
         stack = self.stacks.get(cell.stack)
-        reasons = [one.why for one in self.disks(cell.profile) if isinstance(one, Plain)]
-        reasons += [stack.why] if stack else []
+        reasons = [stack.why] if stack else []
+        reasons += [one.why for one in self.disks(cell.profile) if isinstance(one, Plain)]
         return next(filter(None, reasons), "") if filesystem.role == "contender" else ""
 
     def role_of(self, cell: Cell) -> str:

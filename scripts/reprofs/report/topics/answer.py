@@ -42,10 +42,12 @@ def unpromised(study: Study) -> list[dict]:
     """What does not keep what fsync promises, and is not ranked therefore: label, why."""
     found: dict[str, str] = {}
     rows = select(study.trials, role="no-promise").sort_values("label")
-    for row in rows.drop_duplicates(["label", "profile"]).to_dict("records"):
+    for row in rows.drop_duplicates(["label", "stack", "profile"]).to_dict("records"):
         cell = Cell.model_construct(**taken_apart(row))
         own = study.plan.filesystems[cell.filesystem].variants[cell.variant].promise
-        found.setdefault(row["label"] if own else f"everything on {cell.profile}", study.plan.unkept(cell))
+        stack = study.plan.stacks.get(cell.stack)
+        place = f"stack {cell.stack}" if stack and stack.why else cell.profile
+        found.setdefault(row["label"] if own else f"everything on {place}", study.plan.unkept(cell))
     return [{"label": label, "why": why} for label, why in found.items()]
 
 
