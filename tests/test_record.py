@@ -21,7 +21,7 @@ from helpers import cell, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
-from reprofs.guest import trace
+from reprofs.guest import order, trace
 from reprofs.plan import recording
 from reprofs.plan.read import read_yaml
 from reprofs.plan.recording import KINDS, SUFFIX
@@ -108,11 +108,11 @@ def content_of(place: Path) -> recording.Content:
     return recording.read(place / "workflow" / "recordings" / f"it{SUFFIX}")
 
 
-def replay(content: recording.Content, folder: Path, *more: str) -> subprocess.CompletedProcess:
+def replay(content: recording.Content, folder: Path, *more: str, by: str = "replay") -> subprocess.CompletedProcess:
     """Replays it in a new folder; then it is looked at what that left."""
     path = folder.with_name(f"{folder.name}.recording")
     path.write_bytes(trace.compiled(content))
-    program = builder.build(files.cache_folder(), "replay")
+    program = builder.build(files.cache_folder(), by)
     words = [program, "--recording", path, *more, folder]
     return subprocess.run(words, capture_output=True, text=True, env={"REPROFS_SAMPLES": f"{folder}.samples"})
 
@@ -182,7 +182,7 @@ def test_a_result_other_than_recorded_fails_the_replay(place, record):
 
 
 def test_the_kinds_are_those_of_the_engine():
-    source = (ROOT / "scripts/engine/programs/replay.c").read_text()
+    source = (ROOT / "scripts/engine/programs/replay.h").read_text()
     found = re.findall(r'X\(\w+, "([a-z-]+)", "(\w*)"\)', source)
     assert dict(found) == KINDS
     assert [name for name, _ in found] == list(KINDS)
@@ -535,3 +535,85 @@ def test_entries_come_as_their_inodes_are_numbered(place):
     inodes = sorted((path.lstat().st_ino, path.stat().st_size) for path in Path(top).rglob("*.[ct]*") if path.is_file())
     sizes = [line[3] for line in found if line[0] == "f"]
     assert sizes == list(dict(inodes).values())
+
+
+# ---- several threads
+
+# Two threads that take turns: what each call gives depends on what the other thread did before.
+TURNS = """
+import os, threading
+turns = [threading.Lock(), threading.Lock()]
+turns[1].acquire()
+os.mkdir("folder"), open("folder/name0", "wb").close()
+def work(number):
+    for step in range(number, 60, 2):
+        turns[number].acquire()
+        try:
+            with open(f"folder/name{step}", "r+b") as file:
+                file.read(), file.write(b"z" * 100)
+            os.path.exists(f"folder/name{step + 1}")
+            os.rename(f"folder/name{step}", f"folder/name{step + 1}")
+            os.rename("folder", "other"), os.mkdir("folder"), os.rename(f"other/name{step + 1}", "here")
+            os.rmdir("other"), os.rename("here", f"folder/name{step + 1}")
+        finally:
+            turns[1 - number].release()
+threads = [threading.Thread(target=work, args=[number]) for number in range(2)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+"""
+
+
+def test_threads_that_use_each_other_s_files_keep_their_order(place, record, monkeypatch):
+    """Every result is as recorded, however often it is replayed; without what waits for what it is not."""
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor makes calls in one order")
+    assert record(sys.executable, "-c", TURNS).returncode == 0
+    content = content_of(place)
+    assert content.head.lanes == 3 and content.head.unchecked == 0
+    for number in range(5):
+        done = replay(content, place / f"replay{number}", "--how", "both", by="replay-threads")
+        assert done.returncode == 0, done.stderr
+        assert replay(content, place / f"replay{number}", "--how", "verify", by="replay-threads").returncode == 0
+    monkeypatch.setattr(trace.order, "waits", lambda content: [[] for _ in content.who])
+    assert replay(content, place / "other", "--how", "both", by="replay-threads").returncode == 1
+
+
+def threads_of(calls: list[list], before: list = (["d", ".", 0o755],)) -> list[list[tuple[int, int]]]:
+    """What each call waits for; the last value of a call is its lane."""
+    head = recording.Recording.model_construct(lanes=1 + max(line[-1] for line in calls))
+    made = recording.Content(head, list(before), [line[:-1] for line in calls], [], [[line[-1]] for line in calls])
+    return list(order.waits(made))
+
+
+def test_what_waits_for_what():
+    """In lanes 0 and 1: names made in one folder come together, all else that uses the same comes in order."""
+    make = ["open", 0, 0, "d/a", os.O_CREAT | os.O_WRONLY, 0o644, 1, 0]
+    tree = [["d", ".", 0o755], ["d", "d", 0o755], ["f", "f", 0o644, 9, 9], ["l", "d/up", "../f"], ["h", "g", "f"]]
+    together = [
+        [make, ["open", 0, 0, "d/b", os.O_CREAT | os.O_WRONLY, 0o644, 2, 1]],
+        [["stat", 0, 0, "f", 0, 0], ["stat", 0, 0, "f", 0, 1]],
+        [["unlink", 0, 0, "f", 0], ["mkdir", 0, 0, "d/new", 0o755, 1]],
+    ]
+    in_order = [
+        [make, ["stat", 0, 0, "d/a", 0, 1]],
+        [make, ["stat", -2, 0, "d/a/b", 0, 1]],
+        [["stat", -2, 0, "d/a", 0, 0], ["mkdir", 0, 0, "d/a", 0o755, 1]],
+        [["rename", 0, 0, "d", 0, "e", 0, 0], ["stat", 0, 0, "e/up", 0, 1]],
+        [["mkdir", 0, 0, "d/x", 0o755, 0], ["rename", 0, 0, "d", 0, "e", 0, 1]],
+        [["unlink", 0, 0, "d/up", 0], ["rmdir", 0, 0, "d", 1]],
+        [["truncate", 0, 0, "d/up", 3, 0], ["stat", 0, 0, "g", 0, 1]],  # one file by a link and by another name
+        [["stat", 0, 0, "not-there", 0, 0], ["stat", 0, 0, "f", 0, 1]],  # a result that cannot be: all wait for it
+    ]
+    assert [threads_of(pair, tree) for pair in together] == [[[], []]] * len(together)
+    assert [threads_of(pair, tree) for pair in in_order] == [[[], [(0, 1)]]] * len(in_order)
+
+
+def test_a_number_of_an_open_file_that_is_used_again_is_another_file():
+    calls = [["open", 0, 0, "f", 0, 0, 1, 0], ["close", 0, 1, 0], ["open", 0, 0, "f", 0, 0, 1, 1], ["close", 0, 1, 1]]
+    assert threads_of(calls, [["d", ".", 0o755], ["f", "f", 0o644, 9, 9]]) == [[], [], [], []]
+
+
+@pytest.mark.parametrize("who", [3, [2], [0, 1], [0, 1, 1], [], [0, "1", 1], [-1], None])
+def test_a_hostile_lane_is_refused_with_its_line(hostile, who):
+    recording.read(hostile([["fsync", 0, 0, [0]], ["fsync", 0, 0, [1, 0, 1]]], lanes=2))
+    with pytest.raises(UserError, match=r"line 3: .*record it again"):
+        recording.read(hostile([["fsync", 0, 0, who]], lanes=2))

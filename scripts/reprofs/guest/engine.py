@@ -54,8 +54,8 @@ def sources(name: str = "") -> list[Path]:
     files = [SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c"]
     for path in files:  # which grows meanwhile
         for header in re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.MULTILINE):
-            beside = [SOURCE / f"{header}.h", SOURCE / f"{header}.c"]
-            files += [file for file in beside if file.exists() and file not in files]
+            beside = [SOURCE / f"{header}.h", SOURCE / f"{header}.c", path.with_name(f"{header}.h")]
+            files += [file for file in dict.fromkeys(beside) if file.exists() and file not in files]
     return sorted(files)
 
 

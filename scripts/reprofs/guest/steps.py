@@ -13,6 +13,7 @@ from typing import Any
 from reprofs.guest.shell import script
 from reprofs.plan.command import engine_calls
 
+REPLAYS = ("replay", "replay-threads")  # the engine's programs that take recordings
 CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
@@ -302,7 +303,7 @@ class Job:
 
     def recordings(self) -> list[str]:
         """NAME-DIGEST of the recordings that its commands replay."""
-        replays = [call for call in self._calls() if call[:1] == ["replay"] and "--recording" in call[:-1]]
+        replays = [call for call in self._calls() if call and call[0] in REPLAYS and "--recording" in call[:-1]]
         return sorted({call[call.index("--recording") + 1] for call in replays})
 
     def _calls(self) -> list[list[str]]:

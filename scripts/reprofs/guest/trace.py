@@ -3,7 +3,9 @@
 The file is numbers of seven bits a byte, the lowest first, the highest bit saying that more follow; signed ones are
 folded (0, -1, 1, -2, ...). After eight bytes of a mark: flags (1: content was moved), handles, strings, bytes of all
 strings, entries before, calls, entries after. Then the strings, each ended by a zero byte; the entries before; the
-calls; the entries after. Entry: kind as a letter, string, numbers or string. Call: number of its kind in
+calls; the entries after; of several lanes their number, and for each call its lane, how many it waits for, and
+these: lane, number of that one's calls (guest/order.py). Open files then have numbers of their own, never used again.
+Entry: kind as a letter, string, numbers or string. Call: number of its kind in
 plan.recording.KINDS, how its result is checked (0: equal, 1: both succeed or both fail, 2: not), result, arguments.
 """
 
@@ -14,7 +16,7 @@ from pathlib import Path
 
 from reprofs.errors import FileError
 from reprofs.files import sha256, whole, write_bytes, write_text
-from reprofs.guest import engine
+from reprofs.guest import engine, order
 from reprofs.guest.steps import Job
 from reprofs.plan import recording
 from reprofs.plan.read import shown
@@ -55,11 +57,21 @@ def compiled(content: Content) -> bytes:
         return _unsigned(strings.setdefault(text, len(strings)))
 
     trees = [b"".join(_entry(line, string) for line in tree) for tree in (content.before, content.after)]
-    calls = b"".join(_call(line, string) for line in content.calls)
+    made, handles = order.numbered(content) if content.who else (content.calls, content.head.handles)
+    calls = b"".join(_call(line, string) for line in made)
     blob = b"".join(text.encode() + b"\0" for text in strings)
     head = content.head
-    numbers = [int(head.moved), head.handles, len(strings), len(blob), head.before, head.calls, head.after]
-    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1]])
+    numbers = [int(head.moved), handles, len(strings), len(blob), head.before, head.calls, head.after]
+    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1], _lanes(content)])
+
+
+def _lanes(content: Content) -> bytes:
+    if not content.who:
+        return b""
+    made = [_unsigned(content.head.lanes)]
+    for who, waits in zip(content.who, order.waits(content), strict=True):
+        made += map(_unsigned, [who[0], len(waits), *(number for one in waits for number in one)])
+    return b"".join(made)
 
 
 def _entry(line: list, string) -> bytes:

@@ -8,7 +8,9 @@ Entry: ["d", path, mode], ["f", path, mode, bytes, bytes that are no hole at the
 path, the file's first path]. Folders come before what is in them, files as the inodes of the recorded tree are
 numbered.
 Call: [kind, result, arguments], the arguments as KINDS says. The result is that of the call, negative: -errno; null:
-not checked.
+not checked. Where the first line tells of lanes, each call has one more value in the end, a list: its lane, then pairs
+of another lane and the number of its calls that were made before, because a thread began or ended between. A lane is
+the calls of a thread, and of those that began after it had ended.
 
 No name, no content, no argument and nothing of user or host is in it; paths never leave the tree.
 """
@@ -22,7 +24,7 @@ import lzma
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,6 +39,7 @@ SUFFIX = ".jsonl.xz"
 LARGEST_BYTES = 50_000_000  # of a file
 LINE_BYTES = 20_000  # two paths, with what JSON adds
 HANDLES = 65536
+LANES = 16
 UP = 8  # so many folders a link may lead up from where it is; as many are above the tree of a replay
 
 # The arguments of each kind of call. h: an open file; H: the number that it gets, -1 where it failed; p: an open
@@ -98,7 +101,10 @@ class Recording(Descriptor):
     title: Filled
     filesystem: Filled = Field(description="Where it was recorded")
     kernel: Filled = Field(description="Under which it was recorded, two numbers")
-    threads: Count = Field(description="That made calls; a replay makes them in one, in the order of their beginning")
+    threads: Count = Field(description="That made calls")
+    lanes: Annotated[int, Field(ge=0, le=LANES)] = Field(
+        0, description="Threads that a replay has on several processors; 0: one, in the order in which calls began"
+    )
     before: Count = Field(description="Entries of the tree before")
     calls: Count
     after: Count = Field(description="Entries of the tree after")
@@ -123,6 +129,7 @@ class Content:
     before: list[list]
     calls: list[list]
     after: list[list]
+    who: list[list[int]] = field(default_factory=list)  # of each call, where there are lanes
 
 
 def paths() -> dict[str, Path]:
@@ -179,9 +186,10 @@ def read(path: Path) -> Content:
     lines = _lines(path)
     head = _head(next(lines), where)
     parts = []
+    calls = _Calls(head.handles, head.lanes)
     for check, count in (
         (_Entries(), head.before),
-        (_Calls(head.handles), head.calls),
+        (calls, head.calls),
         (_Entries(), head.after),
     ):
         part = []
@@ -194,12 +202,16 @@ def read(path: Path) -> Content:
         parts.append(part)
     if (extra := next(lines)) and extra[1]:
         raise FileError(f"{where}: line {extra[0]}: the first line tells of fewer lines: record it again.")
-    return Content(head.known_as(path.name.removesuffix(SUFFIX), where), *parts)
+    named = head.known_as(path.name.removesuffix(SUFFIX), where)
+    return Content(named, parts[0], parts[1], parts[2], calls.who)
 
 
 def packed(content: Content, name: str) -> bytes:
     """The bytes of the file of a recording. Raises UserError for more than 50 MB."""
-    lines = [content.head.as_json(), *content.before, *content.calls, *content.after]
+    calls = content.calls
+    if content.who:
+        calls = [[*line, who] for line, who in zip(calls, content.who, strict=True)]
+    lines = [content.head.as_json(), *content.before, *calls, *content.after]
     text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=True) + "\n" for line in lines)
     data = lzma.compress(text.encode(), preset=6)
     if len(data) > LARGEST_BYTES:
@@ -333,13 +345,18 @@ def _size(value: Any) -> int:
 class _Calls:
     """Checks the lines of calls, one after the other, and which files are open meanwhile."""
 
-    def __init__(self, handles: int) -> None:
+    def __init__(self, handles: int, lanes: int) -> None:
         self.limit = handles
+        self.made = [0] * lanes  # calls of each lane
+        self.who: list[list[int]] = []
         self.used: dict[str, set[int]] = {"h": {0}, "m": set()}
 
     def __call__(self, line: Any) -> list:
         if type(line) is not list or len(line) < 2 or type(line[0]) is not str or line[0] not in KINDS:
             raise _Wrong("is not a call")
+        if self.made:
+            self._lane(line[-1])
+            line = line[:-1]
         kind, result = line[:2]
         letters = KINDS[kind]
         if len(line) != 2 + sum(WIDTH.get(letter, 1) for letter in letters):
@@ -354,6 +371,15 @@ class _Calls:
             self.used["h" if kind == "close" else "m"].discard(line[2])
             self.used["h"].add(0)
         return line
+
+    def _lane(self, who: Any) -> None:
+        if type(who) is not list or len(who) % 2 == 0 or len(who) > 2 * LANES:
+            raise _Wrong("does not say its lane")
+        _number(who[0], 0, len(self.made) - 1)
+        for lane, count in zip(who[1::2], who[2::2], strict=True):
+            _number(count, 1, self.made[_number(lane, 0, len(self.made) - 1)])
+        self.made[who[0]] += 1
+        self.who.append(who)
 
     def _check(self, letter: str, values: Iterator) -> None:
         value = next(values)

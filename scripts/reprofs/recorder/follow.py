@@ -10,12 +10,13 @@ import errno
 import os
 import re
 import stat
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reprofs.plan.recording import ACCESS_LIST, HANDLES, KNOWN_ATTRIBUTES, MODE, OPEN_FLAGS
+from reprofs.plan.recording import ACCESS_LIST, HANDLES, KNOWN_ATTRIBUTES, LANES, MODE, OPEN_FLAGS
 from reprofs.recorder import events
 from reprofs.recorder.events import Event
 from reprofs.recorder.names import Names
@@ -65,8 +66,13 @@ class Place:
 
 @dataclass
 class Task:
+    """A thread. lane: of its calls; after: lane -> how many lines come before its next one."""
+
     descriptors: Descriptors
     place: Place
+    lane: int = 0
+    parent: Task | None = None
+    after: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -101,25 +107,42 @@ class Follower:
         self._begun: dict[int, Begun] = {}
         self._mappings: dict[int, list] = {}  # of the recorder -> line
         self._used: dict[int, list[tuple[int, int]]] = {}  # id of a line -> pages
-        self._first = Task(Descriptors(), Place(self._entered(folder), umask))
+        self._who: list[tuple[int, dict[int, int]]] = []  # of each line: its lane, and after which lines of others
+        self._free_lanes: list[int] = []
+        self.lanes = 1
+        self._task: Task | None = None  # whose event it is
+        self._first = Task(Descriptors(), Place(OpenFile(folder), umask))
+        self._first.place.folder = self._entered(folder)
 
     # ---- the result
 
-    def calls(self) -> list[list]:
-        """The calls that ended, with the pages of mappings that were used."""
-        found = []
-        for line in self.lines:
+    def calls(self) -> tuple[list[list], list[list[int]]]:
+        """The calls that ended, with the pages of mappings that were used, and of several lanes whose each is."""
+        found, who = [], []
+        late: dict[int, dict[int, int]] = {}
+        kept: list[list[int]] = [[] for _ in range(self.lanes)]  # numbers of the lines of each lane
+        for number, (line, (lane, after)) in enumerate(zip(self.lines, self._who, strict=True)):
+            for other, bound in after.items():  # a line that is left out leaves its waiting to the next
+                before = late.setdefault(lane, {})
+                before[other] = max(before.get(other, 0), bound)
             if line[0] and line[1] is not False:
                 found.append(line)
+                counts = {other: bisect_left(kept[other], bound) for other, bound in late.pop(lane, {}).items()}
+                who.append([lane, *(n for one in counts.items() if one[1] and one[0] != lane for n in one)])
+                kept[lane].append(number)
                 if line[0] == "map" and line[1] == 0:
                     written = int(line[6] != 2 and bool(line[5] & 2))
-                    found += [["touch", 0, line[7], *run, written] for run in self._used.get(id(line), [])]
-        return found
+                    touches = [["touch", 0, line[7], *run, written] for run in self._used.get(id(line), [])]
+                    found += touches
+                    who += [[lane]] * len(touches)
+                    kept[lane] += [number] * len(touches)
+        return found, who if self.lanes > 1 else []
 
     # ---- events
 
     def take(self, event: Event) -> None:
         """One event."""
+        self._task = self._tasks.get(event.pid)
         if event.type == events.ENTRY:
             begun = Begun(CALLS.get(event.value, f"call {event.value}"), event)
             self._begun[event.pid] = begun
@@ -169,7 +192,12 @@ class Follower:
         else:
             place = Place(parent.place.folder, parent.place.umask)
             place.folder.references += 1
-        self._tasks[event.value] = Task(descriptors, place)
+        lane = self._free_lanes.pop() if self._free_lanes else self.lanes
+        if lane == LANES:  # more at the same time share them
+            lane = len(self._tasks) % LANES
+        self.lanes = max(self.lanes, lane + 1)
+        after = parent.after | {parent.lane: len(self.lines)}
+        self._tasks[event.value] = Task(descriptors, place, lane, parent, after)
 
     def _exec(self, event: Event) -> None:
         """The program is another one. event.value: the thread that called execve, now under the process's number."""
@@ -202,6 +230,11 @@ class Follower:
         task.place.references -= 1
         if not task.place.references:
             self._close(task.place.folder)
+        if all(other.lane != task.lane for other in self._tasks.values()):
+            self._free_lanes.append(task.lane)
+        if task.parent:
+            for lane, count in [*task.after.items(), (task.lane, len(self.lines))]:
+                task.parent.after[lane] = max(task.parent.after.get(lane, 0), count)
 
     # ---- a call begins and ends
 
@@ -295,6 +328,9 @@ class Follower:
             raise TooMany
         line = [kind, False, *values]  # False: it has not ended
         self.lines.append(line)
+        task = self._task or self._first
+        self._who.append((task.lane, task.after))
+        task.after = {}
         return line
 
     def _number(self) -> int:

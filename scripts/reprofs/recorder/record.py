@@ -164,7 +164,7 @@ def _take(stream: BinaryIO, follower: Follower) -> None:
 
 
 def _content(name: str, place: str, follower: Follower, before: list[list], after: list[list], late: bool) -> Content:
-    calls = follower.calls()
+    calls, who = follower.calls()
     if not calls:
         raise UserError(f"the program made no call below {place}: name the folders that it works in (--below).")
     sums = Sums(sum(line[4] for line in before if line[0] == "f"), len(before))
@@ -176,6 +176,7 @@ def _content(name: str, place: str, follower: Follower, before: list[list], afte
         filesystem=_system(place),
         kernel=".".join(platform.release().split(".")[:2]),
         threads=len(follower.threads),
+        lanes=max((one[0] + 1 for one in who), default=0),
         before=len(before),
         calls=len(calls),
         after=len(after),
@@ -188,7 +189,7 @@ def _content(name: str, place: str, follower: Follower, before: list[list], afte
         in_listing_order=follower.order.is_that_of_listings(),
         ended=late,
     )
-    return Content(head, before, calls, after)
+    return Content(head, before, calls, after, who)
 
 
 def _system(place: str) -> str:
@@ -249,6 +250,8 @@ def workload(name: str, content: Content) -> str:
     mib = max(DEVICE_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
     counts = Counter(line[0] for line in content.calls)
     order = f"\n{textwrap.indent(textwrap.fill(page.LISTED, 118), '  ')}" if head.in_listing_order else ""
+    if head.lanes:
+        order = f"\n  On several processors its threads make them at the same time.{order}"
     text = f"""\
 title: The calls of a recorded program ({name})
 description: >-

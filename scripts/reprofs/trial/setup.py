@@ -10,6 +10,7 @@ from functools import cached_property
 
 from reprofs import labs
 from reprofs.guest.check import needs
+from reprofs.plan import recording
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, Variant
@@ -43,6 +44,13 @@ class Setup:
         found = self.filesystem.variant(self.cell.variant)
         more = self.kernel.make.get(self.cell.filesystem) if self.kernel else None
         return found.model_copy(update={"make": f"{found.make} {more}".strip()}) if more else found
+
+    @property
+    def threads_replayed(self) -> bool:
+        """Whether a recording of several lanes is replayed in them: on the exact lab's one core it cannot be."""
+        name = self.workload.recording()
+        several = self.processor is None or self.processor.count > 1
+        return bool(name and several and recording.read_head(recording.path_of(name)).lanes)
 
     @property
     def guest(self) -> str:
