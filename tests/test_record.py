@@ -577,6 +577,22 @@ def test_threads_that_use_each_other_s_files_keep_their_order(place, record, mon
     assert replay(content, place / "other", "--how", "both", by="replay-threads").returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("lanes", "names", "program"),
+    [
+        (2, {"lab": "exact@v2-0.5ns-4c"}, "replay-threads"),
+        (2, {"lab": "host"}, "replay-threads"),
+        (2, {}, "replay"),
+        (0, {"lab": "exact@v2-0.5ns-4c"}, "replay"),
+    ],
+)
+def test_threads_are_replayed_where_there_are_processors(monkeypatch, lanes, names, program):
+    whole = recording.read_head
+    monkeypatch.setattr(recording, "read_head", lambda path: whole(path).model_copy(update={"lanes": lanes}))
+    job = rendered(cell("ext4", workload="recorded-git", **names))
+    assert job.programs() == [program] and len(job.recordings()) == 1
+
+
 def threads_of(calls: list[list], before: list = (["d", ".", 0o755],)) -> list[list[tuple[int, int]]]:
     """What each call waits for; the last value of a call is its lane."""
     head = recording.Recording.model_construct(lanes=1 + max(line[-1] for line in calls))

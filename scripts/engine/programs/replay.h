@@ -42,8 +42,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#define NAME "replay-threads"
 #define OWN static _Thread_local /* what each thread of a replay has of its own */
 #else
+#define NAME "replay"
 #define OWN static
 #endif
 
@@ -868,4 +870,4 @@ static int run(void) {
 }
 
 const struct program program = {
-    "replay", "A recorded program's file-system calls, made again.", OPTIONS(options), prepare, check, run};
+    NAME, "A recorded program's file-system calls, made again.", OPTIONS(options), prepare, check, run};
