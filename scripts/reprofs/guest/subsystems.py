@@ -26,7 +26,7 @@ MODULES = {
 NAMES = {
     "security modules": """
         aa_ apparmor bpf_lsm cap_ check_heap_object check_object_size check_stack_object common_perm hook_ ima_
-        list_add_valid list_del_entry_valid process_measurement security_ selinux tomoyo virt_addr_valid
+        process_measurement security_ selinux tomoyo virt_addr_valid
     """,
     "file systems' common code": "current_time dquot fs_umode fscrypt fsverity inode_set mb_cache mbcache posix_acl",
     "checksums": "blake2 chksum_ crc16 crc32 crc64 crc_ crypto_shash sha1 sha256 shash_ xxh",
