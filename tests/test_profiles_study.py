@@ -98,12 +98,65 @@ def folder(tmp_path_factory):
     return folder
 
 
+KERNELS = ["debian-6.1", "debian-7.3"]
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """A study of two file systems on two kernels: on the last one ext4_create has 2,000 instructions an item more."""
+    folder = tmp_path_factory.mktemp("kernels")
+    make.make(folder, systems=["ext4", "xfs"], workloads=["metadata"], kernels=KERNELS)
+    plan = read_plan(folder / "plan.json")
+    processor = CATALOG.get(Processor, "v2-0.5ns")
+    labs = {name: lab.model_copy(update={"processor": processor}) for name, lab in plan.labs.items()}
+    study = plan.study.model_copy(update={"profile": Profiled(phases=["create"])})
+    write_plan(plan.model_copy(update={"labs": labs, "study": study}), folder / "plan.json")
+    for trial in read_plan(folder / "plan.json").profiled():
+        found = profile(trial.filesystem)
+        (phase,) = found["phases"]
+        if (trial.filesystem, trial.kernel) == ("ext4", KERNELS[1]):
+            phase["functions"][0]["instructions"] += 4_000_000
+            phase["instructions"] += 4_000_000
+            phase["wall_ns"] += 2_000_000 + 6_000_000
+            phase["waiting_ns"] += 6_000_000
+        keep(folder / "tables-profiles" / trial.id, found, "do_syscall_64;vfs_create 1\n")
+    return run.build(folder)
+
+
+def test_kernels_are_compared_with_the_last_one_on_each_file_system(kernels):
+    groups = profiles.groups(kernels)
+    assert [(setting.lab, system) for setting, _, system in groups] == [
+        (f"exact@@{KERNELS[1]}", "ext4"),
+        (f"exact@@{KERNELS[1]}", "xfs"),
+    ]
+    for (setting, load, system), found in groups.items():
+        assert [one.label for one in found] == KERNELS[::-1] and {one.of for one in found} == {system}
+        (operation,) = profiles.operations(kernels, found)
+        (row,) = profiles.differences(found, operation)
+        assert (row["base"], row["other"]) == (KERNELS[1], KERNELS[0])
+        overview = profiles.overview(kernels, setting, load, found)
+        assert [one["Kernel"] for one in overview.rows] == KERNELS[::-1] and f", {system}, lab" in overview.caption
+        (functions,) = profiles.by_function(kernels, setting, found, operation)
+        if system == "ext4":
+            assert row["more"] == pytest.approx(-(1000 + 3000))
+            assert row["terms"][:2] == [
+                f"waiting {profiles.MINUS}3.00 µs",
+                f"file system's own code {profiles.MINUS}1.00 µs",
+            ]
+            first = functions.rows[0]
+            assert "ext4_create" in str(first["Function"]) and first["Difference"] == f"{profiles.MINUS}2,000"
+        else:
+            assert row["more"] == 0
+    names = [profiles.by_part(kernels, key[0], found, operation).name for key, found in groups.items()]
+    assert len(set(names)) == 2
+
+
 @pytest.fixture(scope="module")
 def create(folder):
     """The study, where, its profiles, and the operation that they have."""
     study = open_study(str(folder / "tables"))
-    ((setting, load), found), *more = profiles.groups(study).items()
-    assert not more
+    ((setting, load, system), found), *more = profiles.groups(study).items()
+    assert not (system or more)
     (operation,) = profiles.operations(study, found)
     return study, setting, load, found, operation
 

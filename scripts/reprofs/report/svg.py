@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 # Words are text. DejaVu Sans comes with matplotlib, which PDF has it from; Verdana is as wide.
 FONTS = "'DejaVu Sans',Verdana,sans-serif"
+MONO = "'DejaVu Sans Mono'"
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 TEXT, USE, LINK = f"{{{SVG}}}text", f"{{{SVG}}}use", f"{{{XLINK}}}href"
 NUMBERS = {"d", "x", "y", "transform"}
@@ -48,6 +49,7 @@ def _shorten(element: ElementTree.Element, names: dict[str, str]) -> None:
             value = " ".join(re.sub(r"\d+\.\d+", _rounded, value).split())
         elif key == "style":
             value = re.sub(r"([:;]) ", r"\1", value.replace("font-family: 'DejaVu Sans'; ", ""))
+            value = value.replace(MONO, f"{MONO},Menlo,Consolas,monospace")
         elif key in (LINK, "clip-path"):
             value = re.sub(r"(?<=#)\w+", lambda name: names[name[0]], value)
         elif key == "id":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pandas as pd
 
 from reprofs.data import profiles
 from reprofs.data.keys import Load, Operation, Setting, planned, select
-from reprofs.plan.cell import CELL, Cell, taken_apart
+from reprofs.plan.cell import CELL, Cell, lab_parts, taken_apart
+from reprofs.stats import places
+from reprofs.stats.places import KERNELS
 from reprofs.stats.study import Study
 
 OWN = "file system's own code"
@@ -23,7 +25,8 @@ STATE = ("allocator", "RCU", "scheduler")
 @dataclass(frozen=True)
 class Counted:
     """The profile of a trial. phases: those that were measured; one that ran several times is there once, as it ran
-    first. reason: why there are none.
+    first. reason: why there are none. label: a file system; where kernels are compared, a kernel, and of is the file
+    system.
     """
 
     label: str
@@ -33,22 +36,35 @@ class Counted:
     phases: dict[Operation, dict[str, Any]]
     ns_per_instruction: float
     reason: str
+    of: str = ""
 
     def stacks(self, operation: Operation) -> dict[str, int]:
         """See `profiles.stacks`."""
         return profiles.stacks(self.folder, self.phases[operation])
 
 
-def counted(study: Study) -> dict[tuple[Setting, Load], list[Counted]]:
+def counted(study: Study) -> dict[tuple[Setting, Load, str], list[Counted]]:
     """The profiles of a study by setting and load, the quickest contender first: the others are compared with it.
 
-    Raises UserError for a profile that is missing or was changed.
+    Of a study with several kernels by setting (with the last kernel that the study names), load and file system: that
+    kernel first, then the others as the study names them. Raises UserError for a profile that is missing or changed.
     """
-    found = {}
+    found: dict[tuple[Setting, Load, str], list[Counted]] = {}
+    *others, last = places.order(study, KERNELS) or [""]
     for setting, load in planned(study.trials):
         own = [_counted(study, row, load) for row in _rows(study, setting, load)]
-        if own:
-            found[setting, load] = sorted(own, key=lambda one: (one.role != "contender", not one.phases, _time(one)))
+        if own and not others:
+            found[setting, load, ""] = sorted(
+                own, key=lambda one: (one.role != "contender", not one.phases, _time(one))
+            )
+        place = lab_parts(setting.lab)
+        for one in own if others else ():
+            at = setting._replace(lab=place._replace(kernel=last).text())
+            on = replace(one, label=place.kernel or "", of=one.label)
+            found.setdefault((at, load, one.label), []).append(on)
+    if others:
+        for own in found.values():
+            own.sort(key=lambda one: [last, *others].index(one.label))
     return found
 
 

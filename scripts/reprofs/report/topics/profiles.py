@@ -47,7 +47,7 @@ GROUPS = {
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-def groups(study: Study) -> dict[tuple[Setting, Load], list[Counted]]:
+def groups(study: Study) -> dict[tuple[Setting, Load, str], list[Counted]]:
     """`stats.profiles.counted` of a study."""
     return profiles.counted(study)
 
@@ -70,7 +70,7 @@ def missing(found: list[Counted]) -> list[tuple[str, str]]:
 
 
 def differences(found: list[Counted], operation: Operation) -> list[dict[str, Any]]:
-    """What each further file system does otherwise than the first, an item of an operation.
+    """What each further file system (or kernel) does otherwise than the first, an item of an operation.
 
     Keys: base, other (labels); ratio, more (ns) of the time; instructions (ratio); terms: in words, the parts of the
     system that differ most, and waiting where it is a hundredth of a time, the largest first.
@@ -102,12 +102,18 @@ def _with(found: list[Counted], operation: Operation) -> list[Counted]:
     return [one for one in found if operation in one.phases]
 
 
+def where(setting: Setting, found: list[Counted]) -> str:
+    """Words for where profiles were made: of one file system, if kernels are compared."""
+    return ", ".join([*filter(None, [found[0].of]), str(setting)])
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def overview(study: Study, setting: Setting, load: Load, found: list[Counted]) -> Table:
-    """Time, instructions, waiting and misses of every measured operation, a row a file system."""
+    """Time, instructions, waiting and misses of every measured operation, a row a file system (or kernel)."""
     rows: list[dict] = []
+    what = "Kernel" if found[0].of else "File system"
     for operation in dict.fromkeys(key for one in found for key in one.phases):
         for number, one in enumerate(_with(found, operation)):
             phase = one.phases[operation]
@@ -116,7 +122,7 @@ def overview(study: Study, setting: Setting, load: Load, found: list[Counted]) -
             rows.append(
                 {
                     "Operation": "" if number else title(study, operation),
-                    "File system": one.label,
+                    what: one.label,
                     "Time": time(whole),
                     "Instructions": count(an_item(phase, phase["instructions"])),
                     "Waiting": DASH if wait is None else percent(wait / whole),
@@ -125,11 +131,11 @@ def overview(study: Study, setting: Setting, load: Load, found: list[Counted]) -
                 }
             )
     caption = (
-        f"{load}, {setting}, first round. Time and instructions an item (a file, directory or command) of the whole"
+        f"{load}, {where(setting, found)}, first round. Time and instructions an item (a file, directory or command) of the whole"
         " guest; the share of the time in which its processor had nothing to do; misses of modelled caches of data (32"
         " KiB, 16 MiB) for a thousand instructions, of which no time follows."
     )
-    return Table(f"tbl-{slug('profiles', setting, load)}", caption, rows, ["Operation", "File system"])
+    return Table(f"tbl-{slug('profiles', setting, load, found[0].of)}", caption, rows, ["Operation", what])
 
 
 def by_part(study: Study, setting: Setting, found: list[Counted], operation: Operation) -> Table:
@@ -146,11 +152,12 @@ def by_part(study: Study, setting: Setting, found: list[Counted], operation: Ope
     rows.append(_row("waiting", labels, [waiting(phase) for phase in phases], time))
     rows.append(_row("time", labels, [an_item(phase, phase["wall_ns"]) for phase in phases], time))
     caption = (
-        f"{title(study, operation)} ({setting}): instructions an item by part of the system, which follows from the"
+        f"{title(study, operation)} ({where(setting, found)}): instructions an item by part of the system, which follows from the"
         " names of functions; below, waiting and time an item. State: what these parts do follows from what ran before,"
         " too (free memory, grace periods, run queues), so that a difference there is not the file system's code alone."
     )
-    return Table(f"tbl-{slug('profile-parts', setting, operation)}", caption, rows, ["Part of the system", ""])
+    name = slug("profile-parts", setting, operation, found[0].of)
+    return Table(f"tbl-{name}", caption, rows, ["Part of the system", ""])
 
 
 def _row(name: str, labels: list[str], values: list, show: Callable[[float], str]) -> dict[str, str]:
@@ -204,10 +211,10 @@ def _functions(study: Study, setting: Setting, pair: list[Counted], operation: O
         rows.append(row | {"": "state" if part in STATE else ""})
     which = f"in which {pair[1].label} differs most from {pair[0].label}" if len(pair) == 2 else "with the most of them"
     caption = (
-        f"{title(study, operation)} ({setting}): instructions an item in the functions {which}, without what they call."
+        f"{title(study, operation)} ({where(setting, pair)}): instructions an item in the functions {which}, without what they call."
         " Code that the compiler put into another function is counted there."
     )
-    name = slug("profile-functions", setting, operation, *(one.label for one in pair[1:]))
+    name = slug("profile-functions", setting, operation, pair[0].of, *(one.label for one in pair[1:]))
     return Table(f"tbl-{name}", caption, rows, ["Function", "Part of the system", ""])
 
 
@@ -221,14 +228,14 @@ def flames(study: Study, setting: Setting, found: list[Counted], operation: Oper
         phase = one.phases[operation]
         colours = {label(Function(each["name"], each["module"])): colour(each["part"]) for each in phase["functions"]}
         caption = (
-            f"{title(study, operation)} on {one.label} ({setting}): {phase['instructions']:,} instructions by call. A"
+            f"{title(study, operation)} on {one.label} ({where(setting, found)}): {phase['instructions']:,} instructions by call. A"
             " box is a function, its width the share of the instructions executed in it and in what it called, which"
             f" stands on it; from left to right by name. Boxes narrower than {percent(NARROW)} are left out."
         )
         largest = listing(each["name"] for each in phase["functions"][:3])
         alt = f"A flame graph; the functions with the most instructions are {largest}."
         plot = flame(one.stacks(operation), colours)
-        figures.append(Figure(slug("flame", setting, operation, one.label), caption, alt, plot))
+        figures.append(Figure(slug("flame", setting, operation, one.of, one.label), caption, alt, plot))
     return figures
 
 
