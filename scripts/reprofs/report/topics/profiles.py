@@ -131,9 +131,9 @@ def overview(study: Study, setting: Setting, load: Load, found: list[Counted]) -
                 }
             )
     caption = (
-        f"{load}, {where(setting, found)}, first round. Time and instructions an item (a file, directory or command) of the whole"
-        " guest; the share of the time in which its processor had nothing to do; misses of modelled caches of data (32"
-        " KiB, 16 MiB) for a thousand instructions, of which no time follows."
+        f"{load}, {where(setting, found)}, first round. Time and instructions an item (a file, directory or command) of"
+        " the whole guest; the share of the time in which its processor had nothing to do; misses of modelled caches of"
+        " data (32 KiB, 16 MiB) for a thousand instructions, of which no time follows."
     )
     return Table(f"tbl-{slug('profiles', setting, load, found[0].of)}", caption, rows, ["Operation", what])
 
@@ -152,9 +152,10 @@ def by_part(study: Study, setting: Setting, found: list[Counted], operation: Ope
     rows.append(_row("waiting", labels, [waiting(phase) for phase in phases], time))
     rows.append(_row("time", labels, [an_item(phase, phase["wall_ns"]) for phase in phases], time))
     caption = (
-        f"{title(study, operation)} ({where(setting, found)}): instructions an item by part of the system, which follows from the"
-        " names of functions; below, waiting and time an item. State: what these parts do follows from what ran before,"
-        " too (free memory, grace periods, run queues), so that a difference there is not the file system's code alone."
+        f"{title(study, operation)} ({where(setting, found)}): instructions an item by part of the system, which"
+        " follows from the names of functions; below, waiting and time an item. State: what these parts do follows from"
+        " what ran before, too (free memory, grace periods, run queues), so that a difference there is not the file"
+        " system's code alone."
     )
     name = slug("profile-parts", setting, operation, found[0].of)
     return Table(f"tbl-{name}", caption, rows, ["Part of the system", ""])
@@ -211,8 +212,8 @@ def _functions(study: Study, setting: Setting, pair: list[Counted], operation: O
         rows.append(row | {"": "state" if part in STATE else ""})
     which = f"in which {pair[1].label} differs most from {pair[0].label}" if len(pair) == 2 else "with the most of them"
     caption = (
-        f"{title(study, operation)} ({where(setting, pair)}): instructions an item in the functions {which}, without what they call."
-        " Code that the compiler put into another function is counted there."
+        f"{title(study, operation)} ({where(setting, pair)}): instructions an item in the functions {which}, without"
+        " what they call. Code that the compiler put into another function is counted there."
     )
     name = slug("profile-functions", setting, operation, pair[0].of, *(one.label for one in pair[1:]))
     return Table(f"tbl-{name}", caption, rows, ["Function", "Part of the system", ""])
@@ -222,15 +223,16 @@ def _functions(study: Study, setting: Setting, pair: list[Counted], operation: O
 
 
 def flames(study: Study, setting: Setting, found: list[Counted], operation: Operation) -> list[Figure]:
-    """A flame graph of an operation for each file system."""
-    figures = []
+    """A flame graph of an operation for each file system (or kernel)."""
+    figures, at = [], where(setting, found)
     for one in _with(found, operation):
         phase = one.phases[operation]
         colours = {label(Function(each["name"], each["module"])): colour(each["part"]) for each in phase["functions"]}
         caption = (
-            f"{title(study, operation)} on {one.label} ({where(setting, found)}): {phase['instructions']:,} instructions by call. A"
-            " box is a function, its width the share of the instructions executed in it and in what it called, which"
-            f" stands on it; from left to right by name. Boxes narrower than {percent(NARROW)} are left out."
+            f"{title(study, operation)} on {one.label} ({at}): {phase['instructions']:,} instructions"
+            " by call. A box is a function, its width the share of the instructions executed in it and in what it"
+            f" called, which stands on it; from left to right by name. Boxes narrower than {percent(NARROW)} are left"
+            " out."
         )
         largest = listing(each["name"] for each in phase["functions"][:3])
         alt = f"A flame graph; the functions with the most instructions are {largest}."
