@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from reprofs.data.keys import Load, Operation, Setting
 from reprofs.guest.symbols import Function, label
+from reprofs.plan.cell import lab_parts
 from reprofs.report.display import DASH, MINUS, Table, digits, listing, percent, slug, time
 from reprofs.report.flame import boxes
 from reprofs.report.marks import code
@@ -103,8 +104,11 @@ def _with(found: list[Counted], operation: Operation) -> list[Counted]:
 
 
 def where(setting: Setting, found: list[Counted]) -> str:
-    """Words for where profiles were made: of one file system, if kernels are compared."""
-    return ", ".join([*filter(None, [found[0].of]), str(setting)])
+    """Words for where profiles were made: of one file system, if kernels are compared, on all of them."""
+    if not found[0].of:
+        return str(setting)
+    lab = lab_parts(setting.lab)._replace(kernel=None).text()
+    return f"{found[0].of}, {setting._replace(lab=lab)}"
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
