@@ -135,7 +135,8 @@ def test_kernels_are_compared_with_the_last_one_on_each_file_system(kernels):
         (row,) = profiles.differences(found, operation)
         assert (row["base"], row["other"]) == (KERNELS[1], KERNELS[0])
         overview = profiles.overview(kernels, setting, load, found)
-        assert [one["Kernel"] for one in overview.rows] == KERNELS[::-1] and f", {system}, lab exact, stack" in overview.caption
+        assert [one["Kernel"] for one in overview.rows] == KERNELS[::-1]
+        assert f", {system}, lab exact, stack" in overview.caption
         (functions,) = profiles.by_function(kernels, setting, found, operation)
         if system == "ext4":
             assert row["more"] == pytest.approx(-(1000 + 3000))
