@@ -119,6 +119,25 @@ def test_runs_with_several_labs_keep_the_names_of_these(tmp_path):
     assert "labs.exact@@debian-6.12.clock" in {one.key for one in differences}
 
 
+def test_of_a_file_systems_variants_only_those_count_that_were_run(tmp_path):
+    """A variant that is new in a file was listed as a difference of every study with that file system."""
+
+    def changed(folder, name: str):
+        def change(_record: dict) -> None:
+            plan = json.loads((folder / "plan.json").read_text())
+            variants = plan["filesystems"]["ext4"]["variants"]
+            variants[name] = next(iter(variants.values())) | {"title": "Changed"}
+            (folder / "plan.json").write_text(json.dumps(plan))
+
+        return made(folder, change)
+
+    a, new, used = made(tmp_path / "a"), changed(tmp_path / "new", "another"), changed(tmp_path / "used", "default")
+    assert not compared(a, new)[0]
+    assert [(one.what, one.key) for one in compared(a, used)[0]] == [
+        ("file system", "filesystems.ext4.variants.default.title")
+    ]
+
+
 def test_the_same_run_is_equal(two):
     differences, one = compared(two[0], two[0])
     assert not differences and one.exact[0].first is None and set(one.ratios["verdict"]) == {"equal"}

@@ -75,6 +75,7 @@ def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
         assert "currentColor" in text and plots.INK not in text
         assert "<image" not in text and text.count("font-family") == 1  # no bitmap; one font for all words
         assert not re.search(r'(href|src)="(?!#)', text)
+        assert set(re.findall(r'(?:href="|url\()#(\w+)', text)) <= set(re.findall(r' id="(\w+)"', text))
 
 
 def test_a_smaller_svg_is_the_same_figure():

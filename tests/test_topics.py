@@ -118,7 +118,11 @@ PLANS = {
     "windows": ([phase(samples=SAMPLES["windows"])], [plan(), phase(samples=SAMPLES["fill"])]),
     "scaling": (
         [sized(1000, 2000)],
-        [plan(), sized(1000), sized(1000, 2000, size=None), sized(1000, 2000, role="ceiling")],
+        [
+            plan(),
+            sized(1000),
+            *(sized(1000, 2000, **one) for one in ({"size": None}, {"size": "compress"}, {"role": "ceiling"})),
+        ],
     ),
     "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
     "runs": (

@@ -38,6 +38,7 @@ from reprofs.plan.parts import (
 ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
+NO_AMOUNT = (WORKERS, "compress")  # sizes with which a task does not grow; the second is a share of its content
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
 SIZE_MAX = 10**12

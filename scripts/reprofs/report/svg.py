@@ -26,7 +26,7 @@ def small(text: str) -> str:
     names = {name: f"i{number}" for number, name in enumerate(referred)}
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.get("style") == "fill: none":
+            if child.get("style") == "fill: none" and child.get("id") not in names:
                 parent.remove(child)
         parent.tail = None
         if parent.tag != TEXT and not (parent.text or "").strip():

@@ -13,7 +13,7 @@ from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
 from reprofs.plan.plan import Plan
-from reprofs.plan.workload import WORKERS, Phase, without_size
+from reprofs.plan.workload import NO_AMOUNT, WORKERS, Phase, without_size
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
@@ -132,11 +132,11 @@ def rebuilding(plan: Plan) -> bool:
 
 
 def several_sizes(plan: Plan) -> bool:
-    """A file system runs a workload at several sizes in one setting, which are no workers."""
+    """A file system runs a workload at several sizes in one setting, which are amounts of work."""
     sizes = defaultdict(set)
     for trial in plan.trials:
         entry = plan.workloads[trial.workload]
-        if entry.size and entry.size != WORKERS and plan.role_of(trial) != "ceiling":
+        if entry.size and entry.size not in NO_AMOUNT and plan.role_of(trial) != "ceiling":
             place = (trial.full_lab, trial.stack, trial.profile, trial.label, without_size(trial.workload))
             sizes[place].add(entry.parameters[entry.size])
     return any(len(found) > 1 for found in sizes.values())

@@ -17,7 +17,7 @@ from reprofs.data.columns import IDENTITY
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables
 from reprofs.errors import UserError, short
-from reprofs.plan.cell import lab_parts
+from reprofs.plan.cell import apart, lab_parts
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.stats.cells import LEVEL, measured
@@ -139,6 +139,13 @@ def _told(tables: Tables, alone: set[str]) -> Iterator[tuple[str, str]]:
     plan = tables.plan.as_json()
     for part in PARTS:
         told = plan.get(part, {})
+        if part == "filesystems":  # of a file's variants those that have a trial
+            names = tables.trials[["filesystem", "variant"]].drop_duplicates().itertuples(index=False)
+            ran = {(name, apart(variant)[0]) for name, variant in names}
+            told = {
+                name: entry | {"variants": {key: one for key, one in entry["variants"].items() if (name, key) in ran}}
+                for name, entry in told.items()
+            }
         if part in alone:
             (name, told), *_ = told.items()
             if part != "labs":  # whose name the records say

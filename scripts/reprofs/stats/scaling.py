@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reprofs.data.keys import Setting, select
 from reprofs.plan.plan import PlannedWorkload
-from reprofs.plan.workload import without_size
+from reprofs.plan.workload import NO_AMOUNT, without_size
 from reprofs.stats.cells import LEVEL, measured
 
 NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
@@ -105,13 +105,13 @@ def table(times: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd
 def sized(phases: pd.DataFrame, workloads: dict[str, PlannedWorkload], setting: Setting) -> dict[str, pd.DataFrame]:
     """Workload without its size -> times of its phases in a setting at several sizes, with columns size and unit.
 
-    `workloads` are those of the plan. What a label has at one size only is left out.
+    `workloads` are those of the plan. What a label has at one size only is left out, and sizes that are no amount.
     """
     own = select(measured(phases[phases["role"] != "ceiling"]), setting)
     found: dict[str, list[pd.DataFrame]] = {}
     for name, rows in own.groupby("workload", sort=False):
         entry = workloads.get(str(name))
-        if entry and entry.size:
+        if entry and entry.size and entry.size not in NO_AMOUNT:
             size = int(entry.parameters[entry.size])
             found.setdefault(without_size(str(name)), []).append(rows.assign(unit=entry.size, size=size))
     several = {}
