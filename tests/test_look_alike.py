@@ -352,7 +352,7 @@ def test_verify_finds_every_change(look_alike, generate, tmp_path):
     verify("cannot verify")
 
 
-@pytest.mark.parametrize("percent", [0, 30, 50, 70])
+@pytest.mark.parametrize("percent", [0, 30, 50, 70, 80, 90, 100])
 def test_content_compresses_as_asked(generate, tmp_path, percent):
     top = generate(tmp_path, f"--files 1 --seed 3 --compress {percent} --sizes 999999:0,1000000:1 --level 1/1/0/0//")
     content = next(top.iterdir()).read_bytes()
@@ -372,7 +372,7 @@ def test_content_compresses_as_asked(generate, tmp_path, percent):
         ("--files 3 --sizes 1:0", ["--sizes cannot be"]),
         ("--files 3 --sizes 1:1 --level 1/0/0/0//", ["has files"]),
         ("--files 3 --sizes 1:1 --level 1/1/0//", ["--level cannot be"]),
-        ("--files 3 --compress 99", ["--compress cannot be 99"]),
+        ("--files 3 --compress 101", ["--compress cannot be 101"]),
         ("--files 100000000 --sizes 1:1 --level 1/1/0/0// --level 1/0/0/0//", ["more than 6000000 folders"]),
         (f"--files 3 {SMALL} a b", ["b is one argument too many"]),
     ],

@@ -25,8 +25,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { BINS = 256, LEVELS = 32, PATH = 4096, MOST_FOLDERS = 6000000, POOL = 1 << 20 };
-enum stream { DIRECTORY = 200, ENTRY, SIZE, LENGTH, HEADER, PLACE, FOLDERS, ENTRIES, KINDS, LINK, WORDS };
+enum { BINS = 256, LEVELS = 32, PATH = 4096, MOST_FOLDERS = 6000000, POOL = 1 << 20, PAGE = 4096 };
+enum stream { DIRECTORY = 200, ENTRY, SIZE, LENGTH, HEADER, PLACE, FOLDERS, ENTRIES, KINDS, LINK, WORDS, ZEROS };
 enum kind { FILE_, HARD, SYMBOLIC };
 static const char *kind_name[] = {"file", "hard", "symbolic"};
 
@@ -282,15 +282,18 @@ static uint8_t pool[2 * POOL], buffer[1 << 17];
 
 static void make_pool(void) {
     /* Words of eight bytes: fresh random ones, and repeats of one of the last 64. zlib and zstd store a repeat in a
-     * fifth of the room of a fresh one, so repeats are 122 % of the share to be saved. */
-    uint64_t words[64], w;
+     * fifth of the room of a fresh one, so repeats are 122 % of the share to be saved. More than 80 % are not to be had
+     * so: then a part of the pages is zeros. */
+    uint64_t words[64], w, repeats = (t.compress < 80 ? t.compress : 80) * 122;
     for (uint64_t i = 0; i < 64; i++) words[i] = hash3(t.seed, WORDS, i);
     for (size_t i = 0; i < sizeof pool / 8; i++) {
         uint64_t h = hash3(t.seed, WORDS, 64 + i);
-        if (h % 10000 < t.compress * 122) w = words[(h >> 32) & 63];
+        if (h % 10000 < repeats) w = words[(h >> 32) & 63];
         else w = words[(h >> 32) & 63] = hash3(h, WORDS, i);
         memcpy(pool + 8 * i, &w, 8);
     }
+    for (uint64_t i = 0; t.compress > 80 && i < sizeof pool / PAGE; i++)
+        if (hash3(t.seed, ZEROS, i) % 20 < t.compress - 80) memset(pool + i * PAGE, 0, PAGE);
 }
 static struct content content_of(const struct entry *e) {
     uint64_t h = hash3(t.seed, HEADER, e->number);
@@ -505,7 +508,7 @@ static const struct option options[] = {
     TEXT("--sizes", read_sizes, "BYTES:WEIGHT,…: distribution of the sizes"),
     TEXT("--level", read_level, "FOLDERS/FILES/SYMBOLIC/HARD/SUB-FOLDERS/ENTRIES of the next level"),
     TEXT("--links", read_links, "folder=N,missing=N: what symbolic links lead to"),
-    NUMBER("--compress", t.compress, 0, 80, "percent that a compressor saves"),
+    NUMBER("--compress", t.compress, 0, 100, "percent that a compressor saves"),
     TEXT("--lengths", read_lengths, "LENGTH:WEIGHT,…: distribution of the lengths of names"),
     NUMBER("--size-max", t.size_max, 0, UINT64_MAX, "bytes of a file at most"),
     FLAG("--verify", do_verify, "compare what is there with what was made"),

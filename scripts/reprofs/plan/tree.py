@@ -66,7 +66,7 @@ class Tree(Descriptor):
     sizes: Annotated[list[Pair], Field(min_length=1, max_length=256)] = Field(
         description="Bytes of the regular files; [bound, weight]: so many above the bound before, up to this one"
     )
-    compress: Annotated[int, Field(ge=0, le=80)] | None = Field(
+    compress: Annotated[int, Field(ge=0, le=100)] | None = Field(
         None, description="Percent of the content that a compressor saves, about"
     )
     levels: Annotated[list[Level], Field(min_length=1, max_length=32)] = Field(
