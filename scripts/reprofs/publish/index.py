@@ -37,7 +37,7 @@ def write_index(folder: Path) -> Path:
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
     for path in sorted(folder.glob(f"*/{DIGESTS}")):
         result = read(path.parent)
-        more = {"count": len(result.trials), "picture": PICTURE in result.files}
+        more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
         results.append(vars(result) | more)
         cells = pd.read_csv(path.parent / CELLS, keep_default_na=False, na_values={name: [""] for name in TIMES})
         for row in cells.to_dict("records"):
@@ -53,6 +53,20 @@ def write_index(folder: Path) -> Path:
     write_text(folder / "README.md", TABLE + "".join(map(_line, results)))
     write_text(made, template.render(results=results, data=jinja2.utils.markupsafe.Markup(data)) + "\n")
     return made
+
+
+def lead(answer: str) -> list[str | list[str]]:
+    """How an answer begins, for a reader in a hurry: paragraphs, and lists of items.
+
+    That is what follows the question up to its first list, or two paragraphs where the next ones are none.
+    """
+    parts: list[str | list[str]] = []
+    for block in answer.strip().split("\n\n")[1:4]:
+        if block.startswith("- "):
+            items = [" ".join(item.split()) for item in f"\n{block}".split("\n- ")[1:]]
+            return [*parts, items]
+        parts.append(" ".join(block.split()))
+    return parts[:2]
 
 
 def _line(result: dict) -> str:
