@@ -25,7 +25,7 @@ from reprofs.errors import UserError
 from reprofs.guest import fetch, initrd, inside, store, unpack
 from reprofs.guest import image as builder
 from reprofs.guest.lock import read_lock
-from reprofs.guest.steps import Clock, Job, Teardown, job_line
+from reprofs.guest.steps import Clock, Exec, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
 from reprofs.labs import exact, get_lab, vm
 from reprofs.plan import PROCESSOR
@@ -748,6 +748,13 @@ def command_of(pid: str) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:  # it has ended meanwhile
         return ""
+
+
+def test_checksums_are_computed_with_the_processors_instruction(guest):
+    """libcrc32c, of which XFS has its checksums, chose once and for all when it was loaded."""
+    arg = ["cat", "/sys/module/crc32c_intel/refcnt", "/sys/module/crc32c_generic/refcnt"]
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(Exec(stage="x", arg=arg)), 60)
+    assert outputs(outcome) == ["1\n0"]
 
 
 def test_killed_workflow_leaves_no_guest(guest, tmp_path):
