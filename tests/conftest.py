@@ -197,6 +197,12 @@ def fio_guest(engine) -> dict:
 
 
 @pytest.fixture(scope="session")
+def luks_guest(engine) -> dict:
+    """The same of the guest with cryptsetup."""
+    return guest_builder.build(files.cache_folder(), ROOT / "data/guest/luks.json", engine, print, name="luks")
+
+
+@pytest.fixture(scope="session")
 def zfs_guest(engine) -> dict:
     """The same of the guest with OpenZFS, whose first build compiles for minutes."""
     return guest_builder.build(files.cache_folder(), ROOT / "data/guest/zfs.json", engine, print, name="zfs")

@@ -18,6 +18,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.guest import common
 from reprofs.plan.stack import Layer, resolve
 from reprofs.plan.workload import Workload
 from reprofs.plan.workload import resolve as resolve_workload
@@ -85,7 +86,7 @@ def run(trials: list[Trial]) -> None:
 
 
 def open_lab(trial: Trial) -> labs.Lab:
-    return labs.get_lab(trial.lab).open(guest=CATALOG.get(Filesystem, trial.filesystem).guest)
+    return labs.get_lab(trial.lab).open(guest=resolve_cell(trial, OWN).guest)
 
 
 def hold(trial: Trial, found: list[dict]) -> None:
@@ -155,6 +156,13 @@ def guest_name(filesystem: str) -> str:
     return CATALOG.get(Filesystem, filesystem).guest
 
 
+def guest_of(stacks: list[str]) -> str:
+    """The guest that has what these stacks need and what they are for."""
+    return common(
+        *(name for stack in stacks for name in (resolve(stack, CATALOG).guest, guest_name(kind_of(stack)[0])))
+    )
+
+
 AT_ONCE = 5  # stacks: modelled disks of all of them stay in the guest, and it takes at most 32
 # kind and number -> stacks.
 STACKS = {
@@ -165,16 +173,27 @@ STACKS = {
 }
 
 
-# Those of other guests: tests/test_zfs.py and tests/test_networks.py.
+# Those of other guests: below, tests/test_zfs.py and tests/test_networks.py.
 @pytest.mark.parametrize("filesystem", [name for name in NAMES if guest_name(name) == "base"])
 def test_file_system_in_the_guest(guest, filesystem):
     if cells := in_all_variants(filesystem):
         run(cells)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in STACKS if guest_name(kind[0]) == "base"], ids=" ".join)
+@pytest.mark.parametrize("kind", [kind for kind in STACKS if guest_of(STACKS[kind]) == "base"], ids=" ".join)
 def test_stacks_in_the_guest(guest, kind):
     run(in_turn(STACKS[kind]))
+
+
+@pytest.mark.soak
+def test_encrypted_disks_in_their_guest_twice(luks_guest):
+    """Their header is of random bytes, which are the same ones again."""
+    (stacks,) = [found for found in STACKS.values() if guest_of(found) == "luks"]
+    cells = in_turn(stacks)
+    outcomes = [open_lab(cells[0]).run(Job(steps_of(cells)), 900) for _ in range(2)]
+    assert all(outcome.ending == "finished" for outcome in outcomes), outcomes[0].console
+    assert outcomes[0].output == outcomes[1].output
+    parts_of(cells, events(outcomes[0].output))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make loop devices and mount")

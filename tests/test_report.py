@@ -20,7 +20,7 @@ from reprofs.errors import UserError
 from reprofs.plan.processor import Processor
 from reprofs.report import display, plots, render
 from reprofs.report import text as lines_of
-from reprofs.report.topics import labs, methods, operations, quality, space, statistics, threats
+from reprofs.report.topics import labs, methods, operations, quality, space, stacks, statistics, threats
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
 
@@ -671,6 +671,57 @@ def test_what_the_files_take_on_each_file_system(small):
     assert "Grey, not ranked: tmpfs." in space.figure(changed, setting, load).caption
     nothing = small.phases.assign(used_bytes=pd.array([pd.NA] * len(small.phases), dtype="Int64"))
     assert space.places(dataclasses.replace(small, phases=nothing)) == []
+
+
+def test_what_compression_saves_in_space(small):
+    """xfs in the place of a second variant of ext4, which takes a quarter of the space of the first."""
+    plan, trials = small.plan, small.trials.copy()
+    chosen = trials["filesystem"] == "xfs"
+    trials.loc[chosen, "filesystem"], trials.loc[chosen, "variant"] = "ext4", "small"
+    entry = plan.workloads["metadata"]
+    sized = entry.model_copy(update={"size": "compress", "scale": entry.scale.resized("compress", 80)})
+    asked = plan.study.model_copy(update={"filesystems": ["ext4", "ext4+small", "tmpfs"], "cells": None})
+    changed = plan.model_copy(update={"workloads": {"metadata": sized}, "study": asked})
+    new, takes = 2**24, {"ext4": 2**25, "xfs": 2**23, "tmpfs": 2**22}
+    used = pd.array([new + takes[label] for label in small.phases["label"]], dtype="Int64")
+    study = dataclasses.replace(small, plan=changed, trials=trials, phases=small.phases.assign(used_bytes=used))
+    assert space.first_variants(study) == {"ext4": "ext4", "xfs": "ext4", "tmpfs": "tmpfs"}
+    (setting,) = study.shown_settings
+    assert space.savings(study, setting).rows == [
+        {"File system": "ext4", "80 %": "32 MiB"},
+        {"File system": "xfs", "80 %": "8 MiB (0.250)"},
+        {"File system": "tmpfs", "80 %": "4 MiB"},
+    ]
+    words = said(study, "space")
+    assert "Of content of which a compressor saves 80 %, xfs takes 0.250 of the space of ext4." in words
+    assert "What compression saves in space" in words and "least space" not in words
+    assert "What compression saves" not in said(small, "space")
+
+
+def test_a_last_disk_of_another_kind_is_set_beside_one_like_the_others(tmp_path):
+    """On it everything takes half as long."""
+    make.make(tmp_path, rounds=2, systems=["xfs"], workloads=["metadata"], failures={}, stacks=["single", "md-raid5"])
+    built = run.build(tmp_path)
+    more = {}
+    for name in ("trials", "phases"):
+        table = getattr(built, name)
+        own = table[table["stack"] == "md-raid5"].assign(profile="ssd+ssd-nvme")
+        own = own.assign(wall_ns=own["wall_ns"] // 2) if name == "phases" else own
+        more[name] = pd.concat([table, own], ignore_index=True)
+    study = dataclasses.replace(built, folder=tmp_path / "none", **more)
+    (place,) = study.places
+    assert place.profile == "ssd"
+    words = said(study, "stacks").replace("\N{NO-BREAK SPACE}", " ")
+    assert "same file system on the same stack, whose disks are all ssd," in words
+    assert "* md-raid5 with ssd-nvme relative to md-raid5: xfs 0.500 (0.500 \N{EN DASH} 0.500)." in words
+    assert "md-raid5 with ssd-nvme to" in words and "each relative to single." in words
+    (table,) = stacks.details(study, place, "alike")
+    assert {row["Stack"] for row in table.rows} == {"md-raid5 with ssd-nvme"} and len(table.rows) > 5
+    assert "not kept" not in words
+    study.plan.stacks["md-raid5"] = study.plan.stacks["md-raid5"].model_copy(update={"why": "it loses files"})
+    assert "What fsync promises is not kept on md-raid5 and md-raid5 with ssd-nvme when the power fails." in said(
+        study, "stacks"
+    )
 
 
 def test_how_busy_the_processors_were(small):

@@ -75,8 +75,9 @@ REFUSED = {
     ),
     "disks_differ_where_they_are_modelled": (
         cell(stack="ext4-journal", profile="file+ram", lab="host"),
-        "profile file+ram has two names, and the disks of lab host are what they are: choose one profile;"
-        " config/devices.yaml has real disks in the stack's order.",
+        "profile file+ram has two names, and lab host models no disks: choose the lab exact, or one profile; with"
+        " profile disk (lab host) the stack takes real disks in the order of config/devices.yaml, so its last one can"
+        " be of another kind.",
     ),
     "a_directory_is_there_before": (
         cell("here"),
@@ -137,6 +138,24 @@ def test_every_rule_refuses_a_cell(rule, monkeypatch):
     monkeypatch.setattr(resolve, "RULES", {})
     assert rule(resolve.resolve(trial, CATALOG)) == sentence
     assert rule(resolve.resolve(cell(), CATALOG)) == ""
+
+
+def test_the_guest_of_a_stack_counts_too():
+    assert (
+        resolve.resolve(cell(stack="luks"), CATALOG).guest
+        == resolve.resolve(cell(stack="luks", workload="random-access"), CATALOG).guest
+    )
+    assert (
+        resolve.resolve(cell(stack="luks"), CATALOG).guest
+        == "luks"
+        != resolve.resolve(cell(stack="dm-crypt"), CATALOG).guest
+    )
+    with pytest.raises(UserError) as refused:
+        resolve.resolve(cell("zfs", stack="luks"), CATALOG)
+    assert str(refused.value) == (
+        "file system zfs needs the guest zfs, and stack luks the guest luks: choose another file system, or add what"
+        " luks has in envs/guest.yaml to zfs, and run `reprofs lock zfs`."
+    )
 
 
 def test_there_is_no_case_without_a_rule():

@@ -425,6 +425,32 @@ def test_references_of_stacks():
     assert stacks.references(known, ["single"]) == []
 
 
+def test_a_stack_with_another_last_disk_stands_beside_itself():
+    named = ["single", "xfs-log", "xfs-log with solid", "md-raid0"]
+    assert stacks.references(described("single", "xfs-log", "md-raid0"), named) == [
+        ("xfs-log with solid", "xfs-log", "alike"),
+        ("xfs-log", "single", "base"),
+        ("xfs-log with solid", "single", "base"),
+        ("md-raid0", "single", "base"),
+    ]
+    # Without another stack its own is the base, and is not named twice.
+    assert stacks.references(described("xfs-log"), named[1:3]) == [("xfs-log with solid", "xfs-log", "alike")]
+    rows = pd.concat(
+        [
+            frame({"a": [8, 8, 8]}),
+            frame({"a": [6, 6, 6]}, stack="xfs-log"),
+            frame({"a": [3, 3, 3]}, stack="xfs-log", profile="ssd+solid"),
+        ]
+    )
+    found = stacks.stack_ratios(stacks.side_by_side(rows, described("single", "xfs-log")))
+    assert [tuple(row) for row in found[["profile", "stack", "reference", "relation"]].to_numpy()] == [
+        ("ssd", "xfs-log with solid", "xfs-log", "alike"),
+        ("ssd", "xfs-log", "single", "base"),
+        ("ssd", "xfs-log with solid", "single", "base"),
+    ]
+    assert found["ratio"].tolist() == pytest.approx([1 / 2, 3 / 4, 3 / 8])
+
+
 def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
     rows = pd.concat(
         [

@@ -104,7 +104,7 @@ SAMPLES = {
 }
 # Topic -> plans that have it, plans that do not.
 PLANS = {
-    "space": ([plan()], [plan(workloads=["repository"])]),
+    "space": ([plan(), workload(size="compress", phases=[])], [plan(workloads=["repository"])]),
     "ranks": (
         [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
         [plan(), plan(systems=["ext4", "tmpfs"])],
@@ -190,6 +190,7 @@ ASKED = {
         [plan(stacks=["md-raid5", "md-raid5-rebuilding"])],
         [plan(stacks=["single", "md-raid5-rebuilding"], systems=["ext4", "xfs", "jfs"])],
     ),
+    "space": ([workload(size="compress")], [plan()]),
     "scaling": ([sized(1000, 2000)], [elsewhere_too(sized(1000, 2000))]),
 }
 

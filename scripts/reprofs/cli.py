@@ -208,7 +208,16 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", required=True, metavar="NAME", help="of the recording and of its workload")
     sub.add_argument("--seconds", type=_seconds, default=3600, metavar="N", help="after which it is ended (3600)")
     sub.add_argument("--accept", action="store_true", help="write it also where it is less than the program")
-    sub.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command and its arguments, after --")
+    sub.add_argument(
+        "--from-strace",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="run nothing: take the text of `strace -f -X raw -v -y -s 0 -o FILE COMMAND`, made on any x86-64 machine; "
+        "--below then names folders of that machine",
+    )
+    sub.add_argument("words", nargs="*", metavar="-- COMMAND", help="the command and its arguments, after --")
 
     sub = command(
         "scan", _scan, "Make a small profile of a tree (sizes, depth, fan-out, links), to generate look-alikes."
@@ -516,6 +525,11 @@ def _seconds(text: str) -> int:
 def _record(arguments) -> None:
     from reprofs.recorder import record
 
+    if bool(arguments.words) == bool(arguments.from_strace):
+        raise UserError("record takes either a command, after --, or --from-strace FILE.")
+    if arguments.from_strace:
+        print(record.from_strace(arguments.from_strace, arguments.below, arguments.output, arguments.accept), end="")
+        return
     print(
         record.record(arguments.words, arguments.below, arguments.output, arguments.seconds, arguments.accept), end=""
     )

@@ -18,7 +18,7 @@ from jsonschema_rs import Draft202012Validator as Validator
 from reprofs.errors import UserError, cut
 from reprofs.files import read_json
 from reprofs.plan.cell import PlannedTrial
-from reprofs.plan.guest import common
+from reprofs.plan.guest import BASE, common
 from reprofs.plan.plan import Plan
 from reprofs.trial import record as seals
 from reprofs.trial.record import LAYOUT, SAME
@@ -224,7 +224,8 @@ class Guests:
         values["engine_sha256"] = lab.get("engine_sha256")
         values |= {f"programs_sha256.{program}": digest for program, digest in lab.get("programs_sha256", {}).items()}
         filesystem, workload = plan.filesystems[trial["filesystem"]], plan.workloads[trial["workload"]]
-        place = trial["lab"], common(filesystem.guest, workload.guest)
+        stack = plan.stacks.get(trial["stack"])
+        place = trial["lab"], common(filesystem.guest, (stack and stack.guest) or BASE, workload.guest)
         self._found.setdefault(place, {}).setdefault(text_of(values), []).append(name)
 
     def merge(self, other: Guests) -> None:

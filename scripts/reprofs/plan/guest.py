@@ -102,15 +102,16 @@ def read_guest(name: str = BASE, path: Path | None = None) -> Guest:
     return read_yaml(path or project_root() / FILE, Guests).guest(name)
 
 
-def common(one: str, other: str) -> str:
-    """Of two guests of envs/guest.yaml the one that has all of the other; empty where neither has."""
+def common(*names: str) -> str:
+    """Of some guests of envs/guest.yaml the one that has all of the others; empty where none has."""
     guests = _guests_of_checkout().guests
-    for whole, part in ((one, other), (other, one)):
+
+    def has(whole: str, part: str) -> bool:
         if part in (BASE, whole):
-            return whole
-        if whole in guests and part in guests and guests[whole].has(guests[part]):
-            return whole
-    return ""
+            return True
+        return whole in guests and part in guests and guests[whole].has(guests[part])
+
+    return next((whole for whole in names if all(has(whole, part) for part in names)), "")
 
 
 def known_guest(name: str) -> str:

@@ -99,6 +99,7 @@ class PlannedStack(Part):
     layers: list[str]
     summary: list[str] = []
     why: str | None = Field(None, description="Where what fsync promises is not kept")
+    guest: str | None = Field(None, description="Which guest its tools are in, if not in base")
 
 
 class Widest(Part):

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from reprofs.errors import FileError, UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv, expand, fill
+from reprofs.plan.guest import BASE, common, known_guest
 from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, text, wrong
 
 _DATA = {
@@ -83,6 +84,9 @@ class Layer(Promising, Descriptor):
         text(r"^([a-z0-9][a-z0-9.-]*)?$", "the name of the only file system that can use it, or empty for any"),
     ] = ""
     packages: list[str] = []
+    guest: Annotated[str, AfterValidator(known_guest)] = Field(
+        BASE, description="Which guest of envs/guest.yaml has its tools"
+    )
     modules: list[str] = []
     build: list[Command] = []
     devices: Annotated[list[DeviceWords], Field(min_length=1)] = Field(
@@ -181,6 +185,7 @@ class Stack:
     disk_share: float  # how many disks' worth of data the file system gets
     why: str | None = None  # what fsync promises is not kept
     last: str = ""  # what the last disk is for, where it may have a device profile of its own
+    guest: str = BASE
 
     def disk_mib(self, device_mib: int) -> int:
         """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
@@ -285,6 +290,7 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
         disk_share=share * count,
         why=next((layer.why for layer in layers if layer.why), None),
         last=layers[0].last,
+        guest=common(*(layer.guest for layer in layers)),
     )
 
 

@@ -38,7 +38,8 @@ from reprofs.plan.parts import (
 ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
-NO_AMOUNT = (WORKERS, "compress")  # sizes with which a task does not grow; the second is a share of its content
+COMPRESS = "compress"  # the size of a workload that is the percentage of its content which a compressor saves
+NO_AMOUNT = (WORKERS, COMPRESS)  # sizes with which a task does not grow
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
 SIZE_MAX = 10**12

@@ -13,6 +13,7 @@ import stat
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -318,8 +319,14 @@ class Follower:
                 return
             values.append(file.number)
             if shape.kind == "list":
-                self.order.listed(file.place)
+                self._listed(file.place)
         begun.line = self._line(shape.kind, *values, *(number(event) for number in shape.numbers))
+
+    def _listed(self, folder: str) -> None:
+        """A folder is being listed: the system lists it to others in the same order."""
+        if not self.order.knows(folder):
+            with suppress(OSError):  # gone meanwhile
+                self.order.listed(folder, [entry.name for entry in os.scandir(folder)])
 
     # ---- open files
 
@@ -757,12 +764,13 @@ class Follower:
     def _on_execve(self, task: Task, begun: Begun) -> None:
         if self._path(task, begun.args, None, begun.args.text(0)):
             begun.then = lambda _, __: self.left_out.update(["start of a program below the roots"])
-        try:
-            privileged = Path(begun.args.text(0)).stat().st_mode & (stat.S_ISUID | stat.S_ISGID)
-        except (OSError, ValueError):
-            return
-        if privileged:
-            self.said["setuid"] += 1
+        self._starts(begun.args.text(0))
+
+    def _starts(self, program: str) -> None:
+        """A program is started."""
+        with suppress(OSError, ValueError):
+            if Path(program).stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+                self.said["setuid"] += 1
 
     def _on_ptrace(self, task: Task, begun: Begun) -> None:
         self.said["ptrace"] += 1

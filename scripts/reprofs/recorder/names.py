@@ -71,3 +71,13 @@ class Names:
                 break
         self._used.add(made)
         return made
+
+
+class AsTheyAre(Names):
+    """Keeps names, where they stand for others already."""
+
+    def path(self, path: str) -> str:
+        return path
+
+    def target(self, target: str) -> str:
+        return target

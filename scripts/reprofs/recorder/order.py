@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 
 LEAST = 20  # pairs of visits to judge by
 SHARE = 0.9  # of them that go the same way
@@ -12,32 +12,34 @@ class Order:
     """Takes what is listed and what is visited, with real paths, while the program runs."""
 
     def __init__(self) -> None:
-        self._ranks: dict[str, dict[str, tuple[int, int]]] = {}  # folder -> name -> its place as listed, and as sorted
-        self._last: dict[str, tuple[int, int]] = {}
+        self._places: dict[str, dict[str, int]] = {}  # folder -> name -> its place as listed, until it is visited
+        self._seen: dict[str, set[str]] = {}  # folder -> names that were listed
+        self._last: dict[str, tuple[int, str]] = {}
         self._pairs = self._as_listed = self._as_sorted = 0
 
-    def listed(self, folder: str) -> None:
-        """The program lists a folder; the system lists it to others in the same order."""
-        if folder in self._ranks:
-            return
-        try:
-            names = [entry.name for entry in os.scandir(folder)]
-        except OSError:  # gone meanwhile
-            return
-        as_sorted = {name: place for place, name in enumerate(sorted(names))}
-        self._ranks[folder] = {name: (place, as_sorted[name]) for place, name in enumerate(names)}
+    def knows(self, folder: str) -> bool:
+        """Whether a folder was listed."""
+        return folder in self._seen
+
+    def listed(self, folder: str, names: Iterable[str]) -> None:
+        """The program lists a folder, or more of it. names: of what is in it, in the order of the listing."""
+        seen, places = self._seen.setdefault(folder, set()), self._places.setdefault(folder, {})
+        for name in names:
+            if name not in seen:
+                places[name] = len(seen)
+                seen.add(name)
 
     def visited(self, path: str) -> None:
         """The program names something for the first time, or again."""
         folder, _, name = path.rpartition("/")
-        here = self._ranks.get(folder, {}).pop(name, None)
-        if here is None:
+        place = self._places.get(folder, {}).pop(name, None)
+        if place is None:
             return
         if last := self._last.get(folder):
             self._pairs += 1
-            self._as_listed += here[0] > last[0]
-            self._as_sorted += here[1] > last[1]
-        self._last[folder] = here
+            self._as_listed += place > last[0]
+            self._as_sorted += name > last[1]
+        self._last[folder] = (place, name)
 
     def is_that_of_listings(self) -> bool:
         """Whether most first visits went as listed, and not by name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from reprofs.errors import count
 from reprofs.plan.recording import Content
+from reprofs.recorder.retell import UMASK, Reader
 
 WIDTH = 100
 # What is said of a thing that was seen, and what is counted of it.
@@ -51,6 +52,8 @@ class Facts:
     tree: str = ""
     special: int = 0
     memory: str = ""  # the root that is in memory
+    lacks: list[str] = field(default_factory=list)  # why the text of strace is less than the program
+    assumed: list[str] = field(default_factory=list)  # sentences about what the text of strace does not tell
 
     def problems(self) -> list[str]:
         """Why the recording is less than the program; empty at full coverage."""
@@ -64,6 +67,7 @@ class Facts:
             *([self.tree] if self.tree else []),
             *(["it was ended when its time was over"] if head.ended else []),
             *([f"it exited with code {self.code}"] if self.code and not head.ended else []),
+            *self.lacks,
             *([f"{special} not in its tree"] if self.special else []),
             *([f"{self.memory} is in memory: inodes and folders have another order on a disk"] if self.memory else []),
         ]
@@ -89,9 +93,10 @@ def text(facts: Facts) -> str:
     others = Counter(facts.content.calls[number][0] for number in facts.differing)
     other = f" (others: {', '.join(f'{kind} {n:,}' for kind, n in others.most_common())})" if others else ""
     tried = f"{head.calls - len(facts.differing):,} of {count(head.calls, 'result')} as recorded{other}"
-    lines += _wrapped(
-        f"It was replayed here once: {tried}; the tree after it was {'not ' * bool(facts.tree)}as recorded."
-    )
+    told = f"; the tree after it was {'not ' * bool(facts.tree)}as recorded" if facts.tree or not facts.assumed else ""
+    lines += _wrapped(f"It was replayed here once: {tried}{told}.")
+    for sentence in facts.assumed:
+        lines += _wrapped(sentence)
     for kind, number in facts.said.items():
         noun, sentence = SAID[kind]
         lines += _wrapped(sentence.format(n=count(number, noun)))
@@ -107,6 +112,29 @@ def text(facts: Facts) -> str:
         "waited for is not in it."
     )
     return "\n".join(lines) + "\n"
+
+
+def assumed(reader: Reader, guesses: tuple[int, int, int], umask: int | None) -> list[str]:
+    """What is said of a recording of strace's text. guesses: of Before.guesses; umask: None if no call told it."""
+    sizes, modes, _ = guesses
+    found = [
+        "strace does not tell the tree before: it is what the calls need to be as they were, and what nothing named is "
+        f"not in it. Of it {count(sizes, 'file has', 'files have')} the size that was used of it, "
+        f"{count(modes, 'entry has', 'entries have')} a usual mode. The tree after is what the replay here made."
+    ]
+    if reader.mappings:
+        found.append(
+            f"It mapped {count(reader.mappings, 'file')} into memory ({reader.mapped_bytes / 1e6:,.1f} MB). strace "
+            "does not tell which pages were used: the replay uses all, and writes those that it may."
+        )
+    if reader.opened:
+        found.append(
+            f"It used {count(reader.opened, 'file')} that it was not seen to open: the replay opens each before its "
+            "first use."
+        )
+    if umask is None:
+        found.append(f"No call told the umask; it is taken to be {UMASK:03o}.")
+    return found
 
 
 def _kinds(facts: Facts) -> list[str]:

@@ -12,9 +12,8 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from reprofs import files
 from reprofs.errors import UserError, cut, short
@@ -24,12 +23,15 @@ from reprofs.plan.parts import NAME, NAME_RULE
 from reprofs.plan.recording import KINDS, SUFFIX, Content, Recording
 from reprofs.plan.workload import Workload
 from reprofs.project import project_root
-from reprofs.recorder import events, page, tree
+from reprofs.recorder import events, page, retell, strace, tree
+from reprofs.recorder.before import Before
 from reprofs.recorder.follow import Follower, TooMany
 from reprofs.recorder.measure import Sums
-from reprofs.recorder.names import Names
+from reprofs.recorder.names import AsTheyAre, Names
 
 SECONDS = 3600
+FEWER = "record a shorter run, or fewer folders (--below)"
+UNKNOWN = "unknown"
 EVERY_S = 2  # between two lines of progress
 IN_MEMORY = ("tmpfs", "ramfs")
 MIB = 1 << 20
@@ -55,6 +57,39 @@ def record(
     facts = page.Facts(name, content, code, follower.said, names.endings, special=max(special, more))
     facts.memory = next((place for place in places if _system(place) in IN_MEMORY), "")
     _try(content, Path(places[0]).parent, facts)
+    return _written(targets, content, facts, accept)
+
+
+def from_strace(paths: Sequence[Path], roots: Sequence[Path], name: str, accept: bool = False) -> str:
+    """Like `record`, of the text of strace about a program that ran elsewhere.
+
+    roots: folders of that machine, none: the one in which the program began. The tree before is as far as the calls
+    tell of it, the tree after is what a replay here makes of it.
+    """
+    targets, names = _targets(name), Names()
+    found = strace.survey(paths)
+    places = _told_roots(roots or [Path(found.folder)])
+    umask = retell.UMASK if found.umask is None else found.umask
+    follower = retell.Follows(places, found.folder, umask, names)
+    reader = retell.Reader(paths, found, follower)
+    try:
+        _take(reader.events(), follower)
+    except TooMany:
+        raise UserError(f"{paths[0]} has more calls below the roots than a recording can have: {FEWER}.") from None
+    lacks = reader.lacks()
+    before = Before(names, len(places), follower.told)
+    for line in follower.calls()[0]:
+        before.take(line)
+    content = _content(name, places[0], follower, before.entries(), [], False, seen=False)
+    facts = page.Facts(name, content, reader.code or 0, follower.said, names.endings, special=before.guesses()[2])
+    facts.lacks = lacks
+    facts.assumed = page.assumed(reader, before.guesses(), found.umask)
+    _try(content, Path.cwd(), facts, look=False)
+    return _written(targets, content, facts, accept)
+
+
+def _written(targets: tuple[Path, Path], content: Content, facts: page.Facts, accept: bool) -> str:
+    """Writes a recording and its workload; the page about them."""
     data = recording.packed(content, targets[0].name)
     facts.size = len(data)
     told = page.text(facts)
@@ -65,9 +100,9 @@ def record(
             "matter for what you ask, add --accept."
         )
     files.write_bytes(targets[0], data)
-    files.write_text(targets[1], workload(name, content))
+    files.write_text(targets[1], workload(facts.name, content))
     shown = [str(target.relative_to(project_root())) for target in targets]
-    return f"{told}Written: {shown[0]} and {shown[1]}; the workload is {name}.\n"
+    return f"{told}Written: {shown[0]} and {shown[1]}; the workload is {facts.name}.\n"
 
 
 def _umask() -> int:
@@ -93,14 +128,31 @@ def _roots(roots: Sequence[Path]) -> list[str]:
     """The folders without links. Raises UserError for one that is none, or that is below another."""
     places: list[str] = []
     for root in roots or [Path()]:
-        place = os.path.realpath(root)
         if not root.is_dir():
             raise UserError(f"--below {root} is no folder: name one that exists before the command begins.")
-        if place == "/" or place in places:
+        places.append(os.path.realpath(root))
+    return _apart(places)
+
+
+def _told_roots(roots: Sequence[Path]) -> list[str]:
+    """The folders of another machine. Raises UserError for one that is not told from its top, or is below another."""
+    for root in roots:
+        if not root.is_absolute():
             raise UserError(
-                f"--below {root} is {'the whole machine' if place == '/' else 'given twice'}: name a folder."
+                f"--below {root} is no whole path: name the folder as it was on the machine of the program."
             )
-        places.append(place)
+    return _apart([os.path.normpath(root) for root in roots])
+
+
+def _apart(roots: list[str]) -> list[str]:
+    """Raises UserError for a root that is everything, or below another."""
+    places: list[str] = []
+    for root in roots:
+        if root == "/" or root in places:
+            raise UserError(
+                f"--below {root} is {'the whole machine' if root == '/' else 'given twice'}: name a folder."
+            )
+        places.append(root)
     inner = next((one for one in places for other in places if one.startswith(f"{other}/")), "")
     if inner:
         raise UserError(f"--below {inner} is below another one: name the outer one only.")
@@ -135,12 +187,11 @@ def _follow(command: Sequence[str], places: list[str], seconds: int, follower: F
     with os.fdopen(reading, "rb", 1 << 20) as stream, subprocess.Popen(words, pass_fds=(writing,)) as process:
         os.close(writing)
         try:
-            _take(stream, follower)
+            _take(events.read(stream), follower)
         except TooMany:
             process.kill()
             raise UserError(
-                f"{short(command[0])} makes more calls below the roots than a recording can have: record a shorter "
-                "run, or fewer folders (--below)."
+                f"{short(command[0])} makes more calls below the roots than a recording can have: {FEWER}."
             ) from None
         except BaseException:
             process.kill()  # and with it all that it follows
@@ -153,17 +204,20 @@ def _follow(command: Sequence[str], places: list[str], seconds: int, follower: F
     return follower.ended
 
 
-def _take(stream: BinaryIO, follower: Follower) -> None:
+def _take(found: Iterable[events.Event], follower: Follower) -> None:
     """All events, with a line of progress now and then."""
     told = time.monotonic()
-    for number, event in enumerate(events.read(stream)):
+    for number, event in enumerate(found):
         follower.take(event)
         if number % 4096 == 0 and time.monotonic() > told + EVERY_S:
             told = time.monotonic()
             print(f"reprofs: {len(follower.lines):,} calls below the roots", file=sys.stderr, flush=True)
 
 
-def _content(name: str, place: str, follower: Follower, before: list[list], after: list[list], late: bool) -> Content:
+def _content(
+    name: str, place: str, follower: Follower, before: list[list], after: list[list], late: bool, seen: bool = True
+) -> Content:
+    """seen: it ran on this machine."""
     calls, who = follower.calls()
     if not calls:
         raise UserError(f"the program made no call below {place}: name the folders that it works in (--below).")
@@ -173,8 +227,8 @@ def _content(name: str, place: str, follower: Follower, before: list[list], afte
     head = Recording(
         format=1,
         title=f"A recorded program: {name}",
-        filesystem=_system(place),
-        kernel=".".join(platform.release().split(".")[:2]),
+        filesystem=_system(place) if seen else UNKNOWN,
+        kernel=".".join(platform.release().split(".")[:2]) if seen else UNKNOWN,
         threads=len(follower.threads),
         lanes=max((one[0] + 1 for one in who), default=0),
         before=len(before),
@@ -194,7 +248,7 @@ def _content(name: str, place: str, follower: Follower, before: list[list], afte
 
 def _system(place: str) -> str:
     """The kind of the file system of a folder, as the kernel names it."""
-    best, kind = "", "unknown"
+    best, kind = "", UNKNOWN
     for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
         _, at, found, *_ = line.split(" ")
         at = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), at)
@@ -203,8 +257,9 @@ def _system(place: str) -> str:
     return kind
 
 
-def _try(content: Content, beside: Path, facts: page.Facts) -> None:
-    """Replays it once, beside the first root if one may write there; notes what was other than recorded.
+def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -> None:
+    """Replays it once, in a folder if one may write there; notes what was other than recorded, or, if nobody looked at
+    the tree after, what that is.
 
     Calls with another result are then not checked any more. Raises UserError when it cannot be replayed at all.
     """
@@ -223,6 +278,11 @@ def _try(content: Content, beside: Path, facts: page.Facts) -> None:
         if done.returncode:
             raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
         facts.differing = [int(line) for line in done.stdout.split()]
+        if not look:
+            content.after, special = tree.entries([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
+            facts.special = max(facts.special, special)
+            content.head = content.head.model_copy(update={"after": len(content.after)})
+            path.write_bytes(trace.compiled(content))
         looked = subprocess.run([*words, "--how", "verify"], capture_output=True, text=True)
         if looked.returncode:
             facts.tree = cut(
@@ -252,13 +312,16 @@ def workload(name: str, content: Content) -> str:
     order = f"\n{textwrap.indent(textwrap.fill(page.LISTED, 118), '  ')}" if head.in_listing_order else ""
     if head.lanes:
         order = f"\n  On several processors its threads make them at the same time.{order}"
+    where = f"A recording on {head.filesystem}, Linux {head.kernel}"
+    if head.kernel == UNKNOWN:
+        where = "The text of strace; the tree before is what the calls tell of it"
     text = f"""\
 title: The calls of a recorded program ({name})
 description: >-
   The file-system calls of a program, made again one after the other as fast as they go. Its time is the time of the
   file-system calls of the program, not of the program: what it computed and waited for is not in it.{order}
 source: >-
-  A recording on {head.filesystem}, Linux {head.kernel}: {head.calls:,} calls of {head.threads:,} threads,
+  {where}: {head.calls:,} calls of {head.threads:,} threads,
   {sum(head.left_out.values()):,} left out. Made by reprofs record.
 scales:
 """

@@ -43,7 +43,12 @@ CONTENTS = (
     Topic("cores", "What do more cores and more workers give?", when.several_workers, always),
     Topic("scaling", "How do times grow with the size of the workload?", when.several_sizes, when.one_lab),
     Topic("ageing", "What does a file system lose that is no longer new?", when.aged),
-    Topic("space", "How much space do the files take, and on which file system the least?", when.makes_files),
+    Topic(
+        "space",
+        "How much space do the files take, and on which file system the least?",
+        when.makes_files,
+        when.compressible,
+    ),
     Topic("power_cuts", "Who keeps what fsync promised when the power is cut?", with_key("crash"), always),
     Topic("disks", "Do the modelled disks behave as their models say?", when.modelled_disks, always),
     Topic("labs", "Do two labs order the file systems alike?", when.several_labs, when.no_factors),

@@ -13,7 +13,7 @@ from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
 from reprofs.plan.plan import Plan
-from reprofs.plan.workload import NO_AMOUNT, WORKERS, Phase, without_size
+from reprofs.plan.workload import COMPRESS, NO_AMOUNT, WORKERS, Phase, without_size
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
@@ -58,9 +58,14 @@ def timed(plan: Plan) -> bool:
 
 
 def makes_files(plan: Plan) -> bool:
-    """The engine makes a tree of files in new file systems: what these say is in use is what the files take."""
+    """Files are made in new file systems, as a tree or as content that compresses: what is in use then is theirs."""
     new = any(lab.provisions for lab in plan.labs.values())
-    return new and any(phase.operation == "create" for phase in _phases(plan))
+    return new and (compressible(plan) or any(phase.operation == "create" for phase in _phases(plan)))
+
+
+def compressible(plan: Plan) -> bool:
+    """The size of a workload is how well its content compresses."""
+    return any(entry.size == COMPRESS for entry in plan.workloads.values())
 
 
 def swept(plan: Plan) -> bool:

@@ -1,6 +1,7 @@
-"""Stacks against each other: the same file system on another stack, degraded and rebuilding ones, times to rebuild."""
+"""Stacks against each other: the same file system on another stack or another last disk, faults, times to rebuild."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,32 @@ from reprofs.data.keys import SETTING
 from reprofs.plan.plan import PlannedStack
 from reprofs.stats.cells import groups, interval, measured
 from reprofs.stats.compare import by_round
+
+WITH = " with "  # between a stack and the device profile of its last disk, where that is another one
+
+
+def gathered(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a table with columns stack and profile, where stacks with two device profiles belong.
+
+    They stand beside those whose disks are all alike: xfs-log on hdd-7200+ssd-nvme becomes `xfs-log with ssd-nvme` on
+    hdd-7200.
+    """
+    if not any("+" in str(profile) for profile in frame["profile"].unique()):
+        return frame
+    parts = frame["profile"].astype("str").str.partition("+")
+    named = frame["stack"].astype("str") + np.where(parts[2] != "", WITH + parts[2], "")
+    return frame.assign(profile=parts[0], stack=named)
+
+
+def alike(stack: str) -> str:
+    """The same stack, with a last disk that is like the others."""
+    return stack.partition(WITH)[0]
+
+
+def arranged(stacks: dict[str, PlannedStack], names: Iterable[str]) -> dict[str, PlannedStack]:
+    """Stacks by their names in a gathered table, in the order of `stacks`; one with another last disk after its own."""
+    order = {name: number for number, name in enumerate(stacks)}
+    return {name: stacks[alike(name)] for name in sorted(set(names), key=lambda name: (order[alike(name)], name))}
 
 
 def counterpart(stack: str, stacks: dict[str, PlannedStack], available: list[str]) -> str | None:
@@ -41,16 +68,19 @@ def base(stacks: dict[str, PlannedStack], available: list[str]) -> str:
 def references(stacks: dict[str, PlannedStack], available: list[str]) -> list[tuple[str, str, str]]:
     """(stack, its reference, relation) for stacks of one file system that have results, in the order of `stacks`.
 
-    relation is `healthy` for a degraded or rebuilding stack beside its healthy counterpart, `base` for a stack beside
-    `base`. Where that is not `single`, stacks with faults and their counterparts are compared only with each other.
+    relation is `healthy` for a degraded or rebuilding stack beside its healthy counterpart, `alike` for one whose last
+    disk has another profile beside the same stack with disks that are all alike, `base` for a stack beside `base`.
+    Where that is not `single`, stacks with faults and their counterparts are compared only with each other.
     """
-    available = [name for name in stacks if name in available]
+    stacks = arranged(stacks, available)
+    available = list(stacks)
     first = base(stacks, available)
     beside = {name: counterpart(name, stacks, available) for name in available}
     rows = [(name, other, "healthy") for name, other in beside.items() if other]
+    rows += [(name, alike(name), "alike") for name in available if alike(name) != name and alike(name) in available]
     for name in available:
         apart = bool(beside[name]) or name in beside.values()
-        if name != first and (first == "single" or not apart):
+        if name != first != alike(name) and (first == "single" or not apart):
             rows.append((name, first, "base"))
     return rows
 
@@ -122,7 +152,7 @@ def stack_typical(beside: Beside) -> pd.DataFrame:
 
 def side_by_side(phases: pd.DataFrame, stacks: dict[str, PlannedStack]) -> Beside:
     """What was measured on stacks and on their references."""
-    own = measured(phases)
+    own = gathered(measured(phases))
     own = own[own["wall_ns"] > 0]
     keys, number = groups(own, STACK_KEYS)
     own = own[["phase", "cache", "round", "position", "role", "stack", "wall_ns"]].assign(group=number)

@@ -144,7 +144,7 @@ class Study(Tables):
     @functools.cached_property
     def places(self) -> list[Place]:
         """Where there is more than one stack, so that stacks are compared."""
-        several = self.trials.groupby(list(Place._fields))["stack"].nunique()
+        several = stacks.gathered(self.trials).groupby(list(Place._fields))["stack"].nunique()
         return sorted(Place(*key) for key in several.index[several > 1])
 
     @property

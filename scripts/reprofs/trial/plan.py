@@ -14,6 +14,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.guest import BASE
 from reprofs.plan.override import Override, add_places, overridden
 from reprofs.plan.plan import LabFacts, Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
 from reprofs.plan.published import Published
@@ -215,6 +216,7 @@ def _stack(found: Stack) -> PlannedStack:
         layers=[placed.layer.name for placed in found.layers],
         summary=[line for placed in found.layers for line in placed.layer.summary],
         why=found.why,
+        guest=found.guest if found.guest != BASE else None,
     )
 
 

@@ -6,12 +6,14 @@ is what the user reads. tests/test_rules.py has a cell that each of them refuses
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from reprofs import labs
 from reprofs.errors import short
 from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.guest import common
 from reprofs.plan.parts import MEMORY_MIB, Descriptor
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
@@ -80,14 +82,17 @@ def the_bare_thing_keeps_no_files(setup: Setup) -> str:
 
 @of(Workload)
 def one_guest_has_all(setup: Setup) -> str:
-    """The key guest of both."""
-    filesystem, workload = setup.filesystem, setup.workload
+    """The key guest of all three."""
     if not setup.lab.in_guest or setup.guest:
         return ""
+    parts = [(_name(setup), setup.filesystem.guest)]
+    parts += [(f"stack {placed.layer.name}", placed.layer.guest) for placed in setup.stack.layers]
+    parts += [(_load(setup), setup.workload.guest)]
+    pairs = itertools.combinations(parts, 2)
+    (one, first), (other, second) = next((a, b) for a, b in pairs if not common(a[1], b[1]))
     return (
-        f"{_name(setup)} needs the guest {filesystem.guest}, and {_load(setup)} the guest {workload.guest}: choose "
-        f"another file system, or add what {workload.guest} has in envs/guest.yaml to {filesystem.guest}, and run "
-        f"`reprofs lock {filesystem.guest}`."
+        f"{one} needs the guest {first}, and {other} the guest {second}: choose another {one.rpartition(' ')[0]}, or"
+        f" add what {second} has in envs/guest.yaml to {first}, and run `reprofs lock {first}`."
     )
 
 
@@ -151,8 +156,9 @@ def disks_differ_where_they_are_modelled(setup: Setup) -> str:
     if not setup.last or setup.lab.models:
         return ""
     return (
-        f"profile {setup.cell.profile} has two names, and the disks of lab {setup.cell.lab} are what they are: choose"
-        " one profile; config/devices.yaml has real disks in the stack's order."
+        f"profile {setup.cell.profile} has two names, and lab {setup.cell.lab} models no disks: choose the lab exact,"
+        " or one profile; with profile disk (lab host) the stack takes real disks in the order of config/devices.yaml,"
+        " so its last one can be of another kind."
     )
 
 

@@ -55,7 +55,7 @@ class Setup:
     @property
     def guest(self) -> str:
         """Which guest it needs, in a lab that has guests."""
-        return common(self.filesystem.guest, self.workload.guest)
+        return common(self.filesystem.guest, self.stack.guest, self.workload.guest)
 
     @property
     def scale(self) -> Scale:

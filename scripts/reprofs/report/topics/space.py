@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from reprofs.data.keys import Load, Setting, select
+from reprofs.plan.workload import COMPRESS
 from reprofs.report.display import DASH, Table, count, digits, known, listing, size, slug
 from reprofs.report.plots import BLUE, GREY, INK, WIDTH, Figure, Plot, rows, styled, value_axis
 from reprofs.stats.cells import measured
@@ -68,6 +69,63 @@ def least(study: Study, setting: Setting, load: Load) -> dict | None:
     told = {"title": first["title"], "content": first["content"] or None, "files": int(first["items"])}
     told |= {"coarse": sorted(every.loc[coarse, "label"])}
     return told | {"best": (first["label"], first["taken"]), "worst": (last["label"], last["taken"])}
+
+
+def compressed(study: Study, setting: Setting) -> list[Load]:
+    """The workloads of a setting whose size is how well their content compresses, the least first, where it was told
+    what is in use."""
+    found = [load for load in study.loads(setting) if study.plan.workloads[load.workload].size == COMPRESS]
+    found = [load for load in found if len(fullest(study, setting, load))]
+    return sorted(found, key=lambda load: share(study, load))
+
+
+def share(study: Study, load: Load) -> int:
+    """How many percent of the content of such a workload a compressor saves."""
+    return int(study.plan.workloads[load.workload].parameters[COMPRESS])
+
+
+def first_variants(study: Study) -> dict[str, str]:
+    """Label -> that of the file system's variant which the study names first, in the order in which it names them."""
+    places = [study.plan.study, *(study.plan.study.cells or [])]
+    asked = [spec for place in places for spec in place.filesystems or []]
+    labels = study.trials.drop_duplicates("label").set_index(["filesystem", "variant"])["label"]
+    first: dict[str, str] = {}
+    found = {}
+    for name, _, variant in (spec.partition("+") for spec in asked):
+        # A name alone is the variant that is not named with a plus; which one that is stands in no plan.
+        others = [one for system, one in labels.index if system == name and f"{name}+{one}" not in asked]
+        label = labels.get((name, variant or (others or [""])[0]))
+        if label is not None:
+            found[label] = first.setdefault(name, label)
+    return found
+
+
+def saved(study: Study, setting: Setting, load: Load) -> list[dict]:
+    """What each file system takes: label, taken (bytes), ratio to and reference (label), its variant that the study
+    names first; both None for that variant itself, or where it has no result."""
+    taken = fullest(study, setting, load).set_index("label")["taken"]
+    found = []
+    for label, first in first_variants(study).items():
+        if label in taken:
+            reference = first if first != label and first in taken else None
+            ratio = taken[label] / taken[reference] if reference else None
+            found.append({"label": label, "taken": taken[label], "reference": reference, "ratio": ratio})
+    return found
+
+
+def savings(study: Study, setting: Setting) -> Table:
+    """A row a file system, a column for each workload of `compressed`."""
+    rows: dict[str, dict] = {}
+    for load in compressed(study, setting):
+        for one in saved(study, setting, load):
+            told = size(one["taken"]) + (f" ({digits(one['ratio'], 3)})" if one["reference"] else "")
+            rows.setdefault(one["label"], {"File system": one["label"]})[f"{share(study, load)} %"] = told
+    where = study.differing(setting)
+    caption = (
+        f"Space that the files take{where and ', '}{where}, by how much of their content a compressor saves; means of"
+        " the rounds. In brackets: relative to the variant of the same file system that the study names first."
+    )
+    return Table(f"tbl-{slug('savings', setting)}", caption, list(rows.values()), left=["File system"])
 
 
 def table(study: Study, setting: Setting, load: Load) -> Table:

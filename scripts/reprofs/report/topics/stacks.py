@@ -14,7 +14,15 @@ from reprofs.report.display import DASH, Table, confidence, count, digits, known
 from reprofs.report.marks import strong
 from reprofs.report.plots import LINES, Figure, Plot, styled
 from reprofs.report.topics.operations import interval_note
+from reprofs.stats.stacks import arranged, gathered
 from reprofs.stats.study import Study
+
+# Relation -> what its tables are called and say.
+DETAILS = {
+    "base": ("ratios", "Time on each stack relative to the same file system"),
+    "healthy": ("faults", "Time with a fault in the stack relative to the same file system on the healthy stack"),
+    "alike": ("last-disk", "Time with another last disk relative to the same stack on disks that are all alike"),
+}
 
 # ---- facts ---------------------------------------------------------------------------------------------------------
 
@@ -33,20 +41,27 @@ def costs(study: Study, place: Place) -> list[dict]:
     return found
 
 
-def faults(study: Study, place: Place) -> list[dict]:
-    """What a fault costs, where stacks have no common base: stack, reference, costs (label, ratio, low, high)."""
-    chosen = select(study.results.typical, place, relation="healthy").query("role != 'ceiling'")
+def beside(study: Study, place: Place, relation: str) -> list[dict]:
+    """What a fault (relation `healthy`) or another last disk (`alike`) changes: stack, reference, costs (label, ratio,
+    low, high)."""
+    chosen = select(study.results.typical, place, relation=relation).query("role != 'ceiling'")
     return [
         {"stack": stack, "reference": reference, "costs": list(group.sort_values("label").itertuples())}
         for (stack, reference), group in chosen.groupby(["stack", "reference"], sort=False)
     ]
 
 
+def unkept(study: Study, place: Place) -> list[str]:
+    """The stacks on which what fsync promises is not kept."""
+    planned = arranged(study.stacks(), select(gathered(study.trials), place)["stack"])
+    return [name for name, stack in planned.items() if stack.why]
+
+
 def best(study: Study, place: Place) -> dict[str, str]:
     """stack -> the contender with the best mean rank there, and in how many operations it is shown the fastest."""
     found = {}
-    won = select(study.results.winners, place, verdict="fastest")
-    for stack, group in select(study.results.statistics, place).groupby("stack"):
+    won = select(gathered(study.results.winners), place, verdict="fastest")
+    for stack, group in select(gathered(study.results.statistics), place).groupby("stack"):
         contenders = group[group["role"] == "contender"]
         wide = contenders.pivot(index=["phase", "cache"], columns="label", values="geometric_mean_ns").dropna()
         if wide.shape[1] < 2 or wide.empty:
@@ -63,13 +78,12 @@ def best(study: Study, place: Place) -> dict[str, str]:
 def overview(study: Study, place: Place) -> list[Table]:
     """Typical cost of every stack relative to its base, a column per file system; and who is best there."""
     chosen = select(study.results.typical, place, relation="base").query("role != 'ceiling'")
-    entries, leaders = study.stacks(), best(study, place)
-    planned = set(select(study.trials, place)["stack"])
-    tables = []
+    entries = arranged(study.stacks(), select(gathered(study.trials), place)["stack"])
+    leaders, tables = best(study, place), []
     for number, labels in enumerate(batches(sorted(chosen["label"].unique()))):
         bases = chosen.loc[chosen["label"].isin(labels)].drop_duplicates("label").set_index("label")["reference"]
         rows = []
-        for name in (name for name in entries if name in planned):
+        for name in entries:
             here = chosen[(chosen["stack"] == name) & chosen["label"].isin(labels)]
             row = {"Stack": name, "Disks": entries[name].disks} | in_columns(here, labels)
             row |= {label: "1" for label in labels if bases.get(label) == name}
@@ -93,7 +107,8 @@ def overview(study: Study, place: Place) -> list[Table]:
 def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
     """Every ratio of a stack to its reference with its interval: rows operations and stacks, a column per file system.
 
-    relation `healthy` compares degraded and rebuilding stacks with healthy ones, with a row over all operations first.
+    relation `healthy` compares degraded and rebuilding stacks with healthy ones, `alike` those with another last disk
+    with stacks whose disks are all alike, each with a row over all operations first.
     """
     chosen = select(study.results.stacks, place, relation=relation).query("role != 'ceiling'")
     over_all = select(study.results.typical, place, relation=relation).query("role != 'ceiling'")
@@ -110,17 +125,15 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
             which = {"Stack": stack} if relation == "base" else {"Stack": stack, "Relative to": reference}
             rows.append({"Operation": title} | which | in_columns(group, labels))
         bases = listing(sorted(set(chosen["reference"])), "or")
-        what = (
-            f"Time on each stack relative to the same file system on {bases}"
-            if relation == "base"
-            else "Time with a fault in the stack relative to the same file system on the healthy stack"
-        )
+        name, what = DETAILS[relation]
+        what += f" on {bases}" if relation == "base" else ""
         caption = (
             f"{what}: {place}. Ratio of geometric means, paired by round, with its 95 % interval; where that holds 1,"
             " no difference is shown."
         )
-        name = f"tbl-{slug('ratios' if relation == 'base' else 'faults', place, number)}"
-        tables.append(Table(name, caption, rows, left=["Operation", "Stack", "Relative to"]))
+        tables.append(
+            Table(f"tbl-{slug(name, place, number)}", caption, rows, left=["Operation", "Stack", "Relative to"])
+        )
     return tables
 
 
@@ -143,7 +156,7 @@ def batches(labels: list[str], size: int = 4) -> list[list[str]]:
 
 def _ordered(study: Study, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of operations, and within them of the study's stacks."""
-    order = {name: number for number, name in enumerate(study.stacks())}
+    order = {name: number for number, name in enumerate(arranged(study.stacks(), frame["stack"]))}
     keyed = frame.assign(order=frame["stack"].map(order), position=frame.get("position", 0))
     return keyed.sort_values(["position", "order", "label"]).drop(columns="order")
 
@@ -156,10 +169,10 @@ def heatmaps(study: Study, place: Place) -> list[Figure]:
     chosen = select(study.results.stacks, place).query("role != 'ceiling'")
     figures = []
     for label, every in chosen.groupby("label"):
-        # Where there is a common base, stacks with a fault are compared with it too; their own comparison is a table.
-        relation = "base" if (every["relation"] == "base").any() else "healthy"
+        # Where there is a common base, all stacks are compared with it; their other comparisons are tables.
+        relation = next(one for one in DETAILS if (every["relation"] == one).any())
         here = every[every["relation"] == relation]
-        rows = [name for name in study.stacks() if name in set(here["stack"])]
+        rows = list(arranged(study.stacks(), here["stack"]))
         bases = listing(dict.fromkeys(here["reference"]), "or")
         shown = here.assign(row=here["stack"], value=here["ratio"], shown=(here["low"] > 1) | (here["high"] < 1))
         shown = shown[["row", "value", "shown", "workload", "scale", "phase", "cache", "position"]]
