@@ -7,9 +7,9 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 
-# In this order. erofs needs crc32c, which no dependency says. libcrc32c takes, once and for all, the fastest crc32c that is
-# there when it is loaded, and later XFS and others compute with it. So the one that uses the processor's instruction comes
-# before it, as modprobe has it on a machine; a processor without the instruction refuses that module.
+# In this order. erofs needs crc32c, which no dependency says. libcrc32c takes, once and for all, the fastest crc32c
+# that is there when it is loaded, and later XFS and others compute with it. So the one that uses the processor's
+# instruction comes before it, as modprobe has it on a machine; a processor without the instruction refuses the module.
 BOOT_MODULES = ("crc32c_generic", "crc32c_intel", "nfit", "nd_pmem", "erofs", "overlay")
 
 
