@@ -143,7 +143,7 @@ def test_the_report_says_where_the_time_goes_and_what_is_left_out(folder):
 
 @pytest.mark.parametrize(
     ("rotating", "listed", "follows", "verdict"),
-    [(True, True, False, False), (True, True, True, True), (True, False, False, True), (False, True, False, True)],
+    [(True, True, False, False), (True, True, True, False), (True, False, False, True), (False, True, False, True)],
 )
 def test_visits_as_another_system_lists_rank_nothing_on_a_rotating_disk(tmp_path, rotating, listed, follows, verdict):
     study = made(tmp_path, replayed(rotating, in_listing_order=listed, follows_listings=follows), rounds=2)

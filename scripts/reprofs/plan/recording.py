@@ -123,11 +123,6 @@ class Recording(Descriptor):
     )
     ended: bool = Field(False, description="The program was ended when its time was over")
 
-    @property
-    def keeps_foreign_order(self) -> bool:
-        """Whether a replay visits files in the order in which the recorded file system listed them, not its own."""
-        return self.in_listing_order and not self.follows_listings
-
 
 @dataclass
 class Content:

@@ -32,7 +32,10 @@ SAID = {
 }
 
 LISTED = "It visited most files in the order in which the file system listed them. "
-FOLLOWS = "Each file system lists in an order of its own, in which the replay visits them there."
+FOLLOWS = (
+    "Each file system lists in an order of its own, in which the replay visits them there. Its first reads are not "
+    "timed, so on rotating disks its cold reads rank no file systems."
+)
 STAYS = (
     "Each file system lists in an order of its own, and the replay keeps that of the recording: on rotating disks its "
     "cold reads rank no file systems."

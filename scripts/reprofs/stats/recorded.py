@@ -30,9 +30,8 @@ class Compared(NamedTuple):
 
 def foreign(plan: Plan, phases: pd.DataFrame) -> pd.Series:
     """Which rows of `phases` rank no file systems: cold calls, on a rotating disk, of a program that visits files as
-    they are listed. Every file system lists in an order of its own, but a replay that does not follow its listings
-    visits as it was recorded."""
-    listed = {name for name, one in plan.workloads.items() if one.recording and one.recording.keeps_foreign_order}
+    they are listed. Every file system lists in an order of its own, but a replay visits as it was recorded."""
+    listed = {name for name, one in plan.workloads.items() if one.recording and one.recording.in_listing_order}
     rotating = {
         profile
         for profile in phases["profile"].unique()

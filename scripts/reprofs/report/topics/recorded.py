@@ -75,7 +75,7 @@ def facts(study: Study, found: Compared, setting: Setting, load: Load) -> list[d
         one: dict = {"cache": cache, "winner": row, "trust": None, "dearest": None, "differences": []}
         place = pd.DataFrame([{**setting._asdict(), **load._asdict(), "cache": cache}])
         one["foreign"] = bool(recorded.foreign(study.plan, place).iloc[0])
-        listed = coverage(study, load)["recording"].keeps_foreign_order
+        listed = coverage(study, load)["recording"].in_listing_order
         one["unknown"] = cache == "cold" and listed and _may_rotate(study, setting)
         if row is not None and len(own) > 1:
             last = own.iloc[-1]
