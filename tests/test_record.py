@@ -16,19 +16,23 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import ROOT
 from helpers import cell, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
-from reprofs.guest import order, trace
-from reprofs.plan import recording
+from reprofs.guest import listed, order, trace
+from reprofs.plan import PROCESSOR, recording
+from reprofs.plan.catalog import Catalog
 from reprofs.plan.read import read_yaml
 from reprofs.plan.recording import KINDS, SUFFIX
 from reprofs.plan.workload import Workload
 from reprofs.recorder import page
 from reprofs.recorder.names import Names
 from reprofs.recorder.tree import entries
+from reprofs.trial.run import run_trial
+from test_guest import busy
 
 SECRET = "confidential words of a user"
 PYTHON = """
@@ -388,9 +392,103 @@ def test_visits_in_the_order_of_listing_are_found_and_said(place, record, names,
     for number in random.Random(1).sample(range(1000), 200):  # in no order of names, whatever the system lists by
         (many / f"entry{number}").touch()
     record(sys.executable, "-c", f"import os; [os.stat(f'many/{{name}}') for name in {names}]")
-    assert content_of(place).head.in_listing_order == found
+    head = content_of(place).head
+    assert head.in_listing_order == head.follows_listings == found
     text = " ".join((place / "workflow/workloads/it.yaml").read_text().split())
     assert ("in the order in which the file system listed them" in text) == found
+    assert ("in which the replay visits them there" in text) == found
+
+
+# A walk as those of tar and find: each file is read, each folder listed and entered, when its turn comes.
+WALK = """
+import os
+def visit(folder):
+    for name in os.listdir(folder):
+        path = f"{folder}/{name}"
+        if os.path.isdir(path):
+            visit(path)
+        else:
+            open(path, "rb").close()
+visit("many")
+"""
+
+
+@pytest.fixture
+def walked(place, record) -> recording.Content:
+    """A recorded walk of a tree whose files are then made in another order than they were."""
+    for number in range(200):
+        path = place / f"workspace/many/folder{number % 7}/folder{number % 3}/entry{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"z" * number)
+    assert record(sys.executable, "-c", WALK).returncode == 0
+    content = content_of(place)
+    shutil.rmtree(place / "workspace/many")
+    files_of = [line for line in content.before if line[0] != "d"]
+    folders = [line for line in content.before if line[0] == "d"]
+    content.before = folders + random.Random(1).sample(files_of, len(files_of))
+    return content
+
+
+@pytest.mark.parametrize(("program", "follows"), [("replay-listed", True), ("replay", False)])
+def test_a_replay_visits_files_as_they_are_listed_to_it(program, follows, place, walked, reprofs):
+    """As a recording of the replay finds; one that keeps the recorded order does not."""
+    assert walked.head.follows_listings
+    words = [builder.build(files.cache_folder(), program), "--recording", place / "it.recording", "--how"]
+    (place / "it.recording").write_bytes(trace.compiled(walked))
+    subprocess.run([*words, "prepare", place / "workspace/again"], check=True)
+    options = ("--below", place / "workspace/again", "--output", "second", "--accept", "--")
+    done = reprofs("record", *options, *words, "run", place / "workspace/again", cwd=place / "workspace")
+    assert done.returncode == 0, done.stderr
+    second = recording.read(place / "workflow/recordings" / f"second{SUFFIX}")
+    assert second.head.in_listing_order == follows
+    subprocess.run([*words, "verify", place / "workspace/again"], check=True)
+
+
+def passes_of(calls: list[list], before: list) -> list[tuple]:
+    """(folder, first call, (name, calls, passes within) of each part) of each pass."""
+    head = recording.Recording.model_construct(handles=9)
+    passes = listed.found(recording.Content(head, before, calls, [])).passes
+    return [(one.folder, one.first, [(part.name, part.calls, part.passes) for part in one.parts]) for one in passes]
+
+
+OPENED = [["open", 0, 0, "d", 0, 0, 1], ["list", 99, 1, 32768], ["list", 0, 1, 32768]]
+SORTED = [["stat", 0, 1, name, 0] for name in ("b", "a", "e")]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [["stat", 0, 1, "a", 0]],  # of one name there is no order
+        [["stat", 0, 1, "a", 0], ["stat", 0, 1, "b", 0], ["stat", 0, 1, "a", 0]],  # names come again
+        [["stat", 0, 1, "a", 0], ["unlink", 0, 1, "a"], ["link", 0, 1, "b", 0, "f", 0], ["unlink", 0, 1, "b"]],
+        [["chmod", 0, 1, "a", 0o600], ["open", 0, 1, "other-name-of-a", 0, 0, 2], ["close", 0, 2]],
+        [["open", 0, 1, "a", 0, 0, 2], ["stat", 0, 1, "b", 0], ["close", 0, 2], ["stat", 0, 1, "e", 0]],
+        [["stat", 0, 1, "a", 0], ["close", 0, 1], ["stat", 0, 0, "d/b", 0], ["stat", 0, 0, "d/e", 0]],  # closed
+    ],
+)
+def test_calls_that_another_order_could_change_stay(calls):
+    before = [["d", ".", 0o755], ["d", "d", 0o755], *(["f", f"d/{name}", 0o644, 9, 9] for name in "abe")]
+    before += [["h", "d/other-name-of-a", "d/a"]]
+    assert passes_of(OPENED + calls, before) == []
+    assert passes_of(OPENED + SORTED, before) == [(("d",), 3, [("b", 1, 0), ("a", 1, 0), ("e", 1, 0)])]
+    again = passes_of(OPENED + SORTED + [["list", 0, 1, 9]] + SORTED[::-1], before)  # its order is the program's own
+    assert [first for _, first, _ in again] == [3]
+
+
+def test_passes_within_passes_and_folders_that_are_opened_again():
+    """Who walks deep closes the upper folders meanwhile, and opens them again on the way back."""
+    before = [["d", path, 0o755] for path in (".", "d", "d/e", "d/f")]
+    before += [["f", path, 0o644, 9, 9] for path in ("d/e/g", "d/e/h", "d/i")]
+    inner = [["open", 0, 1, "e", 0, 0, 2], ["list", 99, 2, 9], ["close", 0, 1], ["stat", 0, 2, "g", 0]]
+    inner += [["stat", 0, 2, "h", 0], ["open", 0, 0, "d", 0, 0, 3], ["close", 0, 2], ["stat", 0, 3, "i", 0]]
+    calls = OPENED + inner + [["stat", 0, 3, "f", 0], ["close", 0, 3]]
+    assert passes_of(calls, before) == [
+        (("d",), 3, [("e", 7, 1), ("i", 1, 0), ("f", 1, 0)]),
+        (("d", "e"), 6, [("g", 1, 0), ("h", 1, 0)]),
+    ]
+    head = recording.Recording.model_construct(handles=9)
+    numbers = [line[2] for line in listed.found(recording.Content(head, before, calls, [])).calls[-3:]]
+    assert numbers == [1, 1, 1]
 
 
 def test_a_damaged_compiled_recording_is_made_again(tmp_path, capsys):
@@ -511,6 +609,21 @@ def test_the_engine_finds_a_damaged_compiled_recording(hostile, place):
         assert done.returncode == 1 and done.stderr.startswith("engine: replay: ") and done.stderr.count("\n") == 1
 
 
+def test_damaged_passes_end_a_replay_and_nothing_else(hostile, place):
+    before = [["d", ".", 0o755], ["d", "d", 0o755], *(["f", f"d/{name}", 0o644, 9, 9] for name in "abe")]
+    content = recording.read(hostile(OPENED + SORTED, before, follows_listings=True))
+    data, program = trace.compiled(content), builder.build(files.cache_folder(), "replay-listed")
+    whole = bytes([0, 1, 3, 1, 3])  # no lanes; one pass: its first call, open folder, parts
+    assert whole in data
+    ends = Counter()
+    for place_of in range(data.rindex(whole), len(data)):
+        for value in (0, 1, 9, 127, 255):
+            (place / "r").write_bytes(data[:place_of] + bytes([value]) + data[place_of + 1 :])
+            words = [program, "--recording", place / "r", place / f"f{ends.total()}"]
+            ends[subprocess.run(words, capture_output=True, timeout=60).returncode] += 1
+    assert ends.keys() == {0, 1} and ends[1] > ends[0]
+
+
 def test_names_are_random_as_long_as_they_were_and_never_twice():
     names = Names()
     short = [names.path(letter) for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"]
@@ -577,6 +690,23 @@ def test_threads_that_use_each_other_s_files_keep_their_order(place, record, mon
     assert replay(content, place / "other", "--how", "both", by="replay-threads").returncode == 1
 
 
+def test_the_threads_of_a_replay_have_no_data_race(place, record, tmp_path):
+    """As the sanitizer of gcc finds; it follows every access to memory of the replay that the test above makes."""
+    program = tmp_path / "replay-threads"
+    words = ["gcc", "-fsanitize=thread", "-g", "-O1", "-iquote", builder.SOURCE, "-o", program]
+    (tmp_path / "empty.c").write_text("int main(void) { return 0; }")
+    if not shutil.which("gcc") or subprocess.run([*words, tmp_path / "empty.c"], capture_output=True).returncode:
+        pytest.skip("there is no gcc with a thread sanitizer")
+    sources = [path for path in builder.sources("replay-threads") if path.suffix == ".c"]
+    subprocess.run([*words, *sources, "-lm"], check=True)
+    assert record(sys.executable, "-c", TURNS).returncode == 0
+    (place / "r").write_bytes(trace.compiled(content_of(place)))
+    done = subprocess.run([program, "--recording", place / "r", place / "again"], capture_output=True, text=True)
+    if "FATAL: ThreadSanitizer" in done.stderr:
+        pytest.skip(f"the sanitizer does not run here: {done.stderr.splitlines()[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("lanes", "names", "program"),
     [
@@ -584,11 +714,15 @@ def test_threads_that_use_each_other_s_files_keep_their_order(place, record, mon
         (2, {"lab": "host"}, "replay-threads"),
         (2, {}, "replay"),
         (0, {"lab": "exact@v2-0.5ns-4c"}, "replay"),
+        (0, {"follows_listings": True}, "replay-listed"),
+        (2, {"follows_listings": True, "lab": "host"}, "replay-listed"),
     ],
 )
 def test_threads_are_replayed_where_there_are_processors(monkeypatch, lanes, names, program):
     whole = recording.read_head
-    monkeypatch.setattr(recording, "read_head", lambda path: whole(path).model_copy(update={"lanes": lanes}))
+    heads = {"lanes": lanes, "follows_listings": names.get("follows_listings", False)}
+    names = {key: value for key, value in names.items() if key == "lab"}
+    monkeypatch.setattr(recording, "read_head", lambda path: whole(path).model_copy(update=heads))
     job = rendered(cell("ext4", workload="recorded-git", **names))
     assert job.programs() == [program] and len(job.recordings()) == 1
 
@@ -626,6 +760,34 @@ def test_what_waits_for_what():
 def test_a_number_of_an_open_file_that_is_used_again_is_another_file():
     calls = [["open", 0, 0, "f", 0, 0, 1, 0], ["close", 0, 1, 0], ["open", 0, 0, "f", 0, 0, 1, 1], ["close", 0, 1, 1]]
     assert threads_of(calls, [["d", ".", 0o755], ["f", "f", 0o644, 9, 9]]) == [[], [], [], []]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("program", "lab", "by"),
+    [(TURNS, "exact@v2-0.5ns-4c", "replay-threads"), (WALK, f"exact@{PROCESSOR}", "replay-listed")],
+    ids=["threads", "listed"],
+)
+def test_a_replay_in_threads_or_as_listed_is_exact(place, record, tmp_path, monkeypatch, program, lab, by):
+    """The second from a cold boot, beside a busy process."""
+    for number in range(200):
+        path = place / f"workspace/many/folder{number % 7}/entry{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"z" * number)
+    assert record(sys.executable, "-c", program).returncode == 0
+    found = place / "workflow/recordings" / f"it{SUFFIX}"
+    monkeypatch.setattr(recording, "paths", lambda: {"it": found})
+    catalog = Catalog()
+    catalog.add(Workload, "it", yaml.safe_load((place / "workflow/workloads/it.yaml").read_text()))
+    trial = cell("ext4", lab=lab, workload="it", profile="hdd-7200")
+    first = run_trial(trial, catalog, tmp_path / "1.json", 3000)
+    assert (first["status"], first["reason"]) == ("ok", "")
+    assert by in first["environment"]["lab"]["programs_sha256"]
+    monkeypatch.setenv("REPROFS_START", "cold boot")
+    with busy():
+        second = run_trial(trial, catalog, tmp_path / "2.json", 6000)
+    assert second["environment"]["lab"]["start"] == "cold boot"
+    assert first["digests"]["measurement"] == second["digests"]["measurement"]
 
 
 @pytest.mark.parametrize("who", [3, [2], [0, 1], [0, 1, 1], [], [0, "1", 1], [-1], None])

@@ -142,10 +142,11 @@ def test_the_report_says_where_the_time_goes_and_what_is_left_out(folder):
 
 
 @pytest.mark.parametrize(
-    ("rotating", "listed", "verdict"), [(True, True, False), (True, False, True), (False, True, True)]
+    ("rotating", "listed", "follows", "verdict"),
+    [(True, True, False, False), (True, True, True, False), (True, False, False, True), (False, True, False, True)],
 )
-def test_visits_in_the_order_of_listings_rank_nothing_on_a_rotating_disk(tmp_path, rotating, listed, verdict):
-    study = made(tmp_path, replayed(rotating, in_listing_order=listed), rounds=2)
+def test_visits_as_another_system_lists_rank_nothing_on_a_rotating_disk(tmp_path, rotating, listed, follows, verdict):
+    study = made(tmp_path, replayed(rotating, in_listing_order=listed, follows_listings=follows), rounds=2)
     cold = [("cold", kind) for kind in KINDS] * verdict
     operations = set(zip(study.results.winners["cache"], study.results.winners["phase"], strict=True))
     assert operations == {*cold, *(("warm", kind) for kind in KINDS)}

@@ -45,7 +45,11 @@
 #define NAME "replay-threads"
 #define OWN static _Thread_local /* what each thread of a replay has of its own */
 #else
+#ifdef LISTED
+#define NAME "replay-listed"
+#else
 #define NAME "replay"
+#endif
 #define OWN static
 #endif
 
@@ -210,7 +214,12 @@ static int make_file(const char *path, mode_t mode, uint64_t size, uint64_t data
         if (n <= 0) error = n ? errno : EIO;
         else done += (uint64_t)n;
     }
-    if (!error && (ftruncate(fd, (off_t)size) || fchmod(fd, mode))) error = errno;
+#ifdef LISTED
+    bool whole = data == size; /* where it is, ftruncate has no effect but to flush the file, on XFS and Btrfs */
+#else
+    bool whole = false;
+#endif
+    if (!error && ((!whole && ftruncate(fd, (off_t)size)) || fchmod(fd, mode))) error = errno;
     if (close(fd) && !error) error = errno;
     return error;
 }
@@ -389,10 +398,20 @@ static int64_t on_attribute(const struct call *c) {
     }
 }
 
+#ifdef LISTED
+static void keep_listing(const struct file *f, int64_t n);
+#else
+#define keep_listing(f, n) (void)0
+#endif
+
 static int64_t list(const struct call *c) {
     int64_t n = syscall(SYS_getdents64, c->file[0]->fd, buffer, (size_t)c->n[0]);
+    keep_listing(c->file[0], n);
     /* Where the recorded one had come to the end, this one goes there: another system lists in other portions. */
-    while (!c->want && n > 0) n = syscall(SYS_getdents64, c->file[0]->fd, buffer, (size_t)c->n[0]);
+    while (!c->want && n > 0) {
+        n = syscall(SYS_getdents64, c->file[0]->fd, buffer, (size_t)c->n[0]);
+        keep_listing(c->file[0], n);
+    }
     return n;
 }
 
@@ -626,6 +645,39 @@ static void put_samples(uint64_t start) {
         }
 }
 
+#if defined THREADS || defined LISTED
+static const uint8_t **call_at; /* by call: where its text is */
+
+/* Where each call stands; then `at` is behind the tree after. */
+static bool find_calls(void) {
+    struct call c;
+    for (uint64_t i = 0; i < calls && !ends_early; i++) {
+        call_at[i] = at;
+        if (at >= end || !next_call(&c)) ends_early = true;
+    }
+    before = after; /* which is skipped alike */
+    skip_tree();
+    return !ends_early;
+}
+
+static int make_one(uint64_t i) {
+    struct call c;
+    at = call_at[i];
+    if (!at || at >= end || !next_call(&c))
+        return broken("%s is damaged at call %llu", p.recording, (unsigned long long)i);
+    make_ready(&c);
+    uint64_t start = now_ns();
+    c.result = make(&c);
+    uint64_t wall = now_ns() - start;
+    if (c.result < 0) c.result = -errno;
+    note_file(&c);
+    bool data = c.kind == READ || c.kind == PREAD || c.kind == WRITE || c.kind == PWRITE;
+    note(c.kind, wall, data && c.result > 0 ? (uint64_t)c.result : 0);
+    return judge(&c, i);
+}
+
+#endif
+
 #ifdef THREADS
 /* ---- calls of several threads ----------------------------------------------------------------------------------- */
 struct lane {
@@ -636,21 +688,10 @@ struct lane {
 enum { LANES = 16 };
 static struct lane lanes[LANES];
 static uint64_t lane_count;
-static const uint8_t **call_at, **waits_at; /* by call: where its text is, and what it waits for */
+static const uint8_t **waits_at; /* by call: what it waits for */
 static pthread_mutex_t summing = PTHREAD_MUTEX_INITIALIZER;
 static struct spent sum[KINDS][64 * UNITS];
 static uint64_t sum_differing;
-
-/* Where each call stands; then `at` is behind the tree after. */
-static void find_calls(void) {
-    struct call c;
-    for (uint64_t i = 0; i < calls && !ends_early; i++) {
-        call_at[i] = at;
-        if (at >= end || !next_call(&c)) ends_early = true;
-    }
-    before = after; /* which is skipped alike */
-    skip_tree();
-}
 
 /* Which calls each lane makes. */
 static void find_lanes(void) {
@@ -666,10 +707,9 @@ static void find_lanes(void) {
 /* What is behind the tree after; false where the recording does not say, or not wholly. `at` stays. */
 static bool read_lanes(void) {
     const uint8_t *from = at;
-    call_at = calloc(calls + 1, sizeof *call_at), waits_at = calloc(calls + 1, sizeof *waits_at);
-    if (!call_at || !waits_at) return false;
-    find_calls();
-    lane_count = at < end && !ends_early ? number() : 0;
+    waits_at = calloc(calls + 1, sizeof *waits_at);
+    if (!waits_at) return false;
+    lane_count = find_calls() && at < end ? number() : 0;
     if (lane_count > LANES) lane_count = 0;
     for (uint64_t l = 0; l < lane_count; l++)
         if (!(lanes[l].numbers = calloc(calls + 1, sizeof *lanes[l].numbers))) return false;
@@ -687,20 +727,6 @@ static void wait_for(struct lane *l, uint32_t count) {
     }
 }
 
-static int make_one(uint64_t i) {
-    struct call c;
-    if (at >= end || !next_call(&c)) return broken("%s is damaged at call %llu", p.recording, (unsigned long long)i);
-    make_ready(&c);
-    uint64_t start = now_ns();
-    c.result = make(&c);
-    uint64_t wall = now_ns() - start;
-    if (c.result < 0) c.result = -errno;
-    note_file(&c);
-    bool data = c.kind == READ || c.kind == PREAD || c.kind == WRITE || c.kind == PWRITE;
-    note(c.kind, wall, data && c.result > 0 ? (uint64_t)c.result : 0);
-    return judge(&c, i);
-}
-
 static void *make_lane(void *which) {
     struct lane *l = which;
     /* A failure ends all: others would wait for ever. */
@@ -713,7 +739,6 @@ static void *make_lane(void *which) {
             struct lane *other = &lanes[number()];
             wait_for(other, (uint32_t)number());
         }
-        at = call_at[i];
         if (make_one(i)) _exit(1);
         atomic_fetch_add(&l->done, 1);
         if (atomic_load(&l->watchers)) syscall(SYS_futex, &l->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -752,6 +777,121 @@ static int make_lanes(void) {
     return 0;
 }
 
+#endif
+
+#ifdef LISTED
+/* ---- calls that follow listings --------------------------------------------------------------------------------- */
+/* guest/listed.py says what a pass and its parts are. */
+struct part {
+    const char *name;
+    uint64_t first, calls, pass, rank; /* pass: the number of the first one that is not before it */
+};
+struct pass {
+    uint64_t first, calls, inner, parts;
+    struct part *part;
+    struct listing *listing;
+};
+static struct listing {
+    uint8_t *entries; /* as getdents64 gives them; room for `room` bytes, where parts of a pass follow it */
+    size_t used, room;
+    bool wanted;
+} *listings;
+static struct pass *passes;
+static uint64_t pass_count;
+
+static void keep_listing(const struct file *f, int64_t n) {
+    struct listing *l = &listings[f - files];
+    if (!l->wanted || n <= 0) return;
+    if (l->used + (size_t)n > l->room) {
+        size_t room = 2 * l->room + (size_t)n;
+        uint8_t *more = realloc(l->entries, room);
+        if (!more) return; /* names that are not known come last, as they were recorded */
+        l->entries = more, l->room = room;
+    }
+    memcpy(l->entries + l->used, buffer, (size_t)n);
+    l->used += (size_t)n;
+}
+
+static bool read_pass(struct pass *a, uint64_t own) {
+    a->first = number();
+    uint64_t file = number(), call = a->first, inner = own + 1;
+    a->parts = number();
+    if (file >= handles || call > calls || a->parts > calls) return false;
+    if (!(a->part = calloc(a->parts + 1, sizeof *a->part))) return false;
+    a->listing = &listings[file], a->listing->wanted = true;
+    for (struct part *b = a->part; b < a->part + a->parts; b++) {
+        b->name = string(), b->first = call, b->pass = inner;
+        b->calls = number();
+        uint64_t within = number();
+        if (ends_early || b->calls > calls - call || within > pass_count - inner) return false;
+        call += b->calls, inner += within;
+    }
+    a->calls = call - a->first, a->inner = inner - own - 1;
+    return a->calls;
+}
+
+/* What is behind the tree after; false where that is damaged. `at` is behind it then. */
+static bool read_passes(void) {
+    if (!find_calls() || number() != 0) return false; /* no lanes */
+    pass_count = number();
+    listings = calloc(handles + 1, sizeof *listings);
+    if (pass_count > calls || !listings || !(passes = calloc(pass_count + 1, sizeof *passes))) return false;
+    for (uint64_t k = 0; k < pass_count; k++)
+        if (!read_pass(&passes[k], k)) return false;
+    return true;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(struct part *const *)a)->name, (*(struct part *const *)b)->name);
+}
+static int by_rank(const void *a, const void *b) {
+    const struct part *x = *(struct part *const *)a, *y = *(struct part *const *)b;
+    uint64_t left = x->rank == y->rank ? x->first : x->rank, right = x->rank == y->rank ? y->first : y->rank;
+    return left < right ? -1 : left > right;
+}
+
+/* The parts in the order in which their names were listed. */
+static struct part **in_order(struct pass *a) {
+    struct part **order = calloc(a->parts + 1, sizeof *order);
+    if (!order) return NULL;
+    for (uint64_t k = 0; k < a->parts; k++) order[k] = &a->part[k], order[k]->rank = UINT64_MAX;
+    qsort(order, a->parts, sizeof *order, by_name);
+    const struct listing *l = a->listing;
+    for (size_t k = 0; k < l->used;) {
+        const struct dirent *entry = (const struct dirent *)(const void *)(l->entries + k);
+        struct part wanted = {.name = entry->d_name}, *key = &wanted;
+        struct part **found = bsearch(&key, order, a->parts, sizeof *order, by_name);
+        if (found && (*found)->rank == UINT64_MAX) (*found)->rank = k;
+        k += entry->d_reclen;
+    }
+    qsort(order, a->parts, sizeof *order, by_rank);
+    return order;
+}
+
+static int make_part(struct part part);
+
+static int make_pass(struct pass *a) {
+    struct part **order = in_order(a);
+    if (!order) return broken("no memory for the order of names");
+    int failed = 0;
+    for (uint64_t k = 0; k < a->parts && !failed; k++) failed = make_part(*order[k]);
+    free(order);
+    return failed;
+}
+
+static int make_part(struct part part) {
+    while (part.calls) {
+        struct pass *a = part.pass < pass_count ? &passes[part.pass] : NULL;
+        if (a && (a->first != part.first || a->calls > part.calls)) a = NULL;
+        if (a ? make_pass(a) : make_one(part.first)) return 1;
+        uint64_t made = a ? a->calls : 1;
+        part.first += made, part.calls -= made, part.pass += a ? 1 + a->inner : 0;
+    }
+    return 0;
+}
+#endif
+
+#if defined THREADS || defined LISTED
 static int make_calls(void) {
     struct rlimit limit;
     for (uint64_t i = 0; i <= handles; i++) files[i].fd = -1;
@@ -759,9 +899,16 @@ static int make_calls(void) {
     files[0].fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (files[0].fd < 0) return stream_failed("open", p.folder, errno);
     umask(0);
+    if (!(call_at = calloc(calls + 1, sizeof *call_at))) return broken("no memory for calls");
+#ifdef LISTED
+    if (!read_passes()) return broken("%s is damaged", p.recording);
+    uint64_t began = now_ns();
+    if (make_part((struct part){.calls = calls})) return 1;
+#else
     bool several = read_lanes() && several_processors();
     uint64_t began = now_ns();
     if (several ? make_lanes() : make_in_order()) return 1;
+#endif
     uint64_t start = now_ns();
     if (syncfs(files[0].fd)) return stream_failed("flush", p.folder, errno);
     note(FINAL, now_ns() - start, 0);

@@ -49,7 +49,7 @@ def numbered(content: Content) -> tuple[list[list], int]:
 
 
 @dataclass
-class _Use:
+class Use:
     """Of one thing: how it is used now, by which call of each lane last, and by which before."""
 
     how: int = LOOKS
@@ -63,19 +63,19 @@ class _Node:
     def __init__(self, kind: str, up: _Node | None = None, target: str = "") -> None:
         self.kind, self.up, self.target = kind, up, target
         self.inside: dict[str, _Node] = {}
-        self.names: dict[str, _Use] = {}
-        self.content, self.own = _Use(), _Use()
+        self.names: dict[str, Use] = {}
+        self.content, self.own = Use(), Use()
 
-    def name(self, name: str) -> _Use:
-        return self.names.setdefault(name, _Use())
+    def name(self, name: str) -> Use:
+        return self.names.setdefault(name, Use())
 
 
-Uses = list[tuple[_Use, int]]
+Uses = list[tuple[Use, int]]
 
 
 def waits(content: Content) -> Iterator[list[tuple[int, int]]]:
     """For each call the (lane, number of its calls) that must be made before; nothing that its lane waited for."""
-    names = _Names(content.before)
+    names = Names(content.before)
     calls, _ = numbered(content)
     made = [0] * content.head.lanes
     waited: list[dict[int, int]] = [{} for _ in made]
@@ -97,7 +97,7 @@ def waits(content: Content) -> Iterator[list[tuple[int, int]]]:
         yield found
 
 
-def _use(use: _Use, how: int, lane: int, count: int, needs: dict[int, int]) -> None:
+def _use(use: Use, how: int, lane: int, count: int, needs: dict[int, int]) -> None:
     if how == ALONE or how != use.how:
         use.how, use.before, use.now = how, use.now or use.before, {}
     for other, number in use.before.items():
@@ -105,12 +105,12 @@ def _use(use: _Use, how: int, lane: int, count: int, needs: dict[int, int]) -> N
     use.now[lane] = count
 
 
-class _Names:
+class Names:
     """The tree as the calls leave it, one after the other."""
 
     def __init__(self, before: list[list]) -> None:
         self.top = _Node("d")
-        self.open: dict[int, tuple[_Node, _Use]] = {0: (self.top, _Use())}
+        self.open: dict[int, tuple[_Node, Use]] = {0: (self.top, Use())}
         for kind, path, *more in before:
             if path == ".":
                 continue
@@ -165,7 +165,7 @@ class _Names:
         return folder is not None, folder, name, at
 
     def _path(self, handle: int, path: str, follow: bool, uses: Uses) -> tuple[_Node | None, str, _Node | None]:
-        at, use = self.open.get(handle, (None, _Use()))
+        at, use = self.open.get(handle, (None, Use()))
         uses.append((use, LOOKS))
         if path == "":
             return None, "", at
@@ -190,7 +190,7 @@ class _Names:
         if found and done:
             uses.append((found.own, ALONE if flags & os.O_TRUNC else LOOKS))
         if number >= 0:
-            self.open[number] = (found or _Node("f"), _Use())
+            self.open[number] = (found or _Node("f"), Use())
             uses.append((self.open[number][1], ALONE))
         return uses, alone
 
@@ -260,13 +260,13 @@ class _Names:
         for letter, number in zip(KINDS[kind], arguments, strict=True):
             if letter not in "hm":
                 continue
-            node, use = self.open.get(number, (None, _Use()))
+            node, use = self.open.get(number, (None, Use()))
             uses.append((use, ALONE))
             if node:
                 changes = kind in CHANGING or (kind == "touch" and arguments[3])
                 uses.append((node.content if kind == "list" else node.own, ALONE if changes else LOOKS))
         if kind == "map" and arguments[-1] >= 0:
-            self.open[arguments[-1]] = (self.open[arguments[0]][0], _Use())
+            self.open[arguments[-1]] = (self.open[arguments[0]][0], Use())
             uses.append((self.open[arguments[-1]][1], ALONE))
         return uses, result is None and kind not in ("lock", "flock")
 

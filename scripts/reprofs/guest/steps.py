@@ -13,7 +13,7 @@ from typing import Any
 from reprofs.guest.shell import script
 from reprofs.plan.command import engine_calls
 
-REPLAYS = ("replay", "replay-threads")  # the engine's programs that take recordings
+REPLAYS = ("replay", "replay-threads", "replay-listed")  # the engine's programs that take recordings
 CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 

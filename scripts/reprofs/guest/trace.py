@@ -4,7 +4,9 @@ The file is numbers of seven bits a byte, the lowest first, the highest bit sayi
 folded (0, -1, 1, -2, ...). After eight bytes of a mark: flags (1: content was moved), handles, strings, bytes of all
 strings, entries before, calls, entries after. Then the strings, each ended by a zero byte; the entries before; the
 calls; the entries after; of several lanes their number, and for each call its lane, how many it waits for, and
-these: lane, number of that one's calls (guest/order.py). Open files then have numbers of their own, never used again.
+these: lane, number of that one's calls (guest/order.py). Where listings are followed, 0 and the number of passes; of
+each its first call, the open folder, how many parts it has, and of each of these name, calls and passes within
+(guest/listed.py). In both cases open files have numbers of their own, never used again.
 Entry: kind as a letter, string, numbers or string. Call: number of its kind in
 plan.recording.KINDS, how its result is checked (0: equal, 1: both succeed or both fail, 2: not), result, arguments.
 """
@@ -16,14 +18,14 @@ from pathlib import Path
 
 from reprofs.errors import FileError
 from reprofs.files import sha256, whole, write_bytes, write_text
-from reprofs.guest import engine, order
+from reprofs.guest import engine, listed, order
 from reprofs.guest.steps import Job
 from reprofs.plan import recording
 from reprofs.plan.read import shown
 from reprofs.plan.recording import KINDS, OF_THE_SYSTEM, Content
 
 MARK = b"REPLAY\x00\x01"
-LAYOUT = 1  # of the file: in the names of those in the cache
+LAYOUT = 2  # of the file: in the names of those in the cache
 SEEK_DATA, SEEK_HOLE = 3, 4
 
 
@@ -57,20 +59,33 @@ def compiled(content: Content) -> bytes:
         return _unsigned(strings.setdefault(text, len(strings)))
 
     trees = [b"".join(_entry(line, string) for line in tree) for tree in (content.before, content.after)]
-    made, handles = order.numbered(content) if content.who else (content.calls, content.head.handles)
+    if content.head.follows_listings:
+        found = listed.found(content)
+        made, handles, rest = found.calls, found.handles, _passes(found.passes, string)
+    elif content.who:
+        (made, handles), rest = order.numbered(content), _lanes(content)
+    else:
+        made, handles, rest = content.calls, content.head.handles, b""
     calls = b"".join(_call(line, string) for line in made)
     blob = b"".join(text.encode() + b"\0" for text in strings)
     head = content.head
     numbers = [int(head.moved), handles, len(strings), len(blob), head.before, head.calls, head.after]
-    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1], _lanes(content)])
+    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1], rest])
 
 
 def _lanes(content: Content) -> bytes:
-    if not content.who:
-        return b""
     made = [_unsigned(content.head.lanes)]
     for who, waits in zip(content.who, order.waits(content), strict=True):
         made += map(_unsigned, [who[0], len(waits), *(number for one in waits for number in one)])
+    return b"".join(made)
+
+
+def _passes(passes: list[listed.Pass], string) -> bytes:
+    made = [_unsigned(0), _unsigned(len(passes))]
+    for one in passes:
+        made += map(_unsigned, [one.first, one.file, len(one.parts)])
+        for part in one.parts:
+            made += [string(part.name), _unsigned(part.calls), _unsigned(part.passes)]
     return b"".join(made)
 
 

@@ -118,6 +118,9 @@ class Recording(Descriptor):
     in_listing_order: bool = Field(
         False, description="Most files were visited in the order in which the file system listed them"
     )
+    follows_listings: bool = Field(
+        False, description="Of these visits a replay makes most as its own file system lists the files"
+    )
     ended: bool = Field(False, description="The program was ended when its time was over")
 
 
@@ -152,6 +155,13 @@ def path_of(name: str) -> Path:
     if name not in known:
         raise unknown(Recording.kind, name, known)
     return known[name]
+
+
+def replayed_by(head: Recording, several: bool) -> str:
+    """The engine's program that replays it. several: there is more than one processor."""
+    if head.follows_listings:
+        return "replay-listed"
+    return "replay-threads" if head.lanes and several else "replay"
 
 
 def arguments(name: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from reprofs.errors import count
-from reprofs.plan.recording import Content
+from reprofs.plan.recording import Content, Recording
 from reprofs.recorder.retell import UMASK, Reader
 
 WIDTH = 100
@@ -31,9 +31,14 @@ SAID = {
     "unknown calls": ("call", "It made {n} unknown here, on no open file or path that was seen to be below the roots."),
 }
 
-LISTED = (
-    "It visited most files in the order in which the file system listed them. Each file system lists in an order of "
-    "its own, and the replay keeps that of the recording: on rotating disks its cold reads rank no file systems."
+LISTED = "It visited most files in the order in which the file system listed them. "
+FOLLOWS = (
+    "Each file system lists in an order of its own, in which the replay visits them there. Its first reads are not "
+    "timed, so on rotating disks its cold reads rank no file systems."
+)
+STAYS = (
+    "Each file system lists in an order of its own, and the replay keeps that of the recording: on rotating disks its "
+    "cold reads rank no file systems."
 )
 
 
@@ -73,6 +78,11 @@ class Facts:
         ]
 
 
+def order_of(head: Recording) -> str:
+    """What is said of a program that visits files in the order of listings; empty for another one."""
+    return LISTED + (FOLLOWS if head.follows_listings else STAYS) if head.in_listing_order else ""
+
+
 def text(facts: Facts) -> str:
     """The page."""
     head = facts.content.head
@@ -105,7 +115,7 @@ def text(facts: Facts) -> str:
             f"It asked {count(shared, 'time')} to share blocks, which failed here, and went on otherwise. Where blocks "
             "can be shared (Btrfs, XFS) the program does less than its replay: record it on such a file system, too."
         )
-    lines += _wrapped(LISTED) if head.in_listing_order else []
+    lines += _wrapped(order_of(head)) if head.in_listing_order else []
     lines += _wrapped(_recognisable(facts))
     lines += _wrapped(
         "Its time will be the time of the file-system calls of your program, not of your program: what it computed and "

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reprofs import files
 from reprofs.errors import UserError, cut, short
-from reprofs.guest import engine, trace
+from reprofs.guest import engine, listed, trace
 from reprofs.plan import recording
 from reprofs.plan.parts import NAME, NAME_RULE
 from reprofs.plan.recording import KINDS, SUFFIX, Content, Recording
@@ -243,7 +243,10 @@ def _content(
         in_listing_order=follower.order.is_that_of_listings(),
         ended=late,
     )
-    return Content(head, before, calls, after, who)
+    content = Content(head, before, calls, after, who)
+    if head.in_listing_order:
+        content.head = head.model_copy(update={"follows_listings": listed.found(content).most})
+    return content
 
 
 def _system(place: str) -> str:
@@ -263,7 +266,7 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
 
     Calls with another result are then not checked any more. Raises UserError when it cannot be replayed at all.
     """
-    program = engine.build(files.cache_folder(), "replay")
+    program = engine.build(files.cache_folder(), recording.replayed_by(content.head, False))
     folder = tempfile.mkdtemp(prefix=".reprofs-", dir=beside if os.access(beside, os.W_OK) else None)
     try:
         if shutil.disk_usage(folder).free < 2 * content.head.bytes:
@@ -309,8 +312,9 @@ def workload(name: str, content: Content) -> str:
     head = content.head
     mib = max(DEVICE_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
     counts = Counter(line[0] for line in content.calls)
-    order = f"\n{textwrap.indent(textwrap.fill(page.LISTED, 118), '  ')}" if head.in_listing_order else ""
-    if head.lanes:
+    order = page.order_of(head)
+    order = order and f"\n{textwrap.indent(textwrap.fill(order, 118), '  ')}"
+    if head.lanes and not head.follows_listings:
         order = f"\n  On several processors its threads make them at the same time.{order}"
     where = f"A recording on {head.filesystem}, Linux {head.kernel}"
     if head.kernel == UNKNOWN:

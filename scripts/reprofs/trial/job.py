@@ -473,8 +473,7 @@ class _Writer:
         # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
         seed = f"{self.seed}{{client}}" if self.clients > 1 else self.seed
         workload, names = self.setup.workload, self.setup.cell
-        if self.setup.threads_replayed:
-            text = text.replace("engine replay ", "engine replay-threads ")
+        text = text.replace("engine replay ", f"engine {self.setup.replay} ")
         return workload.words(text, names.scale, seed, f"{workload.file}: workload {names.workload}", run)
 
     def execute(self, words: list[str], items: int, limit_s: int, folder: str = WORK) -> dict[str, Any]:

@@ -46,11 +46,11 @@ class Setup:
         return found.model_copy(update={"make": f"{found.make} {more}".strip()}) if more else found
 
     @property
-    def threads_replayed(self) -> bool:
-        """Whether a recording of several lanes is replayed in them: on the exact lab's one core it cannot be."""
+    def replay(self) -> str:
+        """The engine's program that replays its recording. Several lanes cannot be on the exact lab's one core."""
         name = self.workload.recording()
         several = self.processor is None or self.processor.count > 1
-        return bool(name and several and recording.read_head(recording.path_of(name)).lanes)
+        return recording.replayed_by(recording.read_head(recording.path_of(name)), several) if name else "replay"
 
     @property
     def guest(self) -> str:
