@@ -214,11 +214,7 @@ static int make_file(const char *path, mode_t mode, uint64_t size, uint64_t data
         if (n <= 0) error = n ? errno : EIO;
         else done += (uint64_t)n;
     }
-#ifdef LISTED
     bool whole = data == size; /* where it is, ftruncate has no effect but to flush the file, on XFS and Btrfs */
-#else
-    bool whole = false;
-#endif
     if (!error && ((!whole && ftruncate(fd, (off_t)size)) || fchmod(fd, mode))) error = errno;
     if (close(fd) && !error) error = errno;
     return error;
