@@ -47,6 +47,7 @@ def test_modifiers():
     assert resolve("git-annex+aged4", CATALOG).runs == 4
     own = resolve("git-annex-small@200+aged2+nosync", CATALOG)
     assert (own.runs, own.environment["LD_PRELOAD"], own.labs) == (2, "/run/nosync.so", ["exact", "vm"])
+    assert resolve("compressible@50", CATALOG).title == "Content that compresses (50 %)"
     plain = resolve("git-annex-small", CATALOG)
     assert "LD_PRELOAD" not in plain.environment and plain.labs is None
     sized = resolve("rsync-into@5000", CATALOG).scales.smoke

@@ -313,6 +313,7 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
     if "clients" in numbers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
     unit = workload.size.removesuffix("s") if workload.size and size == "1" and not times else workload.size
+    unit = "%" if unit == COMPRESS else unit
     told = [f"{int(size):,} {'times the ' if times else ''}{unit}"] if size else []
     told += [f"{numbers['clients']} clients"] if "clients" in numbers else []
     told += [f"{numbers['aged']} runs in one file system"] if "aged" in numbers else []
