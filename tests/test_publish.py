@@ -77,15 +77,20 @@ def checkout(guest, tmp_path_factory):
         with pytest.raises(UserError, match="has a run beside the study"):
             results.publish("small")
         (made / "report/small/index.html").write_text("<p>report</p>")
-        record = next((made / "data/raw/small").glob("*.json"))
-        kept = record.read_bytes()
-        edited = json.loads(kept)
-        edited["environment"]["commit"] += "+"
-        record.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
-        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
-        with pytest.raises(UserError, match="was measured with edited files, which no commit has"):
-            results.publish("small")
-        record.write_bytes(kept)
+        records = {path: path.read_bytes() for path in (made / "data/raw/small").glob("*.json")}
+        for change, words in [
+            (lambda one: one.update(commit=one["commit"] + "+"), "was measured with edited files, which no commit has"),
+            (lambda one: one["lab"].update(initrd_sha256="0" * 64), r"lab than that of envs/lab\.lock \(initrd\)"),
+        ]:
+            for path, kept in records.items():
+                edited = json.loads(kept)
+                change(edited["environment"])
+                path.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
+            results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+            with pytest.raises(UserError, match=words):
+                results.publish("small")
+        for path, kept in records.items():
+            path.write_bytes(kept)
         results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
     return made
 

@@ -137,15 +137,19 @@ def programs_of(name):
 
 
 def guest_spec(name):
-    """What envs/guest.yaml and envs/lab.lock say of this guest alone: an edit of another guest must not repeat the trials
-    of this one."""
+    """What envs/guest.yaml and envs/lab.lock say of this guest, and what the lock says of the parts of all (engine, QEMU):
+    an edit of another guest must not repeat the trials of this one."""
     source, own = Path("envs/guest.yaml"), Path(f"data/guest/{name}.spec")
     try:
         guest = read_guest(name, source)
-        lines = [
-            package.line() for package in packages_of(read_lock(Path(LOCK)), guest)
-        ]
-        text = json.dumps([guest.as_json(), lines], indent=1)
+        lock = read_lock(Path(LOCK))
+        lines = [package.line() for package in packages_of(lock, guest)]
+        built = {
+            part: digest
+            for part, (_, digest) in lock.built.items()
+            if "/" not in part or part.startswith(f"{name}/")
+        }
+        text = json.dumps([guest.as_json(), lines, built], indent=1)
     except UserError:  # the rule says it in a sentence
         return str(source)
     if not own.exists() or own.read_text() != text:

@@ -18,7 +18,7 @@ from reprofs.data.records import Reader
 from reprofs.data.tables import build
 from reprofs.errors import UserError
 from reprofs.files import SUMS, read_sums, sha256, tar, write_text
-from reprofs.guest.lock import LOCK
+from reprofs.guest.lock import LOCK, read_lock
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result, ResultTrial
 from reprofs.project import place
@@ -29,6 +29,7 @@ from reprofs.stats.published import claims, comparison
 
 CELLS, PICTURE = "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
+PARTS = ("image", "kernel", "initrd", "engine", "gate", "qemu")  # of a lab; records have the digests
 PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
 ABOUT = """# {title}
 
@@ -46,8 +47,8 @@ ABOUT = """# {title}
 def publish(name: str) -> Path:
     """Writes results/NAME of a study that was run to its report; returns the folder.
 
-    Raises UserError when files of the checkout are not committed, when something of the run is missing or not of these
-    records, and for a file that is larger than 2 MiB.
+    Raises UserError when files of the checkout are not committed, when something of the run is missing, not of these
+    records or of another lab than envs/lab.lock says, and for a file that is larger than 2 MiB.
     """
     commit = version.commit()
     if not commit or commit.endswith("+"):
@@ -111,6 +112,7 @@ def _plan_of(name: str, plan: Plan) -> Path:
 def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTrial]:
     """What became of each trial. noted: digests of the records that the tables were made of."""
     reader, found = Reader(plan, raw), {}
+    locked = {digest for _, digest in read_lock().built.values()}
     for trial in plan.trials:
         record, digest = reader.read(trial)
         if record is None or noted.get(f"{trial.id}.json", digest) != digest:
@@ -119,6 +121,14 @@ def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTri
             raise UserError(
                 f"{raw / trial.id}.json was measured with edited files, which no commit has: remove {raw}, and run "
                 "`make report` again."
+            )
+        lab = record["environment"]["lab"]
+        # The start of a guest with another kernel is made of parts that are locked, and not locked itself.
+        parts = [part for part in PARTS if part != "initrd" or not trial.kernel]
+        if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
+            raise UserError(
+                f"{raw / trial.id}.json was measured in another lab than that of {LOCK} ({', '.join(other)}): remove "
+                f"{raw}, and run `make report` again."
             )
         found[trial.id] = ResultTrial(
             status=record["status"],
