@@ -147,7 +147,7 @@ def guest_spec(name):
         built = {
             part: digest
             for part, (_, digest) in lock.built.items()
-            if "/" not in part or part.startswith(f"{name}/")
+            if Path(part).parts[0] in (name, part)
         }
         text = json.dumps([guest.as_json(), lines, built], indent=1)
     except UserError:  # the rule says it in a sentence
