@@ -258,5 +258,5 @@ def test_a_program_that_is_not_there_is_one_sentence(guest):
     from reprofs.errors import UserError
     from reprofs.labs import exact
 
-    with pytest.raises(UserError, match="the engine has no program 'nonsense'; known are age, "):
+    with pytest.raises(UserError, match="the engine has no program 'nonsense'; known are access-lists, age, "):
         exact.Lab.open().run(Job([shell('"$ENGINE" nonsense')]), 60)
