@@ -77,10 +77,11 @@ guest-%:
 	@$(RUN) reprofs guest --output "data/guest/$$GUEST.json"
 
 bench: override export AGAINST := $(value AGAINST)
-bench: setup  ## the engine against a bare loop; a trial step by step, and its profile (AGAINST=COMMIT: beside that commit); the recorder; the statistics; large studies
+bench: setup  ## the engine against a bare loop; a trial step by step, and its profile (AGAINST=COMMIT: beside that commit); the recorder; what no round varies; the statistics; large studies
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
 	@$(RUN) python tests/bench_record.py
+	@$(RUN) python tests/bench_effects.py
 	@$(RUN) python tests/bench_inference.py
 	@$(RUN) python tests/bench_scale.py
 
