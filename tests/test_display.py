@@ -42,6 +42,17 @@ def test_an_interval_that_says_nothing_is_no_pair_of_numbers():
     assert words.confidence(math.nan, 2.5) == words.DASH
 
 
+def test_the_ends_of_an_interval_look_different():
+    assert words.span(1.1791, 1.1804, significant=3) == f"1.179 {words.DASH} 1.180"
+    assert words.span(1.18, 1.18, significant=3) == f"1.18 {words.DASH} 1.18"  # of rounds that are the same
+    assert words.span(1, 1 + 1e-9, significant=3) == f"1.00000 {words.DASH} 1.00000"  # never more than three more
+    assert words.timed(258.3e6, 258.21e6, 258.39e6) == "258.3 ms (258.2 ms to 258.4 ms)"
+    assert words.timed(258.3e6, 241e6, 276e6) == "258 ms (241 ms to 276 ms)"
+    assert words.timed(258e6, 258e6, 258e6) == "258 ms (258 ms to 258 ms)"
+    assert words.timed(258.3e6, math.nan, math.nan) == "258 ms"
+    assert words.timed(1.0004e9, 0.99996e9, 1.0009e9) == "1.000 s (1.000 s to 1.001 s)"
+
+
 TABLE = words.Table(
     "tbl-t",
     "a < b & **c**",

@@ -122,13 +122,32 @@ def time(ns: float, significant: int = 4) -> str:
     return f"{digits(ns / size, significant)} {name}"
 
 
+def apart(low: float, high: float, significant: int = 3) -> int:
+    """The significant digits at which two values look different: `significant` or up to three more."""
+    return next((n for n in range(significant, significant + 3) if digits(low, n) != digits(high, n)), significant + 3)
+
+
+def timed(ns: float, low: float, high: float) -> str:
+    """`258.3 ms (258.1 ms to 258.4 ms)`: a time in ns and its interval, with digits that tell its ends apart."""
+    if not (known(low) and known(high)):
+        return time(ns, 3)
+    name, size = unit_of(abs(ns))
+    least = max(0, 2 - math.floor(math.log10(abs(ns / size))))
+    for places in range(least, least + 4):
+        own, first, last = (f"{value / size:,.{places}f} {name}" for value in (ns, low, high))
+        if first != last or low == high:
+            break
+    return f"{own} ({first} to {last})"
+
+
 def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
-    """`low - high`, both divided by `scale`; a dash if there is no interval."""
+    """`low - high`, both divided by `scale`, with more digits where they would look the same; a dash for no interval."""
     if not (known(low) and known(high)):
         return DASH
     low, high = low / scale, high / scale
     # The ends of an interval of two or three rounds may have fifty digits.
     show = digits if (low == 0 or abs(low) >= 1e-6) and abs(high) < 1e9 else scientific
+    significant = apart(low, high, significant) if low < high else significant
     return f"{show(low, significant)} {DASH} {show(high, significant)}"
 
 
@@ -256,7 +275,9 @@ TEMPLATES = jinja2.Environment(
     finalize=escaped,
 )
 TEMPLATES.context_class = _Context
-WORDS = (listing, count, opening, verb, first_upper, thousands, tally, after, each, digits, chance, time, percent)
+WORDS = (
+    listing, count, opening, verb, first_upper, thousands, tally, after, each, digits, chance, time, timed, percent
+)  # fmt: skip
 TEMPLATES.filters |= {function.__name__: function for function in (*WORDS, code, block)}
 TEMPLATES.filters["bytes"] = size
 TEMPLATES.tests["known"] = known
