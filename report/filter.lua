@@ -192,6 +192,12 @@ local function describe(image)
   return pandoc.RawInline("typst", '#image("' .. image.src .. '", alt: "' .. words .. '")')
 end
 
+-- Bold words alone on a line lead to what follows, so no page ends with them.
+local function lead(para)
+  if html or #para.content ~= 1 or para.content[1].t ~= "Strong" then return nil end
+  return { pandoc.RawBlock("typst", "#block(sticky: true, spacing: 0.9em)["), para, pandoc.RawBlock("typst", "]") }
+end
+
 function Pandoc(doc)
   local body = pandoc.Blocks({})
   local dense = html
@@ -204,7 +210,7 @@ function Pandoc(doc)
     body:extend(cell(block) or { block })
   end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
-  body = body:walk({ Link = refer, Inlines = bind, Image = describe })
+  body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
   return doc
 end
