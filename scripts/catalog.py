@@ -3,6 +3,7 @@
 python scripts/catalog.py [--check]     --check only compares
 """
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,11 +61,10 @@ TABLES = [
         "Studies",
         """`make report STUDY=NAME` runs one; the lab `host` needs root. Most run at scale `smoke` (`agreement`,
 `arrays-2015`, `datalad-2015` and `why-2015` at `laptop`). `STUDY=NAME@laptop` takes the larger scale, `@paper` the
-published study's own, for real hardware. On two cores `quick` took three minutes, `devices` six, `power-cuts` and
-`streaming` ten, `metadata` and `why-2015` thirty, `plug-2020` and `small-files` forty, `datalad-2015` seventy,
-`arrays-2015` a hundred, `small-files-distributed` two hours.""",
+published study's own, for real hardware. *Measured* says how long one core took for the published result, and leads
+to it.""",
         "config/studies",
-        {"question": lambda study: study["question"], "labs": _labs},
+        {"question": lambda study: study["question"], "labs": _labs, "measured": lambda study: study["measured"]},
     ),
     VERDICTS_TABLE,
     Table(
@@ -134,13 +134,22 @@ def decided(root: Path) -> dict[str, int]:
     return {name: len(claims) for name, claims in found.items()}
 
 
+def measured(root: Path, study: str) -> str:
+    """A link to the published result of a study with its minutes of one core; nothing where none is published."""
+    digests = root / "results" / study / "digests.json"
+    if not digests.is_file():
+        return ""
+    hours = json.loads(digests.read_text())["host_hours"]
+    return f"[{f'{hours:.2g} h' if hours >= 1 else f'{hours * 60:.2g} min'}](results/{study}/ABOUT.md)"
+
+
 def page(root: Path) -> str:
     """CATALOG.md as it should be. Raises SystemExit for a file that cannot be read or lacks a key."""
     numbers, text = decided(root), HEAD
     for table in TABLES:
         rows = [["name", *table.columns], ["---"] * (len(table.columns) + 1)]
         for path, content in read(root, table).items():
-            entry = content | {"decided": numbers.get(path.stem, 0)}
+            entry = content | {"decided": numbers.get(path.stem, 0), "measured": measured(root, path.stem)}
             try:
                 cells = [" ".join(str(column(entry)).split()).replace("|", r"\|") for column in table.columns.values()]
             except KeyError as key:

@@ -40,10 +40,17 @@ def test_a_new_study_is_a_row(copy):
     assert catalog(copy, "--check") == "CATALOG.md is not current: run `make catalog`."
     assert (copy / "CATALOG.md").read_text() == before
     assert not catalog(copy)
-    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host |\n"
+    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host |  |\n"
     after = (copy / "CATALOG.md").read_text()
     assert row in after and after.replace(row, "") == before
     assert not catalog(copy, "--check")
+
+
+def test_a_published_result_is_linked_with_its_time(copy):
+    (copy / "results/quick").mkdir(parents=True)
+    (copy / "results/quick/digests.json").write_text('{"host_hours": 0.125}')
+    assert not catalog(copy)
+    assert "| exact | [7.5 min](results/quick/ABOUT.md) |\n" in (copy / "CATALOG.md").read_text()
 
 
 def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):

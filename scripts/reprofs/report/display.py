@@ -141,7 +141,7 @@ def timed(ns: float, low: float, high: float) -> str:
 
 
 def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
-    """`low - high`, both divided by `scale`, with more digits where they would look the same; a dash for no interval."""
+    """`low - high`, both divided by `scale`, with digits that tell them apart; a dash if there is no interval."""
     if not (known(low) and known(high)):
         return DASH
     low, high = low / scale, high / scale
