@@ -127,17 +127,33 @@ def apart(low: float, high: float, significant: int = 3) -> int:
     return next((n for n in range(significant, significant + 3) if digits(low, n) != digits(high, n)), significant + 3)
 
 
+def alike(value: float, low: float, high: float) -> list[str]:
+    """A value and the ends of its interval: three digits, or up to six where they tell the ends apart."""
+    least = max(0, 2 - math.floor(math.log10(abs(value))))
+    for places in range(least, least + 4):
+        told = [f"{number:,.{places}f}" for number in (value, low, high)]
+        if told[1] != told[2] or low == high:
+            break
+    return told
+
+
 def timed(ns: float, low: float, high: float) -> str:
-    """`258.3 ms (258.1 ms to 258.4 ms)`: a time in ns and its interval, with digits that tell its ends apart."""
+    """`258.3 ms (258.1 ms to 258.4 ms)`: a time in ns and its interval, if it has one."""
     if not (known(low) and known(high)):
         return time(ns, 3)
     name, size = unit_of(abs(ns))
-    least = max(0, 2 - math.floor(math.log10(abs(ns / size))))
-    for places in range(least, least + 4):
-        own, first, last = (f"{value / size:,.{places}f} {name}" for value in (ns, low, high))
-        if first != last or low == high:
-            break
+    own, first, last = (f"{told} {name}" for told in alike(ns / size, low / size, high / size))
     return f"{own} ({first} to {last})"
+
+
+def ratio(value: float, low: float, high: float) -> str:
+    """`1.033 (1.032 - 1.034)`: a ratio and its interval, if it has one."""
+    if not known(value) or not (known(low) and known(high)):
+        return digits(value, 3)
+    if low <= 0 or high / low > WIDEST:
+        return f"{digits(value, 3)} ({confidence(low, high)})"
+    own, first, last = alike(value, low, high)
+    return f"{own} ({first} {DASH} {last})"
 
 
 def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
@@ -282,7 +298,7 @@ TEMPLATES.filters |= {function.__name__: function for function in (*WORDS, code,
 TEMPLATES.filters["bytes"] = size
 TEMPLATES.tests["known"] = known
 TEMPLATES.globals |= {"span": span, "confidence": confidence, "percent": percent, "thousands": thousands}
-TEMPLATES.globals |= {"ref": ref, "reach": reach}
+TEMPLATES.globals |= {"ref": ref, "reach": reach, "ratio": ratio}
 
 
 def flow(text: str) -> str:

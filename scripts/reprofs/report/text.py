@@ -13,7 +13,7 @@ import pypandoc
 from reprofs.data.keys import Load, Setting, select
 from reprofs.plan.plan import Plan
 from reprofs.report import contents, render
-from reprofs.report.display import DASH, confidence, digits, known, slug, unit_of
+from reprofs.report.display import DASH, known, ratio, slug, unit_of
 from reprofs.report.topics import answer
 from reprofs.report.topics.operations import SLOWER
 from reprofs.stats.compare import versus
@@ -94,7 +94,8 @@ def _load(study: Study, setting: Setting, load: Load) -> str:
         told = ["1", ""] if row.label == best.best else ["", _beside(row, best)] if row.bound else ["", ""]
         if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
             pair = ratios.loc[row.label]
-            told = [digits(pair["ratio"], 3), confidence(pair["low"], pair["high"], significant=3)]
+            own_ratio, _, interval = ratio(pair["ratio"], pair["low"], pair["high"]).rstrip(")").partition(" (")
+            told = [own_ratio, interval or DASH]
         middle, *ends = (f"{ns / scale:,.{places}f}" for ns in (row.geometric_mean_ns, row.low_ns, row.high_ns))
         rows.append([row.label, middle, f" {DASH} ".join(ends) if known(row.low_ns) else DASH, *told])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -14,7 +14,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.workload import without_size
 from reprofs.report import plots, when
-from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, size, slug, time, unit_of
+from reprofs.report.display import DASH, Table, count, known, listing, ratio, size, slug, time, unit_of
 from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.report.topics.operations import SLOWER, share
@@ -247,6 +247,7 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     coloured = list(parts.mean().sort_values(ascending=False, kind="stable").index[: len(COLOURS)])
     colours = {key: COLOURS[number] for number, key in enumerate(key for key in parts if key in coloured)}
     y, reach = np.arange(len(totals)) + 0.5 * totals["bound"].to_numpy(), totals["geometric_mean_ns"].max() / scale
+    right = reach
     for at, row in zip(y, totals.itertuples(), strict=True):
         end, start = row.geometric_mean_ns / scale, 0.0
         own = parts.loc[row.label]
@@ -262,17 +263,16 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
         told = "1" if row.label == best.best else DASH
         if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
             pair = ratios.loc[row.label]
-            told = digits(pair["ratio"], 3) + (
-                f" ({confidence(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
-            )
+            told = ratio(pair["ratio"], pair["low"], pair["high"])
         if row.bound:
             told = SLOWER if row.role == "ceiling" and row.geometric_mean_ns > best.geometric_mean_ns else ""
         if told:
             axes.text(end + 0.01 * reach, at, told, va="center")
+            right = max(right, end + 0.016 * len(told) * reach)  # as wide as the text is
     axes.set_yticks(y, totals["label"])
     for text, label in zip(axes.get_yticklabels(), totals["label"], strict=True):
         text.set_fontweight("bold" if label in (best.best, *best.level) else "normal")
-    axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, 1.3 * reach), xlabel=unit)
+    axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, max(right, 1.1 * reach)), xlabel=unit)
     axes.tick_params(axis="y", length=0)
     plots.grid_lines(axes, "x")
     titles = (textwrap.shorten(study.title(load.workload, *key), 40, placeholder=" …") for key in colours)

@@ -12,7 +12,20 @@ from matplotlib.colors import LogNorm
 
 from reprofs.data.keys import OPERATION, Load, Operation, Setting, distinct, natural, select
 from reprofs.report import plots
-from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, slug, time, unit_of, verb
+from reprofs.report.display import (
+    DASH,
+    Table,
+    confidence,
+    count,
+    digits,
+    known,
+    listing,
+    ratio,
+    slug,
+    time,
+    unit_of,
+    verb,
+)
 from reprofs.report.marks import Marked, strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import LEVEL, latency_quantiles, measured
@@ -102,9 +115,7 @@ def winners(study: Study, setting: Setting) -> Table:
                 "Time (95 % interval)": f"{digits(row.geometric_mean_ns / scale)} {unit}"
                 + (f" ({confidence(row.low_ns, row.high_ns, scale)})" if known(row.low_ns) else ""),
                 "Next": DASH if near is None else near["other"],
-                "Its ratio (95 % interval)": DASH
-                if near is None
-                else f"{digits(near['ratio'], 3)} ({confidence(near['low'], near['high'], significant=3)})",
+                "Its ratio (95 % interval)": DASH if near is None else ratio(near["ratio"], near["low"], near["high"]),
                 **({"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}),
                 **({"Upper bound": _bound(bound, row.geometric_mean_ns)} if study.bounds(setting) else {}),
             }

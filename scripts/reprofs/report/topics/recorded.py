@@ -9,7 +9,20 @@ from matplotlib.patches import Patch
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.recording import Recording
 from reprofs.report import plots
-from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, size, slug, time, unit_of
+from reprofs.report.display import (
+    DASH,
+    Table,
+    confidence,
+    count,
+    digits,
+    known,
+    listing,
+    ratio,
+    size,
+    slug,
+    time,
+    unit_of,
+)
 from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.report.topics.operations import verdict
@@ -142,8 +155,7 @@ def _ratio(ratios: pd.DataFrame, label: str) -> str:
     if label not in ratios.index or not known(ratios.loc[label, "ratio"]):
         return DASH
     pair = ratios.loc[label]
-    interval = f" ({confidence(pair['low'], pair['high'], significant=3)})" if known(pair["low"]) else ""
-    return digits(pair["ratio"], 3) + interval
+    return ratio(pair["ratio"], pair["low"], pair["high"])
 
 
 def _moved(study: Study, setting: Setting, load: Load, cache: str) -> dict[str, dict[str, str]]:
