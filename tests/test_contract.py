@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 from helpers import CATALOG, cell, changed, events, shell, told
 from reprofs import labs
+from reprofs.data import formats
 from reprofs.guest.steps import Exec, Job, Phase, Step
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
@@ -47,6 +48,7 @@ for name, mib, phases in (("contract", 1024, [READ, REMOVE]), ("stack", 512, [RE
 # What is no file system keeps no files; in an existing directory nothing is made or mounted (tests/test_labs.py).
 NAMES = [n for n in CATALOG.paths(Filesystem) if not CATALOG.get(Filesystem, n).path]
 NAMES = [n for n in NAMES if not CATALOG.get(Filesystem, n).raw]
+SOMETIMES = ("stride", "stripe width", "journal", "flex group")  # of a format: what dumpe2fs prints where there is one
 COMPOSED = ["md-raid6+lvm", "md-raid5x2+btrfs-raid0", "md-raid6@4", "md-raid10@12", "md-raid0@24"]
 
 
@@ -97,6 +99,10 @@ def hold(trial: Trial, found: list[dict]) -> None:
     kind = descriptor.type if own is None else own
     assert {event["type"] for event in found if event["event"] == "mounted"} == {kind}
     measured = measurement(copy.deepcopy(found), [], "instructions")  # which takes the events apart
+    if descriptor.format:
+        printed = "\n".join(one["output"] for one in measured["commands"] if one["stage"] == "inspect")
+        read = dict(formats.words(printed, descriptor.format))
+        assert set(read) >= {name for name in descriptor.format if name not in SOMETIMES}, (trial, printed)
     checked = measured["verification"]
     assert checked and all((v["files"], v["mismatches"]) == (TREE["files"], 0) for v in checked), trial
     declared = [(p.name, p.cache) for p in resolve_workload(trial.workload, OWN).phases]

@@ -102,7 +102,7 @@ def refused_by_schema(data: dict) -> list[tuple]:
 
 # What other parts of a plan or a record are found by, or what a program decides by, or executes; by the last key.
 NAMES = {"guest", "role", "clock", "family", "filesystem", "layers", "state", "items", "size", "name", "stage"}
-NAMES |= {"operation", "summary", "published", "kind"}
+NAMES |= {"operation", "summary", "published", "kind", "read"}
 # Names in keys that the plan of the test does not have, and what is executed: no report shows them.
 ELSEWHERE = {"best", "other", "cache", "network", "processor", "factor", "stands_in", "systems", "samples"}
 ELSEWHERE |= {"expect", "module", "type", "programs", "parameter", "unit"}
@@ -138,8 +138,9 @@ def hostile_report(tmp_path_factory):
     secret.write_text(SECRET)
     kinds = {"systems": ["ext4", "xfs", "tmpfs"], "workloads": ["metadata"], "stacks": ["single"]}
     ends = {("xfs", "metadata", 2): ("failed", "It broke.")}
-    make.make(folder, rounds=2, failures=ends, labs=["host"], **kinds)
+    make.make(folder, rounds=2, failures=ends, labs=["host"], printed={("xfs", "host"): "words"}, **kinds)
     plan = json.loads((folder / "plan.json").read_text())
+    plan["filesystems"]["xfs"]["format"] = {"features": {"read": "(.*)", "without": ["words"], "by_device": False}}
     plan["workloads"]["metadata"]["differs"] = plan["devices"]["ssd"]["model"] = "words"
     plan["filesystems"]["xfs"]["variants"]["default"] |= {"promise": "none", "why": "words"}
     plan["study"]["override"] = {"text": "words", "own": {"labs": ["words"]}, "left_out": ["words"]}

@@ -6,6 +6,8 @@ import json
 import shlex
 from collections import Counter
 
+from reprofs.data import formats
+from reprofs.data.formats import Format, Made
 from reprofs.data.records import Guests, text_of
 from reprofs.data.rows import conditions
 from reprofs.plan.plan import Plan
@@ -37,6 +39,7 @@ class Notes:
         self._ran_twice = 0
         self._same: Counter[str] = Counter()  # environments without what differs in every trial, as JSON
         self._ranges: dict[str, dict] = {}
+        self._formats: dict[Format, set[Made]] = {}
 
     def add(self, name: str, record: dict, digest: str, plan: Plan) -> None:
         """Note the record of a trial."""
@@ -49,6 +52,8 @@ class Notes:
             self._seconds.append(environment["host_seconds"])
         self._ran_twice += environment.get("attempts", 1) > 1
         self._same[text_of(_shared(environment))] += 1
+        if made := formats.made(record, plan):
+            self._formats.setdefault(made[0], set()).add(made[1])
         row = conditions(record)
         if row["settled"] is not None:
             ranges = {key: [row[name] for name in names if row[name] is not None] for key, names in _RANGES.items()}
@@ -62,6 +67,8 @@ class Notes:
         self._seconds += later._seconds
         self._ran_twice += later._ran_twice
         self._same.update(later._same)
+        for found, places in later._formats.items():
+            self._formats.setdefault(found, set()).update(places)
         for lab, ranges in later._ranges.items():
             self._add_ranges(lab, ranges)
 
@@ -80,7 +87,7 @@ class Notes:
         for text, records in self._same.items():
             for key, value in _flatten(json.loads(text)):
                 values.setdefault(key, Counter())[value] += records
-        return {
+        told = {
             "records": len(self.digests),
             "first_started": min(self._started, default=None),
             "last_started": max(self._started, default=None),
@@ -89,6 +96,7 @@ class Notes:
             "conditions": self._ranges,
             "values": {key: dict(sorted(counter.items())) for key, counter in sorted(values.items())},
         }
+        return told | ({"formats": formats.as_json(self._formats)} if self._formats else {})
 
 
 def _shared(environment: dict) -> dict:

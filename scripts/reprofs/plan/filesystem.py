@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, mode
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import known_guest
-from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, Word, text, wrong
+from reprofs.plan.parts import Command, Descriptor, Expression, Filled, Part, Promising, Word, text, wrong
 from reprofs.plan.read import unknown
 
 HOSTS_MAX = 32
@@ -97,6 +98,30 @@ class Clients(Part):
     ] = Field(description="As ssh knows them, which must need no password; the clients take them in turn")
 
 
+Shown = Annotated[
+    str, text("^[a-z][a-z0-9 -]{0,31}$", "up to 32 lower-case letters, digits, spaces and hyphens, which tables show")
+]
+
+
+def _with_a_group(value: str) -> str:
+    if (groups := re.compile(value).groups) != 1:
+        raise wrong(f"has {groups} groups, but must have one, (...), for the words to take; (?:...) is none")
+    return value
+
+
+class Reading(Part):
+    """Words in what the commands of the key inspect print, which tell how the file system was made (data.formats)."""
+
+    read: Annotated[Expression, AfterValidator(_with_a_group)] = Field(
+        description="Regular expression, as Python's re has them, ^ and $ at lines; of every match the words of its"
+        " only group are taken"
+    )
+    without: list[Filled] = Field([], description="Words that are no features, such as those of its state")
+    by_device: bool = Field(
+        False, description="It follows from size and kind of the device: compared only where these are the same"
+    )
+
+
 class Variant(Promising):
     title: Filled
     type: str | None = Field(None, description="When the kernel reports another type than for the other variants")
@@ -167,6 +192,9 @@ class Filesystem(Descriptor):
     make: list[Line] = []
     mount: list[Line] = []
     inspect: list[Line] = []
+    format: dict[Shown, Reading] = Field(
+        {}, description="How it was made, read back from what inspect prints; no part of its trials"
+    )
     unmount: list[Line] = []
     sync: list[Command] = Field(
         [], description="What must be on the device at the end of a phase besides the mount point"
@@ -196,6 +224,12 @@ class Filesystem(Descriptor):
             for line in own:
                 if isinstance(line, HostLine) and line.host not in known:
                     raise wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_its_format_is_read_from(self) -> Filesystem:
+        if self.format and not self.inspect:
+            raise wrong("has the key format, which is read from what inspect prints, without the key inspect")
         return self
 
     def simplest_stack(self) -> str:

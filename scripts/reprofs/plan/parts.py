@@ -115,6 +115,16 @@ def text(pattern: str, meaning: str, most: int | None = None) -> Any:
     return Field(pattern=pattern, description=meaning, max_length=most)
 
 
+def expression(value: str) -> str:
+    """The text. Raises PydanticCustomError for one that is no regular expression."""
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise wrong(f"is not a regular expression: {error}") from None
+    return value
+
+
+Expression = Annotated[str, AfterValidator(expression)]
 Filled = Annotated[str, Field(min_length=1)]
 Command = Annotated[str, text(r"\S", "a command, not blank")]
 Word = Annotated[

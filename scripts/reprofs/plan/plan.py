@@ -12,7 +12,7 @@ from reprofs.errors import UserError, cut
 from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
 from reprofs.plan.device import AnyDevice, Plain, profile_names
-from reprofs.plan.filesystem import Clients, Hosts, Variant
+from reprofs.plan.filesystem import Clients, Hosts, Reading, Variant
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Memory, Part
@@ -60,6 +60,7 @@ class PlannedFilesystem(Part):
     guest: str
     hosts: PlannedHosts | None = None
     clients: Clients | None = None
+    format: dict[str, Reading] | None = None
 
 
 class PlannedWorkload(Part):

@@ -18,7 +18,7 @@ from reprofs.errors import FileError, UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv, expand, fill
 from reprofs.plan.guest import BASE, common, known_guest
-from reprofs.plan.parts import Command, Descriptor, Filled, Part, Promising, text, wrong
+from reprofs.plan.parts import Command, Descriptor, Expression, Filled, Part, Promising, text
 
 _DATA = {
     "n": lambda n: n,
@@ -28,14 +28,6 @@ _DATA = {
     "n/2": lambda n: n / 2,
     "1": lambda n: 1,
 }
-
-
-def _expression(value: str) -> str:
-    try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise wrong(f"is not a regular expression: {error}") from None
-    return value
 
 
 class DiskCount(Part):
@@ -102,7 +94,7 @@ class Layer(Promising, Descriptor):
     mount: str = Field("", description="Options for the file system's mount command, besides its variant's")
     check: list[Command] | None = Field(None, description="In the place of the file system's own")
     readback: list[Readback] = []
-    summary: list[Annotated[str, AfterValidator(_expression)]] = Field(
+    summary: list[Expression] = Field(
         [], description="Which lines of a readback that prints more than two a reader sees: regular expressions"
     )
     resync: list[str] = Field([], description="Files that say idle once the array is in sync")

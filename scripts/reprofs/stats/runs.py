@@ -22,6 +22,7 @@ from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import holm, paired, totals, wide
+from reprofs.stats.formats import Found, found, unlike
 
 CELL = [*SETTING, *OPERATION, "label"]
 ROUND = ["round", "seed"]
@@ -126,7 +127,24 @@ def differences(runs: Mapping[str, Tables]) -> list[Difference]:
             what = next((word for start, word in WORDS.items() if key.startswith(start)), "run")
             found.append(Difference(what, key, values))
     order = [*dict.fromkeys(WORDS.values()), "run"]
-    return sorted(found, key=lambda one: (order.index(one.what), one.key))
+    return sorted([*found, *_formats(runs)], key=lambda one: (order.index(one.what), one.key))
+
+
+def _formats(runs: Mapping[str, Tables]) -> Iterator[Difference]:
+    """What was not made alike of the file systems that all runs tell of."""
+    several = any(len(tables.plan.labs) > 1 for tables in runs.values())
+    made: list[Found] = []
+    whose: dict[str, set[str]] = {}
+    for run, tables in runs.items():
+        for label, where, own in found(tables):
+            name = f"{label} in {where.lab}" if several else label
+            made.append((name, where._replace(lab=run), own))
+            whose.setdefault(name, set()).add(run)
+    plan = next(iter(runs.values())).plan
+    for one in unlike(plan, (each for each in made if len(whose[each[0]]) == len(runs))):
+        values = [" or ".join(one.values.get(run, [])) for run in runs]
+        if len(set(values)) > 1:
+            yield Difference("file system", f"{one.label}: {one.feature}", values)
 
 
 def _told(tables: Tables, alone: set[str]) -> Iterator[tuple[str, str]]:
@@ -143,7 +161,8 @@ def _told(tables: Tables, alone: set[str]) -> Iterator[tuple[str, str]]:
             names = tables.trials[["filesystem", "variant"]].drop_duplicates().itertuples(index=False)
             ran = {(name, apart(variant)[0]) for name, variant in names}
             told = {
-                name: entry | {"variants": {key: one for key, one in entry["variants"].items() if (name, key) in ran}}
+                name: {key: value for key, value in entry.items() if key != "format"}
+                | {"variants": {key: one for key, one in entry["variants"].items() if (name, key) in ran}}
                 for name, entry in told.items()
             }
         if part in alone:

@@ -181,6 +181,7 @@ def _filesystem(found: Filesystem) -> PlannedFilesystem:
         guest=found.guest,
         hosts=hosts,
         clients=found.clients,
+        format=found.format or None,
     )
 
 
