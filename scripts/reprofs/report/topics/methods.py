@@ -40,7 +40,11 @@ RULES = [
     ("No normality without a look", "tested where there are rounds enough; medians beside it", "Methods; Statistics"),
     ("Sound comparisons", "paired tests on log ratios, corrected for their number", "Methods"),
     ("More than the mean", "medians, and 99th percentiles of single operations", "Operations; Statistics"),
-    ("All factors and levels", "options of mkfs and mount, parameters, packages, lab and host", "Methods; Environment"),
+    (
+        "All factors and levels",
+        "options of mkfs and mount, features read back, parameters, packages, lab and host",
+        "Methods; Environment",
+    ),
     ("Parallel times", "how clients begin and what their time is", "Methods"),
     ("Upper bounds", "tmpfs, where it ran; otherwise the report says that no bound ran", "Operations; Methods"),
     ("Plots", "every round is drawn, intervals are named, nothing joins what is not in between", "all figures"),
