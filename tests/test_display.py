@@ -45,7 +45,7 @@ def test_an_interval_that_says_nothing_is_no_pair_of_numbers():
 def test_the_ends_of_an_interval_look_different():
     assert words.span(1.1791, 1.1804, significant=3) == f"1.179 {words.DASH} 1.180"
     assert words.span(1.18, 1.18, significant=3) == f"1.18 {words.DASH} 1.18"  # of rounds that are the same
-    assert words.span(1, 1 + 1e-9, significant=3) == f"1.00000 {words.DASH} 1.00000"  # never more than three more
+    assert words.span(1, 1 + 1e-9, significant=3) == f"1.00 {words.DASH} 1.00"  # nor by three more
     assert words.timed(258.3e6, 258.21e6, 258.39e6) == "258.3 ms (258.2 ms to 258.4 ms)"
     assert words.timed(258.3e6, 241e6, 276e6) == "258 ms (241 ms to 276 ms)"
     assert words.timed(258e6, 258e6, 258e6) == "258 ms (258 ms to 258 ms)"

@@ -122,17 +122,17 @@ def time(ns: float, significant: int = 4) -> str:
     return f"{digits(ns / size, significant)} {name}"
 
 
-def apart(low: float, high: float, significant: int = 3) -> int:
-    """The significant digits at which two values look different: `significant` or up to three more."""
-    return next((n for n in range(significant, significant + 3) if digits(low, n) != digits(high, n)), significant + 3)
+def _apart(low: float, high: float, significant: int = 3) -> int:
+    """The significant digits at which two values look different: up to three more than `significant`, else that."""
+    return next((n for n in range(significant, significant + 4) if digits(low, n) != digits(high, n)), significant)
 
 
 def alike(value: float, low: float, high: float) -> list[str]:
     """A value and the ends of its interval: three digits, or up to six where they tell the ends apart."""
     least = max(0, 2 - math.floor(math.log10(abs(value))))
-    for places in range(least, least + 4):
+    for places in (*range(least, least + 4), least):
         told = [f"{number:,.{places}f}" for number in (value, low, high)]
-        if told[1] != told[2] or low == high:
+        if told[1] != told[2]:
             break
     return told
 
@@ -163,7 +163,7 @@ def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> s
     low, high = low / scale, high / scale
     # The ends of an interval of two or three rounds may have fifty digits.
     show = digits if (low == 0 or abs(low) >= 1e-6) and abs(high) < 1e9 else scientific
-    significant = apart(low, high, significant) if low < high else significant
+    significant = _apart(low, high, significant)
     return f"{show(low, significant)} {DASH} {show(high, significant)}"
 
 
