@@ -727,6 +727,16 @@ def test_threads_are_replayed_where_there_are_processors(monkeypatch, lanes, nam
     assert job.programs() == [program] and len(job.recordings()) == 1
 
 
+@pytest.mark.parametrize("name", ["recorded-compile", "recorded-npm", "recorded-postgresql"])
+def test_shipped_recordings_of_programs_at_the_same_time_tell_their_threads(name):
+    content = recording.read(recording.paths()[name])
+    assert len({lane for lane, *_ in content.who}) > 2 and not content.head.left_out
+    for lab, program in ((f"exact@{PROCESSOR}", "replay"), ("exact@v2-0.5ns-4c", "replay-threads")):
+        assert rendered(cell("ext4", workload=name, lab=lab)).programs() == [program]
+    named = yaml.safe_load((ROOT / "workflow/workloads" / f"{name}.yaml").read_text())
+    assert f"{content.head.calls:,} calls of {content.head.threads:,} threads" in " ".join(named["source"].split())
+
+
 def threads_of(calls: list[list], before: list = (["d", ".", 0o755],)) -> list[list[tuple[int, int]]]:
     """What each call waits for; the last value of a call is its lane."""
     head = recording.Recording.model_construct(lanes=1 + max(line[-1] for line in calls))
