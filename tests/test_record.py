@@ -1,6 +1,7 @@
 """`reprofs record` and `engine replay`: what is kept of a program, what is not, and that its calls come again."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import lzma
@@ -190,6 +191,44 @@ def test_the_kinds_are_those_of_the_engine():
     found = re.findall(r'X\(\w+, "([a-z-]+)", "(\w*)"\)', source)
     assert dict(found) == KINDS
     assert [name for name, _ in found] == list(KINDS)
+
+
+LONG = """
+import os
+os.mkdir("folder")
+names = ("n" * 300, "folder/" + "n" * 256 + ".txt", "n" * 255)
+for path in (*names, "./" * 2100 + "folder", os.getcwd() + "/folder" * 900):
+    for call in (os.stat, os.mkdir, os.rmdir, lambda name: open(name, "w")):
+        try:
+            call(path)
+        except OSError as error:
+            print(error.errno)
+os.symlink("n" * 300, "link"), os.path.exists("link")
+"""
+
+
+def test_names_that_are_too_long_are_too_long_in_a_replay(place, record):
+    done = record(sys.executable, "-c", LONG, accept=False)
+    assert done.returncode == 0, done.stderr
+    content = content_of(place)
+    assert sum(line[1] == -errno.ENAMETOOLONG for line in content.calls) == 4 * 4 + 1
+    assert max(len(value) for line in content.calls for value in line if type(value) is str) < 300
+    assert replay(content, place / "again").returncode == 0
+
+
+def test_attributes_of_other_folders_are_not_counted(place, record):
+    script = """
+import os
+for path in ("/etc", "/", "archivefile.tar"):
+    os.path.exists(path)
+    try:
+        os.getxattr(path, "trusted.name")
+    except OSError:
+        pass
+"""
+    assert record(sys.executable, "-c", script).returncode == 0
+    head = content_of(place).head
+    assert head.left_out == {"attribute of the kernel": 1} and head.calls == 1
 
 
 def test_io_uring_is_refused_and_said(place, record):
@@ -632,6 +671,7 @@ def test_names_are_random_as_long_as_they_were_and_never_twice():
     folder, hidden, up, plain = long.split("/")
     assert len(folder) == len("Ünïcode name.tar.GZ".encode()) and folder.endswith(".GZ")
     assert hidden.startswith(".") and len(hidden) == 7 and len(plain) == 5 and up != ".."
+    assert [len(names.path("n" * length)) for length in (254, 255, 256, 300)] == [254, 255, 256, 256]
     assert names.path("plain") == plain != Names().path("plain")
     assert names.target("../../plain") == f"../../{plain}"
     for away in ("/etc/passwd", "../" * 9 + "etc"):

@@ -40,6 +40,8 @@ LARGEST_BYTES = 50_000_000  # of a file
 LINE_BYTES = 20_000  # two paths, with what JSON adds
 HANDLES = 65536
 LANES = 16
+LONGEST = 255  # bytes of a name that a file system keeps; in a recording one of 256 stands for all longer ones
+LONGEST_PATH = 4000
 UP = 8  # so many folders a link may lead up from where it is; as many are above the tree of a replay
 
 # The arguments of each kind of call. h: an open file; H: the number that it gets, -1 where it failed; p: an open
@@ -286,7 +288,7 @@ def path_problem(path: Any) -> str:
     if type(path) is not str or not path.isascii() or not path.isprintable():
         return f"{short(path)} is not a path of printable ASCII"
     parts = path.split("/")
-    if not path or path[0] == "/" or ".." in parts or len(path) > 4000 or max(map(len, parts)) > 255:
+    if not path or path[0] == "/" or ".." in parts or len(path) > LONGEST_PATH or max(map(len, parts)) > LONGEST + 1:
         return f"the path {short(path)} is empty, too long, or leaves its folder"
     return ""
 

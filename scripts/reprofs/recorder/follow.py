@@ -29,6 +29,7 @@ AT_FDCWD = -100
 CLONE_FS, CLONE_FILES = 0x200, 0x400
 RESTARTED = range(-516, -511)  # ERESTARTSYS and its like: the call is made again
 REFUSED = (-errno.EPERM, -errno.EACCES)  # of the user, not of the file system; who replays may be another
+PATH_MAX = 4096  # bytes of a path with its end
 MOST_CALLS = 20_000_000
 OWN_DESCRIPTOR = re.compile(r"/(?:proc/self|dev)/fd/([0-9]{1,7})")
 UNSEEN = ("io_submit", "pidfd_getfd")  # what they do is in memory of the program
@@ -394,14 +395,19 @@ class Follower:
             if not text:
                 return None
             self.order.visited("/".join([base.place, *parts]))
-            return base.number, "/".join(parts) + ("/" if parts and text.endswith("/") else "") or "."
+            return base.number, self._kept(text, "/".join(parts) + ("/" if parts and text.endswith("/") else "") or ".")
         if not text or (not text.startswith("/") and base is None):
             return None
         full = self._full(base, text)
         if (below := path_in(self.roots, full)) is None:
             return None
         self.order.visited(full)
-        return 0, below + ("/" if text.endswith("/") and below != "." else "")
+        return 0, self._kept(text, below + ("/" if text.endswith("/") and below != "." else ""))
+
+    @staticmethod
+    def _kept(text: str, path: str) -> str:
+        """The path of a text, which says nothing where it is longer than Linux takes: the recorder cuts it there."""
+        return path if len(os.fsencode(text)) < PATH_MAX - 1 else "x" * PATH_MAX
 
     @staticmethod
     def _base(task: Task, event: Event, folder: int | None) -> OpenFile | None:
@@ -601,6 +607,9 @@ class Follower:
         if where is None:
             self.outside += 1
             return
+        if len(os.fsencode(begun.args.text(0))) >= PATH_MAX - 1:
+            self.left_out["symbolic link to what is too long"] += 1
+            return
         link = self._full(self._base(task, begun.args, folder), begun.args.text(1))
         target = self.names.target(relative(self.roots, begun.args.text(0), link))
         begun.line = self._line("symlink", target, where[0], self.names.path(where[1]))
@@ -716,16 +725,17 @@ class Follower:
 
     def _attribute(self, task: Task, begun: Begun, kind: str, *numbers: int, path: bool = True) -> None:
         event = begun.args
+        self._simple(task, begun, Shape(kind, paths=(None,)) if path else Shape(kind, files=(0,)))
+        if begun.line is None:
+            return
         number = self.names.attribute(event.text(1 if path else 0))
-        shape = Shape(kind, paths=(None,)) if path else Shape(kind, files=(0,))
         if number == ACCESS_LIST and "setxattr" in kind and event.args[5]:
             numbers = (event.args[5] & 0o777, *numbers[1:])  # what the list says, in place of its size
         elif number is None or ("setxattr" in kind and number < KNOWN_ATTRIBUTES):
             self.left_out["attribute of the kernel"] += 1
+            begun.line = None  # so it never ends
             return
-        self._simple(task, begun, shape)
-        if begun.line:
-            begun.line += [number, *numbers]
+        begun.line += [number, *numbers]
 
     def _on_getxattr(self, task: Task, begun: Begun) -> None:
         self._attribute(task, begun, "getxattr", begun.args.args[3], int(begun.name[0] == "l"))

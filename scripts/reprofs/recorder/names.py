@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 
-from reprofs.plan.recording import KNOWN_ATTRIBUTES, UP
+from reprofs.plan.recording import KNOWN_ATTRIBUTES, LONGEST, LONGEST_PATH, UP
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 TRIES = 40  # before a name gets a letter more: of one letter there are few
@@ -34,13 +34,14 @@ class Names:
         self.endings: set[str] = set()  # that were kept
 
     def path(self, path: str) -> str:
-        """The path with its names replaced; `.` and slashes stay."""
-        return "/".join(self._name(part) for part in path.split("/"))
+        """The path with its names replaced; `.` and slashes stay. One that is too long becomes a name that is, too."""
+        made = "/".join(self._name(part) for part in path.split("/"))
+        return made if len(made) <= LONGEST_PATH else self._name(path)
 
     def target(self, target: str) -> str:
         """What a symbolic link holds, made safe: one that leads to a fixed place, or too far up, leads nowhere."""
         parts = [part for part in os.path.normpath(target).split("/") if part]
-        if target.startswith("/") or parts[: UP + 1].count("..") > UP:
+        if target.startswith("/") or len(target) > LONGEST_PATH or parts[: UP + 1].count("..") > UP:
             parts = [self._made("x" * min(len(target), 200))]
         return "/".join(part if part == ".." else self._name(part) for part in parts) or "."
 
@@ -63,9 +64,10 @@ class Names:
         if end:
             self.endings.add(ending.lower())
         begin = "." if name.startswith(".") else ""
-        length = max(len(os.fsencode(name)) - len(end) - len(begin), 1)
+        whole = min(len(os.fsencode(name)), LONGEST + 1)  # a longer one is too long, and that is all that is kept of it
+        length = max(whole - len(end) - len(begin), 1)
         for tries in range(10**6):
-            more = min(tries // TRIES, 255 - length - len(end) - len(begin))
+            more = min(tries // TRIES, max(LONGEST - length - len(end) - len(begin), 0))
             made = begin + "".join(self._chance.choices(LETTERS, k=length + more)) + end
             if made not in self._used:
                 break
