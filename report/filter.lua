@@ -198,6 +198,13 @@ local function lead(para)
   return { pandoc.RawBlock("typst", "#block(sticky: true, spacing: 0.9em)["), para, pandoc.RawBlock("typst", "]") }
 end
 
+-- After a dash a line may end even at a no-break space (rule LB12a of Unicode): a word joiner keeps an interval together.
+local function joined(str)
+  if html then return nil end
+  str.text = str.text:gsub("–\u{a0}", "–\u{2060}\u{a0}")
+  return str
+end
+
 function Pandoc(doc)
   local body = pandoc.Blocks({})
   local dense = html
@@ -210,7 +217,7 @@ function Pandoc(doc)
     body:extend(cell(block) or { block })
   end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
-  body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead })
+  body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead, Str = joined })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
   return doc
 end
