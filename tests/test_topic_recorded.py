@@ -158,6 +158,8 @@ def test_visits_as_another_system_lists_rank_nothing_on_a_rotating_disk(tmp_path
     if not verdict:
         text = shown(tmp_path, "recorded") + shown(tmp_path, "answer")
         assert "**No verdict with cold caches.**" in text and "with cold caches there is no verdict" in text
+        assert ("a program would follow that" in text, "the replay follows that" in text) == (not follows, follows)
+        assert ("on a rotating disk that decides" in text, "depends on the moment" in text) == (not follows, follows)
         assert "no total, for its cold calls have no verdict on a rotating disk" in text
 
 

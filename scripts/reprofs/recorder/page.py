@@ -33,8 +33,8 @@ SAID = {
 
 LISTED = "It visited most files in the order in which the file system listed them. "
 FOLLOWS = (
-    "Each file system lists in an order of its own, in which the replay visits them there. Its first reads are not "
-    "timed, so on rotating disks its cold reads rank no file systems."
+    "Each file system lists in an order of its own, in which the replay visits them there. What a rotating disk takes "
+    "for short cold reads depends on the moment at which they begin, so there they rank no file systems."
 )
 STAYS = (
     "Each file system lists in an order of its own, and the replay keeps that of the recording: on rotating disks its "
