@@ -462,9 +462,8 @@ def walked(place, record) -> recording.Content:
     assert record(sys.executable, "-c", WALK).returncode == 0
     content = content_of(place)
     shutil.rmtree(place / "workspace/many")
-    files_of = [line for line in content.before if line[0] != "d"]
-    folders = [line for line in content.before if line[0] == "d"]
-    content.before = folders + random.Random(1).sample(files_of, len(files_of))
+    folders, files_of, second = ([line for line in content.before if line[0] in kind] for kind in ("d", "fl", "h"))
+    content.before = folders + random.Random(1).sample(files_of, len(files_of)) + second
     return content
 
 
