@@ -246,13 +246,13 @@ def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     small, large = (modelled(true(blank(10), 0.003, jfs=1 / lead)) for lead in (1.05, 1.2))
     text = said(small, "answer")
     assert "**jfs is the cheapest here** with" in text and re.search(r"would lead [^\n]+ %\.", text)
-    assert "Leads this small were not shown to carry over: 9 of 12 had the same order on a real machine." in text
+    assert "Leads this small were not shown to carry over: 9 of 13 had the same order on a real machine." in text
     text = said(large, "answer")
     assert "**jfs is the cheapest** with" in text
-    assert "Of leads this large 152 of 153 had the same order on a real machine." in text
+    assert "Of leads this large 164 of 171 had the same order on a real machine." in text
     methods = said(large, "methods")
-    assert "9 of 12 with a lead below 10 %, 152 of 153 with a larger one. (Study agreement" in methods
-    assert "Protocol 3.)" in methods
+    assert "9 of 13 with a lead below 10 %, 164 of 171 with a larger one. (Study agreement" in methods
+    assert "Protocol 6.)" in methods
     # A processor of which nothing was measured, an undecided answer, and another lab have no such sentence.
     other = modelled(true(blank(10), 0.003, jfs=1 / 1.05), "v1-1ns")
     text = said(other, "answer")
@@ -274,7 +274,7 @@ def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(bl
 
 def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_ones(blank, said):
     study = modelled(true(blank(10), 0.003, jfs=0.5))
-    assert "Of leads this large 152 of 153" in said(study, "answer")
+    assert "Of leads this large 164 of 171" in said(study, "answer")
     (lab,) = study.plan.labs
     jfs = study.plan.filesystems["jfs"].model_copy(update={"hosts": PlannedHosts(servers=3, clients=6)})
     plan = study.plan.model_copy(update={"filesystems": study.plan.filesystems | {"jfs": jfs}})
@@ -283,12 +283,12 @@ def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_one
     assert trust.unmeasured(other, lab, ["ext4", "xfs"]) == ""
     text = said(other, "answer")
     assert "How often leads carry over to a real machine was not measured for distributed file systems." in text
-    assert "152 of 153" not in text and trust.weighted(other, SETTING, LOAD) is None
+    assert "164 of 171" not in text and trust.weighted(other, SETTING, LOAD) is None
 
 
 def test_the_edge_of_small_leads():
     order = Catalog().get(Processor, "v2-0.5ns").trust.order
-    assert [order.of(lead).different for lead in (0.0, 0.099, 0.1, 5.0)] == [12, 12, 153, 153]
+    assert [order.of(lead).different for lead in (0.0, 0.099, 0.1, 5.0)] == [13, 13, 171, 171]
 
 
 def test_leads_by_the_times_of_a_real_machine_by_hand(blank):
