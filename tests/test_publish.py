@@ -262,9 +262,9 @@ def test_the_commit_of_a_published_result_is_in_the_history(published):
 
 
 def cheapest(published):
-    """Seconds and name of the trial that took the host least."""
+    """Seconds and name of the trial of an exact lab that took the host least."""
     trials = reading.read(published).trials
-    return min((trial.host_seconds, name) for name, trial in trials.items() if trial.status == "ok")
+    return min((one.host_seconds, name) for name, one in trials.items() if one.status == "ok" and "-exact@" in name)
 
 
 @pytest.mark.parametrize(
