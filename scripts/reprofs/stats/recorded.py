@@ -30,8 +30,8 @@ class Compared(NamedTuple):
 
 def foreign(plan: Plan, phases: pd.DataFrame) -> pd.Series:
     """Which rows of `phases` rank no file systems: cold calls, on a rotating disk, of a program that visits files as
-    they are listed. Every file system lists in an order of its own. A replay visits as it was recorded; or as listed,
-    but then it depends on the moment what so few reads take (docs/methods/workloads.md)."""
+    they are listed. Every file system lists in an order of its own. A replay visits as it was recorded, or
+    as listed; but what so few reads then take depends on the moment they begin (docs/methods/workloads.md)."""
     listed = {name for name, one in plan.workloads.items() if one.recording and one.recording.in_listing_order}
     rotating = {
         profile
