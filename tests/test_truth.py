@@ -292,17 +292,17 @@ def test_the_edge_of_small_leads():
 
 
 def test_leads_by_the_times_of_a_real_machine_by_hand(blank):
-    """Two file systems: one reads longer, the other waits longer; the processor's time alone is weighted."""
+    """Two file systems: the one that reads is slower by its clock; the processor's time alone is weighted."""
     study = modelled(blank(2))
     phases = study.phases[study.phases["label"].isin(["ext4", "xfs"])].copy()
     reads = (phases["operation"] == "read") & (phases["cache"] == "warm")
     phases[["user_ns", "system_ns"]] = 0
-    phases.loc[reads, "system_ns"] = phases.loc[reads, "label"].map({"ext4": 50_000_000, "xfs": 0}).astype("Int64")
-    phases["wall_ns"] = phases["label"].map({"ext4": 100_000_000, "xfs": 101_000_000}).astype("Int64")
+    phases.loc[reads, "system_ns"] = phases.loc[reads, "label"].map({"ext4": 0, "xfs": 50_000_000}).astype("Int64")
+    phases["wall_ns"] = phases["label"].map({"ext4": 100_000_000, "xfs": 100_100_000}).astype("Int64")
     found = trust.weighted(dataclasses.replace(study, phases=phases, digests={}), SETTING, LOAD)
     count = len(phases[(phases["label"] == "ext4") & (phases["round"] == 1)])
     assert (found["best"], found["runner_up"]) == ("xfs", "ext4")
-    assert found["ratio"] == pytest.approx((100 * count + (0.71 / 0.5 - 1) * 50) / (101 * count))
+    assert found["ratio"] == pytest.approx(100 * count / (100.1 * count - (1 - 0.45 / 0.5) * 50))
     phases["operation"] = "exec"  # of which nothing is known
     assert trust.weighted(dataclasses.replace(study, phases=phases, digests={}), SETTING, LOAD) is None
     assert trust.weighted(blank(2), SETTING, LOAD) is None
