@@ -145,9 +145,14 @@ def test_one_round_shows_nothing(blank, said):
     study = true(blank(1), 0.001, xfs=0.1)
     assert verdicts(study) == {"undecided"}
     text = said(study, "answer")
-    assert "is the cheapest" not in text and "**xfs cannot be separated from" in text
+    assert "is the cheapest" not in text and "of one round, which shows no difference, xfs has the least time" in text
     assert "One round shows no difference in any operation" in text and "power 80 %" not in text
     assert "One round shows no difference, however large." in said(study, "methods")
+    table = operations.winners(study, SETTING)
+    assert set(table.rows[0]) == {"Operation", "Least time", "Time", "Next", "Its ratio"}
+    assert "Undecided" not in table.caption
+    tested = operations.winners(true(blank(6), 0.001, xfs=0.1), SETTING)
+    assert "Verdict" in tested.rows[0] and "Undecided" in tested.caption
 
 
 def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):

@@ -59,11 +59,11 @@ def completed(study: Study) -> bool:
 def costs(study: Study, setting: Setting) -> list[dict]:
     """What each workload as a whole costs in a setting, in the order of the study's workloads.
 
-    Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations:
-    geometric mean with its 95 % interval), verdict, level (labels: see stats.compare.winners), rounds, next (label),
-    ratio, next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
-    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured
-    (see `trust.unmeasured`).
+    Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations: geometric mean with its 95 %
+    interval), verdict, level (labels: see stats.compare.winners), rounds, single (of one round), next (label), ratio,
+    next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None), missing
+    (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured (see
+    `trust.unmeasured`).
     """
     found = []
     planned = select(study.trials, setting, role="contender")
@@ -76,6 +76,7 @@ def costs(study: Study, setting: Setting) -> list[dict]:
             {"load": load, "title": study.plan.workloads[row.workload].title, "best": row.best}
             | {"scope": scope(study, setting, load), "time": row.geometric_mean_ns, "low": row.low_ns}
             | {"high": row.high_ns, "verdict": row.verdict, "level": list(row.level), "rounds": row.rounds}
+            | {"single": row.n == 1}
             | {"next": row.runner_up, "ratio": row.ratio, "next_low": row.low, "next_high": row.high}
             | {"dearest": (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns) if len(own) > 2 else None}
             | {"missing": sorted(set(select(planned, load)["label"]) - set(own["label"]))}

@@ -91,13 +91,15 @@ def spread_note(study: Study, *labs: str) -> str:
 
 
 def winners(study: Study, setting: Setting) -> Table:
-    """Verdict, time with interval and lead of the best contender, one row per operation."""
+    """Verdict, time with interval and lead of the best contender, one row per operation; of one round the least time
+    alone."""
     results = study.results
     rows: list[dict] = []
     chosen = select(results.winners, setting).sort_values("position", kind="stable")
     chosen = chosen.sort_values(["workload", "scale"], kind="stable", key=lambda names: names.map(natural))
     before, refuted = "", select(study.shapes[study.shapes["p_holm"] < 1 - LEVEL], setting)
     several, open_ = chosen["workload"].nunique() > 1, (chosen["verdict"] == "undecided").any()
+    single = (chosen["n"] == 1).all()
     for row in chosen.itertuples():
         operation = Operation(row.workload, row.scale, row.phase, row.cache)
         cells = select(results.statistics, setting, operation)
@@ -107,31 +109,38 @@ def winners(study: Study, setting: Setting) -> Table:
         # Beside an open verdict stands the nearest of those that it is about.
         pairs = pairs[pairs["other"].isin(row.level)] if row.level else pairs
         near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
+        told = {"Least time": row.best} if single else {"Verdict": verdict(row) + _skewed(refuted, operation, near, row)}
+        rounds = {"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}
+        interval = "" if single else " (95 % interval)"
         rows.append(
             ({"Workload": "" if rows and row.workload == before else row.workload} if several else {})
             | {
                 "Operation": study.title(row.workload, row.phase, row.cache),
-                "Verdict": verdict(row) + _skewed(refuted, operation, near, row),
-                "Time (95 % interval)": f"{digits(row.geometric_mean_ns / scale)} {unit}"
+                **told,
+                f"Time{interval}": f"{digits(row.geometric_mean_ns / scale)} {unit}"
                 + (f" ({confidence(row.low_ns, row.high_ns, scale)})" if known(row.low_ns) else ""),
                 "Next": DASH if near is None else near["other"],
-                "Its ratio (95 % interval)": DASH if near is None else ratio(near["ratio"], near["low"], near["high"]),
-                **({"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}),
+                f"Its ratio{interval}": DASH if near is None else ratio(near["ratio"], near["low"], near["high"]),
+                **({} if single else rounds),
                 **({"Upper bound": _bound(bound, row.geometric_mean_ns)} if study.bounds(setting) else {}),
             }
         )
         before = row.workload
     caption = f"The best contender of each operation ({setting})."
-    if setting == distinct(results.winners, Setting)[0]:
+    tested = results.winners.groupby(list(Setting._fields), sort=False)["n"].max().loc[lambda rounds: rounds > 1].index
+    if single:
+        caption = f"The contender with the least time in each operation ({setting}), and the next: of one round, which"
+        caption += " shows no difference."
+    elif setting == tested[0]:
         caption += " " + verdict_note(study) + f" {interval_note(results.statistics)} Next: the nearest contender,"
         caption += " beside an open verdict of those it is about; the interval of its ratio is not corrected."
         caption += " Not normal: the verdict rests on this cell, whose logarithms are refuted to be normal (Shapiro and"
         caption += " Wilk, 5 % by Holm over all cells)."
-        if study.bounds(setting):
-            caption += " Upper bound: none where its time, in brackets, is longer than the best."
     else:
         caption += " Its columns and verdicts are those of the first of these tables."
-    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", "Verdict", "Next"])
+    if study.bounds(setting) and (single or setting == tested[0]):
+        caption += " Upper bound: none where its time, in brackets, is longer than the best."
+    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", *told, "Next"])
 
 
 def _bound(bounds: pd.Series, best: float) -> str:
