@@ -109,7 +109,8 @@ def winners(study: Study, setting: Setting) -> Table:
         # Beside an open verdict stands the nearest of those that it is about.
         pairs = pairs[pairs["other"].isin(row.level)] if row.level else pairs
         near = pairs.sort_values(["ratio", "other"]).iloc[0] if len(pairs) else None
-        told = {"Least time": row.best} if single else {"Verdict": verdict(row) + _skewed(refuted, operation, near, row)}
+        told = {"Verdict": verdict(row) + _skewed(refuted, operation, near, row)}
+        told = {"Least time": row.best} if single else told
         rounds = {"To decide": count(int(row.rounds), "round") if known(row.rounds) else DASH} if open_ else {}
         interval = "" if single else " (95 % interval)"
         rows.append(
