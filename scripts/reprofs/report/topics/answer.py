@@ -61,9 +61,9 @@ def costs(study: Study, setting: Setting) -> list[dict]:
 
     Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations: geometric mean with its 95 %
     interval), verdict, level (labels: see stats.compare.winners), rounds, single (of one round), next (label), ratio,
-    next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None), missing
-    (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured (see
-    `trust.unmeasured`).
+    next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
+    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured
+    (see `trust.unmeasured`).
     """
     found = []
     planned = select(study.trials, setting, role="contender")
