@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reprofs.data.keys import Operation, Place, select
-from reprofs.report import plots
-from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, slug, unit_of
+from reprofs.report import display, plots
+from reprofs.report.display import DASH, Table, count, digits, listing, slug, unit_of
 from reprofs.report.marks import strong
 from reprofs.report.plots import LINES, Figure, Plot, styled
 from reprofs.report.topics.operations import interval_note
@@ -138,9 +138,9 @@ def details(study: Study, place: Place, relation: str = "base") -> list[Table]:
 
 
 def ratio(row) -> str:
-    """A ratio with its interval in brackets, kept on one line."""
-    bounds = confidence(row.low, row.high, significant=3).replace(" ", "\N{NO-BREAK SPACE}")
-    return digits(row.ratio, 3) + (f" ({bounds})" if known(row.low) else "")
+    """A ratio with its interval in brackets, which is kept on one line."""
+    own, between, bounds = display.ratio(row.ratio, row.low, row.high).partition(" ")
+    return own + between + bounds.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def in_columns(frame: pd.DataFrame, labels: list[str]) -> dict[str, str]:

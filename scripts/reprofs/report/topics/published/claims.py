@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from reprofs.report.display import DASH, Table, confidence, count, digits, known, listing, percent, slug
+from reprofs.report.display import DASH, Table, count, digits, known, listing, percent, ratio, slug
 from reprofs.report.marks import code
 from reprofs.report.plots import Figure
 from reprofs.report.topics.published import twins
@@ -209,13 +209,13 @@ def _published(one: Judged) -> str:
 def _found(found: list[Interval]) -> str:
     if len(found) > MANY:
         return _ratios([one.ratio for one in found])
-    return ", ".join(f"{digits(one.ratio, 3)} ({confidence(one.low, one.high, significant=3)})" for one in found)
+    return ", ".join(ratio(one.ratio, one.low, one.high) for one in found)
 
 
 def _ratios(found: list[float]) -> str:
     if len(found) > MANY:
         return f"{digits(min(found), 3)} to {digits(max(found), 3)}, {len(found)} ratios"
-    return ", ".join(digits(ratio, 3) for ratio in found)
+    return ", ".join(digits(one, 3) for one in found)
 
 
 def _spread(sd: float) -> str:
