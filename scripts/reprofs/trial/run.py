@@ -179,14 +179,12 @@ def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tup
 
 def host() -> dict:
     """What is known about the machine that runs the lab; it does not influence the numbers of the exact lab."""
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        "",
-    )
+    lines = [line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line]
+    found = {key.strip(): value.strip() for key, value in reversed(lines)}  # of the first processor
+    # Clouds name different processors alike.
+    names = [name for name in ("cpu family", "model", "stepping") if name in found]
+    numbers = ", ".join(f"{name.removeprefix('cpu ')} {found[name]}" for name in names)
+    cpu = found.get("model name", "") + (f" ({numbers})" if numbers else "")
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
