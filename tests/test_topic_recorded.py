@@ -9,6 +9,7 @@ import run
 from helpers import CATALOG
 from reprofs.data.keys import select
 from reprofs.plan.device import Device
+from reprofs.report.marks import escaped
 from reprofs.report.topics import answer, operations
 from reprofs.report.topics import recorded as topic
 from reprofs.stats import recorded
@@ -96,6 +97,7 @@ def test_the_table_has_time_ratio_devices_and_space(study):
     assert ext4["Ratio to the best"].startswith("1.94 (") and xfs["Ratio to the best"] == "1"
     assert [ext4[key] for key in ("Read", "Written", "Flushes", "Space")] == ["8 KiB", "1 MiB", "4", "3 MiB"]
     assert tmpfs["Written"] == "\N{EN DASH}"
+    assert "Verdict: **xfs** fastest" in escaped(topic.totals(study, found, setting, load, "cold").caption)
     table = topic.totals(study, found, setting, load, "warm")
     assert "Read" not in table.rows[0] and topic.WHAT in table.caption and "Not ranked: tmpfs" in table.caption
 
@@ -109,6 +111,24 @@ def test_kinds_that_take_little_have_no_panel(study, monkeypatch):
         (figure,) = operations.intervals(study, setting, load)
         panels.append(figure.alt.split(",")[0])
     assert panels == ["6 panels", "4 panels"] and "less than 12 %" in figure.caption
+
+
+def test_several_programs_have_an_overview(study, folder):
+    found = topic.compared(study)
+    assert topic.overview(study, found) == [] and "replays, with cold" not in shown(folder, "recorded")
+    assert topic.fastest(found) == {"replays": 2, "systems": [("xfs", 2)], "open": 0}
+    more = (found.statistics, found.pairwise, found.winners.assign(verdict="undecided", level=[("ext4",)] * 2))
+    more = [pd.concat([frame, frame.assign(scale="laptop")]) for frame in more]
+    found = recorded.Compared(*more)
+    (table,) = topic.overview(study, found)
+    assert topic.fastest(found) == {"replays": 4, "systems": [], "open": 4}
+    assert table.rows[0] == {
+        "Program": "Life of a directory tree",
+        "Caches": "cold",
+        "Least time": "18.0 ms",
+        "xfs": "**1**",
+        "ext4": "**1.94**",
+    }
 
 
 def test_differences_of_all_kinds_add_up(study):

@@ -120,7 +120,44 @@ def _rows(study: Study, setting: Setting, load: Load, cache: str) -> pd.DataFram
     return select(recorded.replays(study), setting, load, cache=cache)
 
 
+def fastest(found: Compared) -> dict:
+    """How many replays, cold and warm, there are, and which file systems are the fastest in how many.
+
+    Keys: replays (number of those with a verdict), systems (label, number; the most first), open (the rest).
+    """
+    rows = found.winners[found.winners["verdict"] != "alone"]
+    counts = rows.loc[rows["verdict"] == "fastest", "best"].value_counts()
+    systems = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return {"replays": len(rows), "systems": systems, "open": len(rows) - int(counts.sum())}
+
+
 # ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def overview(study: Study, found: Compared) -> list[Table]:
+    """Each file system's ratio to the fastest, a row a replay. A table a setting, where it has several programs."""
+    tables = []
+    for setting in distinct(found.winners, Setting):
+        chosen = select(found.winners, setting)
+        if len(distinct(chosen, Load)) == 1:
+            continue
+        present = set(select(found.statistics, setting)["label"])
+        labels = [label for label in study.contenders(setting) if label in present]
+        rows = []
+        for row in chosen.itertuples():
+            pairs = versus(select(found.pairwise, setting, Load(row.workload, row.scale), cache=row.cache), row.best)
+            told = {one.other: digits(one.ratio, 3) for one in pairs.itertuples() if known(one.ratio)} | {row.best: "1"}
+            level = {row.best} if row.verdict == "fastest" else {row.best, *row.level}
+            told |= {label: strong(told[label]) for label in level if label in told}
+            program = study.plan.workloads[row.workload].title.removesuffix(", recorded")
+            first = {"Program": program, "Caches": row.cache, "Least time": time(row.geometric_mean_ns, 3)}
+            rows.append(first | {label: told.get(label, DASH) for label in labels})
+        caption = (
+            f"{WHAT[0].upper()}{WHAT[1:]} relative to the fastest file system ({setting}): ratios of geometric means."
+            " Bold: the fastest; where none is shown to be, all that are level."
+        )
+        tables.append(Table(f"tbl-{slug('recorded-all', setting)}", caption, rows, left=["Program", "Caches"]))
+    return tables
 
 
 def totals(study: Study, found: Compared, setting: Setting, load: Load, cache: str) -> Table:
@@ -143,7 +180,8 @@ def totals(study: Study, found: Compared, setting: Setting, load: Load, cache: s
         rows.append(cells | (moved.get(one.label, {}) if cache == "cold" else {}))
     caption = f"{load}, {setting}, caches {cache}: {WHAT}, all of them and the flush of what is then not on the device."
     if row is not None:
-        caption += f" Verdict: {verdict(row)}. Ratio: of geometric means, paired by round, with its 95 % interval."
+        caption += " Verdict: " + verdict(row)
+        caption += ". Ratio: of geometric means, paired by round, with its 95 % interval."
     if cache == "cold":
         caption += " Read, written, flushes: of the devices meanwhile. Space: taken since the file system was new."
     if beside := sorted(own.loc[own["beside"], "label"]):
