@@ -31,7 +31,7 @@ local inert = {
   RawInline = function() return {} end,
 }
 
--- The sides of a table's columns are classes of its cells, the only ones that are kept: a report has thousands of cells.
+-- The sides of a table's columns are classes of its cells.
 local function aligned(element)
   local body = element.bodies[1] and element.bodies[1].body[1]
   local right = {}
@@ -153,17 +153,30 @@ local function scrolling(content, label)
   return pandoc.Div(content, pandoc.Attr("", { "scroll" }, attributes))
 end
 
--- On a narrow screen a row is a paragraph: each cell needs the title of its column.
-local function labelled(element)
-  local heads = {}
+-- What the cells of a column have in common stands once, in a class of the tables with such columns: a report has
+-- thousands of cells. On a narrow screen a row is a paragraph, and each cell needs the title of its column.
+local styles, classes, number_of_classes = pandoc.List({}), {}, 0
+local function columns(element)
+  local rules = pandoc.List({})
   for i, one in ipairs(element.head.rows[1] and element.head.rows[1].cells or {}) do
-    heads[i] = pandoc.utils.stringify(one.contents)
+    local place = "tr>:nth-child(" .. i .. "){"
+    local title = pandoc.utils.stringify(one.contents):gsub('[\\"<\n]', function(c) return ("\\%x "):format(c:byte()) end)
+    rules:insert(place .. '--name:"' .. title .. '"' .. (one.attr.classes:includes("right") and ";text-align:right}" or "}"))
   end
-  for _, body in ipairs(element.bodies) do
-    for _, row in ipairs(body.body) do
-      for i, one in ipairs(row.cells) do one.attr.attributes["data-label"] = heads[i] end
+  local key = table.concat(rules)
+  if not classes[key] then
+    number_of_classes = number_of_classes + 1
+    classes[key] = "columns-" .. number_of_classes
+    for _, rule in ipairs(rules) do styles:insert("." .. classes[key] .. " " .. rule) end
+  end
+  local function plain(rows)
+    for _, row in ipairs(rows) do
+      for _, one in ipairs(row.cells) do one.attr = pandoc.Attr() end
     end
   end
+  plain(element.head.rows)
+  for _, one in ipairs(element.bodies) do plain(one.body) end
+  element.attr.classes:insert(classes[key])
   return element
 end
 
@@ -171,7 +184,7 @@ end
 local function box(element)
   local caption = element.caption.long
   if not html or #caption == 0 then return nil end
-  element = labelled(element)
+  element = columns(element)
   local identifier = element.identifier
   element.caption, element.identifier = {}, ""
   local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Table"
@@ -200,7 +213,6 @@ end
 
 -- After a dash a line may end even at a no-break space (rule LB12a of Unicode): a word joiner keeps an interval together.
 local function joined(str)
-  if html then return nil end
   str.text = str.text:gsub("–\u{a0}", "–\u{2060}\u{a0}")
   return str
 end
@@ -219,5 +231,6 @@ function Pandoc(doc)
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
   body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead, Str = joined })
   doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
+  doc.meta.columns = pandoc.MetaBlocks({ pandoc.RawBlock("html", table.concat(styles, "\n")) })
   return doc
 end

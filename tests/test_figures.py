@@ -105,7 +105,11 @@ def test_a_smaller_svg_is_the_same_figure():
     names = {element.get("id") for element in after.iter()}
     assert {element.get(LINK)[1:] for element in after.iter(USE)} <= names
     assert sum("rotate(-90" in element.get("transform", "") for element in after.iter(TEXT)) == 1
-    assert len(small(buffer.getvalue())) < 0.75 * len(buffer.getvalue())
+    said = "".join(element.text for element in after.iter() if element.tag.endswith("style"))
+    used = {element.get("class") for element in after.iter()} - {None}
+    assert used and used == set(re.findall(r"\.(\w+)\{", said)) and all(one.startswith(after.get("id")) for one in used)
+    assert all(element.attrib for element in after.iter() if element.tag.endswith("}g"))
+    assert len(small(buffer.getvalue())) < 0.6 * len(buffer.getvalue())
 
 
 def test_a_figure_can_be_changed_before_it_is_shown(study):

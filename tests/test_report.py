@@ -168,6 +168,14 @@ def test_tables_scroll_and_code_folds(page):
     assert page.count('<details class="code">') > 3
 
 
+def test_what_the_cells_of_a_column_have_in_common_stands_once(page):
+    """On which side they are, and their title, for screens on which a row is a paragraph."""
+    (name,) = set(re.findall(r'\.(columns-\d+) tr>:nth-child\(3\){--name:"Verdict"}', page))
+    assert f'.{name} tr>:nth-child(4){{--name:"Time (95\N{NO-BREAK SPACE}% interval)";text-align:right}}' in page
+    assert re.search(rf'<table class="[^"]*{name}"', page)
+    assert page.count("<td>") > 500 and not re.search("<t[dh] ", page)
+
+
 def test_the_pdf_and_the_html_have_the_same_bytes_again(folder, notebooks, page, tmp_path):
     pdf = (folder / "report/report.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")

@@ -12,7 +12,7 @@ from reprofs.plan.device import Device
 from reprofs.report.marks import escaped
 from reprofs.report.topics import answer, operations
 from reprofs.report.topics import recorded as topic
-from reprofs.stats import recorded
+from reprofs.stats import recorded, results
 from test_topics_series import made, rows_of, shown
 
 MS = 10**6
@@ -102,15 +102,19 @@ def test_the_table_has_time_ratio_devices_and_space(study):
     assert "Read" not in table.rows[0] and topic.WHAT in table.caption and "Not ranked: tmpfs" in table.caption
 
 
-def test_kinds_that_take_little_have_no_panel(study, monkeypatch):
+def test_kinds_that_take_little_are_in_the_whole_and_not_compared(study, monkeypatch):
     """The last flush takes 1 of 35 ms on ext4 and 2 of 18 on XFS; opening 4 and 6."""
     ((setting, load),) = topic.places(study, topic.compared(study))
-    panels = []
-    for shown_from in (0.11, 0.12):
-        monkeypatch.setattr(operations, "SHOWN", shown_from)
-        (figure,) = operations.intervals(study, setting, load)
-        panels.append(figure.alt.split(",")[0])
-    assert panels == ["6 panels", "4 panels"] and "less than 12 %" in figure.caption
+    found = []
+    for minor in (0.11, 0.12):
+        monkeypatch.setattr(recorded, "MINOR", minor)
+        found.append(results.compute(study))
+    before, after = found
+    assert set(before.statistics["phase"]) - set(after.statistics["phase"]) == {"final-sync"}
+    assert len(after.winners) == 4 and len(before.winners) == 6
+    assert before.totals.equals(after.totals)
+    (figure,) = operations.intervals(study, setting, load)
+    assert figure.alt.startswith("6 panels") and "less than 1 % of the time on every file system" in figure.caption
 
 
 def test_several_programs_have_an_overview(study, folder):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from reprofs.data.keys import SETTING
+from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables
 from reprofs.plan.device import Rotating
 from reprofs.plan.plan import Plan
@@ -18,6 +18,7 @@ from reprofs.stats.compare import EQUAL, WIN, pairwise, winners
 ALL = "all calls"
 FLUSHES = ("fsync", "fdatasync", "syncfs", "sync", "msync")  # kinds of calls that wait for the device
 KEYS = [*SETTING, "workload", "scale", "label", "role", "round"]
+MINOR = 0.01  # of the time of a replay
 
 
 class Compared(NamedTuple):
@@ -40,6 +41,20 @@ def foreign(plan: Plan, phases: pd.DataFrame) -> pd.Series:
     }
     cold = phases["cache"].eq("cold") & phases["workload"].isin(listed) & phases["profile"].isin(rotating)
     return cold.astype(bool)
+
+
+def minor(plan: Plan, phases: pd.DataFrame) -> pd.Series:
+    """Which rows of `phases` are kinds of calls that no file system spends `MINOR` of a replay on, cold or warm.
+
+    A program makes calls of dozens of kinds. These are in the time of the whole, and are not compared by themselves.
+    """
+    recorded = {name for name, one in plan.workloads.items() if one.recording}
+    own = phases[phases["workload"].isin(recorded) & phases["part"].eq("in-turn")]
+    times, whole = own["wall_ns"].astype(float), [own[key] for key in (*SETTING, "workload", "scale", "label", "cache")]
+    shares = times.groupby([*whole, own["phase"]], observed=True).transform("sum")
+    shares /= times.groupby(whole, observed=True).transform("sum")
+    most = shares.groupby([own[key] for key in (*SETTING, *OPERATION)], observed=True).transform("max")
+    return pd.Series(phases.index.isin(own.index[most < MINOR]), phases.index)
 
 
 def replays(tables: Tables) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from reprofs.files import SUMS, changed, write_bytes, write_sums, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, recorded, spread, stacks
 
-ANALYSIS = 8  # increase when the same records would give other statistics
+ANALYSIS = 9  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 AGAIN = "run `make report`, or delete the folder."
@@ -66,7 +66,7 @@ def compute(tables: Tables) -> Results:
     phases, entries = _narrow(tables.phases), tables.stacks()
     foreign = recorded.foreign(tables.plan, phases)
     whole = compare.totals(phases[~_of_same_cells(phases, foreign)])
-    phases = phases[~foreign]
+    phases = phases[~foreign & ~recorded.minor(tables.plan, phases)]
     about, care = margins(tables), caution(tables)
     import_module("scipy.stats")  # slow, and two threads that import at once may wait for each other
     with ThreadPoolExecutor(1) as other:

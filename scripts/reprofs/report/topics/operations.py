@@ -30,12 +30,12 @@ from reprofs.report.marks import Marked, strong
 from reprofs.report.plots import BLUE, GREY, ORANGE, WIDTH, Figure, Plot, styled
 from reprofs.stats.cells import LEVEL, latency_quantiles, measured
 from reprofs.stats.compare import relative, versus
+from reprofs.stats.recorded import MINOR
 from reprofs.stats.study import Study
 
 STARTS = 6  # the protocol from which on a round's seed draws the moment of the start, too
 MANY = 9  # contenders: more do not fit beside each other
 ROWS = 36  # operations: more do not fit below each other
-SHOWN = 0.01  # of the time of a recorded program: kinds of calls below it have no panel
 SLOWER = "slower than the best"  # of an upper bound, which then is none
 
 # ---- facts ---------------------------------------------------------------------------------------------------------
@@ -289,10 +289,7 @@ def intervals(study: Study, setting: Setting, load: Load, contenders: list[str] 
     if bounds:
         caption += f" The broken line is the upper bound, {listing(bounds)}, where no contender is faster."
     if study.plan.workloads[load.workload].recording:
-        # A program makes calls of dozens of kinds, few of which take time.
-        shares = table["geometric_mean_ns"] / table.groupby(["label", "cache"])["geometric_mean_ns"].transform("sum")
-        table = table[shares.groupby([table[key] for key in OPERATION]).transform("max") >= SHOWN]
-        caption += f" Kinds of calls that take less than {share(SHOWN)} of the time on every file system have no panel."
+        caption += f" Kinds of calls that take less than {share(MINOR)} of the time on every file system are left out."
     figures, pages = [], plots.pages(table, len(labels))
     for number, page in enumerate(pages):
         alt = (
