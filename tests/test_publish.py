@@ -230,6 +230,7 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
             ["The time, in all:", ["a: 1; more", "b"]],
         ),
         ("Which?\n\nOne.\n\nTwo.\n\nThree.\n\n- late", ["One.", "Two."]),
+        ("Which?\n\nOne.\n\nTwo:\n\nThree.\n\n- late", ["One."]),
         ("Which?\n\n- a", [["a"]]),
         ("Which?\n", []),
     ],

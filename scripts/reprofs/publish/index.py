@@ -58,7 +58,8 @@ def write_index(folder: Path) -> Path:
 def lead(answer: str) -> list[str | list[str]]:
     """How an answer begins, for a reader in a hurry: paragraphs, and lists of items.
 
-    That is what follows the question up to its first list, or two paragraphs where the next ones are none.
+    That is what follows the question up to its first list, or two paragraphs where the next ones are none, without one
+    that only leads to what is not shown.
     """
     parts: list[str | list[str]] = []
     for block in answer.strip().split("\n\n")[1:4]:
@@ -66,7 +67,7 @@ def lead(answer: str) -> list[str | list[str]]:
             items = [" ".join(item.split()) for item in f"\n{block}".split("\n- ")[1:]]
             return [*parts, items]
         parts.append(" ".join(block.split()))
-    return parts[:2]
+    return parts[: 1 if len(parts) > 1 and parts[1].endswith(":") else 2]
 
 
 def _line(result: dict) -> str:
