@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections import Counter
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 # Words are text. DejaVu Sans comes with matplotlib, which PDF has it from; Verdana is as wide.
 FONTS = "'DejaVu Sans',Verdana,sans-serif"
