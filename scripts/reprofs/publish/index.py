@@ -61,13 +61,13 @@ def lead(answer: str) -> list[str | list[str]]:
     That is what follows the question up to its first list, or two paragraphs where the next ones are none, without one
     that only leads to what is not shown.
     """
-    parts: list[str | list[str]] = []
+    parts: list[str] = []
     for block in answer.strip().split("\n\n")[1:4]:
         if block.startswith("- "):
             items = [" ".join(item.split()) for item in f"\n{block}".split("\n- ")[1:]]
             return [*parts, items]
         parts.append(" ".join(block.split()))
-    return parts[: 1 if len(parts) > 1 and parts[1].endswith(":") else 2]
+    return list(parts[: 1 if len(parts) > 1 and parts[1].endswith(":") else 2])
 
 
 def _line(result: dict) -> str:
