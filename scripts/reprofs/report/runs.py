@@ -48,6 +48,7 @@ def page(names: list[str], differences: list[Difference], found: list[Comparison
         "title": escape(f"{listing(names[1:])} beside {names[0]}"),
         "subtitle": "Runs of a study compared by ReproFS",
         "style": place("report/style.css").read_text(),
+        "columns": "",
         "toc": f"<ul>{''.join(contents)}</ul>",
         "body": "\n".join(legible(one) for one in body),
     }
