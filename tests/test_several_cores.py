@@ -4,6 +4,7 @@ import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import BIN
@@ -19,6 +20,7 @@ from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.processor import Processor
+from reprofs.report.topics import threats
 from reprofs.trial.run import run_trial
 from test_guest import busy, own_cache, work
 
@@ -57,6 +59,14 @@ def test_what_is_told_of_several_cores():
     one, four = (exact.ExactLab.facts(processor).as_json() for processor in (ONE, FOUR))
     assert four["processor"]["cores"] == 4 and "Its 4 cores compute side by side" in four["meaning"]
     assert "cores" not in one["processor"] and "no other processors" in one["meaning"]
+
+
+def test_labs_that_differ_in_their_cores_are_told_at_once():
+    names = ["v2-0.5ns", "v2-0.5ns-2c", "v2-0.5ns-8c", "v2-0.5ns-4c"]
+    facts = {name: exact.ExactLab.facts(CATALOG.get(Processor, name)) for name in names}
+    one, several = threats.meanings(SimpleNamespace(lab=facts.get), names)
+    assert one == facts["v2-0.5ns"].meaning and "Its 2, 4 or 8 cores compute side by side" in several
+    assert threats.meanings(SimpleNamespace(lab=facts.get), names[3:]) == [facts["v2-0.5ns-4c"].meaning]
 
 
 def test_the_threads_of_an_only_server_get_its_core():

@@ -17,6 +17,7 @@ from reprofs.report import plots, when
 from reprofs.report.display import DASH, Table, count, known, listing, ratio, size, slug, time, unit_of
 from reprofs.report.marks import strong
 from reprofs.report.plots import BLUE, GREY, INK, ORANGE, WIDTH, Figure, Plot, styled
+from reprofs.report.topics import threats
 from reprofs.report.topics.operations import SLOWER, share
 from reprofs.stats import recorded, trust
 from reprofs.stats.cells import measured
@@ -159,8 +160,7 @@ def wins(study: Study, setting: Setting) -> dict:
 
 def meanings(study: Study) -> list[str]:
     """What the clocks behind the answer mean, in the labs' own words."""
-    labs = sorted({setting.lab for setting in settings(study)})
-    return list(dict.fromkeys(study.lab(lab).meaning for lab in labs))
+    return threats.meanings(study, sorted({setting.lab for setting in settings(study)}))
 
 
 def weighted(study: Study) -> list[dict]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from reprofs.data.keys import OPERATION, SETTING
-from reprofs.report.display import Table, percent
+from reprofs.data.keys import OPERATION, SETTING, natural
+from reprofs.report.display import Table, listing, percent
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
 
-def meanings(study: Study) -> list[str]:
-    """What the clock of each lab means, in the lab's own words."""
-    return list(dict.fromkeys(study.lab(lab).meaning for lab in sorted(set(study.trials["lab"]))))
+def meanings(study: Study, labs: Iterable[str] = ()) -> list[str]:
+    """What the clock of each lab means, in the lab's own words; labs that differ in their number of cores at once.
+
+    labs: which; default all.
+    """
+    found: dict[str, list[str]] = {}
+    for text in dict.fromkeys(study.lab(lab).meaning for lab in labs or sorted(set(study.trials["lab"]))):
+        cores = re.search(r"(?<=\bIts )\d+(?= cores )", text)
+        key = f"{text[: cores.start()]}{{}}{text[cores.end() :]}" if cores else text
+        found.setdefault(key, []).append(cores[0] if cores else "")
+    return [text.replace("{}", listing(sorted(numbers, key=natural), "or")) for text, numbers in found.items()]
 
 
 def real_clocks(study: Study) -> list[dict]:
