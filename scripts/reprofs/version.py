@@ -18,8 +18,9 @@ def commit() -> str:
         top, head = _git(root, "rev-parse", "--show-toplevel", "HEAD").split("\n")
         if top != str(root):  # a copy without git, inside of another repository
             return ""
-        # What is published is made, and nothing is made of it.
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        # What is published is made, and so is the catalogue that links it; nothing is made of them.
+        own = (".", ":(exclude)results", ":(exclude)CATALOG.md")
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", *own)
     except (OSError, ValueError, subprocess.CalledProcessError, UserError):
         return ""
     return head + ("+" if changed else "")
