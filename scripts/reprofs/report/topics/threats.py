@@ -13,13 +13,14 @@ from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
 
-def meanings(study: Study, labs: Iterable[str] = ()) -> list[str]:
+def meanings(study: Study, labs: Iterable[str] | None = None) -> list[str]:
     """What the clock of each lab means, in the lab's own words; labs that differ in their number of cores at once.
 
     labs: which; default all.
     """
+    labs = sorted(set(study.trials["lab"])) if labs is None else labs
     found: dict[str, list[str]] = {}
-    for text in dict.fromkeys(study.lab(lab).meaning for lab in labs or sorted(set(study.trials["lab"]))):
+    for text in dict.fromkeys(study.lab(lab).meaning for lab in labs):
         cores = re.search(r"(?<=\bIts )\d+(?= cores )", text)
         key = f"{text[: cores.start()]}{{}}{text[cores.end() :]}" if cores else text
         found.setdefault(key, []).append(cores[0] if cores else "")
