@@ -44,7 +44,7 @@ def foreign(plan: Plan, phases: pd.DataFrame) -> pd.Series:
 
 
 def minor(plan: Plan, phases: pd.DataFrame) -> pd.Series:
-    """Which rows of `phases` are kinds of calls that no file system spends `MINOR` of a replay on, cold or warm.
+    """Which rows of `phases` are kinds of calls that no file system spends `MINOR` of a replay on, with these caches.
 
     A program makes calls of dozens of kinds. These are in the time of the whole, and are not compared by themselves.
     """
