@@ -862,11 +862,12 @@ def test_fio_json_among_its_text(load, tmp_path):
 
 def test_fio_samples():
     read, write = fio.samples((FIXTURES / "fio.json").read_text())
-    # One request at a time: the sum of the latencies, in ns. Several at a time, or a flush: the runtime, in whole ms.
+    # One request at a time: the sum of the latencies, in ns. Several at a time, jobs in a group, or a flush:
+    # the runtime, in whole ms.
     assert read == {"name": "read", "start_ns": 0, "wall_ns": 2100500, "items": 1000, "bytes": 8192000, "client": 0}
     assert (write["name"], write["bytes"]) == ("write", 16384000)
     data = json.loads((FIXTURES / "fio.json").read_text())
-    for option in ({"iodepth": "4"}, {"end_fsync": "1"}):
+    for option in ({"iodepth": "4"}, {"group_reporting": "", "numjobs": "4"}, {"end_fsync": "1"}):
         job = {**data["jobs"][0], "job options": data["jobs"][0]["job options"] | option}
         assert fio.samples(json.dumps({**data, "jobs": [job]}))[0]["wall_ns"] == 2 * 10**9
     second = json.loads(json.dumps(data["jobs"][0])) | {"job_start": 1700000000350}

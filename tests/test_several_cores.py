@@ -21,6 +21,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.processor import Processor
 from reprofs.report.topics import threats
+from reprofs.trial import resolve
 from reprofs.trial.run import run_trial
 from test_guest import busy, own_cache, work
 
@@ -32,6 +33,7 @@ LOCAL = [name for name in LOCAL if not (CATALOG.get(Filesystem, name).path or CA
 LOCAL = [
     name for name in LOCAL if not (CATALOG.get(Filesystem, name).unavailable or CATALOG.get(Filesystem, name).hosts)
 ]
+LINEAR = ("exfat", "fuse2fs", "udf")  # they search a directory from its start: half an hour or more in cores@4
 pytestmark = pytest.mark.xdist_group("several")  # one worker: QEMU is compiled once
 
 
@@ -170,8 +172,10 @@ def test_four_processes_compute_as_fast_as_one(guest):
 @pytest.mark.parametrize(
     ("name", "stack", "workload"),
     [
-        *((name, CATALOG.get(Filesystem, name).simplest_stack(), "cores@4") for name in LOCAL if name != "exfat"),
-        ("exfat", "single", "metadata@200+clients4"),  # it searches a directory from its start: half an hour in cores@4
+        *((name, CATALOG.get(Filesystem, name).simplest_stack(), "cores@4") for name in LOCAL if name not in LINEAR),
+        *((name, "single", "metadata@200+clients4") for name in LINEAR),
+        ("zfs", "single", "cores@4"),
+        ("ext4", "single", "fio-jobs@4"),
         *((name, f"{stack}@24", "cores@4") for name in ("ext4", "xfs") for stack in ("md-raid5", "md-raid6")),
         ("xfs", "md-raid5-threads@24", "cores@4"),
         ("nfs-xfs", "single", "metadata@20+clients30"),
@@ -181,9 +185,9 @@ def test_four_processes_compute_as_fast_as_one(guest):
 )
 def test_a_trial_on_four_cores_is_the_same(engine, root, tmp_path, monkeypatch, name, stack, workload):
     """The second beside a busy process and from a cold boot; all cores are counted in how busy they were."""
-    guest = CATALOG.get(Filesystem, name).guest
-    image.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     trial = cell(name, lab=f"exact@{FOUR.name}", stack=stack, workload=workload)
+    guest = resolve.resolve(trial, CATALOG).guest
+    image.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     first = run_trial(trial, CATALOG, tmp_path / "1.json", 3000)
     assert (first["status"], first["reason"]) == ("ok", "")
     monkeypatch.setenv("REPROFS_START", "cold boot")

@@ -19,10 +19,10 @@ def samples(text: str) -> list[dict]:
     """The measurements of a run of fio, as samples: one for each job and direction that did something.
 
     Keys: name (`read`, `write`, `trim`; of several jobs with different names `JOB-read`), start_ns (after the first
-    job's start; 0 where fio does not tell), wall_ns (when requests come one at a time and nothing is flushed, the time
-    spent in the calls, which is the sum of the latencies; else fio's runtime, a whole number of ms), items (requests),
-    bytes, client (number of the job among those of one name). Raises ValueError with a sentence that names the line
-    when the text is not fio's JSON or a job has an error.
+    job's start; 0 where fio does not tell), wall_ns (when requests come one at a time, nothing is flushed and jobs are
+    told apart, the time spent in the calls, which is the sum of the latencies; else fio's runtime, in whole ms, of jobs
+    in one group that of the longest), items (requests), bytes, client (number of the job among those of one
+    name). Raises ValueError with a sentence that names the line when the text is not fio's JSON or a job has an error.
     """
     try:
         source, _ = _last_report(Source.of("fio's output", text))
@@ -222,7 +222,8 @@ def _job(source: Source, at: tuple, shared: dict) -> dict:
         latencies = [entry for entry in latencies if isinstance(part.get(entry[0]), dict)]
         wall = runtime * 10**6
         options = found["options"]
-        alone = options.get("iodepth", "1") == "1" and not _FLUSHES & set(options)
+        # With group_reporting an entry has the latencies of all jobs of a group, which go on at once.
+        alone = options.get("iodepth", "1") == "1" and not {"group_reporting", *_FLUSHES} & set(options)
         if requests and latencies and (alone or not wall):
             key, _, unit = latencies[-1]
             mean = source.amount((*path, key, "mean"))
