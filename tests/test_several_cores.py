@@ -196,7 +196,9 @@ def test_a_trial_on_four_cores_is_the_same(engine, root, tmp_path, monkeypatch, 
     assert second["environment"]["lab"]["start"] == "cold boot"
     assert first["digests"]["measurement"] == second["digests"]["measurement"]
     shares = {phase["name"]: phase["processor_busy"] for phase in first["measurement"]["phases"]}
-    assert all(0 < share <= 1 for share in shares.values())
+    assert all(0 <= share <= 1 for share in shares.values())
+    # It may be off by several ms of processor time (docs/methods/trial.md).
+    assert all(shares[phase["name"]] > 0 for phase in first["measurement"]["phases"] if phase["wall_ns"] > 10**7)
     assert workload != "cores@4" or shares["compute"] > 0.9
 
 
