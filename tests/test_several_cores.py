@@ -195,11 +195,11 @@ def test_a_trial_on_four_cores_is_the_same(engine, root, tmp_path, monkeypatch, 
         second = run_trial(trial, CATALOG, tmp_path / "2.json", 6000)
     assert second["environment"]["lab"]["start"] == "cold boot"
     assert first["digests"]["measurement"] == second["digests"]["measurement"]
-    shares = {phase["name"]: phase["processor_busy"] for phase in first["measurement"]["phases"]}
-    assert all(0 <= share <= 1 for share in shares.values())
+    phases = first["measurement"]["phases"]
+    assert all(0 <= phase["processor_busy"] <= 1 for phase in phases)
     # It may be off by several ms of processor time (docs/methods/trial.md).
-    assert all(shares[phase["name"]] > 0 for phase in first["measurement"]["phases"] if phase["wall_ns"] > 10**7)
-    assert workload != "cores@4" or shares["compute"] > 0.9
+    assert all(phase["processor_busy"] > 0 for phase in phases if phase["wall_ns"] > 10**7)
+    assert workload != "cores@4" or (phases[0]["name"] == "compute" and phases[0]["processor_busy"] > 0.9)
 
 
 def test_what_is_handed_over_is_timed(engine):
