@@ -27,9 +27,15 @@ report: override export WHERE := $(value WHERE)
 report: override export CLIENTS := $(value CLIENTS)
 report: override export BESIDE := $(value BESIDE)
 report: override export STRICT := $(value STRICT)
-report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; STRICT=1: fail on a changed verdict)
+report: override export REUSE := $(value REUSE)
+report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; REUSE=1: run only trials that results/STUDY does not have; STRICT=1: fail on a changed verdict)
 	@[ -z "$$STRICT" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
 		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
+	@[ -z "$$REUSE" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
+		{ echo "REUSE=1 takes trials as they were published: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
+	@# The guests first: a record that is older than its guest would be made again.
+	@[ -z "$$REUSE" ] || scripts/run-study --config study="$$STUDY" --until guest
+	@[ -z "$$REUSE" ] || $(RUN) reprofs reuse "$$STUDY"
 	@scripts/run-study --config study="$$STUDY" $${LAB:+lab="$$LAB"} $${PROFILE:+profile="$$PROFILE"} \
 		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"} $${BESIDE:+beside="$$BESIDE"}
 	@$(RUN) reprofs answer "$$STUDY" $${LAB:+--lab "$$LAB"} $${PROFILE:+--profile "$$PROFILE"} \

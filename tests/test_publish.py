@@ -20,6 +20,7 @@ from reprofs.publish import index, verify
 from reprofs.publish import read as reading
 from reprofs.publish import result as results
 from reprofs.publish.claims import claims
+from reprofs.publish.reuse import reuse
 from reprofs.trial import plan as plans
 from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.record import seal
@@ -104,6 +105,35 @@ def folder(checkout, tmp_path):
     """A copy of the published result; its checkout is the working directory."""
     with contextlib.chdir(checkout):
         yield shutil.copytree(checkout / "results/small", tmp_path / "small")
+
+
+def test_published_records_are_reused_where_trials_would_be_the_same(checkout, tmp_path):
+    raw, first, second = checkout / "data/raw/small", *sorted((checkout / "data/raw/small").glob("*.json"))
+    study, lock = checkout / "config/studies/small.yaml", checkout / "envs/lab.lock"
+    kept = {path: path.read_bytes() for path in (first, second, study, lock)}
+    with contextlib.chdir(checkout):
+        try:
+            assert reuse("small") == (0, 0)  # all are there
+            first.unlink()
+            second.write_text("the user's own")
+            assert reuse("small") == (1, 0)
+            assert (first.read_bytes(), second.read_text()) == (kept[first], "the user's own")
+            assert sorted(path.name for path in raw.glob("*.json*")) == [first.name, second.name]
+            first.unlink()
+            study.write_text(yaml.safe_dump(SMALL | {"filesystems": ["ext4", "tmpfs", "xfs"], "rounds": 2}))
+            assert reuse("small") == (1, 4)
+            first.unlink()
+            study.write_text(yaml.safe_dump(SMALL | {"seed": 8}))
+            assert reuse("small") == (0, 1) and not first.exists()
+            study.write_bytes(kept[study])
+            lock.write_text(re.sub(r"(?m)^(built qemu \S+) \w+", rf"\1 {'0' * 64}", lock.read_text()))
+            with pytest.raises(UserError, match="is of another lab than this checkout's"):
+                reuse("small")
+            with pytest.raises(UserError, match="nothing is published of the study quick"):
+                reuse("quick")
+        finally:
+            for path, content in kept.items():
+                path.write_bytes(content)
 
 
 def test_what_is_published_is_identical_when_it_is_run_again(folder, reprofs):

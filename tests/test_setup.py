@@ -125,6 +125,14 @@ def test_a_strict_report_ends_with_the_verdicts(make, word):
 
 
 @pytest.mark.parametrize("word", WORDS)
+def test_published_records_are_taken_before_a_run(make, word):
+    guests, reuse, study, _ = make("report", f"STUDY={word}", "REUSE=1")
+    assert guests[1:5] == ["--config", f"study={word}", "--until", "guest"]
+    assert reuse[1:4] == ["reprofs", "reuse", word] and study[1:3] == ["--config", f"study={word}"]
+    assert "leave it out beside LAB" in make("report", f"REUSE={word}", "LAB=mount")[0][0]
+
+
+@pytest.mark.parametrize("word", WORDS)
 def test_guests_and_commits_are_words_too(make, word):
     assert make(f"guest-{word}") == [["run", "reprofs", "guest", "--output", f"data/guest/{word}.json", "AGAINST="]]
     assert {said[-1] for said in make("bench", f"AGAINST={word}")} == {f"AGAINST={word}"}

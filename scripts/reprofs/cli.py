@@ -320,6 +320,13 @@ def parser() -> argparse.ArgumentParser:
         "--own-code", action="store_true", help="with this checkout's code, even if the result has another"
     )
 
+    sub = command(
+        "reuse",
+        _reuse,
+        "Put the records of results/NAME into data/raw, in the place of trials that would be the same bytes.",
+    )
+    sub.add_argument("study", help="NAME, or NAME@SCALE")
+
     sub = command("notebook", _notebook, "Run a notebook on a study's tables, and keep the copy when it ran whole.")
     sub.add_argument("notebook", type=Path)
     sub.add_argument("--study", required=True)
@@ -672,6 +679,13 @@ def _verify(arguments) -> None:
     count = None if arguments.all else arguments.trials
     same = verify.verify(arguments.result, count, arguments.trial, seed, _say, own=arguments.own_code)
     sys.exit(int(not same))
+
+
+def _reuse(arguments) -> None:
+    from reprofs.publish.reuse import reuse
+
+    copied, missing = reuse(arguments.study)
+    print(f"{copied} records of results/{arguments.study} are in data/raw; {missing} trials remain to be run")
 
 
 def _notebook(arguments) -> None:

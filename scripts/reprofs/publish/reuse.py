@@ -1,0 +1,49 @@
+"""Records of a published result in the place of trials, which would be the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog
+from reprofs.project import place
+from reprofs.publish.read import read, unpack
+from reprofs.publish.verify import other_lab
+from reprofs.trial.plan import make_plan
+
+
+def reuse(name: str) -> tuple[int, int]:
+    """Copies the records of results/NAME into data/raw, and leaves those that are there.
+
+    Of an exact lab alone, and of trials that went well and that this checkout would run by the same job. Returns the
+    number of records copied, and of trials of the study that have no record then.
+
+    Raises UserError for an altered result, and for one of another lab or protocol than this checkout's.
+    """
+    folder, raw = place(f"results/{name}"), place(f"data/raw/{name}")
+    if not folder.is_dir():
+        raise UserError(f"nothing is published of the study {name}: there is no {folder}.")
+    plan, result, copied = make_plan(name, Catalog()), read(folder), 0
+    with tempfile.TemporaryDirectory() as work:
+        then = {trial.id: trial for trial in unpack(folder, result, Path(work)).trials}
+        wanted = [
+            trial
+            for trial in plan.trials
+            if trial.id in then
+            and then[trial.id].job_sha256 == trial.job_sha256
+            and plan.labs[trial.full_lab].clock == "instructions"
+            and result.trials[trial.id].status == "ok"
+        ]
+        if other := other_lab(folder, result, wanted):
+            raise UserError(f"{folder} is of another lab than this checkout's ({other[0]}): run the study without it.")
+        raw.mkdir(parents=True, exist_ok=True)
+        for trial in wanted:
+            target = raw / f"{trial.id}.json"
+            if not target.exists():
+                partial = target.with_name(f".{target.name}.partial")
+                shutil.copyfile(Path(work) / "raw" / target.name, partial)
+                partial.rename(target)
+                copied += 1
+    return copied, sum(not (raw / f"{trial.id}.json").exists() for trial in plan.trials)
