@@ -677,6 +677,12 @@ def test_more_workers_have_rates_and_a_speed_up(tmp_path):
     text = shown(tmp_path, "cores")
     assert f"{study.plan.workloads['metadata'].title}: more workers." in text.replace("*", "")
     assert "From 1 to 2 workers the rates grow" in text and "the most on ext4 (2.0" in text
+    assert "memory behind one lock" not in text  # an SSD has a bandwidth
+    (known,) = study.plan.devices.values()
+    for change, limited in (({"bandwidth_mb_s": 0}, True), ({"bandwidth_mb_s": 500}, False)):
+        devices = {curve.profile: known.model_copy(update=change)}
+        one = dataclasses.replace(study, plan=study.plan.model_copy(update={"devices": devices}))
+        assert cores.one_lock(one, curve) == limited
 
 
 def test_labs_that_differ_in_cores_only_are_one_curve():

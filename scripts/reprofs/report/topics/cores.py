@@ -56,6 +56,12 @@ def words(study: Study, curve: Curve) -> str:
     return f"{title.partition(' (')[0]}: more {curve.by}{f' ({where})' if where else ''}"  # without the size
 
 
+def one_lock(study: Study, curve: Curve) -> bool:
+    """Whether the device is the exact lab's memory without a bandwidth of its own, so that its lock is the limit."""
+    device = study.plan.devices.get(curve.profile)
+    return study.lab(curve.lab).exact and device is not None and not device.drive and not device.bandwidth_mb_s
+
+
 def _told(curve: Curve) -> str:
     """What n is, for captions."""
     if curve.by == "cores":
