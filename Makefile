@@ -54,7 +54,8 @@ workflow-report: override export STUDY := $(value STUDY)
 workflow-report: report  ## Snakemake's own report of a study, report/STUDY/workflow.html: rules, software, times, figures with captions
 	@$(RUN) snakemake --quiet all --report "report/$$STUDY/workflow.html" --config study="$$STUDY"
 
-campaign: setup  ## run and publish all studies that are published, in days; it goes on where it was ended
+campaign: override export REUSE := $(value REUSE)
+campaign: setup  ## run and publish all studies that are published, in days; it goes on where it was ended (REUSE=1: as of report)
 	@scripts/campaign
 
 test: setup  ## every check and every test but those of soak
