@@ -20,7 +20,7 @@ from reprofs.errors import UserError
 from reprofs.plan.processor import Processor
 from reprofs.report import display, plots, render
 from reprofs.report import text as lines_of
-from reprofs.report.topics import labs, methods, operations, quality, space, stacks, statistics, threats
+from reprofs.report.topics import answer, labs, methods, operations, quality, space, stacks, statistics, threats
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
 
@@ -778,3 +778,12 @@ def test_title_and_subtitle_are_those_of_the_study(small):
     assert about["title"] == "Which file system should hold many small files?"
     assert about["subtitle"].startswith("Study fixture: 6 trials with ReproFS 0.1.0, measured on 2026-01-01")
     assert json.dumps(about)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "columns"),
+    [([30], 3), ([40, 40], 3), ([28, 28, 28], 3), ([28, 28, 29], 2), ([38, 1, 37, 36], 2), ([1, 38, 1, 37, 1, 1], 3)],
+)
+def test_a_legend_is_not_wider_than_its_bars(lengths, columns):
+    """Four entries in three columns are two, one and one."""
+    assert answer._columns(["x" * length for length in lengths]) == columns

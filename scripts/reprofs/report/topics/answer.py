@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 
 import numpy as np
@@ -281,14 +280,16 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     if len(parts.columns) > len(colours):
         rest = len(parts.columns) - len(colours)
         handles.append(Patch(color=GREY, label=count(rest, "other operation")))
-    lines = math.ceil(len(handles) / 3)
-    width = sum(
-        max(len(str(handle.get_label())) for handle in handles[at : at + lines]) for at in range(0, len(handles), lines)
-    )
-    columns = 3 if width <= 84 else 2  # characters that fit side by side
+    columns = _columns([str(one.get_label()) for one in handles])
     style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "handlelength": 1, "fontsize": 8}
     legend = axes.legend(handles=handles, title=str(load), ncols=columns, alignment="left", borderaxespad=0.2, **style)
     legend.get_title().set_fontweight("bold")
+
+
+def _columns(labels: list[str]) -> int:
+    """How many columns of a legend, filled one after the other and as even as they can be, fit side by side."""
+    width = sum(max(map(len, own)) for own in np.array_split(labels, 3) if len(own))
+    return 3 if width <= 84 else 2  # characters; else the bars would have to make room
 
 
 def shares(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
