@@ -787,3 +787,15 @@ def test_title_and_subtitle_are_those_of_the_study(small):
 def test_a_legend_is_not_wider_than_its_bars(lengths, columns):
     """Four entries in three columns are two, one and one."""
     assert answer._columns(["x" * length for length in lengths]) == columns
+
+
+def test_file_systems_of_a_stack_of_their_own_are_compared_in_it(small):
+    """Three distributed ones and one that runs on a single device, too; options of the latter are no file systems."""
+    known = small.trials[small.trials["label"] == "xfs"]
+    options = [known.assign(stack="md-raid6", label=f"xfs+{number}") for number in range(3)]
+    servers = [known.assign(stack="servers", filesystem=name, label=name) for name in ("gluster", "cephfs", "xfs")]
+    for more, compared in ((options, ["single"]), (servers, ["servers", "single"]), (servers[1:], ["single"])):
+        study = dataclasses.replace(small, trials=pd.concat([small.trials, *more]))
+        found = small.plan.stacks | dict.fromkeys(("md-raid6", "servers"), small.plan.stacks["single"])
+        study = dataclasses.replace(study, plan=small.plan.model_copy(update={"stacks": found}))
+        assert [setting.stack for setting in study.settings] == compared

@@ -82,12 +82,20 @@ class Study(Tables):
     def settings(self) -> list[Setting]:
         """Settings whose file systems are compared in full: of every lab, profile and workload the base of its stacks.
 
-        What the other stacks change is shown by ratios to it, not by a section for each of them.
+        What the other stacks change is shown by ratios to it, not by a section for each of them; but a stack most of
+        whose file systems run on no base, such as that of the distributed ones, is one to compare in.
         """
         entries, found = self.stacks(), set()
         for (lab, profile, _), group in self.trials.groupby(["lab", "profile", "workload"]):
             available = set(group["stack"])
             found.add(Setting(lab, stacks.base(entries, [name for name in entries if name in available]), profile))
+        contenders = self.trials[self.trials["role"] == "contender"]
+        for (lab, profile), group in contenders.groupby(["lab", "profile"]):
+            names = {stack: set(own["filesystem"]) for stack, own in group.groupby("stack")}
+            bases = {stack for stack in names if Setting(lab, stack, profile) in found}
+            known = set().union(*(names[stack] for stack in bases))
+            most = [stack for stack, own in names.items() if stack not in bases and 2 * len(own - known) > len(own) > 1]
+            found |= {Setting(lab, stack, profile) for stack in most}
         return sorted(found)
 
     @functools.cached_property
