@@ -799,3 +799,14 @@ def test_file_systems_of_a_stack_of_their_own_are_compared_in_it(small):
         found = small.plan.stacks | dict.fromkeys(("md-raid6", "servers"), small.plan.stacks["single"])
         study = dataclasses.replace(study, plan=small.plan.model_copy(update={"stacks": found}))
         assert [setting.stack for setting in study.settings] == compared
+
+
+def test_the_rounds_of_a_setting_are_its_own(small):
+    (setting,) = small.settings
+    assert answer.where(small, setting).endswith("scale smoke, 2 rounds")
+    first = small.trials[small.trials["round"] == 1]
+    elsewhere = pd.concat([small.trials, first.assign(stack="servers")])
+    at = setting._replace(stack="servers")
+    assert answer.where(dataclasses.replace(small, trials=elsewhere), at).endswith("scale smoke, 1 round")
+    fewer = small.trials[(small.trials["label"] != "xfs") | (small.trials["round"] == 1)]
+    assert answer.where(dataclasses.replace(small, trials=fewer), setting).endswith("scale smoke, 1 to 2 rounds")

@@ -135,7 +135,9 @@ def where(study: Study, setting: Setting) -> str:
     ]
     scales = listing(dict.fromkeys(load.scale for load in study.loads(setting)))
     parts = [f"device profile {setting.profile}", f"stack {setting.stack}", f"lab {place.lab}", *filter(None, own)]
-    return ", ".join([*parts, f"scale {scales}", count(study.trials["round"].nunique(), "round")])
+    rounds = select(study.trials, setting).groupby(["label", "workload", "scale"])["round"].nunique()
+    least, most = rounds.min(), rounds.max()
+    return ", ".join([*parts, f"scale {scales}", f"{least} to {most} rounds" if least < most else count(most, "round")])
 
 
 def wins(study: Study, setting: Setting) -> dict:
