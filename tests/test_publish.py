@@ -107,7 +107,7 @@ def folder(checkout, tmp_path):
         yield shutil.copytree(checkout / "results/small", tmp_path / "small")
 
 
-def test_published_records_are_reused_where_trials_would_be_the_same(checkout, tmp_path):
+def test_published_records_are_reused_where_trials_would_be_the_same(checkout):
     raw, first, second = checkout / "data/raw/small", *sorted((checkout / "data/raw/small").glob("*.json"))
     study, lock = checkout / "config/studies/small.yaml", checkout / "envs/lab.lock"
     kept = {path: path.read_bytes() for path in (first, second, study, lock)}
