@@ -329,7 +329,10 @@ def place(tmp_path) -> Path:
     ]
     for folder in set(folders) - {"empty", "wide"}:
         for length, name in enumerate([*names, b"\xff\xfe.\xe4"]):
-            (top / folder / named(name)).write_bytes(b"x" * length * 100)
+            with (top / folder / named(name)).open("wb") as file:
+                file.write(b"x" * length * 100)
+                file.flush()
+                os.fsync(file)  # a file system gives it blocks when it is written back: not between two looks
     for i in range(800):
         (top / f"wide/file-{i}-{'x' * 60}").touch()
     for i in range(100):
