@@ -1,6 +1,7 @@
 """Figures: the same bytes every time, ink that follows the page, nothing loaded from elsewhere, words for all."""
 
 import io
+import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -260,3 +261,43 @@ def test_long_titles_leave_the_panels_their_room(study, monkeypatch):
     assert axes.get_position().width > 0.5
     panels = operations.intervals(study, SETTING, LOAD)[0].plot.axes
     assert all(panel.get_title(loc="left").count("\n") <= 1 for panel in panels)
+
+
+@pytest.fixture
+def styled():
+    with matplotlib.rc_context(plots.STYLE):
+        yield
+
+
+TIMES = [[70.0, 70.0], [225.5023, 225.5063], [10157.2, 10211.4], [9.44592, 9.44608], [0.5, 3], [1, 700]]
+
+
+@pytest.mark.parametrize("times", TIMES, ids=str)
+def test_the_numbers_of_an_axis_do_not_touch(times, styled):
+    figure, (axes, *_) = plots.grid(1, 4, 4, 1)
+    axes.plot(times, [0, 0], "o")
+    plots.value_axis(axes)
+    figure.canvas.draw()
+    low, high = axes.get_xlim()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
+    assert boxes and all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_a_spread_of_nothing_looks_like_one():
+    """Two times closer than half a per cent are not drawn across the whole panel."""
+    _, (axes,) = plots.grid(1, 1, 1, 1)
+    axes.plot([1000, 1000.1], [0, 0], "o")
+    plots.value_axis(axes)
+    low, high = axes.get_xlim()
+    assert high - low == pytest.approx(5, rel=1e-3)
+
+
+def test_three_rows_have_the_height_of_their_letters(styled):
+    figure, (axes, *_) = plots.panels([("a", "smoke", str(i), "warm") for i in range(9)], 3)
+    for panel in figure.axes:
+        plots.rows(panel, ["ext4", "xfs", "btrfs+none"])
+        plots.title(panel, ("a", "smoke", "x", "warm"), lambda *_: "a title that is so long that it needs two lines")
+        panel.plot([1, 2], [0, 0])
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(lower.y1 <= upper.y0 + 0.5 for upper, lower in itertools.pairwise(boxes))

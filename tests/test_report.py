@@ -677,6 +677,8 @@ def test_what_the_files_take_on_each_file_system(small):
     assert rows["xfs"]["Taken"] == "9.54 MiB ± 9.54 MiB" and rows["ext4"]["Of content"] == "1.88"
     assert rows["ext4"]["A file"] == "14.6 KiB" and rows["ext4"]["Inodes"] == "2,064"
     assert "Grey, not ranked: tmpfs." in space.figure(changed, setting, load).caption
+    alone = dataclasses.replace(changed, phases=changed.phases[changed.phases["label"] != "tmpfs"])
+    assert "Grey" not in space.figure(alone, setting, load).caption
     nothing = small.phases.assign(used_bytes=pd.array([pd.NA] * len(small.phases), dtype="Int64"))
     assert space.places(dataclasses.replace(small, phases=nothing)) == []
 

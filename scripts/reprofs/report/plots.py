@@ -135,7 +135,8 @@ HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
 
 
 def _panel_height(rows: int) -> float:
-    return 0.48 + 0.118 * max(rows, 1)
+    """Inches of a panel: a title of two lines, the numbers of its axis, and rows as high as their letters."""
+    return 0.56 + 0.13 * max(rows, 1)
 
 
 def _columns(count: int, rows: int) -> int:
@@ -168,6 +169,7 @@ def grid(lines: int, columns: int, count: int, height: float, **options):
     """A figure of `lines` by `columns` panels, `height` inches high, of which `count` are used."""
     size = (WIDTH, height)
     figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **options)
+    figure.get_layout_engine().set(w_pad=0.08)  # inches, for the last number of a panel and the first of the next
     panels = list(grid.flat)
     for axes in panels[count:]:
         axes.remove()
@@ -215,7 +217,10 @@ def value_axis(axes, unit: str = "") -> None:
         log_axis(axes, "x")
     else:
         axes.set_xscale("linear")
-        axes.xaxis.set_major_locator(MaxNLocator(4))
+        centre, half = (data.x0 + data.x1) / 2, (data.x1 - data.x0) / 2
+        if half < NARROW * abs(centre):
+            axes.set_xlim(centre * (1 - NARROW), centre * (1 + NARROW))
+        axes.xaxis.set_major_locator(Few(axes.xaxis))
         axes.xaxis.set_major_formatter(PLAIN)
     if unit:
         axes.set_xlabel(unit, labelpad=1)
@@ -245,21 +250,39 @@ class Numbers(LogLocator):
         sets += [[sub * power for power in powers for sub in ladder] for ladder in self.LADDERS]
         sets += [list(MaxNLocator(count).tick_values(vmin, vmax)) for count in (2, 3, 4)]
         inside = [[tick for tick in ticks if vmin <= tick <= vmax] for ticks in sets]
-        return max((ticks for ticks in inside if self._fit(ticks, vmin, vmax)), key=len, default=[])
-
-    def _fit(self, ticks: list[float], low: float, high: float) -> bool:
-        axes = self.along.axes
-        across, box = self.along is axes.xaxis, axes.get_window_extent()
-        points = (box.width if across else box.height) * 72 / axes.figure.dpi
-        for a, b in itertools.pairwise(ticks):
-            letters = (len(PLAIN(a)) + len(PLAIN(b))) / 2 + 1.5
-            if math.log(b / a) / math.log(high / low) * points < (NUMERAL * letters if across else 2 * FONT):
-                return False
-        return True
+        place = {tick: math.log(tick / vmin) / math.log(vmax / vmin) for ticks in inside for tick in ticks}
+        return max((ticks for ticks in inside if fit(self.along, place, ticks)), key=len, default=[])
 
 
+class Few(MaxNLocator):
+    """Marks of a linear axis: up to four, as many as stand beside each other."""
+
+    def __init__(self, along: Axis) -> None:
+        super().__init__(4)
+        self.along = along
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        sets = [MaxNLocator(count).tick_values(vmin, vmax) for count in (4, 3, 2, 1)]
+        inside = [[tick for tick in ticks if vmin <= tick <= vmax] for ticks in sets]
+        place = {tick: (tick - vmin) / (vmax - vmin) for ticks in inside for tick in ticks}
+        return next((ticks for ticks in inside if ticks and fit(self.along, place, ticks)), [])
+
+
+NARROW = 0.0025  # an axis reaches that share of its centre to both sides, or a spread of nothing would fill it
 FONT = STYLE["xtick.labelsize"]  # points
 NUMERAL = 0.64 * FONT  # width
+
+
+def fit(along: Axis, place: dict[float, float], ticks: list[float]) -> bool:
+    """Whether the numbers of an axis do not touch; `place` is where they are, from 0 to 1."""
+    axes = along.axes
+    across, box = along is axes.xaxis, axes.get_window_extent()
+    points = (box.width if across else box.height) * 72 / axes.figure.dpi
+    for a, b in itertools.pairwise(ticks):
+        letters = (len(PLAIN(a)) + len(PLAIN(b))) / 2 + 1.5
+        if (place[b] - place[a]) * points < (NUMERAL * letters if across else 2 * FONT):
+            return False
+    return True
 
 
 def whole_axis(axes) -> None:

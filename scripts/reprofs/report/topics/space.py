@@ -155,11 +155,11 @@ def figure(study: Study, setting: Setting, load: Load) -> Figure:
     """What the files take on each file system, and their content."""
     found = fullest(study, setting, load)
     content = found["content"].max()
-    beside = listing(found.loc[found["role"] != "contender", "label"])
+    beside = list(found.loc[found["role"] != "contender", "label"])
     caption = (
         f"Space taken by “{found['title'].iloc[0]}” and what came before it ({load}, {setting}); means of the rounds."
         + (f" The broken line is the content, {size(content)}." if content else "")
-        + (f" Grey, not ranked: {beside}." if beside else "")
+        + (f" Grey, not ranked: {listing(beside)}." if beside else "")
     )
     ends = found.iloc[0], found.iloc[-1]
     alt = f"{count(len(found), 'bar')}, from {' to '.join(f'{end.label}, {size(end.taken)},' for end in ends)} in all."
