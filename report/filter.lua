@@ -147,6 +147,80 @@ local function bind(inlines)
   return inlines
 end
 
+-- How wide words are when printed, in em of the page's typeface, nearly.
+local function em(words, code)
+  local wide = 0
+  for _, point in utf8.codes(words) do
+    local letter = point < 128 and string.char(point) or ""
+    if code then wide = wide + 0.65
+    elseif letter:match("[ijltfr.,:;'()|%s%-]") then wide = wide + 0.3
+    elseif letter:match("[%umw%%+@]") then wide = wide + 0.72
+    else wide = wide + 0.48 end
+  end
+  return wide
+end
+
+-- The least width of a cell, that of its longest word (which may end at a hyphen or not), and the most, that of its
+-- longest line.
+local function extent(one, hyphens)
+  local least, line, word, most = 0, 0, 0, 0
+  local function ends(of_line)
+    least, word = math.max(least, word), 0
+    if of_line then most, line = math.max(most, line), 0 end
+  end
+  local function add(words, code)
+    for part in words:gsub("[,=:/%-]", code and "%0\n" or { ["-"] = hyphens and "-\n" }):gmatch("[^\n]+\n?") do
+      local wide = em(part:gsub("\n", ""), code)
+      line, word = line + wide, word + wide
+      if part:sub(-1) == "\n" then ends(false) end
+    end
+  end
+  for _, block in ipairs(one.contents) do
+    block:walk({
+      traverse = "topdown",
+      Str = function(str) add(str.text) end,
+      Code = function(code) for part in code.text:gmatch("%S+%s*") do add(part, true) ends(false) end end,
+      Space = function() line = line + 0.25 ends(false) end,
+      SoftBreak = function() line = line + 0.25 ends(false) end,
+      LineBreak = function() ends(true) end,
+    })
+    ends(true)
+  end
+  return least, most
+end
+
+-- Columns of a printed table that is wider than the page: each gets its longest word, and of the rest the more the more
+-- it has to say (as CSS 2.1, 17.5.2.2).
+local PAGE = 493 -- points
+local function shared(size, inset)
+  local function look(element, hyphens)
+    local least, most, low, high = {}, {}, 0, 0
+    local rows = pandoc.List({})
+    rows:extend(element.head.rows)
+    for _, one in ipairs(element.bodies) do rows:extend(one.body) end
+    for _, row in ipairs(rows) do
+      for i, one in ipairs(row.cells) do
+        local a, b = extent(one, hyphens)
+        least[i], most[i] = math.max(least[i] or 0, a), math.max(most[i] or 0, b)
+      end
+    end
+    for i = 1, #least do low, high = low + least[i], high + most[i] end
+    return least, most, low, high
+  end
+  return function(element)
+    local least, most, low, high = look(element, false)
+    local room = (PAGE - 2 * inset * #least) / size
+    if high <= room then return nil end
+    if low >= room then least, most, low, high = look(element, true) end
+    if low >= room then return nil end
+    for i = 1, #least do
+      local own = least[i] + (room - low) * (most[i] - least[i]) / (high - low)
+      element.colspecs[i] = { element.colspecs[i][1], (own * size + 2 * inset) / PAGE }
+    end
+    return element
+  end
+end
+
 -- A region that scrolls sideways and can be reached by keyboard. Pairs, not a table: attributes keep their order.
 local function scrolling(content, label)
   local attributes = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", label } }
@@ -220,13 +294,15 @@ end
 function Pandoc(doc)
   local body = pandoc.Blocks({})
   local dense = html
+  local widths = shared(8, 3.2) -- as in template.typ
   for _, block in ipairs(doc.blocks) do
     -- What is printed from the first appendix on is small.
     if not dense and block.attributes and block.attributes.appendix then
       body:insert(pandoc.RawBlock("typst", "#show: appendices"))
-      dense = true
+      dense, widths = true, shared(6.3, 2.6)
     end
-    body:extend(cell(block) or { block })
+    local found = pandoc.Blocks(cell(block) or { block })
+    body:extend(html and found or found:walk({ Table = widths }))
   end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
   body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead, Str = joined })

@@ -519,6 +519,16 @@ def test_damaged_file_of_a_guest_is_not_used_and_made_again(guest, tmp_path, mon
     assert made == ["base"]
 
 
+def test_the_same_guest_again_leaves_its_manifest_as_old_as_it_was(guest, engine, reprofs, tmp_path):
+    """Or the workflow would take what was made in it for out of date; only its own command makes it new."""
+    manifest = tmp_path / "base.json"
+    builder.build(files.cache_folder(), manifest, engine, print)
+    os.utime(manifest, (1, 1))
+    assert builder.build(files.cache_folder(), manifest, engine, print) == guest and manifest.stat().st_mtime == 1
+    done = reprofs("guest", "--output", manifest)
+    assert done.returncode == 0 and json.loads(manifest.read_text()) == guest and manifest.stat().st_mtime > 1
+
+
 def test_a_damaged_file_of_a_kept_folder_makes_the_folder_again(tmp_path, capsys):
     """Such as the kernel of a guest, or the QEMU with several processors."""
     made = []

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import lzma
+import os
 import re
 import shutil
 import subprocess
@@ -119,6 +120,11 @@ def test_published_records_are_reused_where_trials_would_be_the_same(checkout):
             assert reuse("small") == (1, 0)
             assert (first.read_bytes(), second.read_text()) == (kept[first], "the user's own")
             assert sorted(path.name for path in raw.glob("*.json*")) == [first.name, second.name]
+            for path in (first, second):
+                os.utime(path, (1, 1))
+            assert reuse("small") == (0, 0)
+            guests = [path.stat().st_mtime for path in (checkout / "data/guest").glob("*.json")]
+            assert first.stat().st_mtime >= max(guests) and second.stat().st_mtime == 1
             first.unlink()
             study.write_text(yaml.safe_dump(SMALL | {"filesystems": ["ext4", "tmpfs", "xfs"], "rounds": 2}))
             assert reuse("small") == (1, 4)

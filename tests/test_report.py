@@ -812,3 +812,23 @@ def test_the_rounds_of_a_setting_are_its_own(small):
     assert answer.where(dataclasses.replace(small, trials=elsewhere), at).endswith("scale smoke, 1 round")
     fewer = small.trials[(small.trials["label"] != "xfs") | (small.trials["round"] == 1)]
     assert answer.where(dataclasses.replace(small, trials=fewer), setting).endswith("scale smoke, 1 to 2 rounds")
+
+
+def test_a_printed_table_wider_than_the_page_shares_it_by_what_its_columns_say(tmp_path):
+    """A narrow one is left as it is; a word is broken at a hyphen only where there is no other room."""
+    words = "undecided: nfs-xfs+v4.2-sync, cephfs+kernel, gluster+replica-3 and 2 others " * 2
+    rows = [{"Operation": "Stat", "Verdict": words, "Time": "2.667 ms (2.6666 – 2.6667)", "Next": "nfs-xfs+v4.2-sync"}]
+    tables = [rows, [{**rows[0], "Verdict": "fastest"}], [{f"{i}": "nfs-xfs+v4.2-sync" for i in range(8)}]]
+    shown = [display.Table(f"tbl-{i}", "Words.", rows, left=["Verdict"]) for i, rows in enumerate(tables)]
+    outputs = [nbformat.v4.new_output("display_data", {"text/html": table._repr_html_()}) for table in shown]
+    cell = nbformat.v4.new_code_cell("show()", outputs=outputs)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "merged.ipynb")
+    render._pandoc(tmp_path, {"title": "t", "subtitle": "s"}, "typst", "template.typ", "report.typ", [])
+    text = (tmp_path / "report.typ").read_text()
+    wide, narrow, even = re.findall(r"table\(\s*columns: (\(.*?\)|\d+),", text)
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", wide)]
+    assert narrow == "4" and sum(shares) == pytest.approx(100, abs=0.5)
+    assert shares[1] == max(shares) > 2 * shares[0] and shares[2] > 15  # of 493 points: an interval stays whole
+    assert len(set(re.findall(r"([\d.]+)%", even))) == 1
+    assert [part.count("[Next]") for part in re.findall(r"table\.header\((.*?)\),\n", text)][:2] == [1, 1]
+    assert text.count("2.6666") == 2

@@ -397,6 +397,7 @@ def _guest(arguments) -> None:
     name, cache = arguments.output.stem, files.cache_folder()
     read_guest(name)  # an unknown name is reported before the engine is compiled
     image.build(cache, arguments.output, engine.build(cache), _say, name=name)
+    arguments.output.touch()  # also when nothing changed: the workflow asks for it newer than what it is made from
 
 
 def _lock(arguments) -> None:

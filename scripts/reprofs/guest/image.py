@@ -45,7 +45,7 @@ def build(
     spec: Path | None = None,
     lock: Lock | None = None,
 ) -> dict:
-    """Build a guest, or find it in the cache, and write its manifest.
+    """Build a guest, or find it in the cache, and write its manifest if it has changed.
 
     cache: folder that keeps images (created); manifest: JSON file to write; engine: the runner that the initrd
     carries; progress: called with one line of text now and then; name: base, or a guest of the description;
@@ -99,7 +99,6 @@ def build(
         **{key: root[key] for key in ("modules", "compiled_with")},
     }
     write_bytes(manifest, (json.dumps(description, indent=1, sort_keys=True) + "\n").encode())
-    manifest.touch()  # also when nothing changed: it is newer than what it was made from
     return description
 
 
@@ -113,20 +112,17 @@ def ensure(name: str, progress: Progress) -> None:
 
     Raises UserError like `build`.
     """
-    manifest, cache, before = inside(f"data/guest/{name}.json"), cache_folder(), b""
+    manifest, cache = inside(f"data/guest/{name}.json"), cache_folder()
     runner = engines.build(cache)
     made_of = _initrd_of(recipe_of_root(read_lock(), read_guest(name)), sha256(runner), cache)
     try:
-        before, times = manifest.read_bytes(), manifest.stat()
-        known = json.loads(before)
+        known = json.loads(manifest.read_bytes())
         whole = [intact(cache / known[key]["file"], known[key]["sha256"]) for key in FILES]
         whole += [qemu.whole(cache, known["qemu"]), known["built"][f"{name}/initrd"][0] == made_of]
     except (OSError, ValueError, KeyError, TypeError):
         whole = [False]
     if not all(whole):
         build(cache, manifest, runner, progress, name=name)
-        if manifest.read_bytes() == before:  # the same guest again: nothing that was made in it is out of date
-            os.utime(manifest, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def make_image(folder: Path, image: Path, tools: Path) -> None:

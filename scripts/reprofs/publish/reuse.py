@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,6 +17,9 @@ from reprofs.trial.plan import make_plan
 
 def reuse(name: str) -> tuple[int, int]:
     """Copies the records of results/NAME into data/raw, and leaves those that are there.
+
+    Those that are there and older than a guest, as if it had changed, become as new as it if they are the published
+    ones: the workflow, which knows nothing of how they were made, would run their trials again.
 
     Of an exact lab alone, and of trials that went well and that this checkout would run by the same job. Returns the
     number of records copied, and of trials of the study that have no record then.
@@ -39,11 +43,15 @@ def reuse(name: str) -> tuple[int, int]:
         if other := other_lab(folder, result, wanted):
             raise UserError(f"{folder} is of another lab than this checkout's ({other[0]}): run the study without it.")
         raw.mkdir(parents=True, exist_ok=True)
+        newest = max((path.stat().st_mtime_ns for path in place("data/guest").glob("*.json")), default=0)
         for trial in wanted:
             target = raw / f"{trial.id}.json"
+            published = Path(work) / "raw" / target.name
             if not target.exists():
                 partial = target.with_name(f".{target.name}.partial")
-                shutil.copyfile(Path(work) / "raw" / target.name, partial)
+                shutil.copyfile(published, partial)
                 partial.rename(target)
                 copied += 1
+            elif target.stat().st_mtime_ns < newest and filecmp.cmp(target, published, shallow=False):
+                target.touch()
     return copied, sum(not (raw / f"{trial.id}.json").exists() for trial in plan.trials)

@@ -252,8 +252,9 @@ class Table:
 
 
 def _unbroken(cell: str) -> str:
-    """A cell in which numbers stay with their units: a line ends before a bracket, or within the interval in it."""
-    return cell if "<" in cell else cell.replace(" ", "\N{NO-BREAK SPACE}").replace("\N{NO-BREAK SPACE}(", " (")
+    """A cell in which numbers stay with their units: a line ends before a bracket, within the interval in it, or
+    between words."""
+    return cell if "<" in cell else re.sub(r"(?<=[\d–±]) (?!\()| (?=[\d–±])", "\N{NO-BREAK SPACE}", cell)
 
 
 def inline(text: object) -> str:
