@@ -817,9 +817,12 @@ def test_the_rounds_of_a_setting_are_its_own(small):
 def test_a_printed_table_wider_than_the_page_shares_it_by_what_its_columns_say(tmp_path):
     """A narrow one is left as it is; a word is broken at a hyphen only where there is no other room."""
     words = "undecided: nfs-xfs+v4.2-sync, cephfs+kernel, gluster+replica-3 and 2 others " * 2
-    rows = [{"Operation": "Stat", "Verdict": words, "Time": "2.667 ms (2.6666 – 2.6667)", "Next": "nfs-xfs+v4.2-sync"}]
-    tables = [rows, [{**rows[0], "Verdict": "fastest"}], [{f"{i}": "nfs-xfs+v4.2-sync" for i in range(8)}]]
-    shown = [display.Table(f"tbl-{i}", "Words.", rows, left=["Verdict"]) for i, rows in enumerate(tables)]
+    row = {"Operation": "Stat", "Verdict": words, "Time": f"2.667 ms ({display.span(2.6666, 2.6667)})", "Next": "ext4"}
+    many = {f"{i}": "nfs-xfs+v4.2-sync" for i in range(8)}
+    shown = [
+        display.Table(f"tbl-{i}", "Words.", [cells], left=["Verdict"])
+        for i, cells in enumerate([row, {**row, "Verdict": "fastest"}, many])
+    ]
     outputs = [nbformat.v4.new_output("display_data", {"text/html": table._repr_html_()}) for table in shown]
     cell = nbformat.v4.new_code_cell("show()", outputs=outputs)
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "merged.ipynb")

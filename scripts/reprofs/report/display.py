@@ -254,7 +254,7 @@ class Table:
 def _unbroken(cell: str) -> str:
     """A cell in which numbers stay with their units: a line ends before a bracket, within the interval in it, or
     between words."""
-    return cell if "<" in cell else re.sub(r"(?<=[\d–±]) (?!\()| (?=[\d–±])", "\N{NO-BREAK SPACE}", cell)
+    return cell if "<" in cell else re.sub(rf"(?<=[\d{DASH}±]) (?!\()| (?=[\d{DASH}±])", "\N{NO-BREAK SPACE}", cell)
 
 
 def inline(text: object) -> str:
