@@ -177,6 +177,16 @@ def test_no_contender_no_figure(tmp_path):
     assert not any(study.compared(setting) for setting in study.shown_settings)  # so that no rank is drawn
 
 
+def test_totals_of_one_round_show_no_difference(tmp_path, figures):
+    make.make(tmp_path, rounds=1, systems=["ext4", "xfs"], workloads=["metadata"], failures={})
+    (one,) = answer.figures(run.build(tmp_path), SETTING)
+    assert "One round shows no difference." in one.caption and "interval" not in one.caption
+    several = named(figures, "totals")
+    assert "paired by round, with its 95 % interval" in several.caption
+    bold = [[text.get_fontweight() for text in plot.axes[0].get_yticklabels()] for plot in (one.plot, several.plot)]
+    assert set(bold[0]) == {"normal"} and "bold" in bold[1]
+
+
 LAYOUTS = ["single", "md-raid5@3", "md-raid5", "md-raid5@12", "md-raid6", "md-raid5-degraded", "btrfs-raid1"]
 PLACE = Place("exact", "ssd", "metadata", "smoke")
 

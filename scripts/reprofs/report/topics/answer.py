@@ -202,13 +202,15 @@ def figures(study: Study, setting: Setting) -> list[Figure]:
     for number, loads in enumerate(pages):
         here = pd.concat([select(totals, load) for load in loads])
         contenders = here[here["role"] == "contender"]
-        caption = (
-            f"What all operations of a workload cost together ({setting}). A bar is as long as the geometric mean of"
-            " the rounds, its parts are the shares of the operations, the line at its end is the 95 % interval. The"
-            " number is the ratio to the cheapest, paired by round, with its 95 % interval. Bold: the cheapest, and"
-            f" those not shown to be dearer by {share(study.margins['win'])} or more, by tests corrected over all"
-            " totals."
-        )
+        caption = f"What all operations of a workload cost together ({setting}). A bar is as long as the "
+        if (here["n"] == 1).all():
+            caption += "time of the one round, its parts are the shares of the operations, the number is the ratio to"
+            caption += " the least. One round shows no difference."
+        else:
+            caption += "geometric mean of the rounds, its parts are the shares of the operations, the line at its end"
+            caption += " is the 95 % interval. The number is the ratio to the cheapest, paired by round, with its 95 %"
+            caption += " interval. Bold: the cheapest, and those not shown to be dearer by"
+            caption += f" {share(study.margins['win'])} or more, by tests corrected over all totals."
         bounds, left = study.bounds(setting), study.unpromised(setting)
         below = ["an upper bound"] if bounds else []
         below += [f"{listing(left)}, without what fsync promises"] if left else []
@@ -273,7 +275,7 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
             right = max(right, end + 0.016 * len(told) * reach)  # as wide as the text is
     axes.set_yticks(y, totals["label"])
     for text, label in zip(axes.get_yticklabels(), totals["label"], strict=True):
-        text.set_fontweight("bold" if label in (best.best, *best.level) else "normal")
+        text.set_fontweight("bold" if best.n > 1 and label in (best.best, *best.level) else "normal")
     axes.set(ylim=(y[-1] + 0.5, -0.5), xlim=(0, max(right, 1.1 * reach)), xlabel=unit)
     axes.tick_params(axis="y", length=0)
     plots.grid_lines(axes, "x")
