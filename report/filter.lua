@@ -190,34 +190,40 @@ local function extent(one, hyphens)
 end
 
 -- Columns of a printed table that is wider than the page: each gets its longest word, and of the rest the more the more
--- it has to say (as CSS 2.1, 17.5.2.2).
+-- it has to say (as CSS 2.1, 17.5.2.2). If there is room, numbers stay on one line and words whole.
 local PAGE = 493 -- points
+local ways = { { numbers = true }, {}, { hyphens = true } }
 local function shared(size, inset)
-  local function look(element, hyphens)
+  local function look(element, way)
     local least, most, low, high = {}, {}, 0, 0
-    local rows = pandoc.List({})
-    rows:extend(element.head.rows)
-    for _, one in ipairs(element.bodies) do rows:extend(one.body) end
-    for _, row in ipairs(rows) do
-      for i, one in ipairs(row.cells) do
-        local a, b = extent(one, hyphens)
-        least[i], most[i] = math.max(least[i] or 0, a), math.max(most[i] or 0, b)
+    local function add(rows, numbers)
+      for _, row in ipairs(rows) do
+        for i, one in ipairs(row.cells) do
+          local a, b = extent(one, way.hyphens)
+          if numbers and element.colspecs[i][1] == pandoc.AlignRight then a = b end
+          least[i], most[i] = math.max(least[i] or 0, a), math.max(most[i] or 0, b)
+        end
       end
     end
+    add(element.head.rows, false)
+    for _, one in ipairs(element.bodies) do add(one.body, way.numbers) end
     for i = 1, #least do low, high = low + least[i], high + most[i] end
     return least, most, low, high
   end
   return function(element)
-    local least, most, low, high = look(element, false)
-    local room = (PAGE - 2 * inset * #least) / size
-    if high <= room then return nil end
-    if low >= room then least, most, low, high = look(element, true) end
-    if low >= room then return nil end
-    for i = 1, #least do
-      local own = least[i] + (room - low) * (most[i] - least[i]) / (high - low)
-      element.colspecs[i] = { element.colspecs[i][1], (own * size + 2 * inset) / PAGE }
+    for _, way in ipairs(ways) do
+      local least, most, low, high = look(element, way)
+      local room = (PAGE - 2 * inset * #least) / size
+      if high <= room then return nil end
+      if low < room then
+        for i = 1, #least do
+          local own = least[i] + (room - low) * (most[i] - least[i]) / (high - low)
+          element.colspecs[i] = { element.colspecs[i][1], (own * size + 2 * inset) / PAGE }
+        end
+        return element
+      end
     end
-    return element
+    return nil
   end
 end
 
