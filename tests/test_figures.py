@@ -219,6 +219,11 @@ def test_the_heat_map_of_stacks_names_them_and_colours_what_is_shown(stacked):
     assert figure.plot.get_size_inches()[0] == plots.WIDTH
 
 
+def test_the_first_table_of_verdicts_says_what_they_mean(stacked):
+    first, *others = [operations.winners(stacked, setting).caption for setting in stacked.shown_settings]
+    assert "a measured lead" in first and not any("a measured lead" in caption for caption in others)
+
+
 def test_the_lines_of_disks_have_shapes_and_the_single_device_a_line_across(stacked):
     plot = stacks.disks(stacked, PLACE)[0].plot
     assert [text.get_text() for text in plot.legends[0].get_texts()] == ["single", "md-raid5"]
