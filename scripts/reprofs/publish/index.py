@@ -17,6 +17,7 @@ from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.publish.read import read
 from reprofs.publish.result import CELLS, PICTURE
+from reprofs.report.display import DASH
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
 TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
@@ -77,6 +78,6 @@ def _line(result: dict) -> str:
     cells += [
         f"{sum(trial.status != 'ok' for trial in trials)}",
         f"{result['host_hours']:.2g}",
-        ", ".join(words) or "none decided",
+        ", ".join(words) or DASH,
     ]
     return f"| {' | '.join(cells)} |\n"
