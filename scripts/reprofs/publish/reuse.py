@@ -18,8 +18,8 @@ from reprofs.trial.plan import make_plan
 def reuse(name: str) -> tuple[int, int]:
     """Copies the records of results/NAME into data/raw, and leaves those that are there.
 
-    Those that are there and older than a guest, as if it had changed, become as new as it if they are the published
-    ones: the workflow, which knows nothing of how they were made, would run their trials again.
+    Of published ones that are there already the workflow does not know how they were made. So those older than a guest,
+    as if it had changed, become as new as it, and those of another job than this checkout's are removed.
 
     Of an exact lab alone, and of trials that went well and that this checkout would run by the same job. Returns the
     number of records copied, and of trials of the study that have no record then.
@@ -44,14 +44,23 @@ def reuse(name: str) -> tuple[int, int]:
             raise UserError(f"{folder} is of another lab than this checkout's ({other[0]}): run the study without it.")
         raw.mkdir(parents=True, exist_ok=True)
         newest = max((path.stat().st_mtime_ns for path in place("data/guest").glob("*.json")), default=0)
-        for trial in wanted:
+        ids = {trial.id for trial in wanted}
+        for trial in plan.trials:
             target = raw / f"{trial.id}.json"
             published = Path(work) / "raw" / target.name
-            if not target.exists():
+            if trial.id not in ids:
+                if trial.id in then and then[trial.id].job_sha256 != trial.job_sha256 and _same(target, published):
+                    target.unlink()
+            elif not target.exists():
                 partial = target.with_name(f".{target.name}.partial")
                 shutil.copyfile(published, partial)
                 partial.rename(target)
                 copied += 1
-            elif target.stat().st_mtime_ns < newest and filecmp.cmp(target, published, shallow=False):
+            elif target.stat().st_mtime_ns < newest and _same(target, published):
                 target.touch()
     return copied, sum(not (raw / f"{trial.id}.json").exists() for trial in plan.trials)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are there and have the same bytes."""
+    return one.exists() and other.exists() and filecmp.cmp(one, other, shallow=False)
