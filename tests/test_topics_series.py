@@ -414,6 +414,19 @@ def test_drift_over_runs_in_one_file_system(tmp_path):
     assert "there are rings alone" in shown(tmp_path, "runs")
 
 
+def test_runs_of_one_that_is_not_ranked_are_shown_but_not_of_an_upper_bound(tmp_path):
+    def unkept(data):
+        if "filesystems" in data:
+            data["filesystems"]["jfs"]["variants"]["default"] |= {"promise": "none", "why": "it flushes nothing"}
+
+    study = made(tmp_path, unkept, rounds=6, systems=["ext4", "xfs", "jfs", "tmpfs"])
+    (place,) = runs.places(study)
+    (violins,), (trends,) = runs.violins(study, *place), runs.trends(study, *place)
+    labels = [label.get_text() for label in violins.plot.axes[0].get_yticklabels()]
+    assert sorted(labels[:2]) == ["ext4", "xfs"] and labels[2:] == ["jfs"]
+    assert [text.get_text() for text in trends.plot.legends[0].get_texts()] == labels
+
+
 def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
     study = made(tmp_path, lambda data: None, rounds=6)
     (place,) = runs.places(study)

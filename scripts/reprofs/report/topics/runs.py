@@ -36,7 +36,7 @@ def repeats(study: Study, load: Load) -> int:
 
 
 def values(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
-    """The times of the contenders as the tables have them, and run: the number of the run, from 1.
+    """The times of file systems that are no upper bound, as the tables have them, and run: the number of the run, from 1.
 
     That is the number of the repetition in one file system, else the round.
     """
@@ -109,7 +109,7 @@ def _grid(found: list[tuple], height: float, **options):
 
 
 def _labels(study: Study, setting: Setting, own: pd.DataFrame) -> list[str]:
-    return [label for label in study.contenders(setting) if label in set(own["label"])]
+    return [label for label in study.contenders(setting) + study.unpromised(setting) if label in set(own["label"])]
 
 
 @styled
