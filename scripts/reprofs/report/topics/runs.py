@@ -36,7 +36,7 @@ def repeats(study: Study, load: Load) -> int:
 
 
 def values(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
-    """The times of file systems that are no upper bound, as the tables have them, and run: the number of the run, from 1.
+    """The times of all but upper bounds, as the tables have them, and run: the number of the run, from 1.
 
     That is the number of the repetition in one file system, else the round.
     """
