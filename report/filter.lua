@@ -227,8 +227,10 @@ local function shared(size, inset)
   end
 end
 
--- A region that scrolls sideways and can be reached by keyboard. Pairs, not a table: attributes keep their order.
-local function scrolling(content, label)
+-- A region that scrolls sideways and can be reached by keyboard, named by the first words of its caption. Pairs, not a
+-- table: attributes keep their order.
+local function scrolling(content, caption)
+  local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Figure"
   local attributes = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", label } }
   return pandoc.Div(content, pandoc.Attr("", { "scroll" }, attributes))
 end
@@ -267,14 +269,13 @@ local function box(element)
   element = columns(element)
   local identifier = element.identifier
   element.caption, element.identifier = {}, ""
-  local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Table"
-  return pandoc.Figure({ scrolling({ element }, label) }, { long = caption }, pandoc.Attr(identifier, { "table" }))
+  return pandoc.Figure({ scrolling({ element }, caption) }, { long = caption }, pandoc.Attr(identifier, { "table" }))
 end
 
 -- Likewise a figure, whose text must not shrink on a phone.
 local function frame(element)
   if not html or element.classes:includes("table") then return nil end
-  element.content = { scrolling(element.content, "Figure") }
+  element.content = { scrolling(element.content, element.caption.long) }
   return element
 end
 

@@ -616,7 +616,7 @@ def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
     assert [comparison.comparable(place) for place in comparison.places] == [True, False]
     body, appendix = pages(found)
     assert body.count("no order to compare") == 1  # in its own section
-    assert "### " in appendix and all(before.endswith("\n\n") for before in ("\n\n" + appendix).split("### ")[:-1])
+    assert "## " in appendix and all(before.endswith("\n\n") for before in ("\n\n" + appendix).split("## ")[:-1])
 
 
 def test_a_published_time_within_half_a_decade_is_inside_or_outside(tmp_path, monkeypatch, pages):

@@ -432,7 +432,8 @@ def rules() -> Table:
     Source: T. Hoefler and R. Belli, Scientific Benchmarking of Parallel Computing Systems, SC '15, table of rules.
     """
     rows = [
-        {"": str(number), "Rule": rule, "Here": here, "Place": at} for number, (rule, here, at) in enumerate(RULES, 1)
+        {"No.": str(number), "Rule": rule, "Here": here, "Place": place}
+        for number, (rule, here, place) in enumerate(RULES, 1)
     ]
     caption = "The twelve rules of T. Hoefler and R. Belli (SC '15), and where this report answers them."
     return Table("tbl-rules", caption, rows, left=["Rule", "Here", "Place"])

@@ -162,7 +162,7 @@ def by_part(study: Study, setting: Setting, found: list[Counted], operation: Ope
         " system's code alone."
     )
     name = slug("profile-parts", setting, operation, found[0].of)
-    return Table(f"tbl-{name}", caption, rows, ["Part of the system", ""])
+    return Table(f"tbl-{name}", caption, rows, ["Part of the system", "Note"])
 
 
 def _row(name: str, labels: list[str], values: list, show: Callable[[float], str]) -> dict[str, str]:
@@ -172,7 +172,7 @@ def _row(name: str, labels: list[str], values: list, show: Callable[[float], str
         for label, value in zip(labels[1:], values[1:], strict=True):
             more = None if None in (value, values[0]) else value - values[0]
             row[f"{label} {MINUS} {labels[0]}"] = DASH if more is None else signed(more, show)
-    return {"Part of the system": name, **row, "": "state" if name in STATE else ""}
+    return {"Part of the system": name, **row, "Note": "state" if name in STATE else ""}
 
 
 def count(instructions: float) -> str:
@@ -213,14 +213,14 @@ def _functions(study: Study, setting: Setting, pair: list[Counted], operation: O
         row = {"Function": code(name), "Part of the system": part}
         row |= {one.label: count(value) for one, value in zip(pair, values, strict=True)}
         row |= {"Difference": signed(values[1] - values[0], count)} if len(pair) == 2 else {}
-        rows.append(row | {"": "state" if part in STATE else ""})
+        rows.append(row | {"Note": "state" if part in STATE else ""})
     which = f"in which {pair[1].label} differs most from {pair[0].label}" if len(pair) == 2 else "with the most of them"
     caption = (
         f"{title(study, operation)} ({where(setting, pair)}): instructions an item in the functions {which}, without"
         " what they call. Code that the compiler put into another function is counted there."
     )
     name = slug("profile-functions", setting, operation, pair[0].of, *(one.label for one in pair[1:]))
-    return Table(f"tbl-{name}", caption, rows, ["Function", "Part of the system", ""])
+    return Table(f"tbl-{name}", caption, rows, ["Function", "Part of the system", "Note"])
 
 
 # ---- flame graphs ----------------------------------------------------------------------------------------------------
