@@ -13,6 +13,7 @@ from reprofs.labs import get_lab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
 from reprofs.plan.plan import Plan, PlannedWorkload
+from reprofs.plan.processor import Processor
 from reprofs.plan.published import Claim, Published, Size, Value
 from reprofs.plan.read import validate
 from reprofs.plan.study import PlannedStudy
@@ -180,7 +181,7 @@ def study(
         published=published,
         workloads={"metadata": PlannedWorkload.model_construct(phases=PHASES, scale=scale)},
         devices=devices or {},
-        labs={},
+        labs={"exact": get_lab("exact").facts(Catalog().get(Processor, "v2-0.5ns"))},
         siblings=siblings or {},
     )
     nothing = pd.DataFrame()
@@ -337,6 +338,29 @@ def test_nothing_is_contradicted_by_a_busy_processor(numbers, about, of, busy, v
     assert one.verdict.reason == (
         f"a processor that waits: it was measured, busy for {busy:.0%} of the time" if verdict.startswith("not") else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("processor", "real", "busy", "verdict"),
+    [
+        ("v2-0.5ns-8c", {}, 0.099, CONTRADICTED),
+        ("v2-0.5ns-8c", {}, 0.1, "not decidable here"),  # in sum 0.8 of one, which may have been one thread
+        ("v2-0.5ns-8c", {"host.cores": {"64": 3}}, 0.099, CONTRADICTED),
+        (None, {"host.cores": {"2": 3}}, 0.39, CONTRADICTED),
+        (None, {"host.cores": {"2": 3, "64": 1}}, 0.39, "not decidable here"),
+        (None, {}, 0.79, CONTRADICTED),
+    ],
+)
+def test_one_thread_of_several_processors_may_have_been_measured(numbers, processor, real, busy, verdict):
+    numbers(("xfs", 1.0))
+    found = study([claim("order", of=["ext4", "xfs"], about="devices")], TWO)
+    lab = get_lab("exact").facts(Catalog().get(Processor, processor)) if processor else get_lab("host").facts(None)
+    plan = found.plan.model_copy(update={"labs": {"exact": lab}})
+    phases = found.phases.assign(processor_busy=busy)
+    (one,) = claims_of(replace(found, plan=plan, phases=phases, environment={"values": real})).judged
+    assert one.verdict.word == verdict
+    if verdict.startswith("not") and processor:
+        assert "8 of them worked 10% of the time, 0.80 times what one thread can" in one.verdict.reason
 
 
 @pytest.mark.parametrize(

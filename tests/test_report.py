@@ -770,11 +770,12 @@ def test_how_busy_the_processors_were(small):
     nothing = small.phases.assign(processor_busy=pd.array([pd.NA] * len(small.phases), dtype="Float64"))
     assert threats.processors(dataclasses.replace(small, phases=nothing)) is None
     lab, one = next(iter(small.plan.labs.values())), CATALOG.get(Processor, "v2-0.5ns")
-    for cores, said_so in ((2, False), (4, True)):
+    for cores, share, said_so in ((1, "", False), (2, "50.0 %", False), (4, "25.0 %", True)):
         some = lab.model_copy(update={"processor": one.model_copy(update={"cores": cores})})
         plan = small.plan.model_copy(update={"labs": dict.fromkeys(small.plan.labs, some)})
         caption = threats.processors(dataclasses.replace(changed, plan=plan)).caption
         assert ("it may be off by 2.5 ms" in caption) == said_so
+        assert (f"One thread can take at most {share} of {cores} processors." in caption) == bool(share)
 
 
 def test_what_was_made_again_is_told(small):

@@ -59,7 +59,11 @@ def processors(study: Study) -> Table | None:
         place = study.differing(**dict(zip(SETTING, where, strict=True)))
         rows.append(({"Where": place} if place else {}) | {"File system": label} | row.map(percent).to_dict())
     caption = "Share of the time of the phases in which the processors worked, all that were there, over all rounds."
-    if any(lab.processor and lab.processor.count > 2 for lab in study.plan.labs.values()):
+    several = sorted({lab.processor.count for lab in study.plan.labs.values() if lab.processor} - {1})
+    if several:
+        share = listing(f"{percent(1 / count)} of {count}" for count in several)
+        caption += f" One thread can take at most {share} processors."
+    if any(count > 2 for count in several):
         caption += " On more than two cores it may be off by 2.5 ms of a phase (docs/methods/trial.md)."
     return Table("tbl-processor", caption, rows, left=["Where", "File system"])
 

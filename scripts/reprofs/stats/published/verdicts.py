@@ -24,7 +24,7 @@ from reprofs.stats.published.sides import Sides
 from reprofs.stats.published.values import Ground
 
 FAR = 10  # times smaller or larger than the published size: a verdict that says nothing of that one
-BUSY = 0.8  # share of the time from which on the processor is measured, not what it might wait for
+BUSY = 0.8  # share of the time from which on a processor is measured, not what it might wait for
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +178,21 @@ class Claims:
     def _verdict(self, claim: Claim, word: str, size: int, published: int, busy: float) -> Verdict:
         """What is said of a claim that intervals at a size speak of with a word: less where that is of something else.
 
-        busy: the largest share of a value's time in which the processor was; 0 where not known.
+        busy: the largest share of a value's time in which the processors were; 0 where not known. A thread has one of
+        several, so from `BUSY` of one on it may have been what was measured.
         """
         if why := self._other_disks(claim):
             return Verdict(NOT_HERE, size, why)
         if size and published and max(size, published) > FAR * min(size, published):
             return Verdict(ELSEWHERE, size, "")
-        if busy >= BUSY and (claim.about == "devices" or (claim.about is None and word == CONTRADICTED)):
-            return Verdict(NOT_HERE, size, f"a processor that waits: it was measured, busy for {busy:.0%} of the time")
+        number = self.sides.processors(self.ground.lab)
+        if busy * number >= BUSY and (claim.about == "devices" or (claim.about is None and word == CONTRADICTED)):
+            one = f"a processor that waits: it was measured, busy for {busy:.0%} of the time"
+            several = (
+                f"processors that wait: {number} of them worked {busy:.0%} of the time, {busy * number:.2f} times what"
+                " one thread can, so one may have been what was measured"
+            )
+            return Verdict(NOT_HERE, size, one if number == 1 else several)
         return Verdict(word, size, "")
 
     def _other_disks(self, claim: Claim) -> str:
