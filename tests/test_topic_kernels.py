@@ -1,11 +1,14 @@
 """The report's topic on kernels: every ratio over the last kernel, what is named, and what is not."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import run
 from make import make
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.processor import Processor
 from reprofs.report.topics import kernels as topic
 from reprofs.stats import places
 
@@ -46,6 +49,10 @@ def test_waiting_is_a_share_of_the_time_on_the_last(study):
     row = found[(found["place"] == NAMES[0]) & (found["phase"] == "stat") & (found["cache"] == "cold")].iloc[0]
     assert row["waiting"] == pytest.approx(0.6)  # the fixture's processor is busy for 0.4 of a cold stat
     assert found.loc[found["place"] == NAMES[1], "waiting"].dropna().eq(0).all()
+    two = Catalog().get(Processor, "v2-0.5ns-2c")
+    labs = {name: lab.model_copy(update={"processor": two}) for name, lab in study.plan.labs.items()}
+    study = replace(study, plan=study.plan.model_copy(update={"labs": labs}))
+    assert places.compared(study, places.KERNELS, 0.02)["waiting"].isna().all()  # the other one waits for one thread
 
 
 def test_the_report_names_numbers_and_the_largest_differences(study):

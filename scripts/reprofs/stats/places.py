@@ -53,7 +53,7 @@ def compared(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
 
     least: the smallest difference that counts, a share. Columns: those of `runs.ratios`, with the lab of the last
     place; place: the name of the other; and waiting: by how much the processor waited longer than there, as a share of
-    the time there, both means over the rounds (NaN where either is not known).
+    the time there, both means over the rounds (NaN where either is not known, and of several processors).
     """
     *others, base = order(tables, axis)
     labs = {lab: lab_parts(lab) for lab in sorted(tables.plan.labs)}
@@ -67,7 +67,10 @@ def compared(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
             b = tables.phases[tables.phases["lab"] == beside.get(name)].assign(lab=lab)
             found = ratios(a, b, tables.exact_labs, least)
             if len(found):
-                frames.append(found.merge(_waiting(a, b), on=CELL, how="left").assign(place=name))
+                waited, processor = _waiting(a, b), tables.plan.labs[lab].processor
+                if processor and processor.count > 1:
+                    waited["waiting"] = math.nan  # all but one wait for whatever takes a single thread longer
+                frames.append(found.merge(waited, on=CELL, how="left").assign(place=name))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CELL, "place", "verdict"])
 
 
