@@ -167,6 +167,22 @@ def test_what_does_not_fit_into_memory_is_skipped(guest, tmp_path):
     assert record["status"] == "skipped" and "content is about 16,384 MiB" in record["reason"]
 
 
+@pytest.mark.parametrize(
+    ("workload", "scale", "stack", "mib"),
+    [
+        ("refill", "laptop", "single", 1280),
+        ("stream-fill-zeros", "laptop", "md-raid5-chunk256@12", 1490),  # 16 GiB on eleven
+        ("stream-one-zeros+fill50", "smoke", "single", 1024),
+        ("stream-fill-zeros", "paper", "single", 32768),  # all that the profile has
+        ("stream-one-zeros", "laptop", "single", 32768),
+    ],
+)
+def test_a_modelled_disk_that_is_filled_is_as_large_as_the_scale_says(workload, scale, stack, mib):
+    """Else it holds more than the lab's memory does, and more than the report says."""
+    parts = resolve(cell(workload=workload, scale=scale, stack=stack, profile="hdd-hds723020"), CATALOG)
+    assert parts.disk_mib == mib
+
+
 def test_disks_are_checked_against_the_cell(monkeypatch):
     entries = [{"path": f"/dev/none{i}", "size_bytes": 2 * 10**12} for i in range(12)]
     monkeypatch.setattr(guard, "allowed", lambda: entries)

@@ -90,7 +90,9 @@ class Setup:
     def disk_mib(self) -> int:
         """The size of each disk."""
         least = self.filesystem.hosts.least_mib if self.filesystem.hosts else 0
-        return self.profile.disk_mib or max(self.stack.disk_mib(self._offered_mib()), least)
+        own, asked = self.profile.disk_mib, max(self.stack.disk_mib(self._offered_mib()), least)
+        # What is filled is as full as it is large: of a modelled disk no more is used then than the scale asks for.
+        return min(own, asked) if own and (self.workload.fills() or self.workload.fill) else own or asked
 
     def _offered_mib(self) -> int:
         """What the stack must offer to the file system: the scale says it, but a real disk that is filled has its own
