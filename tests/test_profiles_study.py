@@ -188,7 +188,7 @@ def test_parts_sum_to_all_instructions_and_time(create):
     more = f"xfs {profiles.MINUS} ext4"
     assert rows["file system's own code"][more] == "+3,000" and rows["journal"][more] == f"{profiles.MINUS}1,000"
     assert rows["VFS"][more] == "0"
-    assert {name for name, row in rows.items() if row[""] == "state"} == {"allocator", "RCU"}
+    assert {name for name, row in rows.items() if row["Note"] == "state"} == {"allocator", "RCU"}
     assert rows["RCU"]["ext4"] == "1.0"  # small, but of the state: it has its row
     parts = [name for name in rows if name not in ("all instructions", "waiting", "time")]
     for label in ("ext4", "xfs"):
@@ -211,7 +211,7 @@ def test_the_functions_that_differ_most_come_first(create):
         "ext4": "500",
         "xfs": "1,500",
         "Difference": "+1,000",
-        "": "state",
+        "Note": "state",
     }
     (alone,) = profiles.by_function(study, setting, found[:1], operation)
     assert [row["ext4"] for row in alone.rows] == ["2,000", "1,000", "500", "500", "1.0"]
