@@ -10,6 +10,8 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
+from reprofs.data.study import Tables
+from reprofs.plan.cell import lab_parts
 
 LEVEL = 0.95
 # From this many rounds on an order-statistic interval of the median reaches 95 %: 1 - 2 * 0.5**6 = 0.969.
@@ -27,6 +29,15 @@ def processor_busy(phases: pd.DataFrame) -> pd.Series:
     """How busy the processors were in each phase: 1 is all of them all the time, one of four 0.25; NaN if not known."""
     there = "processor_busy" in phases  # what is imported has no such column
     return phases["processor_busy"].astype(float) if there else pd.Series(math.nan, phases.index)
+
+
+def processors(tables: Tables, lab: str) -> int:
+    """How many processors a lab has, on real machines the most that the records tell; 1 where none does."""
+    facts = tables.plan.labs[lab]
+    if facts.exact:
+        return facts.processor.count if facts.processor else 1
+    told = tables.environment["values"].get("lab.processors" if lab_parts(lab).lab == "vm" else "host.cores", {})
+    return max(map(int, told), default=1)
 
 
 def processor(phases: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from reprofs.data.study import Tables
 from reprofs.plan.cell import Place, lab_parts
-from reprofs.stats.cells import measured, processor_busy
+from reprofs.stats.cells import measured, processor_busy, processors
 from reprofs.stats.runs import CELL, ratios
 
 
@@ -67,8 +67,8 @@ def compared(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
             b = tables.phases[tables.phases["lab"] == beside.get(name)].assign(lab=lab)
             found = ratios(a, b, tables.exact_labs, least)
             if len(found):
-                waited, processor = _waiting(a, b), tables.plan.labs[lab].processor
-                if processor and processor.count > 1:
+                waited = _waiting(a, b)
+                if processors(tables, lab) > 1:
                     waited["waiting"] = math.nan  # all but one wait for whatever takes a single thread longer
                 frames.append(found.merge(waited, on=CELL, how="left").assign(place=name))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CELL, "place", "verdict"])

@@ -37,13 +37,6 @@ class Sides:
         """The published claims, in the order of the file."""
         return self.about.claims if self.about else []
 
-    def processors(self, lab: str) -> int:
-        """How many processors a lab has, on real machines the most that its records tell; 1 where none does."""
-        if modelled := self.study.plan.labs[lab].processor:
-            return modelled.count
-        told = self.study.environment["values"].get("lab.processors" if lab == "vm" else "host.cores", {})
-        return max(map(int, told), default=1)
-
     @property
     def stands_in(self) -> dict[str, str]:
         """Published stack or file system -> that of the study which is compared in its place."""

@@ -17,6 +17,7 @@ from reprofs.data.keys import select
 from reprofs.plan.published import Claim, Value
 from reprofs.plan.study import NOT_HERE
 from reprofs.stats import compare, scaling
+from reprofs.stats.cells import processors
 from reprofs.stats.published import claims, values
 from reprofs.stats.published.claims import CONTRADICTED, ELSEWHERE, VERDICTS, Interval, Verdict
 from reprofs.stats.published.numbers import NOT_NEW, SUBJECT
@@ -185,7 +186,7 @@ class Claims:
             return Verdict(NOT_HERE, size, why)
         if size and published and max(size, published) > FAR * min(size, published):
             return Verdict(ELSEWHERE, size, "")
-        number = self.sides.processors(self.ground.lab)
+        number = processors(self.sides.study, self.ground.lab)
         if busy * number >= BUSY and (claim.about == "devices" or (claim.about is None and word == CONTRADICTED)):
             one = f"a processor that waits: it was measured, busy for {busy:.0%} of the time"
             several = (
