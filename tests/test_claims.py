@@ -20,6 +20,7 @@ from reprofs.plan.study import PlannedStudy
 from reprofs.plan.workload import Phase, Scale
 from reprofs.report.display import DASH
 from reprofs.report.topics.published import claims as topic
+from reprofs.stats.cells import processors
 from reprofs.stats.published import claims
 from reprofs.stats.published import numbers as numbers_of_files
 from reprofs.stats.published.claims import Interval
@@ -559,8 +560,10 @@ def test_what_shipped_studies_can_decide(name):
     found = as_planned(name)
     (own,) = Comparison(found).claims.values()
     assert {one.claim.id for one in own.measured} == set(DECIDED[name].split())
+    several = any(processors(found, lab) > 1 for lab in found.plan.labs)  # one of whose threads may decide all there is
     for verdict, names in (found.plan.study.expected or {}).items():
-        assert set(names).isdisjoint(DECIDED[name].split()) == (verdict == "not decidable here")
+        if not (several and verdict == "not decidable here"):
+            assert set(names).isdisjoint(DECIDED[name].split()) == (verdict == "not decidable here")
 
 
 # ---- verdicts that are expected --------------------------------------------------------------------------------------
