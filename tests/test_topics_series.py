@@ -196,7 +196,7 @@ NOTEBOOKS = {
     "fill": (
         "No trial that fills a device completed.",
         "**ext4** writes 5 whole files at ",
-        "0 % reach 8 Gbit/s.",
+        "Of its files none reaches 1 Gbit/s.",
         "with 1 dip to 25.0 %.",
         "When the space ran out, content took up 104.0 % of the capacity.",
     ),
@@ -323,6 +323,10 @@ def test_fill_has_dips_shares_and_capacity(study):
     assert (first["share"], first["full"]) == (1.04, True)
     assert first["mean_mb_s"] == pytest.approx(0.85e-3) and first["depth"] == 0.25
     assert first["reached"] == {1: 0, 2: 0, 4: 0, 8: 0}
+    assert fill.reaching({1: 1.0, 2: 1.0, 4: 0.25, 8: 0.0, 16: 0.0}) == (
+        "Of its files all reach 2, 25.0 % reach 4, none reaches 8 Gbit/s."
+    )
+    assert fill.reaching({}) == ""
     row = fill.table(study, *place, required=[1e-6, 4]).rows[0]
     assert [row[key] for key in ("Dips", "Period", "P ≥ 4 Gbit/s", "Capacity reached")] == [
         1,

@@ -86,6 +86,17 @@ def facts(
     return found
 
 
+def reaching(reached: dict[float, float]) -> str:
+    """How many files reach the required rates (Gbit/s -> share of files, as in `facts`); empty without rates."""
+    every = [level for level, share in reached.items() if share == 1]
+    some = [(level, share) for level, share in reached.items() if 0 < share < 1]
+    never = [level for level, share in reached.items() if share == 0]
+    parts = [f"all reach {max(every):g}"] if every else []
+    parts += [f"{percent(share)} reach {level:g}" for level, share in some]
+    parts += [f"none reaches {min(never):g}"] if never else []
+    return f"Of its files {', '.join(parts)} Gbit/s." if parts else ""
+
+
 def table(
     study: Study,
     setting: Setting,
