@@ -539,6 +539,8 @@ def test_parts_of_a_phase_are_rows_in_its_place(tmp_path):
     assert (rows.loc["a", "items"], rows.loc["a", "bytes"]) == (25, 250)
     assert rows.loc["a", ["user_ns", "sync_ns", "device_reads", "latency_count"]].isna().all()
     assert study.title("metadata", "a", "warm") == "First"
+    whole = study.plan.workloads["metadata"].phases[0]  # all its parts together have its own title
+    assert study.title("metadata", whole.name, whole.cache).startswith(whole.title)
     found = study.samples[study.samples["phase"] == "make-tree"]
     assert list(found["wall_ns"]) == [5, 10, 20, 7, 3, 50] and found["iteration"].isna().sum() == 1
 

@@ -79,9 +79,9 @@ class Tables:
         planned = self.plan.workloads.get(workload)
         # Its title in each cache state.
         titles: dict[str, str] = {
-            entry.cache: (entry.samples or {entry.name: entry.title})[phase]
+            entry.cache: words[phase]
             for entry in (reversed(planned.phases) if planned else ())
-            if phase in (entry.samples or {entry.name: entry.title})
+            if phase in (words := {entry.name: entry.title} | (entry.samples or {}))
         }
         title = titles.get(cache, phase)
         needed = (cache == "cold" or len(titles) > 1) and cache not in title.lower()
