@@ -96,9 +96,9 @@ def table(study: Study, setting: Setting, load: Load) -> Table:
         f"Outages of {load}, {setting}; times are means over the rounds, with the least and the largest. Stood still:"
         " the longest time in which the client flushed no file with success, its pause between two files included."
         " Files: flushed with success, summed over rounds; Broken: those of them that a client which mounted anew did"
-        " not find whole. Healed after: from the server's return until all copies were there (looked at every"
-        " 0.1 s), while the client went on (>: they were not, in some round, when nobody looked any more); a dash: it"
-        " keeps one copy."
+        " not find whole. Healed after: from the server's return until the file system said that all copies were there"
+        " (how it is asked, and how long it waits: docs/methods/networks.md#outages), while the client went on (>: they"
+        " were not, in some round, when nobody looked any more); a dash: it keeps one copy."
     )
     return Table(f"tbl-{slug('outages', setting, load)}", caption, rows, ["Outage", "File system"])
 
@@ -137,7 +137,7 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
 @styled
 def over_time(files: pd.DataFrame, labels: list[str], away: tuple[float, float]) -> Plot:
     """Seconds of each file over the second of its start, one panel per label; away: begin and length of the outage."""
-    plot, panels = plots.column(dict.fromkeys(labels), 0.9)
+    plot, panels = plots.column(dict.fromkeys(labels), 0.74)
     for axes, label in zip(panels, labels, strict=True):
         own = files[files["label"] == label]
         axes.axvspan(away[0], sum(away), color=GREY, alpha=0.2, lw=0)
