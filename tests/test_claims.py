@@ -400,6 +400,12 @@ def test_one_client_and_many_are_compared_each_at_its_own_size(numbers):
     plan = found.plan.model_copy(update={"workloads": {"metadata": known, "metadata@20+clients30": small}})
     (one,) = claims_of(replace(found, phases=phases, plan=plan)).judged
     assert one.verdict == (REPRODUCED, 20, "") and one.found[0].ratio == pytest.approx(2)
+    # Of several sizes of the one client that which is nearest to the many's.
+    large = known.model_copy(update={"scale": Scale(device_mib=320, files=2000)})
+    longer = found.phases.assign(workload="metadata@2000", wall_ns=20 * found.phases["wall_ns"])
+    plan = plan.model_copy(update={"workloads": plan.workloads | {"metadata@2000": large}})
+    (one,) = claims_of(replace(found, phases=pd.concat([phases, longer]), plan=plan)).judged
+    assert one.verdict == (REPRODUCED, 20, "") and one.found[0].ratio == pytest.approx(2)
 
 
 def test_what_another_study_measured_is_named_with_it(numbers):

@@ -145,10 +145,9 @@ class Claims:
         if second is None:
             return above.rename(columns={"value": "ratio"})
         below = self._measured(cells[1]) if cells[0] != cells[1] else above.iloc[:0]
-        if _base(cells[0]) != _base(cells[1]):  # of two workloads, each at its own largest size
-            above, below = _last(above), _last(below)
-            size = min(above["size"].min(), below["size"].min()) if len(above) and len(below) else 0
-            above, below = above.assign(size=size), below.assign(size=size)
+        if _base(cells[0]) != _base(cells[1]) and len(above) and len(below):  # each at its own size
+            size = min(above["size"].max(), below["size"].max())
+            above, below = (_nearest(one, size).assign(size=size) for one in (above, below))
         both = above.merge(below, on=["size", "round"])
         return both.assign(ratio=both["value_x"] / both["value_y"])[["size", "round", "ratio"]]
 
@@ -219,6 +218,12 @@ class Claims:
 def _last(rounds: pd.DataFrame) -> pd.DataFrame:
     """The rounds at the largest size."""
     return rounds[rounds["size"] == rounds["size"].max()]
+
+
+def _nearest(rounds: pd.DataFrame, size: int) -> pd.DataFrame:
+    """The rounds at the size that is nearest to another one."""
+    away = (rounds["size"] - size).abs()
+    return rounds[away == away.min()]
 
 
 def _base(cell: dict) -> str:
