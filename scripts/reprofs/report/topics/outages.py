@@ -137,7 +137,7 @@ def figures(study: Study, setting: Setting, load: Load) -> list[Figure]:
 @styled
 def over_time(files: pd.DataFrame, labels: list[str], away: tuple[float, float]) -> Plot:
     """Seconds of each file over the second of its start, one panel per label; away: begin and length of the outage."""
-    plot, panels = plots.column(dict.fromkeys(labels), 0.74)
+    plot, panels = plots.column(dict.fromkeys(labels), 0.7)
     for axes, label in zip(panels, labels, strict=True):
         own = files[files["label"] == label]
         axes.axvspan(away[0], sum(away), color=GREY, alpha=0.2, lw=0)
