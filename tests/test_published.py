@@ -701,6 +701,23 @@ def test_numbers_on_logarithmic_axes_do_not_touch():
         assert upwards and all(below.y1 < above.y0 for below, above in itertools.pairwise(upwards))
 
 
+@pytest.mark.parametrize("factor", [1.1, 1.9, 10, 1e3, 1e6])
+def test_a_low_panel_has_two_numbers_that_do_not_touch(factor):
+    @plots.styled
+    def drawn():
+        figure, panels = plots.column({label: None for label in "abcde"}, 0.7)
+        for axes, low in zip(panels, [0.0003, 0.0035, 0.07, 31, 480], strict=True):
+            axes.plot([0, 1], [low, low * factor])
+            axes.set_title("ext4")
+            plots.log_axis(axes, "y")
+        figure.canvas.draw()
+        return figure
+
+    for axes in drawn().axes:
+        upwards = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert len(upwards) > 1 and all(below.y1 < above.y0 for below, above in itertools.pairwise(upwards))
+
+
 def test_one_size_has_no_law(pages):
     def seconds(label, stack, phase, cache, size, number):
         return 1.0 if size == 2000 or phase == "remove" else None

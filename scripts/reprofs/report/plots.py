@@ -251,7 +251,11 @@ class Numbers(LogLocator):
         sets += [list(MaxNLocator(count).tick_values(vmin, vmax)) for count in (2, 3, 4)]
         inside = [[tick for tick in ticks if vmin <= tick <= vmax] for ticks in sets]
         place = {tick: math.log(tick / vmin) / math.log(vmax / vmin) for ticks in inside for tick in ticks}
-        return max((ticks for ticks in inside if fit(self.along, place, ticks)), key=len, default=[])
+        for lines in (2, 1.3):  # one number alone says nothing of a logarithmic axis, so two may stand closer
+            found = max((ticks for ticks in inside if fit(self.along, place, ticks, lines)), key=len, default=[])
+            if len(found) > 1:
+                break
+        return found
 
 
 class Few(MaxNLocator):
@@ -273,14 +277,14 @@ FONT = STYLE["xtick.labelsize"]  # points
 NUMERAL = 0.64 * FONT  # width
 
 
-def fit(along: Axis, place: dict[float, float], ticks: list[float]) -> bool:
-    """Whether the numbers of an axis do not touch; `place` is where they are, from 0 to 1."""
+def fit(along: Axis, place: dict[float, float], ticks: list[float], lines: float = 2) -> bool:
+    """Whether the numbers of an axis do not touch; `place` is where they are, from 0 to 1, `lines` how high each is."""
     axes = along.axes
     across, box = along is axes.xaxis, axes.get_window_extent()
     points = (box.width if across else box.height) * 72 / axes.figure.dpi
     for a, b in itertools.pairwise(ticks):
         letters = (len(PLAIN(a)) + len(PLAIN(b))) / 2 + 1.5
-        if (place[b] - place[a]) * points < (NUMERAL * letters if across else 2 * FONT):
+        if (place[b] - place[a]) * points < (NUMERAL * letters if across else lines * FONT):
             return False
     return True
 
