@@ -221,9 +221,9 @@ def _last(rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nearest(rounds: pd.DataFrame, size: int) -> pd.DataFrame:
-    """The rounds at the size that is nearest to another one."""
-    away = (rounds["size"] - size).abs()
-    return rounds[away == away.min()]
+    """The rounds at the size that is nearest to another one; of two that are as near, at the smaller."""
+    nearest = min(rounds["size"], key=lambda own: (abs(own - size), own))
+    return rounds[rounds["size"] == nearest]
 
 
 def _base(cell: dict) -> str:
