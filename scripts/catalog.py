@@ -59,12 +59,16 @@ most studies are far smaller than the published ones, and say nothing of these."
 TABLES = [
     Table(
         "Studies",
-        """`make report STUDY=NAME` runs one; the lab `host` needs root. Most run at scale `smoke` (`agreement`,
-`arrays-2015`, `datalad-2015` and `why-2015` at `laptop`). `STUDY=NAME@laptop` takes the larger scale, `@paper` the
-published study's own, for real hardware. *Measured* says how long one core took for the published result, and leads
-to it.""",
+        """`make report STUDY=NAME` runs one, at its *scale*; the lab `host` needs root. `STUDY=NAME@laptop` takes the
+larger scale, `@paper` the published study's own, for real hardware. *Measured* says how long one core took for the
+published result, and leads to it.""",
         "config/studies",
-        {"question": lambda study: study["question"], "labs": _labs, "measured": lambda study: study["measured"]},
+        {
+            "question": lambda study: study["question"],
+            "labs": _labs,
+            "scale": lambda study: study["scale"],
+            "measured": lambda study: study["measured"],
+        },
     ),
     VERDICTS_TABLE,
     Table(

@@ -341,6 +341,14 @@ def test_nothing_is_contradicted_by_a_busy_processor(numbers, about, of, busy, v
     )
 
 
+def test_values_without_a_stack_are_compared_on_one_that_has_both(numbers):
+    numbers(("xfs", 1.0))
+    measured = {("ext4", "servers"): 1.0, ("xfs", "single"): 2.0, ("ext4", "single"): 4.0}
+    assert verdicts(study([claim("order")], measured)) == {"it": CONTRADICTED}
+    del measured["ext4", "single"]  # there is none: each on the first that has it
+    assert verdicts(study([claim("order")], measured)) == {"it": REPRODUCED}
+
+
 @pytest.mark.parametrize(
     ("processor", "real", "busy", "verdict"),
     [

@@ -888,6 +888,10 @@ def test_iozone_columns_of_tests_that_ran(load, tmp_path):
     assert pick(rows, operation="random read", record_bytes=2**20) == [900000 * 1024]
     assert set(rows["operation"]) == {"write", "rewrite", "random read", "random write"}
     assert {"cached", "faster-than-device"} == set(findings["rule"])
+    # What looks like an option within a path is none.
+    path = changed(tmp_path, "iozone.txt", ("./iozone -e", "/opt/iozone-fast/iozone-i3 -e"))
+    elsewhere, _ = load("iozone", path)
+    assert elsewhere[["operation", "value", "configuration"]].equals(rows[["operation", "value", "configuration"]])
     # Without the command line the places of the values tell.
     path = changed(
         tmp_path, "iozone.txt", ("\tCommand line used: ./iozone -e -s 100M -r 4k -r 1024k -i 0 -i 2 -f", "\t")

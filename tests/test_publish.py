@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import ROOT, copy_checkout
 from reprofs.errors import UserError
-from reprofs.files import read_json, sha256
+from reprofs.files import read_json, read_sums, sha256, tar
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
 from reprofs.publish import index, verify
@@ -65,7 +65,9 @@ def checkout(guest, tmp_path_factory):
             run_trial(trial, Catalog(), made / f"data/raw/small/{trial.id}.json", planned=trial.job_sha256)
         results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
         (made / "report/small").mkdir()
-        (made / "report/small/index.html").write_text("<p>report</p>")
+        report = made / "report/small/index.html"
+        of_tables = f"<p>{' '.join(read_sums(made / 'data/tables/small/SHA256SUMS').values())}</p>"
+        report.write_text(of_tables)
         (made / "report/small/report.pdf").write_text("%PDF")
         results.publish("small")
         first = sums(made)
@@ -75,10 +77,13 @@ def checkout(guest, tmp_path_factory):
         with pytest.raises(UserError, match="commit what you have edited"):
             results.publish("small")
         git(made, "checkout", "config/config.yaml")
-        (made / "report/small/index.html").write_text('<h1 id="what-changed">What changed</h1>')
+        report.write_text(of_tables + '<h1 id="what-changed">What changed</h1>')
         with pytest.raises(UserError, match="has a run beside the study"):
             results.publish("small")
-        (made / "report/small/index.html").write_text("<p>report</p>")
+        report.write_text("<p>of other tables</p>")
+        with pytest.raises(UserError, match="is not of these tables"):
+            results.publish("small")
+        report.write_text(of_tables)
         records = {path: path.read_bytes() for path in (made / "data/raw/small").glob("*.json")}
         for change, words in [
             (lambda one: one.update(commit=one["commit"] + "+"), "was measured with edited files, which no commit has"),
@@ -89,11 +94,13 @@ def checkout(guest, tmp_path_factory):
                 change(edited["environment"])
                 path.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
             results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+            report.write_text(" ".join(read_sums(made / "data/tables/small/SHA256SUMS").values()))
             with pytest.raises(UserError, match=words):
                 results.publish("small")
         for path, kept in records.items():
             path.write_bytes(kept)
         results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+        report.write_text(of_tables)
     return made
 
 
@@ -166,6 +173,10 @@ def altered(folder, **changes):
     (folder / "digests.json").write_text(json.dumps(content))
 
 
+def test_a_claim_of_several_settings_is_counted_once():
+    assert results._named(["a", "b", "b", "b"]) == "2 (a, b in 3 settings)"
+
+
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", ""])
 def test_a_file_elsewhere_is_refused(folder, reprofs, says, name):
     altered(folder, files={name: "0" * 64})
@@ -213,6 +224,43 @@ def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, s
     assert "of commit 000000000000, which no branch of this checkout has" in last
     done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
     assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr
+
+
+def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs, says):
+    with tarfile.open(folder / "records-1.tar.xz") as archive:
+        content = {one.name: archive.extractfile(one).read() for one in archive.getmembers()}
+    content["plan.json"] = content["plan.json"].replace(b'"trials": [', b'"new": 1, "trials": [', 1)
+    (folder / "records-1.tar.xz").write_bytes(lzma.compress(tar(list(content.items()))))
+    altered(folder)
+    for words in ("--all", "--claims"):
+        says(
+            reprofs("verify", folder, words, "--own-code", cwd="."), "has a plan of another version than this checkout"
+        )
+    altered(folder, commit="0" * 40)
+    for words in ("--all", "--claims"):
+        done = reprofs("verify", folder, words, cwd=".")
+        assert done.returncode == 2 and "of another version" in done.stderr.split("\n")[0], done.stderr
+        assert "of commit 000000000000, which no branch of this checkout has" in done.stderr
+
+
+def test_what_its_own_code_could_not_check_is_not_called_another(folder, reprofs, says, tmp_path, monkeypatch):
+    """The code of a commit ends with 2 where it cannot check: that is no difference."""
+    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
+    altered(folder, protocol=PROTOCOL - 1)
+    result = reading.read(folder)
+    clone = tmp_path / "cache/commits" / result.commit
+    for name, line in ("scripts/setup", "exit 0"), (".venv/bin/reprofs", "exit 2"):
+        (clone / name).parent.mkdir(parents=True)
+        (clone / name).write_text(f"#!/bin/sh\n{line}\n")
+        (clone / name).chmod(0o755)
+    done = reprofs("verify", folder, cwd=".")
+    assert done.returncode == 2 and "could not check" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x"])
+def test_a_number_of_trials_is_one_from_1_on(folder, reprofs, number):
+    done = reprofs("verify", folder, f"--trials={number}", cwd=".")
+    assert done.returncode == 2 and f"'{number}' is no whole number from 1 on" in done.stderr
 
 
 @pytest.mark.parametrize(("part", "other"), [("sshfs/root", False), ("base/root", True), ("engine", True)])

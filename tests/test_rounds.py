@@ -163,6 +163,21 @@ def test_a_look_is_a_function_of_the_records_of_its_rounds(adapting, tmp_path, r
     assert looked(2) == first and (tmp_path / "2.json").read_bytes() == before
 
 
+def test_cells_that_get_no_more_rounds_are_not_waited_for(tmp_path):
+    path = make.make(tmp_path, rounds=3, systems=["ext4", "xfs"], workloads=["metadata", "repository"], failures={})
+    plan = json.loads(path.read_text())
+    plan["study"] |= {"rounds": {"min": 2, "max": 3, "until": "0.0001 %"}, "margins": {"win": 0.99, "equal": 0.99}}
+    del plan["study"]["stop"]
+    compared = []
+    for rest in (3, 1):  # rounds of one of the two
+        plan["trials"] = [one for one in plan["trials"] if one["workload"] == "metadata" or one["round"] <= rest]
+        path.write_text(json.dumps(plan))
+        rounds.look(path, tmp_path / "raw", 3, tmp_path / "look.json")
+        looks = json.loads((tmp_path / "look.json").read_text())["stopping"]["looks"]
+        compared.append({(one["compared"], one["widest"]["workload"]) for one in looks})
+    assert {number for number, _ in compared[0]} != {1} and compared[1] == {(1, "metadata")}
+
+
 def test_mistakes_are_one_sentence(adapting, tmp_path, reprofs, says):
     def looked(rounds: int):
         options = ("--raw", tmp_path / "raw", "--output", tmp_path / "look.json")

@@ -59,7 +59,7 @@ def test_four_cores_are_options_of_qemu(guest, built):
 
 def test_what_is_told_of_several_cores():
     one, four = (exact.ExactLab.facts(processor).as_json() for processor in (ONE, FOUR))
-    assert four["processor"]["cores"] == 4 and "Its 4 cores compute side by side" in four["meaning"]
+    assert four["processor"]["cores"] == 4 and "In the exact lab with 4 cores " in four["meaning"]
     assert "cores" not in one["processor"] and "no other processors" in one["meaning"]
 
 
@@ -67,7 +67,7 @@ def test_labs_that_differ_in_their_cores_are_told_at_once():
     names = ["v2-0.5ns", "v2-0.5ns-2c", "v2-0.5ns-8c", "v2-0.5ns-4c"]
     facts = {name: exact.ExactLab.facts(CATALOG.get(Processor, name)) for name in names}
     one, several = threats.meanings(SimpleNamespace(lab=facts.get), names)
-    assert one == facts["v2-0.5ns"].meaning and "Its 2, 4 or 8 cores compute side by side" in several
+    assert one == facts["v2-0.5ns"].meaning and "In the exact lab with 2, 4 or 8 cores " in several
     assert threats.meanings(SimpleNamespace(lab=facts.get), names[3:]) == [facts["v2-0.5ns-4c"].meaning]
 
 

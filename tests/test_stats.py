@@ -47,11 +47,13 @@ def test_processor_time_is_the_mean_of_the_rounds():
 
 @pytest.mark.parametrize(("n", "cut"), [(6, 0), (8, 0), (9, 1), (12, 2)])
 def test_six_or_more_values_have_order_statistics_of_the_median(n, cut):
-    values = np.random.default_rng(n).permutation(np.arange(n) ** 2.0)
-    assert cells.median_interval(values) == (np.sort(values)[cut], np.sort(values)[n - 1 - cut])
+    values = np.random.default_rng(n).permutation(np.arange(1, n + 1) ** 2)
+    ends = ["median_low_ns", "median_high_ns"]
+    found = cells.statistics(frame({"a": values})).iloc[0]
+    assert tuple(found[ends]) == (np.sort(values)[cut], np.sort(values)[n - 1 - cut])
     # One value fewer at either end would hold the median less often than 95 %.
     assert 2 * reference.binom.cdf(cut, n, 0.5) <= 0.05 < 2 * reference.binom.cdf(cut + 1, n, 0.5)
-    assert all(map(math.isnan, cells.median_interval(values[:5])))
+    assert cells.statistics(frame({"a": values[:5]})).iloc[0][ends].isna().all()
 
 
 def test_the_interval_is_students_on_logarithms_at_every_number():

@@ -195,7 +195,7 @@ NOTEBOOKS = {
     "clients": ("No trial with several clients completed.", "Three clients started together.", "Jain's index is"),
     "fill": (
         "No trial that fills a device completed.",
-        "**ext4** writes 5 whole files at ",
+        "**ext4** writes 5 whole files in 1 round at ",
         "Of its files none reaches 1 Gbit/s.",
         "with 1 dip to 25.0 %.",
         "When the space ran out, content took up 104.0 % of the capacity.",
@@ -612,6 +612,10 @@ def test_promises_count_in_failed_trials_too(tmp_path):
     assert (found["fewest"], found["unseen"]) == (1, pytest.approx(0.95))  # what a single cut can say
     assert [row["ns"] for row in found["recovery"]] == [7_000_000, 7_000_000] and found["left"] == []
     assert [row["File system"] for row in power_cuts.table(study, *PLACE).rows] == ["ext4", "xfs"]
+    assert found["failed"] == []  # a broken promise is told as one
+    study = dataclasses.replace(study, phases=study.phases.assign(crash_broken=0))
+    found = power_cuts.facts(study)["failed"]
+    assert found == [{"label": "ext4", "number": 1, "of": 1, "reason": "check remove: engine exited with 1: …"}]
 
 
 def test_files_that_were_never_flushed_count_apart(study):

@@ -309,7 +309,7 @@ def parser() -> argparse.ArgumentParser:
         "Run trials of a published result again, each of which must be identical; exit code 1 when one is not.",
     )
     sub.add_argument("result", type=Path, metavar="RESULT", help="folder results/NAME, or an archive of one")
-    sub.add_argument("--trials", type=int, default=3, metavar="N", help="so many, drawn at random (default: 3)")
+    sub.add_argument("--trials", type=_number, default=3, metavar="N", help="so many, drawn at random (default: 3)")
     sub.add_argument("--all", action="store_true", help="all of them")
     sub.add_argument("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated")
     sub.add_argument("--seed", type=int, help="of the draw (default: another one each time; it is said)")
@@ -527,6 +527,12 @@ def _cleanup(arguments) -> None:
 def _seconds(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
         raise argparse.ArgumentTypeError(f"{text!a} is no whole number of seconds from 1 on")
+    return int(text[:9])
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**6:
+        raise argparse.ArgumentTypeError(f"{text!a} is no whole number from 1 on")
     return int(text[:9])
 
 

@@ -27,7 +27,7 @@ def commit() -> str:
 
 
 def text() -> str:
-    """`reprofs 0.5.0 (c3abc64, modified)`; the version alone outside git."""
+    """`reprofs 0.6.0 (c3abc64, modified)`; the version alone outside git."""
     found = commit()
     if not found:
         return f"reprofs {VERSION}"

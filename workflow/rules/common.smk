@@ -20,7 +20,7 @@ from reprofs.guest.lock import LOCK, packages_of, read_lock
 from reprofs.report import contents
 from reprofs.plan.config import read_config
 from reprofs.plan.filesystem import Filesystem
-from reprofs.plan.guest import common, read_guest
+from reprofs.plan.guest import BASE, common, read_guest
 from reprofs.trial import progress, record
 from reprofs.plan.plan import write_plan
 from reprofs.plan.result import file_of_run
@@ -124,8 +124,12 @@ def guest_of(name):
     trial = TRIALS[name]
     if not LABS[trial.lab].in_guest:
         return None
-    parts = PLAN.filesystems[trial.filesystem], PLAN.workloads[trial.workload]
-    return f"data/guest/{common(*(part.guest for part in parts))}.json"
+    guest = common(
+        PLAN.filesystems[trial.filesystem].guest,
+        PLAN.workloads[trial.workload].guest,
+        PLAN.stacks[trial.stack].guest or BASE,
+    )
+    return f"data/guest/{guest}.json"
 
 
 def programs_of(name):

@@ -13,7 +13,6 @@ plan.recording.KINDS, how its result is checked (0: equal, 1: both succeed or bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from reprofs.errors import FileError
@@ -124,9 +123,3 @@ def _unsigned(value: int) -> bytes:
 
 
 _ONE = [bytes([value]) for value in range(128)]
-
-
-def kinds_used(calls: Iterable[list]) -> list[str]:
-    """The kinds of the calls, in the order of KINDS."""
-    used = {line[0] for line in calls}
-    return [kind for kind in KINDS if kind in used]

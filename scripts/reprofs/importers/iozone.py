@@ -126,9 +126,9 @@ def samples(output: str) -> list[dict]:
 
 def _command(result: Result, command: str, state: dict) -> None:
     result.common["workload"] = command
-    if found := re.search(r"-f\s*(\S+)", command):
+    if found := re.search(r"(?<!\S)-f\s*(\S+)", command):
         result.common["configuration"] = found[1]
-    tests = sorted({int(test) for test in re.findall(r"-i\s*(\d{1,2})\b", command)})
+    tests = sorted({int(test) for test in re.findall(r"(?<!\S)-i\s*(\d{1,2})\b", command)})
     sizes, records = (len(re.findall(rf"(?<!\S)-{flag}\s*\d", command)) for flag in "sr")
     state["rows"] = None if re.search(r"(?<!\S)-[aAngqyz]", command) else sizes * records
     state["columns"] = [column for test in tests for column in _TESTS.get(test, [])]

@@ -69,15 +69,15 @@ class ExactLab(GuestLab):
     clock = "instructions"
     clock_text = "counted instructions"
     meaning = (
-        "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
-        " devices. There are no processor caches, no other processors and no contention for locks, so a real machine"
-        " may rank file systems differently."
+        "In the exact lab with one core time is counted instructions, which all take the same time, plus the modelled"
+        " time of the devices. There are no processor caches, no other processors and no contention for locks, so a"
+        " real machine may rank file systems differently."
     )
     several_meaning = (
-        "In the exact lab time is counted instructions, which all take the same time, plus the modelled time of the"
-        f" devices. Its {{cores}} cores compute side by side and wait for each other's locks, but one sees what another"
-        f" did up to {WINDOW_NS} ns too early or too late. There are no processor caches, so a real machine may rank"
-        " file systems differently."
+        "In the exact lab with {cores} cores time is counted instructions, which all take the same time, plus the"
+        " modelled time of the devices. These cores compute side by side and wait for each other's locks, but one sees"
+        f" what another did up to {WINDOW_NS} ns too early or too late. There are no processor caches, so a real"
+        " machine may rank file systems differently."
     )
     exact = True
     models = True

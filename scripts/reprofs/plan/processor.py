@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from reprofs.plan.parts import Descriptor, Filled, OneOf, Part, Within, text
 
 
 class Leads(Part):
-    """Pairs of file systems that differ in both labs, by the size of the lead in the exact lab."""
+    """Pairs of file systems of which the exact lab shows that one is faster, by how much it is faster there."""
 
     below: Annotated[float, Within(0, 10, above=True)] | None = Field(
         None, description="Leads smaller than this, as a share; without it all larger ones"
     )
-    different: Annotated[int, Field(ge=1, le=1000000)]
+    leads: Annotated[int, Field(ge=1, le=1000000, description="How many there are in the exact lab")]
     same: Annotated[int, Field(ge=0, le=1000000, description="Those of them with the same order on a real machine")]
+    turned: Annotated[
+        int, Field(ge=0, le=1000000, description="Those with the other order; the rest it could not tell")
+    ]
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.same + self.turned > self.leads:
+            raise ValueError(
+                f"same and turned are {self.same + self.turned} together, more than the {self.leads} leads"
+            )
+        return self
+
+    @property
+    def open(self) -> int:
+        """Those that the real machine could not tell."""
+        return self.leads - self.same - self.turned
 
 
 class Order(Part):
     source: Filled
     protocol: Annotated[int, Field(ge=1, le=1000)]
+    profiles: Annotated[list[Filled], Field(min_length=1, description="The device profiles it was measured on")]
+    filesystems: Annotated[list[Filled], Field(min_length=1, description="The file systems that were compared")]
     leads: Annotated[list[Leads], Field(min_length=1)] = Field(description="The smallest ones first")
 
-    def of(self, lead: float) -> Leads:
-        """Those that a lead (a share) is one of."""
-        return next((one for one in self.leads if one.below is None or lead < one.below), self.leads[-1])
+    def small(self, lead: float) -> bool:
+        """Whether a lead (a share) is of the smallest ones, which were not shown to carry over."""
+        return lead < (self.leads[0].below or 0)
 
 
 class Time(Part):

@@ -73,7 +73,7 @@ def lead(answer: str) -> list[str | list[str]]:
 
 def _line(result: dict) -> str:
     trials = result["trials"].values()
-    words = [f"{len(names)} {word}" for word, names in result["verdicts"].items()]
+    words = [f"{len(set(names))} {word}" for word, names in result["verdicts"].items()]
     cells = [f"[{result['study']}]({result['study']}/ABOUT.md)", f"{len(trials):,}"]
     cells += [
         f"{sum(trial.status != 'ok' for trial in trials)}",

@@ -14,6 +14,10 @@ from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result
 
 
+class OtherVersion(UserError):
+    """A plan that this checkout's code cannot read."""
+
+
 def read(folder: Path) -> Result:
     """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
     try:
@@ -33,7 +37,8 @@ def read(folder: Path) -> Result:
 
 
 def unpack(folder: Path, result: Result, into: Path) -> Plan:
-    """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError."""
+    """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError, of which
+    OtherVersion is one."""
     for name in sorted(result.files):
         if name.startswith("records-"):
             try:
@@ -41,7 +46,10 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
                     archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
             except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
                 raise UserError(f"{folder / name} is no archive of records: {cut(error, 100)}") from None
-    plan = read_plan(into / "plan.json")
+    try:
+        plan = read_plan(into / "plan.json")
+    except UserError as error:
+        raise OtherVersion(f"{folder} has a plan of another version than this checkout: {error}") from None
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")
     return plan

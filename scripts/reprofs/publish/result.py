@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +40,8 @@ ABOUT = """# {title}
 
 {count} trials by protocol {protocol}, ReproFS {reprofs}, commit {commit}; {hours:.2g} hours of one core.
 
-    reprofs verify results/{study}            three trials, drawn at random, are run again
-    reprofs verify results/{study} --claims   tables and verdicts are made again from the records
+    uv run reprofs verify results/{study}            three trials, drawn at random, are run again
+    uv run reprofs verify results/{study} --claims   tables and verdicts are made again from the records
 """
 
 
@@ -58,7 +59,7 @@ def publish(name: str) -> Path:
     plan, raw = read_plan(plan_file), place(f"data/raw/{name}")
     records = {trial.id: raw / f"{trial.id}.json" for trial in plan.trials}
     trials = _trials(plan, raw, read_sums(place(f"data/tables/{name}/records.sha256")))
-    folder = place(f"results/{name}")
+    folder, tables = place(f"results/{name}"), read_sums(place(f"data/tables/{name}") / SUMS)
     partial = folder.with_name(f".{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -66,7 +67,11 @@ def publish(name: str) -> Path:
         for source in (report / "index.html", report / "report.pdf", place(LOCK)):
             if not source.is_file():
                 raise UserError(f"{source} is missing: run `make report STUDY={name}` first.")
-            if source.suffix == ".html" and 'id="what-changed"' in source.read_text():
+            text_of = source.read_text() if source.suffix == ".html" else ""
+            named = [digest for table, digest in tables.items() if table.endswith(".parquet")]
+            if text_of and not all(digest in text_of for digest in named):
+                raise UserError(f"{source} is not of these tables: run `make report STUDY={name}` again.")
+            if 'id="what-changed"' in text_of:
                 raise UserError(f"{source} has a run beside the study: run `make report STUDY={name}` without BESIDE.")
             shutil.copyfile(source, partial / source.name)
         _pack([("plan.json", plan_file), *((f"raw/{key}.json", path) for key, path in records.items())], partial)
@@ -82,7 +87,7 @@ def publish(name: str) -> Path:
             lock_sha256=sha256(partial / "lab.lock"),
             host_hours=round(sum(trial.host_seconds for trial in trials.values()) / 3600, 4),
             trials=trials,
-            tables=read_sums(place(f"data/tables/{name}") / SUMS),
+            tables=tables,
             files={},
         )
         write_text(partial / "ABOUT.md", _about(result))
@@ -115,7 +120,7 @@ def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTri
     locked = {digest for _, digest in read_lock().built.values()}
     for trial in plan.trials:
         record, digest = reader.read(trial)
-        if record is None or noted.get(f"{trial.id}.json", digest) != digest:
+        if record is None or noted.get(f"{trial.id}.json") != digest:
             raise UserError(f"{raw / trial.id}.json is missing or not of the tables: run `make report` again.")
         if record["environment"].get("commit", "").endswith("+"):
             raise UserError(
@@ -175,8 +180,15 @@ def verdicts(study: studies.Study) -> dict[str, list[str]]:
     return {word: sorted(names) for word, names in found.items() if names}
 
 
+def _named(names: list[str]) -> str:
+    """How many claims, and their names, each once: one may have been judged in several settings."""
+    times = Counter(names)
+    parts = (f"{name} in {number} settings" if number > 1 else name for name, number in times.items())
+    return f"{len(times)} ({', '.join(parts)})"
+
+
 def _about(result: Result) -> str:
-    lines = "".join(f"- {word}: {len(names)} ({', '.join(names)})\n" for word, names in result.verdicts.items())
+    lines = "".join(f"- {word}: {_named(names)}\n" for word, names in result.verdicts.items())
     return ABOUT.format(
         title=result.title,
         answer="\n".join(f"    {line}".rstrip() for line in result.answer.strip("\n").split("\n")),

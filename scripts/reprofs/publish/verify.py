@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from reprofs import version
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, read_json, sha256
 from reprofs.guest import image
@@ -23,7 +24,7 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import Result
 from reprofs.project import place, project_root
-from reprofs.publish.read import read, unpack
+from reprofs.publish.read import OtherVersion, read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.record import SAME
@@ -43,7 +44,14 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
     """
     result = read(folder)
     with tempfile.TemporaryDirectory() as work:
-        plan = unpack(folder, result, Path(work))
+        try:
+            plan = unpack(folder, result, Path(work))
+        except OtherVersion:
+            if own or version.commit() == result.commit:
+                raise
+            words = [word for name in names for word in ("--trial", name)]
+            words = words or ["--seed", str(seed), *(["--trials", str(count)] if count else ["--all"])]
+            return by_its_own_code(folder, result, words, ["its plan is of another version"], say)
         drawn = _drawn(folder, plan, result, count, names, seed)
         other = other_lab(folder, result, drawn)
         if other and not own:
@@ -78,7 +86,7 @@ def _drawn(
         raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again: use --claims.")
     if names:
         return [exact[name] for name in names]
-    chosen = random.Random(seed).sample(list(exact), min(count or len(exact), len(exact)))
+    chosen = random.Random(seed).sample(list(exact), len(exact) if count is None else min(count, len(exact)))
     return [exact[name] for name in chosen]
 
 
@@ -111,7 +119,7 @@ def other_lab(folder: Path, result: Result, drawn: list[PlannedTrial]) -> list[s
 def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
     """The same by the code of the result's commit, in a clone of this checkout that the cache keeps.
 
-    words: for the command `verify`, besides the folder.
+    words: for the command `verify`, besides the folder. Raises UserError where that cannot be had or cannot check it.
     """
     clone = cache_folder() / "commits" / result.commit
     clone.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +140,10 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
         if subprocess.run(["scripts/setup"], cwd=clone).returncode:
             raise UserError(f"scripts/setup of commit {result.commit[:12]} failed in {clone}: see above.")
     command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
-    return subprocess.run(command, cwd=clone).returncode == 0
+    code = subprocess.run(command, cwd=clone).returncode
+    if code not in (0, 1):
+        raise UserError(f"the code of commit {result.commit[:12]} could not check {folder}: see above.")
+    return code == 0
 
 
 def _again(trial: PlannedTrial, work: Path, plan: Plan, say: Say) -> bool:

@@ -132,21 +132,10 @@ def interval(values) -> tuple[float, float]:
     return math.exp(low), math.exp(high)
 
 
-def median_interval(values) -> tuple[float, float]:
-    """95 % interval (low, high) of the median: the narrowest symmetric pair of order statistics, for any distribution.
-
-    NaN below six values, for which no such pair has 95 %.
-    """
-    x = np.sort(np.asarray(values, dtype=float))
-    if len(x) < ENOUGH:
-        return math.nan, math.nan
-    low, high = _places(len(x))
-    return float(x[low]), float(x[high])
-
-
 @functools.cache
 def _places(n: int) -> tuple[int, int]:
-    """Which two of n sorted values the interval of their median ends at."""
+    """Which two of n sorted values the 95 % interval of their median ends at, for any distribution: the narrowest
+    symmetric pair that has 95 %. Below six values there is none."""
     if n < ENOUGH:
         return 0, 0
     found = scipy.stats.quantile_test(np.arange(n), p=0.5).confidence_interval(LEVEL)

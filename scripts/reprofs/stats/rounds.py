@@ -101,6 +101,12 @@ def look(plan: str | Path, raw: str | Path, done: int, output: str | Path) -> No
         write_plan(whole.first_rounds(done), first)
         tables.build(first, place(raw), Path(folder) / "tables")
         phases = data.load(Path(folder) / "tables").phases
+    # Cells that their study gives a smaller number of rounds get no more, whatever is not known of them.
+    names = [*SETTING, "workload", "scale"]
+    places = pd.DataFrame([trial.names() for trial in whole.trials])
+    most = places.groupby(names)["round"].max()
+    growing = most.index[most == most.max()]
+    phases = phases[pd.MultiIndex.from_frame(phases[names]).isin(growing)]
     found = stopping(times(phases, done), rule, margins.win if margins else compare.WIN, done)
     made = whole.first_rounds(found.looks[-1].rounds).model_copy(update={"stopping": found})
     write_plan(made, place(output))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reprofs.data.keys import Load, Pair, Place, Setting, distinct, select
+from reprofs.data.keys import OPERATION, SETTING, Load, Pair, Place, Setting, distinct, select
 from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError
@@ -74,8 +74,11 @@ class Study(Tables):
 
     @functools.cached_property
     def shapes(self) -> pd.DataFrame:
-        """Whether the logarithms of each cell may be normal: `cells.abnormal`, with p_holm over all of them."""
-        found = cells.abnormal(self.phases)
+        """Whether the logarithms of each cell of `results.statistics` may be normal: `cells.abnormal`, with p_holm over
+        all of them."""
+        keys = [*SETTING, *OPERATION, "label"]
+        known = pd.MultiIndex.from_frame(self.results.statistics[keys])
+        found = cells.abnormal(self.phases[pd.MultiIndex.from_frame(self.phases[keys]).isin(known)])
         return found.assign(p_holm=compare.holm(found["p"]))
 
     @functools.cached_property

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.plan.processor import Leads, Processor, Trust
+from reprofs.plan.processor import Processor, Trust
 from reprofs.stats import cells, compare
 from reprofs.stats.study import Study
 
@@ -27,10 +27,10 @@ def known(study: Study, lab: str) -> Trust | None:
     return own.trust if own and not facts.kernel and not facts.memory_mib else None
 
 
-def lead(study: Study, lab: str, ratio: float) -> Leads | None:
-    """How often leads as large as that of a ratio had the same order on a real machine; None where not measured."""
-    found = known(study, lab)
-    return found.order.of(ratio - 1) if found else None
+def small(study: Study, lab: str, ratio: float) -> bool:
+    """Whether a lead is of those that were not shown to carry over to a real machine, since they are small."""
+    own = processor(study, lab)
+    return bool(own and own.trust and own.trust.order.small(ratio - 1))
 
 
 def unmeasured(study: Study, lab: str, labels: Iterable[str]) -> str:

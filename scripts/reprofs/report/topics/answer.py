@@ -62,16 +62,14 @@ def costs(study: Study, setting: Setting) -> list[dict]:
     Keys: load, title, scope (words), best (label), time, low, high (ns, of all operations: geometric mean with its 95 %
     interval), verdict, level (labels: see stats.compare.winners), rounds, single (of one round), next (label), ratio,
     next_low, next_high (None and NaN without another contender), dearest (label and ratio to the best, or None),
-    missing (contenders that completed no round of it), trust (of the fastest: `trust.lead`, else None), unmeasured
-    (see `trust.unmeasured`).
+    missing (contenders that completed no round of it), small (whether it leads by too little, see `trust.small`).
     """
     found = []
     planned = select(study.trials, setting, role="contender")
     for load in _loads(study, setting):
         (row,) = select(study.results.cheapest, setting, load).itertuples()
         own = select(study.results.totals, setting, load).query("role == 'contender'").sort_values("geometric_mean_ns")
-        last, unmeasured = own.iloc[-1], trust.unmeasured(study, setting.lab, own["label"])
-        measured = row.verdict == "fastest" and not unmeasured
+        last = own.iloc[-1]
         found.append(
             {"load": load, "title": study.plan.workloads[row.workload].title, "best": row.best}
             | {"scope": scope(study, setting, load), "time": row.geometric_mean_ns, "low": row.low_ns}
@@ -80,7 +78,7 @@ def costs(study: Study, setting: Setting) -> list[dict]:
             | {"next": row.runner_up, "ratio": row.ratio, "next_low": row.low, "next_high": row.high}
             | {"dearest": (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns) if len(own) > 2 else None}
             | {"missing": sorted(set(select(planned, load)["label"]) - set(own["label"]))}
-            | {"trust": trust.lead(study, setting.lab, row.ratio) if measured else None, "unmeasured": unmeasured}
+            | {"small": row.verdict == "fastest" and trust.small(study, setting.lab, row.ratio)}
         )
     return found
 
@@ -162,6 +160,30 @@ def wins(study: Study, setting: Setting) -> dict:
 def meanings(study: Study) -> list[str]:
     """What the clocks behind the answer mean, in the labs' own words."""
     return threats.meanings(study, sorted({setting.lab for setting in settings(study)}))
+
+
+def carried(study: Study) -> list[dict]:
+    """How far what is fastest in the exact lab was found to be so on a real machine.
+
+    Keys: unmeasured (see `trust.unmeasured`; empty where it was measured), order (`processor.Order`, else None),
+    filesystems and profiles (of the study, that were no part of that).
+    """
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings(study):
+        told = costs(study, setting)
+        if trust.processor(study, setting.lab) and any(one["verdict"] == "fastest" for one in told):
+            labels = select(study.trials, setting, role="contender")["label"].unique()
+            groups.setdefault(trust.unmeasured(study, setting.lab, labels), []).append(setting)
+    found = []
+    for unmeasured, places in sorted(groups.items()):
+        known = None if unmeasured else trust.known(study, places[0].lab)
+        one: dict = {"unmeasured": unmeasured, "order": known.order if known else None}
+        if known:
+            rows = pd.concat([select(study.trials, setting, role="contender") for setting in places])
+            for key, column in (("filesystems", "filesystem"), ("profiles", "profile")):
+                one[key] = sorted(set(rows[column]) - set(getattr(known.order, key)))
+        found.append(one)
+    return found
 
 
 def weighted(study: Study) -> list[dict]:

@@ -49,11 +49,12 @@ def facts(
 ) -> list[dict]:
     """The results of filling, one dictionary per file system.
 
-    Keys: label, files, mean_mb_s and sd_mb_s (mean over the rounds of the mean and of the standard deviation over the
-    files of a round; NaN of one file), median_mb_s, dips (in all rounds), period (mean distance of dips in files; None
-    unless they come regularly), lag (that of the autocorrelation, mean over the rounds that have one, else None), depth
-    (median of the dips' rates over those around them, None without), share (of the capacity that content reached, mean
-    over rounds), full (whether space ran out always), reached (required Gbit/s -> share of files that reach it).
+    Keys: label, files (in all rounds), rounds, mean_mb_s and sd_mb_s (mean over the rounds of the mean and of the
+    standard deviation over the files of a round; NaN of one file), median_mb_s, dips (in all rounds), period (mean
+    distance of dips in files; None unless they come regularly), lag (that of the autocorrelation, mean over the
+    rounds that have one, else None), depth (median of the dips' rates over those around them, None without), share
+    (of the capacity that content reached, mean over rounds), full (whether space ran out always), reached (required
+    Gbit/s -> share of files that reach it).
     """
     samples = series.of_phase(study.samples, setting, load, phase)
     reached = series.capacity_reached(samples).groupby("label")
@@ -71,6 +72,7 @@ def facts(
             {
                 "label": label,
                 "files": len(own),
+                "rounds": own["trial"].nunique(),
                 "mean_mb_s": float(runs.mean().mean()),
                 "sd_mb_s": float(runs.std().mean()),
                 "median_mb_s": float(own["mb_s"].median()),

@@ -59,7 +59,8 @@ def design(study: Study) -> dict:
     Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), fewer
     (words on the cells that have not all rounds), rule (by which rounds were added, or None), stop (why there are no
     more, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device), faulty
-    (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
+    (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading), new (whether trials made file
+    systems).
     """
     trials = study.trials
     methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
@@ -87,6 +88,7 @@ def design(study: Study) -> dict:
         "stacked": set(trials["stack"]) != {"single"},
         "faulty": bool((trials["stack_state"].dropna() != "healthy").any()),
         "clocks": clocks,
+        "new": any(study.lab(lab).provisions for lab in set(trials["lab"])),
     }
 
 
@@ -343,7 +345,7 @@ def filesystems(study: Study) -> Table:
         variant = entry.variants[apart(first["variant"])[0]].title
         title = link(entry.title, entry.home)
         told = {"Name": label, "File system": joined(filter(None, [title, variant]), ", ")}
-        told["Role"] = ROLES[first["role"]]
+        told["Role"] = listing(ROLES[role] for role in dict.fromkeys(group["role"]))
         # The port of NFS's mount server is another one after every start.
         options = group["mounted_options"].str.replace(r"\bmountport=[0-9]+", "mountport=*", regex=True)
         how = group.assign(mounted_options=options)[["make_command", "mounted_options", "mounted_total_bytes", "stack"]]

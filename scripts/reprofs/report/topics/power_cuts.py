@@ -34,10 +34,11 @@ def facts(study: Study) -> dict:
 
     Keys: kept (labels that kept everything that fsync had promised), kept_files, kept_cuts, fewest (cuts of one of
     them), unseen (the largest share of cuts that break a promise with which that many cuts show none in one case of
-    twenty: Clopper & Pearson 1934, one-sided 95 %; None without cuts); broken (label, promised and
-    broken files, cuts and those that broke any, of each that did not); untested (contenders of whose promises no cut
-    tells); recovery (label, where, ns: mean of the mounts after the cuts, the shortest first); left (label, share of
-    the files without fsync that were whole, most first).
+    twenty: Clopper & Pearson 1934, one-sided 95 %; None without cuts); broken (label, promised and broken files,
+    cuts and those that broke any, of each that did not); untested (contenders of whose promises no cut tells);
+    recovery (label, where, phase, ns: mean of the mounts after this cut, the shortest first); failed (label, number
+    of trials, of how many, and the first one's reason, of those that kept their promises and failed); left (label,
+    share of the files without fsync that were whole, most first).
     """
     cuts = study.phases.dropna(subset="crash_cut_ns")
     told = cuts[cuts["crash_promised"].fillna(0) > 0]
@@ -46,9 +47,17 @@ def facts(study: Study) -> dict:
     sums = told.groupby("label")[list(columns)].sum().astype(int).rename(columns=columns)
     kept, broken = sums[sums["broken"] == 0], sums[sums["broken"] > 0]
     fewest = int(kept["cuts"].min()) if len(kept) else 0
-    places = cuts.groupby(["label", "lab", "stack", "profile"])["crash_recovery_ns"].mean().dropna().sort_values()
+    keys = ["label", "lab", "stack", "profile", "workload", "phase", "cache"]
+    places = cuts.groupby(keys)["crash_recovery_ns"].mean().dropna().sort_values()
     free = cuts[cuts["crash_promised"].fillna(0) == 0].groupby("label")[["crash_kept", "crash_written"]].sum()
     shares = (free["crash_kept"] / free["crash_written"]).dropna().sort_values(ascending=False)
+    tried = study.trials[study.trials["label"].isin(kept.index)].groupby("label")["status"]
+    reasons = study.trials[study.trials["status"] == "failed"].groupby("label")["reason"].first()
+    failed = [
+        {"label": label, "number": int((own == "failed").sum()), "of": len(own), "reason": reasons[label]}
+        for label, own in tried
+        if label in reasons
+    ]
     return {
         "kept": list(kept.index),
         "kept_files": int(kept["promised"].sum()),
@@ -58,9 +67,11 @@ def facts(study: Study) -> dict:
         "broken": [{"label": label} | row for label, row in broken.to_dict("index").items()],
         "untested": sorted(set(study.labels()) - set(sums.index)),
         "recovery": [
-            {"label": label, "where": study.differing(lab=lab, stack=stack, profile=profile), "ns": ns}
-            for (label, lab, stack, profile), ns in places.items()
+            {"label": label, "ns": ns, "phase": study.title(workload, phase, cache)}
+            | {"where": study.differing(lab=lab, stack=stack, profile=profile)}
+            for (label, lab, stack, profile, workload, phase, cache), ns in places.items()
         ],
+        "failed": failed,
         "left": [{"label": label, "share": share} for label, share in shares.items()],
     }
 

@@ -33,6 +33,7 @@ def table(study: Study, setting: Setting) -> Table:
     ]
     caption = (
         f"Contenders by mean rank over operations (1 = always the fastest; {setting}). Typical cost: geometric mean of"
-        " the time relative to the best contender of each operation. All over operations that all of them completed."
+        " the time relative to the best contender of each operation. Ranks and costs are over operations that all of"
+        " them completed, operations won over all."
     )
     return Table(f"tbl-{slug('ranks', setting)}", caption, rows, left=["File system"])

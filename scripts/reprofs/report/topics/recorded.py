@@ -76,16 +76,16 @@ def facts(study: Study, found: Compared, setting: Setting, load: Load) -> list[d
     """What is said of a replay, cold and warm.
 
     Keys: cache, foreign (whether it ranks nothing, see `recorded.foreign`), unknown (whether it is not known if it
-    does: a real disk may rotate), winner (its row of `compare.winners`, None where there is none), trust (`trust.lead`
-    of the fastest, else None), dearest (label and ratio to the best, or None), differences (of the dearest: kind and
-    ns more than the best, the most first).
+    does: a real disk may rotate), winner (its row of `compare.winners`, None where there is none), small (whether
+    it leads by too little, see `trust.small`), dearest (label and ratio to the best, or None), differences (of the
+    dearest: kind and ns more than the best, the most first).
     """
     told = []
     for cache in _caches(found, setting, load):
         own = select(found.statistics, setting, load, cache=cache).query("role == 'contender'")
         own = own.sort_values("geometric_mean_ns")
         row = next(select(found.winners, setting, load, cache=cache).itertuples(), None)
-        one: dict = {"cache": cache, "winner": row, "trust": None, "dearest": None, "differences": []}
+        one: dict = {"cache": cache, "winner": row, "small": False, "dearest": None, "differences": []}
         place = pd.DataFrame([{**setting._asdict(), **load._asdict(), "cache": cache}])
         one["foreign"] = bool(recorded.foreign(study.plan, place).iloc[0])
         listed = coverage(study, load)["recording"].in_listing_order
@@ -94,8 +94,7 @@ def facts(study: Study, found: Compared, setting: Setting, load: Load) -> list[d
             last = own.iloc[-1]
             kinds = _by_kind(_rows(study, setting, load, cache))
             more = (kinds.loc[last["label"]] - kinds.loc[row.best]).sort_values(ascending=False, kind="stable")
-            if row.verdict == "fastest" and not trust.unmeasured(study, setting.lab, own["label"]):
-                one["trust"] = trust.lead(study, setting.lab, row.ratio)
+            one["small"] = row.verdict == "fastest" and trust.small(study, setting.lab, row.ratio)
             one["dearest"] = (last["label"], last["geometric_mean_ns"] / row.geometric_mean_ns)
             one["differences"] = [(kind, ns) for kind, ns in more.items() if ns > 0.05 * max(more.sum(), 0)][:SLOWEST]
         told.append(one)

@@ -41,6 +41,26 @@ def costs(study: Study, place: Place) -> list[dict]:
     return found
 
 
+def rates(study: Study, place: Place) -> list[dict]:
+    """Of a workload that is one operation with content: label, and rates (stack, mb_s) of its contenders.
+
+    The content over the geometric mean of the rounds' times, in the order of the stacks. Empty for other workloads.
+    """
+    rows = select(gathered(study.results.statistics), place, role="contender")
+    if len(rows.drop_duplicates(["phase", "cache"])) != 1:
+        return []
+    keys = ["stack", "label"]
+    content = select(gathered(study.phases), place, status="ok").groupby(keys)["bytes"].mean()
+    rate = content / rows.set_index(keys)["geometric_mean_ns"] * 1e3
+    order = list(arranged(study.stacks(), rows["stack"]))
+    found = []
+    for label, own in rate[rate > 0].groupby("label", sort=True):
+        own = own.droplevel("label")
+        rates = [{"stack": stack, "mb_s": float(own[stack])} for stack in order if stack in own]
+        found.append({"label": label, "rates": rates})
+    return found
+
+
 def beside(study: Study, place: Place, relation: str) -> list[dict]:
     """What a fault (relation `healthy`) or another last disk (`alike`) changes: stack, reference, costs (label, ratio,
     low, high)."""

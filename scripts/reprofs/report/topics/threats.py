@@ -21,7 +21,7 @@ def meanings(study: Study, labs: Iterable[str] | None = None) -> list[str]:
     labs = sorted(set(study.trials["lab"])) if labs is None else labs
     found: dict[str, list[str]] = {}
     for text in dict.fromkeys(study.lab(lab).meaning for lab in labs):
-        cores = re.search(r"(?<=\bIts )\d+(?= cores )", text)
+        cores = re.search(r"(?<=\blab with )\d+(?= cores )", text)
         key = f"{text[: cores.start()]}{{}}{text[cores.end() :]}" if cores else text
         found.setdefault(key, []).append(cores[0] if cores else "")
     return [text.replace("{}", listing(sorted(numbers, key=natural), "or")) for text, numbers in found.items()]
@@ -103,11 +103,11 @@ def assumed_stacks(study: Study) -> list[str]:
     return sorted(set(study.trials.loc[told & study.trials["stack_state"].notna(), "stack"]))
 
 
-def parity_by_md(study: Study) -> list[str]:
-    """The stacks on which MD's RAID 5 or 6 was measured in a lab that counts instructions."""
+def parity_by_md(study: Study, disks: int = 1) -> list[str]:
+    """The stacks of so many disks or more on which MD's RAID 5 or 6 was measured in a lab that counts instructions."""
     exact = {name for name, lab in study.plan.labs.items() if lab.exact}
     used = set(study.trials.loc[study.trials["lab"].isin(exact), "stack"])
-    layers = {name: one.layers for name, one in study.stacks().items() if name in used}
+    layers = {name: one.layers for name, one in study.stacks().items() if name in used and one.disks >= disks}
     return [name for name, own in layers.items() if any(layer.startswith(("md-raid5", "md-raid6")) for layer in own)]
 
 

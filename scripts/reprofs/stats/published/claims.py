@@ -57,12 +57,6 @@ def comparisons(claim: Claim) -> list[tuple[Value, Value | None]]:
     return [(values[0], value) for value in values[1:]]
 
 
-def named(claim: Claim) -> list[Value]:
-    """Every value that a claim compares, once."""
-    both = [value for pair in comparisons(claim) for value in pair if value]
-    return [value for place, value in enumerate(both) if value not in both[:place]]
-
-
 def _joined(common: Value | None, value: Value) -> Value:
     """A value with what is common to several."""
     return common.model_copy(update=value.model_dump(exclude_none=True)) if common else value

@@ -140,7 +140,7 @@ class Claims:
 
     def _ratios(self, claim: Claim, first: Value, second: Value | None) -> pd.DataFrame:
         """size, round and ratio of two values, or of one to 1, in the rounds that have both; none of one to itself."""
-        cells = [_cell(value, {} if claim.own_stack else self.sides.stands_in) for value in (first, second) if value]
+        cells = self._cells(claim, first, second)
         above = self._measured(cells[0])
         if second is None:
             return above.rename(columns={"value": "ratio"})
@@ -150,6 +150,15 @@ class Claims:
             above, below = (_nearest(one, size).assign(size=size) for one in (above, below))
         both = above.merge(below, on=["size", "round"])
         return both.assign(ratio=both["value_x"] / both["value_y"])[["size", "round", "ratio"]]
+
+    def _cells(self, claim: Claim, *pair: Value | None) -> list[dict]:
+        """The cells that a claim compares. If they name no stack, and there is one that has all of them, that one."""
+        cells = [_cell(value, {} if claim.own_stack else self.sides.stands_in) for value in pair if value]
+        if not any("stack" in cell for cell in cells):
+            first, *others = (list(dict.fromkeys(select(self.values, **cell)["stack"])) for cell in cells)
+            shared = [stack for stack in first if all(stack in other for other in others)]
+            cells = [cell | {"stack": shared[0]} for cell in cells] if shared else cells
+        return cells
 
     def _measured(self, cell: dict) -> pd.DataFrame:
         """size, round and value of a cell of this study; if it names no workload or stack, of the first that has it."""
@@ -170,8 +179,9 @@ class Claims:
         last = [_last(one)["ratio"] for one in rounds]
         found = [Interval(**compare.ratio(one, np.ones(len(one)), level)) for one in last]
         expected, knee = _at_size(rounds[0], size)
-        busy = tuple(filter(None, dict.fromkeys(map(self._busy, claims.named(claim)))))
         word, here = claims.decide(claim, found, value), min(int(one["size"].max()) for one in rounds)
+        cells = [cell for pair in claims.comparisons(claim) for cell in self._cells(claim, *pair)]
+        busy = tuple(filter(None, dict.fromkeys(self._busy(cell, here) for cell in cells)))
         verdict = self._verdict(claim, word, here, size, max(busy, default=0.0))
         return replace(told, found=found, busy=busy, expected=expected, by_last=knee, verdict=verdict)
 
@@ -204,10 +214,10 @@ class Claims:
         kind = device.drive.kind if device.drive else "solid"  # with one time for every request
         return "" if kind == wanted else f"{claim.needs}; {wanted} disks, which {profile} is not"
 
-    def _busy(self, value: Value) -> float:
-        """The share of a value's time in which the processor was busy, at the largest size; 0 where not known."""
-        found = _last(self._measured(_cell(value, self.sides.stands_in) | {"quantity": "busy"}))["value"]
-        return float(found.mean()) if len(found) else 0.0
+    def _busy(self, cell: dict, size: int) -> float:
+        """The share of a cell's time in which the processor was busy, at the nearest size; 0 where not known."""
+        own = self._measured(cell | {"quantity": "busy"})
+        return float(_nearest(own, size)["value"].mean()) if len(own) else 0.0
 
     def _mean(self, quantity: str, keys: dict) -> float:
         """The geometric mean of a quantity of published keys at the largest size; NaN without any."""
