@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors"]
 FOLDERS = [f"workflow/{kind}" for kind in KINDS]
-STUDY = "question: What is\n  this | that?\ncells: [{labs: [exact, host]}, {labs: [host]}]\n"
+STUDY = "question: What is\n  this | that?\ncells: [{labs: [exact, host]}, {labs: [host]}]\nscale: smoke\n"
 
 
 spec = importlib.util.spec_from_file_location("catalog_page", ROOT / "scripts/catalog.py")
@@ -40,7 +40,7 @@ def test_a_new_study_is_a_row(copy):
     assert catalog(copy, "--check") == "CATALOG.md is not current: run `make catalog`."
     assert (copy / "CATALOG.md").read_text() == before
     assert not catalog(copy)
-    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host |  |\n"
+    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host | smoke |  |\n"
     after = (copy / "CATALOG.md").read_text()
     assert row in after and after.replace(row, "") == before
     assert not catalog(copy, "--check")
@@ -50,7 +50,7 @@ def test_a_published_result_is_linked_with_its_time(copy):
     (copy / "results/quick").mkdir(parents=True)
     (copy / "results/quick/digests.json").write_text('{"host_hours": 0.125}')
     assert not catalog(copy)
-    assert "| exact | [7.5 min](results/quick/ABOUT.md) |\n" in (copy / "CATALOG.md").read_text()
+    assert "| exact | smoke | [7.5 min](results/quick/ABOUT.md) |\n" in (copy / "CATALOG.md").read_text()
 
 
 def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):
