@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import ROOT, copy_checkout
 from reprofs.errors import UserError
-from reprofs.files import read_json, read_sums, sha256, tar
+from reprofs.files import SUMS, read_json, read_sums, sha256, tar
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
 from reprofs.publish import index, verify
@@ -66,7 +66,7 @@ def checkout(guest, tmp_path_factory):
         results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
         (made / "report/small").mkdir()
         report = made / "report/small/index.html"
-        of_tables = f"<p>{' '.join(read_sums(made / 'data/tables/small/SHA256SUMS').values())}</p>"
+        of_tables = f"<p>{' '.join(read_sums(made / 'data/tables/small' / SUMS).values())}</p>"
         report.write_text(of_tables)
         (made / "report/small/report.pdf").write_text("%PDF")
         results.publish("small")
@@ -94,7 +94,7 @@ def checkout(guest, tmp_path_factory):
                 change(edited["environment"])
                 path.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
             results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
-            report.write_text(" ".join(read_sums(made / "data/tables/small/SHA256SUMS").values()))
+            report.write_text(" ".join(read_sums(made / "data/tables/small" / SUMS).values()))
             with pytest.raises(UserError, match=words):
                 results.publish("small")
         for path, kept in records.items():

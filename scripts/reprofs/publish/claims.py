@@ -17,15 +17,16 @@ def claims(folder: Path, say: Say, own: bool = False) -> bool:
     own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
     """
     result = read(folder)
+    why = "tables and verdicts are made otherwise now"
     with tempfile.TemporaryDirectory() as work:
         try:
             found = list(derive(folder, result, Path(work)))
         except OtherVersion as error:
             if own:
                 raise
-            found = [str(error)]
+            found, why = [str(error)], "its plan is of another version"
     if found and not own and version.commit() != result.commit:
-        return by_its_own_code(folder, result, ["--claims"], ["tables and verdicts are made otherwise now"], say)
+        return by_its_own_code(folder, result, ["--claims"], [why], say)
     for sentence in found:
         say(sentence)
     judged = sum(map(len, result.verdicts.values()))
