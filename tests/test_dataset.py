@@ -567,6 +567,9 @@ def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
         if "measurement" in part:
             phases = part["measurement"]["phases"]
             again = [dict(phase, run=2, wall_ns=phase["wall_ns"] * 3) for phase in phases]
+            for phase in again:  # of the last run one was not proved to be cold
+                if phase["name"] == "read" and phase["cold"]:
+                    phase["cold"] = phase["cold"] | {"proved": False}
             part["measurement"]["phases"] = [dict(phase, run=1) for phase in phases] + again
         else:
             part["workloads"]["metadata"]["runs"] = 2
@@ -577,6 +580,9 @@ def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
     assert list(series["iteration"]) == [0, 1] and series["start_ns"].isna().all()
     (row,) = study.phases[(study.phases["phase"] == "read") & (study.phases["cache"] == "cold")].itertuples()
     assert row.wall_ns == series["wall_ns"].mean() == series["wall_ns"].iloc[0] * 2
+    cold = study.phases[study.phases["cache"] == "cold"]
+    assert dict(zip(cold["phase"], cold["cold_proved"], strict=True))["read"] == False  # noqa: E712 (nullable)
+    assert cold["cold_proved"].any()
 
 
 def test_output_of_fio_becomes_a_sample(tmp_path):

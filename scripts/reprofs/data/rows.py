@@ -291,6 +291,9 @@ def _mean_run(runs: list[dict]) -> dict:
     means = {key: _mean([run.get(key) for run in runs]) for key in _in_record()[1]}
     whole: dict = {key: None if mean is None else round(mean) for key, mean in means.items()}
     whole["processor_busy"] = _mean([run.get("processor_busy") for run in runs])
+    if runs[0].get("cold"):  # proved where each run is; the bytes are those of the first
+        proved = {run["cold"]["proved"] for run in runs}
+        whole["cold"] = runs[0]["cold"] | {"proved": False if False in proved else None if None in proved else True}
     return {**runs[0], **whole, "device": None, "latency": None}
 
 
