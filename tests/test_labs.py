@@ -494,6 +494,13 @@ def test_mount_as_an_ordinary_user(open_folder):
     assert not list((open_folder / "target").iterdir()) and not list((open_folder / "tmp").iterdir())
 
 
+def test_mount_of_the_temporary_folder_itself(open_folder):
+    """The folder that a trial works in is there, too, with the name that its tree once had."""
+    lab = mount.Lab.open(path=str(open_folder / "tmp"))
+    outcome = lab.run(Job([Mounted(path="/run/reprofs/mnt", within=1)], mountpoint="/run/reprofs/mnt"), 60)
+    assert outcome.ending == "finished" and not list((open_folder / "tmp").iterdir())
+
+
 def test_mount_says_what_is_wrong_with_the_directory(open_folder):
     assert "does not exist: mount it" in mount.Lab.open(path=str(open_folder / "nosuch")).obstacle([], [], [], device())
     (open_folder / "target").chmod(0o755)

@@ -177,6 +177,35 @@ def test_a_claim_of_several_settings_is_counted_once():
     assert results._named(["a", "b", "b", "b"]) == "2 (a, b in 3 settings)"
 
 
+def repacked(folder, change):
+    """The result with every raw record changed, and digests.json that says so."""
+    with tarfile.open(folder / "records-1.tar.xz") as archive:
+        content = {one.name: archive.extractfile(one).read() for one in archive.getmembers()}
+    for name in content:
+        if name.startswith("raw/"):
+            content[name] = json.dumps(change(json.loads(content[name]))).encode()
+    (folder / "records-1.tar.xz").write_bytes(lzma.compress(tar(list(content.items()))))
+    altered(folder)
+
+
+def slower(record):
+    record["measurement"]["phases"][0]["wall_ns"] *= 2
+    return record
+
+
+@pytest.mark.parametrize("change", [slower, lambda record: seal(slower(record)), lambda _: {}, lambda _: []])
+def test_a_record_that_was_altered_is_never_identical(folder, reprofs, says, change):
+    """Not when its digests are left as they were, and not when they are made again."""
+    repacked(folder, change)
+    says(reprofs("verify", folder, "--all", cwd="."), "is not the one that was published")
+
+
+def test_a_trial_that_cannot_be_run_is_no_difference(folder, reprofs, monkeypatch):
+    monkeypatch.setattr(verify, "run_trial", lambda *_: {"status": "timeout", "reason": "The host's time limit passed"})
+    done = reprofs("verify", folder, "--trials", 1, cwd=".")
+    assert done.returncode == 2 and "could not be run here: The host's time limit" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", ""])
 def test_a_file_elsewhere_is_refused(folder, reprofs, says, name):
     altered(folder, files={name: "0" * 64})

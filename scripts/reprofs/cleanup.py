@@ -95,8 +95,8 @@ def release(place: Path) -> list[str]:
             said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
     said += _release_devices(_hold(loops), disks)
     for folder in (Path(note["folder"]) for note in notes if "folder" in note):
-        # The folder has this place's random name, so nobody else made it.
-        if folder.name == place.name and folder.is_dir() and not folder.is_symlink():
+        # The folder's name begins with this place's random one, so nobody else made it.
+        if folder.name.startswith(place.name) and folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
     for group in (Path(note["group"]) for note in notes if "group" in note):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,13 +35,14 @@ def main() -> None:
         sys.exit(fail(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:  # of the machine, wherever it comes up; every other one is a mistake of this program
-        if error.errno not in files.HINTS:
-            raise
-        sys.exit(fail(files.unwritable(error.filename or "a file of this run", error)))
+        sys.exit(141)  # as a shell says of a program that SIGPIPE ended
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in files.HINTS:  # of the machine, wherever it comes up
+            sys.exit(fail(files.unwritable(error.filename or "a file of this run", error)))
+        traceback.print_exc()  # a mistake of this program; 1 would say that something differs
+        sys.exit(2)
 
 
 def _is_text(word: str) -> bool:
@@ -105,11 +108,12 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("plan", _plan, "Check a study and print its trials in order, or write its plan with --output.")
     sub.add_argument("study")
-    sub.add_argument(
+    form = sub.add_mutually_exclusive_group()
+    form.add_argument(
         "--commands", action="store_true", help="print every command that the trials of the first round will execute"
     )
     override_options(sub)
-    sub.add_argument("--output", type=Path, metavar="FILE")
+    form.add_argument("--output", type=Path, metavar="FILE")
     catalog_options(sub)
 
     sub = command("guest", _guest, "Build the engine and a guest image, or find them in the cache; write the manifest.")
@@ -153,11 +157,11 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, required=True, metavar="FILE")
     sub.add_argument("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount")
     sub.add_argument("--clients", default="", metavar="A,B", help="machines that run the clients, with --where")
-    sub.add_argument("--order", type=int, help="position in the randomised order of a study")
+    sub.add_argument("--order", type=_number, help="position in the randomised order of a study")
     sub.add_argument("--job", default="", metavar="SHA256", help="digest of the job that was planned; no other is run")
     sub.add_argument(
         "--time-limit",
-        type=float,
+        type=_limit,
         default=1800.0,
         metavar="SECONDS",
         help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
@@ -309,13 +313,14 @@ def parser() -> argparse.ArgumentParser:
         "Run trials of a published result again, each of which must be identical; exit code 1 when one is not.",
     )
     sub.add_argument("result", type=Path, metavar="RESULT", help="folder results/NAME, or an archive of one")
-    sub.add_argument("--trials", type=_number, default=3, metavar="N", help="so many, drawn at random (default: 3)")
-    sub.add_argument("--all", action="store_true", help="all of them")
-    sub.add_argument("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated")
-    sub.add_argument("--seed", type=int, help="of the draw (default: another one each time; it is said)")
-    sub.add_argument(
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--trials", type=_number, metavar="N", help="so many, drawn at random (default: 3)")
+    which.add_argument("--all", action="store_true", help="all of them")
+    which.add_argument("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated")
+    which.add_argument(
         "--claims", action="store_true", help="run nothing: make tables and verdicts again from the records"
     )
+    sub.add_argument("--seed", type=int, help="of the draw (default: another one each time; it is said)")
     sub.add_argument(
         "--own-code", action="store_true", help="with this checkout's code, even if the result has another"
     )
@@ -381,13 +386,18 @@ def _plan(arguments) -> None:
     from reprofs.plan.plan import write_plan
     from reprofs.trial import commands, plan
 
-    catalog, change = _catalog(arguments), _override(arguments)
+    catalog = _catalog(arguments)
+    made = plan.make_plan(arguments.study, catalog, _override(arguments))
+    if made.study.published:  # what is wrong with its numbers is said before hours of trials
+        from reprofs.stats.published import numbers
+
+        numbers.load(made.study.published)
     if arguments.output:
-        write_plan(plan.make_plan(arguments.study, catalog, change), arguments.output)
+        write_plan(made, arguments.output)
     elif arguments.commands:
-        print(commands.text(plan.make_plan(arguments.study, catalog, change), catalog))
+        print(commands.text(made, catalog))
     else:
-        print(plan.table(plan.make_plan(arguments.study, catalog, change)))
+        print(plan.table(made))
 
 
 def _guest(arguments) -> None:
@@ -427,7 +437,11 @@ def _trial(arguments) -> None:
     catalog = _catalog(arguments)
     filesystem = arguments.filesystem
     if arguments.where or arguments.clients:
+        if filesystem:
+            raise UserError("--where stands in the place of --filesystem: leave one of them out.")
         change = override(arguments.lab, where=arguments.where or "", clients=arguments.clients)
+        if len(change.where) > 1:
+            raise UserError("--where names several directories, and a trial has one: name one.")
         add_places(catalog, change.where[:1], change.clients)
         filesystem = place_name(change.where[0])
     elif not filesystem:
@@ -436,6 +450,13 @@ def _trial(arguments) -> None:
     if variant is None:
         filesystem, variant = variant_of(filesystem, catalog)
     place = lab_parts(arguments.lab)
+    for option, given, named in (
+        ("processor", arguments.processor, place.processor),
+        ("kernel", arguments.kernel, place.kernel),
+        ("memory-mib", arguments.memory_mib, place.memory_mib),
+    ):
+        if given is not None and named is not None and given != named:
+            raise UserError(f"--lab {arguments.lab} names {named}, --{option} {given}: leave one of them out.")
     variant, network = apart(variant)
     trial = Trial(
         lab=place.lab,
@@ -492,11 +513,15 @@ def _profile(arguments) -> None:
 
 
 def _retry(arguments) -> None:
+    from reprofs.labs import get_lab
     from reprofs.plan import study
+    from reprofs.plan.cell import lab_parts
     from reprofs.project import place
     from reprofs.trial import record
 
     change = _override(arguments)
+    if change.lab:
+        get_lab(lab_parts(change.lab).lab)
     name = change.named(study.study_of(arguments.study, _catalog(arguments)).name)
     lines = record.set_aside(place(f"data/raw/{name}"))
     print("\n".join(lines) or "every record is ok: nothing was set aside")
@@ -528,6 +553,16 @@ def _seconds(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
         raise argparse.ArgumentTypeError(f"{text!a} is no whole number of seconds from 1 on")
     return int(text[:9])
+
+
+def _limit(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 1 <= seconds <= 10**8:  # nan is not, either
+        raise argparse.ArgumentTypeError(f"{text!a} is no number of seconds from 1 on")
+    return seconds
 
 
 def _number(text: str) -> int:
@@ -593,13 +628,14 @@ def _compare(arguments) -> None:
     from reprofs.report import runs as words
     from reprofs.stats import runs
 
-    if len(arguments.runs) < 2 or len(set(arguments.runs)) < len(arguments.runs):
+    if len(arguments.runs) < 2 or len({name.rstrip("/") for name in arguments.runs}) < len(arguments.runs):
         raise UserError("name two runs or more, each once: results/NAME, the folder data/tables/NAME of each, or NAME.")
     if arguments.output:
         files.check_writable(arguments.output)
     with tempfile.TemporaryDirectory() as work:
         opened = {name: open_run(name, Path(work) / str(number)) for number, name in enumerate(arguments.runs)}
-        least = runs.share(arguments.fail_above) if arguments.fail_above else next(iter(opened.values())).margins["win"]
+        limit = arguments.fail_above
+        least = next(iter(opened.values())).margins["win"] if limit is None else runs.share(limit)
         differences, found = runs.compare(opened, least)
     forms = {"text": words.text, "markdown": words.markdown, "json": words.as_json, "html": words.page}
     said = forms[arguments.format](arguments.runs, differences, found, least)
@@ -607,7 +643,7 @@ def _compare(arguments) -> None:
         files.write_text(arguments.output, said)
     else:
         print(_printable(said), end="")
-    if arguments.fail_above:
+    if arguments.fail_above is not None:
         runs.decidable(found)
         sys.exit(int(any(one.worse for one in found)))
 
@@ -673,17 +709,30 @@ def _archive(arguments) -> None:
 def _verify(arguments) -> None:
     from reprofs.publish import sealed, verify
 
+    drawn = not (arguments.all or arguments.trial or arguments.claims)
+    if arguments.seed is not None and not drawn:
+        raise UserError("--seed is of the draw: leave it out beside --all, --trial and --claims.")
+    packed = arguments.result.is_file()
     if arguments.claims:
-        from reprofs.publish.claims import claims
-
+        try:
+            from reprofs.publish.claims import claims
+        except ModuleNotFoundError as error:
+            packed, why = True, f" (there is no {error.name} here)"
+        else:
+            why = ""
+        if packed:
+            raise UserError(
+                f"tables and verdicts are made again in a checkout that is set up{why}: unpack the archive, and run"
+                " `make setup` and `uv run reprofs verify results/NAME --claims` in its folder checkout."
+            )
         sys.exit(int(not claims(arguments.result, _say, own=arguments.own_code)))
-    if arguments.result.is_file():
-        chosen = ["--all"] if arguments.all else ["--trials", str(arguments.trials)]
-        chosen += [word for name in arguments.trial for word in ("--trial", name)]
+    count = (arguments.trials or 3) if drawn else None
+    if packed:
+        chosen = [word for name in arguments.trial for word in ("--trial", name)]
+        chosen = chosen or (["--trials", str(count)] if count else ["--all"])
         chosen += [] if arguments.seed is None else ["--seed", str(arguments.seed)]
         sys.exit(sealed.verify(arguments.result, chosen))
     seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
-    count = None if arguments.all else arguments.trials
     same = verify.verify(arguments.result, count, arguments.trial, seed, _say, own=arguments.own_code)
     sys.exit(int(not same))
 
@@ -692,7 +741,7 @@ def _reuse(arguments) -> None:
     from reprofs.publish.reuse import reuse
 
     copied, missing = reuse(arguments.study)
-    print(f"{copied} records of results/{arguments.study} are in data/raw; {missing} trials remain to be run")
+    print(f"{copied} records of results/{arguments.study} were copied to data/raw; {missing} trials remain to be run")
 
 
 def _notebook(arguments) -> None:

@@ -27,13 +27,17 @@ HINTS = {
     errno.ENOSPC: "free space or choose another folder",
     errno.EDQUOT: "free space or choose another folder",
     errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "ask for the right to",
+    errno.EPERM: "ask for the right to",
+    errno.EISDIR: "name a file",
 }
 
 
 def unwritable(what: object, error: OSError) -> UserError:
-    """The sentence for something that cannot be written."""
+    """The sentence for something that cannot be written, or not even be read."""
     hint = HINTS.get(error.errno or 0, HINTS[errno.ENOSPC])
-    return UserError(f"{what} cannot be written: {error.strerror}; {hint}.")
+    verb = "read or written" if error.errno in (errno.EACCES, errno.EPERM) else "written"
+    return UserError(f"{what} cannot be {verb}: {error.strerror}; {hint}.")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -68,6 +72,8 @@ def check_writable(path: Path) -> None:
 
     Room for the result is reserved and given back, which no quota or limit of this process lets pass unseen.
     """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:

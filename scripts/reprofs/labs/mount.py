@@ -59,7 +59,7 @@ class MountLab(NativeLab):
         Raises Obstacle when the sub-directory cannot be made.
         """
         with workplace() as place:
-            folder = self.folder.resolve() / place.name
+            folder = self.folder.resolve() / f"{place.name}-tree"  # the place itself may be in this directory
             cleanup.note(place, folder=str(folder))
             try:
                 try:
@@ -85,7 +85,7 @@ class MountLab(NativeLab):
     @classmethod
     def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
         """What it executes before the job, as lines to read."""
-        folder = shlex.quote(f"{path}/reprofs-work-...")
+        folder = shlex.quote(f"{path}/reprofs-work-...-tree")
         return [f"mkdir {folder}  # stands for /run/reprofs/mnt in what follows; removed at the end"]
 
     def room(self, sizes: list[int], share: float) -> int | None:

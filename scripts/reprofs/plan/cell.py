@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from reprofs.errors import UserError, short
 from reprofs.plan.parts import Part
 
 MEMORY = re.compile(r"@(-?[0-9]{1,9})mib$")
@@ -47,7 +48,9 @@ class Place(NamedTuple):
 
 
 def lab_parts(text: str) -> Place:
-    """What a text of `Place.text` was made of."""
+    """What a text of `Place.text` was made of. Raises UserError for one that ends too early."""
+    if text.endswith("@"):
+        raise UserError(f"{short(text)} ends with @: name a processor, a kernel or a limit after it, or leave it out.")
     memory = MEMORY.search(text)
     lab, rest = apart(text[: memory.start()] if memory else text)
     processor, kernel = apart(rest or "")

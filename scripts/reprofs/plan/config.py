@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from reprofs.errors import FileError
 from reprofs.plan.parts import Descriptor, Filled, Part, text
-from reprofs.plan.read import parse, validate
+from reprofs.plan.read import parse, unknown, validate
 from reprofs.project import project_root
 
 CONFIG = "config/config.yaml"
@@ -39,6 +40,8 @@ def read_config(given: dict | None = None) -> Config:
     path = project_root() / CONFIG
     data = parse(path, CONFIG)
     validate(data, Config, CONFIG, path)
+    if odd := next((key for key in data if key not in Config.model_fields), None):
+        raise FileError(f"{CONFIG}: {unknown('key', odd, Config.model_fields)}")
     return validate({**data, **(given or {})}, Config, CONFIG)
 
 

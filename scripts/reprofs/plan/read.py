@@ -161,6 +161,15 @@ class _Loader(yaml.SafeLoader):
             problem = f"{short(node.value)} cannot be read as {kind}: write another value or put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
+    def construct_mapping(self, node, deep=False):
+        known = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in known and key.value != "<<":
+                problem = f"{short(key.value)} stands there twice: remove one of them"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            known.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+        return super().construct_mapping(node, deep)
+
 
 def parse(path: Path, where: str) -> Any:
     """The content of a YAML file: strings, finite numbers of 64 bits, lists, and mappings whose keys are strings.

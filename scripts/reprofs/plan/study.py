@@ -25,6 +25,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, Place, lab_parts
 from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem, variant_of
+from reprofs.plan.network import Network
 from reprofs.plan.parts import (
     Descriptor,
     Filled,
@@ -397,6 +398,8 @@ def _places(
 def _on_networks(spec: str, networks: list[str], catalog: Catalog) -> list[tuple[str, str, str | None]]:
     """A file system and its variant, once for each network; once without one if it has no hosts."""
     name, variant = variant_of(spec, catalog)
+    for network in networks:  # a misspelt one is named also where there is nothing to connect
+        catalog.get(Network, network)
     if not catalog.get(Filesystem, name).hosts:
         return [(name, variant, None)]
     return [(name, variant, network) for network in networks]

@@ -26,8 +26,8 @@ from pydantic import ConfigDict, Field
 from reprofs import files
 from reprofs.errors import FileError, UserError
 from reprofs.plan.catalog import named
-from reprofs.plan.parts import Count, Descriptor, Filled, Part
-from reprofs.plan.read import read_yaml, unknown, validate
+from reprofs.plan.parts import NAME, NAME_RULE, Count, Descriptor, Filled, Part
+from reprofs.plan.read import read_yaml, short, unknown, validate
 from reprofs.project import project_root
 
 LEVELS = 32  # that the engine takes; deeper entries count as on the last one
@@ -276,7 +276,12 @@ def profile(found: Scan, names: bool = False) -> dict:
 
 
 def write(folder: Path, output: Path, names: bool = False) -> str:
-    """Scans `folder` to the profile `output`; returns a sentence about what was found. Raises UserError."""
+    """Scans `folder` to the profile `output`; returns a sentence about what was found. Raises UserError, also for a bad
+    name and where there is such a file."""
+    if not NAME.fullmatch(output.stem) or output.suffix != ".yaml":
+        raise UserError(f"--output cannot be {short(output.name)}: its name without .yaml must have {NAME_RULE}.")
+    if output.exists():
+        raise UserError(f"{output} exists: remove it, or choose another name for --output.")
     found = scan(folder)
     made = validate(profile(found, names), Tree, str(output))
     files.write_text(output, text_of(made.as_json()))

@@ -20,6 +20,10 @@ class OtherVersion(UserError):
 
 def read(folder: Path) -> Result:
     """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
+    if not (folder / DIGESTS).is_file():
+        raise UserError(
+            f"{folder} is no published result: it has no {DIGESTS}. Name a folder results/NAME, or an archive."
+        )
     try:
         result = Result.adapter().validate_python(read_json(folder / DIGESTS))
     except ValidationError as error:

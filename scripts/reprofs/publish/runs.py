@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 from reprofs.data import tables
+from reprofs.data.rows import label as label_of
+from reprofs.errors import UserError
 from reprofs.files import SUMS, read_sums, unwritable, write_text
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import DIGESTS, file_of_run
@@ -36,7 +38,11 @@ def set_beside(run: str, plan: Plan, folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        refuse(run, open_run(run, partial).plan, plan.study.name, plan)
+        opened, name = open_run(run, partial), plan.study.name
+        refuse(run, opened.plan, name, plan)
+        rows = opened.trials[["label", "workload", "scale", "seed"]].itertuples(index=False, name=None)
+        if {(label_of(one, plan), one.workload, one.scale, one.seed) for one in plan.trials}.isdisjoint(rows):
+            raise UserError(f"{run} and {name} have no trial of the same file system, workload and seed.")
         file = file_of_run(run)
         source = partial / "tables" if file.name == DIGESTS else file.parent
         shutil.rmtree(folder, ignore_errors=True)

@@ -46,8 +46,8 @@ def verify(archive: Path, words: list[str]) -> int:
                 packed.extractall(work, filter="data")  # nothing outside of the folder, no devices
         except OSError as error:
             raise UserError(f"{archive} cannot be unpacked: {error.strerror or cut(error, 100)}.") from None
-        except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-            raise UserError(f"{archive} is no whole archive: {cut(error, 100)}") from None
+        except (tarfile.TarError, lzma.LZMAError, EOFError):
+            raise UserError(f"{archive} is no archive, or not a whole one: get it again.") from None
         tops = list(Path(work).iterdir())
         if len(tops) != 1 or not (tops[0] / "verify").is_file():
             raise UserError(f"{archive} is no archive of a published result: it has no folder with verify.")

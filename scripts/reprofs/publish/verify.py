@@ -22,12 +22,12 @@ from reprofs.guest.store import locked
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
-from reprofs.plan.result import Result
+from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place, project_root
 from reprofs.publish.read import OtherVersion, read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.protocol import PROTOCOL
-from reprofs.trial.record import SAME
+from reprofs.trial.record import SAME, broken
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
@@ -50,21 +50,22 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
             if own or version.commit() == result.commit:
                 raise
             words = [word for name in names for word in ("--trial", name)]
-            words = words or ["--seed", str(seed), *(["--trials", str(count)] if count else ["--all"])]
+            words = words or (["--seed", str(seed), "--trials", str(count)] if count else ["--all"])
             return by_its_own_code(folder, result, words, ["its plan is of another version"], say)
-        drawn = _drawn(folder, plan, result, count, names, seed)
+        drawn, drew = _drawn(folder, plan, result, count, names, seed), count is not None and not names
         other = other_lab(folder, result, drawn)
         if other and not own:
             words = [word for trial in drawn for word in ("--trial", trial.id)]
             return by_its_own_code(folder, result, words, other, say)
+        records = {trial.id: _record(Path(work), folder, result, trial.id) for trial in drawn}
         for sentence in other:
             say(f"this checkout is another lab: {sentence}")
         minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
         say(
-            f"{folder}: {len(drawn)} of {len(plan.trials)} trials, drawn with seed {seed}; about {minutes:.1f} minutes,"
-            " and the time to build a guest that the cache does not have"
+            f"{folder}: {len(drawn)} of {len(plan.trials)} trials{f', drawn with seed {seed}' if drew else ''}; about"
+            f" {minutes:.1f} minutes, and the time to build a guest that the cache does not have"
         )
-        same = [_again(trial, Path(work), plan, say) for trial in drawn]
+        same = [_again(trial, Path(work), plan, records[trial.id], say) for trial in drawn]
     say(f"{sum(same)} of {len(same)} identical")
     return all(same)
 
@@ -146,12 +147,28 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
     return code == 0
 
 
-def _again(trial: PlannedTrial, work: Path, plan: Plan, say: Say) -> bool:
-    """Runs a trial and compares it with its record in the folder `work`; says what came of it."""
+def _record(work: Path, folder: Path, result: Result, name: str) -> dict:
+    """The record of a trial, which must have the digests that it and the result say. Raises UserError."""
+    try:
+        record = read_json(work / f"raw/{name}.json")
+        right = not broken(record) and record["digests"]["measurement"] == result.trials[name].measurement
+    except (UserError, KeyError, TypeError, AttributeError):
+        right = False
+    if not right:
+        raise UserError(
+            f"{folder}: raw/{name}.json among its records is not the one that was published: its content does not have"
+            f" the digests in it and in {DIGESTS}. Get the result again."
+        )
+    return record
+
+
+def _again(trial: PlannedTrial, work: Path, plan: Plan, record: dict, say: Say) -> bool:
+    """Runs a trial and compares it with its record; says what came of it. Raises UserError if it cannot be run."""
     catalog = Catalog()
     image.ensure(resolve(trial, catalog).guest, say)
     found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s)
-    record = read_json(work / f"raw/{trial.id}.json")
+    if found["status"] in ("skipped", "timeout"):
+        raise UserError(f"{trial.id} could not be run here: {found['reason']}")
     if found["digests"]["measurement"] == record["digests"]["measurement"]:
         say(f"identical  {trial.id}")
         return True

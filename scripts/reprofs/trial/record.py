@@ -95,7 +95,9 @@ def _not_ok(path: Path) -> tuple[str, str]:
         if broken(record):
             return "changed after its trial", started
         return ("" if record["status"] == "ok" else f"{record['status']}: {record['reason']}"), started
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; change its rights.") from None
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return "not a whole record of this version", f"{path.stat().st_mtime:.0f}"
 
 

@@ -1,0 +1,112 @@
+"""Commands that are given what they cannot take: one sentence, exit code 2, nothing written."""
+
+import errno
+
+import pytest
+import yaml
+from conftest import ROOT, copy_checkout
+from reprofs import cli
+from reprofs.errors import UserError
+from reprofs.files import check_writable, unwritable
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.study import Study
+from reprofs.trial.plan import make_plan
+from reprofs.trial.record import set_aside
+
+TRIAL = ["trial", "--stack", "single", "--profile", "ssd", "--workload", "metadata@20", "--scale", "smoke"]
+TRIAL += ["--round", 1, "--seed", 7, "--lab", "exact@v2-0.5ns", "--filesystem", "ext4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["verify", "results/quick", "--all", "--claims"], "--claims: not allowed with argument --all"),
+        (["verify", "results/quick", "--all", "--trials", 2], "--trials: not allowed with argument --all"),
+        (["verify", "results/quick", "--claims", "--seed", 2], "--seed is of the draw"),
+        (["verify", "quick"], "quick is no published result: it has no digests.json"),
+        (["verify", "README.md"], "README.md is no archive, or not a whole one"),
+        (["verify", "README.md", "--claims"], "made again in a checkout that is set up"),
+        (["plan", "quick", "--commands", "--output", "x.json"], "--output: not allowed with argument --commands"),
+        (["plan", "quick", "--lab", "exact@"], "'exact@' ends with @"),
+        (["retry", "quick", "--lab", "nope"], "there is no lab 'nope'"),
+        (["scan", "docs", "--output", "README.yml"], "'README.yml': its name without .yaml must have"),
+        (["scan", "docs", "--output", "workflow/trees/linux.yaml"], "linux.yaml exists: remove it"),
+        ([*TRIAL, "--output", "x", "--time-limit", "nan"], "'nan' is no number of seconds from 1 on"),
+        ([*TRIAL, "--output", "x", "--time-limit", "0"], "'0' is no number of seconds from 1 on"),
+        ([*TRIAL, "--output", "x", "--order=-5"], "'-5' is no whole number from 1 on"),
+        (
+            [*TRIAL, "--output", "x", "--processor", "v1-1ns"],
+            "names v2-0.5ns, --processor v1-1ns: leave one of",
+        ),
+        ([*TRIAL, "--output", "x", "--where", "/tmp"], "--where stands in the place of --filesystem"),
+    ],
+)
+def test_what_does_not_go_together(words, said, reprofs):
+    done = reprofs(*words)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (ROOT / "x").exists() and not (ROOT / "x.json").exists()
+
+
+def test_an_empty_limit_is_no_limit_that_is_left_out(reprofs):
+    done = reprofs("compare", "results/quick", "results/quick/", "--fail-above", "")
+    assert done.returncode == 2 and "each once" in done.stderr
+    done = reprofs("compare", "results/networks", "results/devices", "--fail-above", "")
+    assert done.returncode == 2, done.stderr
+
+
+def test_a_mistake_of_the_program_is_no_verdict(reprofs, monkeypatch):
+    monkeypatch.setattr(cli, "_catalog", lambda _: 1 / 0)
+    done = reprofs("plan", "quick")
+    assert done.returncode == 2 and "ZeroDivisionError" in done.stderr
+
+
+def test_a_key_that_stands_twice_is_named(tmp_path, reprofs, says):
+    copy = copy_checkout(tmp_path / "checkout")
+    study = copy / "config/studies/quick.yaml"
+    lines = study.read_text().count("\n")
+    study.write_text(study.read_text() + "rounds: 3\n")
+    says(reprofs("plan", "quick", cwd=copy), f"quick.yaml line {lines + 1}", "'rounds' stands there twice")
+    says(reprofs("plan", "quick", cwd=copy), "remove one of them")
+
+
+def test_an_unknown_key_of_the_configuration_is_named(tmp_path, reprofs, says):
+    copy = copy_checkout(tmp_path / "checkout")
+    (copy / "config/config.yaml").open("a").write("extra_filesystem_dir: [/nope]\n")
+    says(reprofs("plan", "quick", cwd=copy), "config/config.yaml", "did you mean extra_filesystem_dirs?")
+
+
+def test_published_numbers_are_read_before_the_first_trial(tmp_path, reprofs, says):
+    copy = copy_checkout(tmp_path / "checkout")
+    (copy / "data/published/metadata-2019.csv").write_text("hello\n")
+    says(reprofs("plan", "metadata", cwd=copy), "metadata-2019.csv: the columns are hello")
+
+
+def test_a_network_that_nothing_uses_is_looked_up():
+    catalog = Catalog()
+    data = catalog.get(Study, "quick").as_json() | {"networks": ["nope"]}
+    catalog.add(Study, "quick", data)
+    with pytest.raises(UserError, match="network 'nope' does not exist"):
+        make_plan("quick", catalog)
+
+
+def test_what_cannot_be_read_is_not_set_aside(tmp_path, monkeypatch):
+    (tmp_path / "r1-x.json").mkdir()  # which cannot be read, also by root
+    with pytest.raises(UserError, match=r"r1-x\.json cannot be read: Is a directory; change its rights"):
+        set_aside(tmp_path)
+    assert (tmp_path / "r1-x.json").is_dir()
+
+
+def test_rights_are_asked_for_and_a_folder_is_no_file(tmp_path):
+    assert str(unwritable("x", OSError(errno.EACCES, "Permission denied"))) == (
+        "x cannot be read or written: Permission denied; ask for the right to."
+    )
+    with pytest.raises(UserError, match="is a folder: name a file in it"):
+        check_writable(tmp_path)
+
+
+def test_the_loader_lets_merged_keys_be(tmp_path):
+    from reprofs.plan.read import parse
+
+    path = tmp_path / "a.yaml"
+    path.write_text("base: &base {a: 1, b: 2}\nown: {<<: *base, a: 3}\n")
+    assert parse(path, "a.yaml")["own"] == yaml.safe_load(path.read_text())["own"] == {"a": 3, "b": 2}
