@@ -257,7 +257,7 @@ def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     told = (
         "How far leads hold there was measured on one, with btrfs, ext2, ext4, overlay, tmpfs and xfs, one workload and"
         " disks in memory: of 53 leads below 10 % it had 9 in the same order and 4 in the other, and could not tell 40;"
-        " of 65 below 50 % 50, 5 and 10; of 122 larger ones 114, 2 and 6. No part of that were f2fs, jfs and the times"
+        " of 65 below 50 % 50, 5 and 10; of 122 larger ones 114, 2 and 6. It did not include f2fs, jfs and the times"
         " of modelled devices."
     )
     assert told in text
