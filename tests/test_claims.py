@@ -425,7 +425,8 @@ def test_what_another_study_measured_is_named_with_it(numbers):
     told = [row["Another study"] for row in topic.open_table(found).rows]
     assert told == ["`other`: contradicted; `third`: undecided", DASH]
     plan = make_plan("small-files", Catalog())
-    assert plan.siblings["r1-create-ceph"] == {"small-files-distributed": "at another size"}
+    assert plan.siblings["r1-create-ceph"] == {"small-files-distributed": "undecided"}
+    assert plan.siblings["r2-clean-ceph"] == {"small-files-distributed": "reproduced"}
     assert "r2-fuse" not in plan.siblings
     assert make_plan("quick", Catalog()).siblings == {}
 
