@@ -17,6 +17,7 @@ from reprofs.plan.processor import Processor
 from reprofs.plan.published import Claim, Published, Size, Value
 from reprofs.plan.read import validate
 from reprofs.plan.study import PlannedStudy
+from reprofs.plan.study import Study as StudyFile
 from reprofs.plan.workload import Phase, Scale
 from reprofs.report.display import DASH
 from reprofs.report.topics.published import claims as topic
@@ -582,6 +583,13 @@ def test_what_shipped_studies_can_decide(name):
 
 
 # ---- verdicts that are expected --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(Catalog().paths(StudyFile)))
+def test_a_shipped_study_has_the_ratios_of_its_claims_at_another_size(name):
+    """So that STRICT=1 says what changed, and not that there are none."""
+    own = Catalog().get(StudyFile, name)
+    assert set(own.ratios or {}) == set((own.expected or {}).get("at another size", []))
 
 
 def test_a_changed_verdict_is_told(numbers):
