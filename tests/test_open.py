@@ -13,6 +13,7 @@ import pytest
 import reprofs as package
 import study2015
 from conftest import ROOT
+from nbclient import NotebookClient
 from reprofs import importers
 from reprofs.data import tables
 from reprofs.data.columns import dictionary
@@ -236,3 +237,13 @@ def test_what_an_import_has_not_is_told(imported):
     importers.import_files("datalad", [slow], folder / "twice", dictionary)
     with pytest.raises(UserError, match="has the run repo_ndirs=2_nfiles=50-EXT4_LVM_MD_raid6-r001 twice"):
         package.open(str(folder / "twice"))
+
+
+def test_a_mistake_in_a_notebook_is_one_sentence_and_an_error():
+    code = "%load_ext reprofs\nimport reprofs\nreprofs.open('nope')"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in (code, "1 / 0")])
+    NotebookClient(notebook, allow_errors=True, kernel_name="python3").execute()
+    (own,), (other,) = (cell.outputs for cell in notebook.cells)
+    assert (own.output_type, own.ename) == ("error", "UserError")
+    assert len(own.traceback) == 1 and own.traceback[0].startswith("reprofs: There are no tables of the study nope")
+    assert other.ename == "ZeroDivisionError" and len(other.traceback) > 1  # a mistake of the code has its lines

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from reprofs.errors import UserError
+
 # Loaded on first use: a trial does not need what a notebook needs.
 _LATER = {"open": "reprofs.stats.study"}
 
@@ -19,5 +21,11 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Give a notebook the cell magic %%say (see reprofs.report.display)."""
+    """Give a notebook the cell magic %%say (see reprofs.report.display), and UserError as one sentence."""
     importlib.import_module("reprofs.report.display").register(shell)
+    shell.set_custom_exc((UserError,), _one_sentence)
+
+
+def _one_sentence(shell: Any, kind: type, error: UserError, _: Any, tb_offset: Any = None) -> None:
+    """What is wrong with a user's study or tables is one sentence in a notebook, too, as on the command line."""
+    shell._showtraceback(kind, error, [f"reprofs: {error}"])
