@@ -15,12 +15,14 @@ import run
 from conftest import ROOT
 from reprofs.data import tables
 from reprofs.errors import UserError
+from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import read_plan
 from reprofs.publish.runs import open_run, set_beside
 from reprofs.report import contents
 from reprofs.report import runs as words
 from reprofs.stats import runs
 from reprofs.stats.study import open as open_study
+from reprofs.trial.plan import make_plan
 
 LEAST = 0.01
 
@@ -288,6 +290,11 @@ def test_a_published_result_is_a_run(tmp_path):
     kept = open_study(str(tmp_path / "beside"))
     assert len(kept.trials) == 48 and kept.digests == found.digests
     assert (tmp_path / "beside/run.txt").read_text() == published
+    plan = make_plan("quick", Catalog())
+    set_beside(published, plan, tmp_path / "beside")
+    other = [one.model_copy(update={"seed": one.seed + 1000}) for one in plan.trials]
+    with pytest.raises(UserError, match="have no trial of the same file system, workload and seed"):
+        set_beside(published, plan.model_copy(update={"trials": other}), tmp_path / "other")
     shutil.copytree(published, tmp_path / "altered")
     with (tmp_path / "altered/records-1.tar.xz").open("ab") as file:
         file.write(b" ")

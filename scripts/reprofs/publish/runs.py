@@ -33,7 +33,8 @@ def open_run(run: str, work: Path) -> study.Study:
 def set_beside(run: str, plan: Plan, folder: Path) -> None:
     """Writes the tables of a run, and how it was called, into a folder, from which the report of a study reads them.
 
-    plan: the study's. Raises UserError like `open_run`, and for a run that it cannot be compared with.
+    plan: the study's, with its trials unless it was run already. Raises UserError like `open_run`, and for a run that it
+    cannot be compared with.
     """
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -41,7 +42,8 @@ def set_beside(run: str, plan: Plan, folder: Path) -> None:
         opened, name = open_run(run, partial), plan.study.name
         refuse(run, opened.plan, name, plan)
         rows = opened.trials[["label", "workload", "scale", "seed"]].itertuples(index=False, name=None)
-        if {(label_of(one, plan), one.workload, one.scale, one.seed) for one in plan.trials}.isdisjoint(rows):
+        planned = {(label_of(one, plan), one.workload, one.scale, one.seed) for one in plan.trials}
+        if planned and planned.isdisjoint(rows):
             raise UserError(f"{run} and {name} have no trial of the same file system, workload and seed.")
         file = file_of_run(run)
         source = partial / "tables" if file.name == DIGESTS else file.parent
