@@ -33,8 +33,8 @@ def open_run(run: str, work: Path) -> study.Study:
 def set_beside(run: str, plan: Plan, folder: Path) -> None:
     """Writes the tables of a run, and how it was called, into a folder, from which the report of a study reads them.
 
-    plan: the study's, with its trials unless it was run already. Raises UserError like `open_run`, and for a run that it
-    cannot be compared with.
+    plan: the study's, with its trials unless it was run already. Raises UserError like `open_run`, and for a run that
+    it cannot be compared with.
     """
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
