@@ -50,7 +50,7 @@ def names() -> list[str]:
 def sources(name: str = "") -> list[Path]:
     """The files that a program is made of, or without a name the runner. Raises UserError for an unknown name."""
     if name and name not in names():
-        raise UserError(f"the engine has no program {short(name)}; known are {cut(', '.join(names()))}")
+        raise UserError(f"the engine has no program {short(name)}; known are {cut(', '.join(names()), 80)}")
     files = [SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c"]
     for path in files:  # which grows meanwhile
         for header in re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.MULTILINE):

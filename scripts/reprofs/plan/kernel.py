@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from reprofs.plan.guest import LocalPackage, Package
 from reprofs.plan.parts import Descriptor, Filled, Word, text, wrong
+
+
+def _in_words(options: str) -> str:
+    """Options of a command. Raises PydanticCustomError for such as cannot be split into words."""
+    try:
+        shlex.split(options)
+    except ValueError as error:
+        raise wrong(f"cannot be split into words ({str(error).lower()}): complete it") from None
+    return options
 
 
 class Kernel(Descriptor):
@@ -28,7 +38,7 @@ class Kernel(Descriptor):
     config_sha256: Annotated[str, text("^[0-9a-f]{64}$", "a SHA-256 in 64 hexadecimal digits")] = Field(
         description="Of its configuration: a version of the kernel says less"
     )
-    make: dict[Word, Filled] = Field(
+    make: dict[Word, Annotated[Filled, AfterValidator(_in_words)]] = Field(
         {}, description="File system -> further options of its mkfs, without which this kernel does not mount it"
     )
 

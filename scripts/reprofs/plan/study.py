@@ -190,7 +190,7 @@ class Design(Cross):
     expected: dict[Verdict, list[Word]] | None = Field(
         None, description="Verdict -> ids of the published claims that have it at the study's own scale"
     )
-    ratios: dict[Word, list[float]] | None = Field(
+    ratios: dict[Word, list[Annotated[float, Within(0, 1e6, above=True)]]] | None = Field(
         None,
         description="Claim at another size -> what it compares as it was measured, which is held where no verdict is",
     )
