@@ -51,7 +51,7 @@ def test_an_empty_limit_is_no_limit_that_is_left_out(reprofs):
     done = reprofs("compare", "results/quick", "results/quick/", "--fail-above", "")
     assert done.returncode == 2 and "each once" in done.stderr
     done = reprofs("compare", "results/networks", "results/devices", "--fail-above", "")
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 2 and "--fail-above is ''" in done.stderr, done.stderr
 
 
 def test_a_mistake_of_the_program_is_no_verdict(reprofs, monkeypatch):

@@ -714,17 +714,16 @@ def _verify(arguments) -> None:
         raise UserError("--seed is of the draw: leave it out beside --all, --trial and --claims.")
     packed = arguments.result.is_file()
     if arguments.claims:
+        elsewhere = UserError(
+            "tables and verdicts are made again in a checkout that is set up: unpack the archive, and run `make setup`"
+            " and `uv run reprofs verify results/NAME --claims` in its folder checkout."
+        )
+        if packed:
+            raise elsewhere
         try:
             from reprofs.publish.claims import claims
-        except ModuleNotFoundError as error:
-            packed, why = True, f" (there is no {error.name} here)"
-        else:
-            why = ""
-        if packed:
-            raise UserError(
-                f"tables and verdicts are made again in a checkout that is set up{why}: unpack the archive, and run"
-                " `make setup` and `uv run reprofs verify results/NAME --claims` in its folder checkout."
-            )
+        except ModuleNotFoundError:  # an archive's own Python has what a trial needs
+            raise elsewhere from None
         sys.exit(int(not claims(arguments.result, _say, own=arguments.own_code)))
     count = (arguments.trials or 3) if drawn else None
     if packed:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from reprofs.plan.parts import Descriptor, Filled, OneOf, Part, Within, text
+from reprofs.plan.parts import Descriptor, Filled, OneOf, Part, Within, text, wrong
 
 
 class Leads(Part):
@@ -24,9 +24,7 @@ class Leads(Part):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.same + self.turned > self.leads:
-            raise ValueError(
-                f"same and turned are {self.same + self.turned} together, more than the {self.leads} leads"
-            )
+            raise wrong(f"must have {self.same + self.turned} leads or more: so many are same and turned together")
         return self
 
     @property

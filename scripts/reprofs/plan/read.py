@@ -163,11 +163,11 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node, deep=False):
         known = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in known and key.value != "<<":
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
+            if key.value in known:
                 problem = f"{short(key.value)} stands there twice: remove one of them"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            known.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+            known.add(key.value)
         return super().construct_mapping(node, deep)
 
 

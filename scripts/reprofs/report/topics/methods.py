@@ -59,8 +59,7 @@ def design(study: Study) -> dict:
     Keys: cells, rounds, trials, settings (words for each), seeds (of the rounds), order (seed of the order), fewer
     (words on the cells that have not all rounds), rule (by which rounds were added, or None), stop (why there are no
     more, or empty), devices (as found), cold_methods, stacked (whether a stack is more than one device), faulty
-    (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading), new (whether trials made file
-    systems).
+    (whether a stack had a fault), clocks (lab, clock, least and most ns of a reading).
     """
     trials = study.trials
     methods = set(measured(study.phases)["cold_method"].dropna()) - {""}
@@ -88,7 +87,6 @@ def design(study: Study) -> dict:
         "stacked": set(trials["stack"]) != {"single"},
         "faulty": bool((trials["stack_state"].dropna() != "healthy").any()),
         "clocks": clocks,
-        "new": any(study.lab(lab).provisions for lab in set(trials["lab"])),
     }
 
 

@@ -37,8 +37,8 @@ def facts(study: Study) -> dict:
     twenty: Clopper & Pearson 1934, one-sided 95 %; None without cuts); broken (label, promised and broken files,
     cuts and those that broke any, of each that did not); untested (contenders of whose promises no cut tells);
     recovery (label, where, phase, ns: mean of the mounts after this cut, the shortest first); failed (label, number
-    of trials, of how many, and the first one's reason, of those that kept their promises and failed); left (label,
-    share of the files without fsync that were whole, most first).
+    of trials, of how many, and the first one's reason, of those that kept their promises and failed after the
+    mount); left (label, share of the files without fsync that were whole, most first).
     """
     cuts = study.phases.dropna(subset="crash_cut_ns")
     told = cuts[cuts["crash_promised"].fillna(0) > 0]
@@ -51,12 +51,13 @@ def facts(study: Study) -> dict:
     places = cuts.groupby(keys)["crash_recovery_ns"].mean().dropna().sort_values()
     free = cuts[cuts["crash_promised"].fillna(0) == 0].groupby("label")[["crash_kept", "crash_written"]].sum()
     shares = (free["crash_kept"] / free["crash_written"]).dropna().sort_values(ascending=False)
-    tried = study.trials[study.trials["label"].isin(kept.index)].groupby("label")["status"]
-    reasons = study.trials[study.trials["status"] == "failed"].groupby("label")["reason"].first()
+    tried = study.trials[study.trials["label"].isin(kept.index)].groupby("label").size()
+    unmounted = cuts.loc[cuts["crash_recovery_ns"].isna(), "trial"]
+    after = study.trials[(study.trials["status"] == "failed") & ~study.trials["trial"].isin(unmounted)]
     failed = [
-        {"label": label, "number": int((own == "failed").sum()), "of": len(own), "reason": reasons[label]}
-        for label, own in tried
-        if label in reasons
+        {"label": label, "number": len(own), "of": int(tried.get(label, 0)), "reason": own["reason"].iloc[0]}
+        for label, own in after.groupby("label")
+        if label in tried
     ]
     return {
         "kept": list(kept.index),
