@@ -229,7 +229,7 @@ def test_what_several_models_or_names_have_in_common():
             lambda d: d.update(backing="modell"),
             r"backing is 'modell', but must be .*did you mean model",
         ),
-        (Device, "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known keys: title"),
+        (Device, "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known are title"),
         (
             Device,
             "hdd-7200",
@@ -277,7 +277,7 @@ def test_what_several_models_or_names_have_in_common():
         ),
         (*STUDY, lambda d: d.update(rounds=RULE | {"until": "101 %"}), "until is '101 %', .* up to 100 %, such as 5 %"),
         (*STUDY, lambda d: d.update(rounds={"min": 3, "max": 9}), "key 'until' is missing at rounds"),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"step": 2}), "unknown key 'step' at rounds: known keys: min, max"),
+        (*STUDY, lambda d: d.update(rounds=RULE | {"step": 2}), "unknown key 'step' at rounds: known are min, max"),
         (*STUDY, lambda d: d.update(rounds=RULE, stop="Enough."), "must not have both stop and rounds with until"),
         (Layer, "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
     ):

@@ -114,7 +114,7 @@ def test_a_package_more_in_one_guest_is_no_change_of_the_others(known):
 
 
 def test_an_unknown_set_is_one_sentence(reprofs, says):
-    says(reprofs("lock", "moon"), "has no set 'moon'; its sets are base, modules")
+    says(reprofs("lock", "moon"), "has no set 'moon': known are base, modules")
 
 
 def test_what_is_frozen_is_built_of_the_sets_that_were_asked_for(monkeypatch, known, tmp_path):

@@ -106,7 +106,12 @@ def test_every_program_has_its_name_and_tells_what_it_takes(engine, name):
 def test_the_word_engine_by_hand(says):
     told = subprocess.run([BIN / "engine", "mdtest", "--help"], capture_output=True, text=True)
     assert told.returncode == 0 and "usage: engine mdtest" in told.stdout
-    says(subprocess.run([BIN / "engine", "nonsense"], capture_output=True, text=True), "no program 'nonsense'", "walk")
+    told = subprocess.run([BIN / "engine", "--help"], capture_output=True, text=True)
+    assert told.returncode == 0 and "access-lists, age, " in told.stdout and ", walk" in told.stdout
+    said = subprocess.run([BIN / "engine", "mdtset"], capture_output=True, text=True)
+    says(said, "no program 'mdtset': did you mean mdtest?")
+    said = subprocess.run([BIN / "engine", "nonsense"], capture_output=True, text=True)
+    says(said, "no program 'nonsense': known are access-lists, age, archive, ", " more.")
 
 
 @pytest.mark.parametrize(
@@ -258,5 +263,5 @@ def test_a_program_that_is_not_there_is_one_sentence(guest):
     from reprofs.errors import UserError
     from reprofs.labs import exact
 
-    with pytest.raises(UserError, match="the engine has no program 'nonsense'; known are access-lists, age, "):
+    with pytest.raises(UserError, match="the engine has no program 'nonsense': known are access-lists, age, "):
         exact.Lab.open().run(Job([shell('"$ENGINE" nonsense')]), 60)

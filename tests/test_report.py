@@ -259,6 +259,8 @@ def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
     second = notebook(tmp_path / "2.ipynb", ("answer", "by the way"), ("", "details"))
     third = notebook(tmp_path / "3.ipynb", ("answer", "what was asked"), ("", "more"), ("appendix", "all"))
     merged = render.merge([first, second, third], ["3"])
+    with pytest.raises(UserError, match="no notebook '4' whose answer could stand first"):
+        render.merge([first, second, third], ["4"])
     found = [cell.outputs[0].data["text/markdown"] for cell in merged.cells if "outputs" in cell]
     assert found == ["question", "what was asked", "totals", "by the way", "scope", "details", "more", "all"]
     found = [cell.outputs[0].data["text/markdown"] for cell in render.merge([third]).cells if "outputs" in cell]

@@ -199,3 +199,6 @@ def test_a_campaign_publishes_what_has_changed_since(tmp_path):
     (tmp_path / "scripts/campaign").open("a").write("# edited\n")
     ran = subprocess.run(["scripts/campaign"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 2 and "commit what you have edited" in ran.stderr
+    shutil.rmtree(tmp_path / ".git")
+    ran = subprocess.run(["scripts/campaign"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2 and ran.stderr.startswith("reprofs: ") and len(ran.stderr.splitlines()) == 1

@@ -550,9 +550,7 @@ def _cleanup(arguments) -> None:
 
 
 def _seconds(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
-        raise argparse.ArgumentTypeError(f"{text!a} is no whole number of seconds from 1 on")
-    return int(text[:9])
+    return _number(text, "number of seconds")
 
 
 def _limit(text: str) -> float:
@@ -565,9 +563,9 @@ def _limit(text: str) -> float:
     return seconds
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**6:
-        raise argparse.ArgumentTypeError(f"{text!a} is no whole number from 1 on")
+def _number(text: str, what: str = "number") -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
+        raise argparse.ArgumentTypeError(f"{text!a} is no whole {what} from 1 on")
     return int(text[:9])
 
 

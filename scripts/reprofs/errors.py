@@ -1,7 +1,9 @@
 """The only error that users see: a sentence that says what is wrong, where, and what to do."""
 
+import difflib
 import re
 import reprlib
+from collections.abc import Iterable
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = _BRIEF.maxother = 80
@@ -32,6 +34,22 @@ def cut(text: object, most: int = 250) -> str:
     """A text on one line, truncated to `most` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[: most - 4]} ..."
+
+
+def several(names: Iterable[str], most: int = 150) -> str:
+    """Names, separated by commas: in whole names up to `most` characters, then how many there are besides."""
+    names = list(names)
+    for rest in range(len(names)):
+        line = ", ".join(names[: len(names) - rest]) + (f" and {rest} more" if rest else "")
+        if len(line) <= most:
+            return line
+    return cut(", ".join(names), most)
+
+
+def meant(name: str, known: Iterable[str], most: int = 150) -> str:
+    """The end of a sentence on a name that does not exist: the nearest known one, or which there are."""
+    near = difflib.get_close_matches(name, known := list(known), n=1, cutoff=0.65)
+    return f"did you mean {near[0]}?" if near else f"known are {several(known, most)}."
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

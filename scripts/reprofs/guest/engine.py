@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from reprofs.errors import UserError, cut, short
+from reprofs.errors import UserError, meant, short
 from reprofs.files import cache_folder, sha256, whole, write_text
 
 SOURCE = Path(__file__).resolve().parents[2] / "engine"
@@ -50,7 +50,7 @@ def names() -> list[str]:
 def sources(name: str = "") -> list[Path]:
     """The files that a program is made of, or without a name the runner. Raises UserError for an unknown name."""
     if name and name not in names():
-        raise UserError(f"the engine has no program {short(name)}; known are {cut(', '.join(names()), 80)}")
+        raise UserError(f"the engine has no program {short(name)}: {meant(name, names(), 80)}")
     files = [SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c"]
     for path in files:  # which grows meanwhile
         for header in re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.MULTILINE):
@@ -159,8 +159,12 @@ def main() -> None:
     words = sys.argv[1:]
     name = words[0] if words and words[0] != "run" else ""
     try:
+        usage = f"usage: engine PROGRAM ARGUMENTS, or engine run JOB; programs are {', '.join(names())}"
+        if words in (["--help"], ["-h"]):
+            print(usage)
+            return
         if not words:
-            raise UserError(f"usage: engine PROGRAM ARGUMENTS, or engine run JOB; programs are {', '.join(names())}")
+            raise UserError(usage)
         os.execv(build(cache_folder(), name), [name, *words[1:]] if name else ["engine", *words])
     except UserError as error:
         print(f"engine: {error}", file=sys.stderr)

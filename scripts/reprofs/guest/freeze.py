@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from reprofs.errors import UserError, cut, short
+from reprofs.errors import UserError, meant, short
 from reprofs.guest import engine, image, qemu
 from reprofs.guest import kernel as kernels
 from reprofs.guest.lock import (
@@ -40,7 +40,7 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
     known = [kernel for name in catalog.paths(Kernel) if (kernel := catalog.get(Kernel, name)).suites]
     asked = wishes(guests, known)
     if unknown := [name for name in names if name not in asked]:
-        raise UserError(f"{LOCK} has no set {short(unknown[0])}; its sets are {cut(', '.join(asked))}")
+        raise UserError(f"{LOCK} has no set {short(unknown[0])}: {meant(unknown[0], asked)}")
     lock = read_lock() if (project_root() / LOCK).exists() else Lock("")
     if not resolved:
         resolve(lock, asked, names or list(asked), say)

@@ -283,7 +283,7 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     """
     known = formats()
     if name not in known:
-        raise UserError(f"there is no import format {name!r}; known formats are {', '.join(known)}.")
+        raise UserError(f"there is no import format {short(name)}; known formats are {', '.join(known)}.")
     output, paths = Path(output), [Path(path) for path in paths]
     _replaceable(output)
     # realpath, for a link that leads to itself raises nothing there; reading it says what is wrong.

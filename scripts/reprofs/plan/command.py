@@ -8,7 +8,7 @@ import shlex
 import string
 from collections.abc import Sequence
 
-from reprofs.errors import FileError, cut, short
+from reprofs.errors import FileError, cut, several, short
 
 
 def expand(command: str, values: dict[str, str], where: str) -> list[str]:
@@ -62,7 +62,7 @@ def fill(text: str, values: dict[str, str], where: str) -> str:
     except ValueError:
         bad = [text]
     if bad:
-        known = cut(", ".join("{" + name + "}" for name in values), 100)
+        known = several(("{" + name + "}" for name in values), 100)
         raise FileError(f"{where}: {cut(short(text), 70)} has an unknown placeholder; known: {known}.")
     return text.format_map(values)
 

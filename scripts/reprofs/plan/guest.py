@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from reprofs.errors import UserError, cut, short
+from reprofs.errors import UserError, meant, short
 from reprofs.plan.parts import Descriptor, Filled, Part, Word, text, wrong
 from reprofs.plan.read import read_yaml
 from reprofs.project import project_root
@@ -79,8 +79,7 @@ class Guests(Descriptor):
     def guest(self, name: str) -> Guest:
         """One of them. Raises UserError when there is none of that name."""
         if name != BASE and name not in self.guests:
-            known = cut(", ".join([BASE, *self.guests]))
-            raise UserError(f"there is no guest {short(name)}; the guests of {self.file} are {known}")
+            raise UserError(f"{self.file} has no guest {short(name)}: {meant(name, [BASE, *self.guests])}")
         more = self.guests.get(name, Further(packages=[]))
         return Guest(
             component=more.component or "",

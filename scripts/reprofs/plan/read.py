@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from reprofs.errors import HIDDEN, FileError, UserError, cut, short
+from reprofs.errors import HIDDEN, FileError, UserError, cut, meant, several, short
 from reprofs.plan.parts import MEANINGS, Descriptor
 from reprofs.project import project_root
 
@@ -38,9 +38,7 @@ Kind = TypeVar("Kind", bound=Descriptor)
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {cut(', '.join(sorted(known)), 150)}."
-    return UserError(f"{what} {short(name)} does not exist: {hint}")
+    return UserError(f"{what} {short(name)} does not exist: {meant(name, sorted(known))}")
 
 
 def _sentence(error: ErrorDetails, path: list, kind: type[Descriptor]) -> str:
@@ -48,9 +46,7 @@ def _sentence(error: ErrorDetails, path: list, kind: type[Descriptor]) -> str:
     key, what, more, value = _key(path), error["type"], error.get("ctx", {}), short(error["input"])
     if what == "extra_forbidden":
         known = _known(kind, error["loc"][:-1])
-        near = difflib.get_close_matches(str(path[-1]), known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known keys: {cut(', '.join(known), 150)}."
-        return f"unknown key {short(path[-1])} at {_key(path[:-1])}: {hint}"
+        return f"unknown key {short(path[-1])} at {_key(path[:-1])}: {meant(str(path[-1]), known)}"
     if what in ("missing", "union_tag_not_found"):
         missing = error["loc"][-1] if what == "missing" else more["discriminator"].strip("'")
         return f"key '{missing}' is missing at {key}: add it."
@@ -70,8 +66,10 @@ def _demand(what: str, more: dict, value: str, unit: str) -> str:
     """What a value must be: the words after `must`. unit: of a number, with a space before it."""
     expected = more.get("expected", more.get("expected_tags"))
     if expected:
-        near = difflib.get_close_matches(value.strip("'"), re.findall(r"'([^']*)'", expected), n=1)
-        return f"be {cut(expected, 150)}" + (f" (did you mean {near[0]}?)" if near else "")
+        names: list[str] = re.findall(r"'([^']*)'", expected)
+        near = difflib.get_close_matches(value.strip("'"), names, n=1)
+        which = expected if len(expected) <= 150 else f"one of {several(names)}" if names else cut(expected, 150)
+        return f"be {which}" + (f" (did you mean {near[0]}?)" if near else "")
     limits = {"ge": "be at least", "gt": "be more than", "le": "be at most", "max_length": "have at most"}
     if "pattern" in more:
         return f"be {MEANINGS[more['pattern']]}"

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
+from reprofs import errors
 from reprofs.errors import FileError, UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv, expand, fill
@@ -290,7 +291,8 @@ def _check_count(spec: str, layer: Layer, count: int, lowest: bool) -> None:
     name, limits = layer.name, layer.disks
     what = "disks" if lowest else "devices from the layer below"
     if limits.only and count != limits.default:
-        raise UserError(f"stack {spec}: {name} takes {limits.default} {what}, not {count}.")
+        one = "disk" if lowest else "device from the layer below"
+        raise UserError(f"stack {spec}: {name} takes {errors.count(limits.default, one, what)}, not {count}.")
     if not limits.least <= count <= 32 or count % limits.multiple_of:
         step = f" and a multiple of {limits.multiple_of}" if limits.multiple_of > 1 else ""
         raise UserError(f"stack {spec}: {name} takes {limits.least} to 32 {what}{step}, not {count}.")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from reprofs.errors import FileError, UserError, short
+from reprofs.errors import FileError, UserError, several, short
 from reprofs.plan import recording, tree
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
@@ -344,7 +344,7 @@ def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int]
     for word, number in re.findall(r"\+([a-z]+)([0-9]*)", rest):
         low, high = LIMITS.get(word, (0, 0))
         if (word not in workload.modifiers and not high) or word in numbers or word in own:
-            known = ", ".join([*LIMITS, *workload.modifiers])
+            known = several([*LIMITS, *workload.modifiers])
             raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
         if not high and number:
             raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import lzma
+import os
 import tarfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from reprofs.errors import UserError, cut
 from reprofs.files import read_json, sha256
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result
+from reprofs.project import place
 
 
 class OtherVersion(UserError):
@@ -21,9 +24,12 @@ class OtherVersion(UserError):
 def read(folder: Path) -> Result:
     """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
     if not (folder / DIGESTS).is_file():
-        raise UserError(
-            f"{folder} is no published result: it has no {DIGESTS}. Name a folder results/NAME, or an archive."
+        known = {path.parent.name: path.parent for path in place("results").glob(f"*/{DIGESTS}")}
+        near = difflib.get_close_matches(folder.name, sorted(known), n=1)
+        what = (
+            f"did you mean {os.path.relpath(known[near[0]])}?" if near else "name a folder results/NAME, or an archive."
         )
+        raise UserError(f"{folder} is no published result, for it has no {DIGESTS}: {what}")
     try:
         result = Result.adapter().validate_python(read_json(folder / DIGESTS))
     except ValidationError as error:

@@ -8,7 +8,7 @@ import re
 import string
 import subprocess
 import tempfile
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import matplotlib
@@ -18,7 +18,7 @@ import pypandoc
 import typst
 
 from reprofs.data.study import Tables, load
-from reprofs.errors import UserError, legible
+from reprofs.errors import UserError, legible, short
 from reprofs.files import changed, write_bytes
 from reprofs.report.display import count, listing
 
@@ -42,7 +42,7 @@ def metadata(study: Tables) -> dict[str, str]:
     return {"title": legible(about.title), "subtitle": legible(subtitle)}
 
 
-def render(executed: Iterable[str | Path], output: Path, tables: Path, first: Container[str] = ()) -> None:
+def render(executed: Iterable[str | Path], output: Path, tables: Path, first: Collection[str] = ()) -> None:
     """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
     `tables` is the folder of the tables that the notebooks read; `first` has the stems of the notebooks whose answers
@@ -89,7 +89,7 @@ def _packed(pdf: bytes) -> bytes:
     return packed.getvalue()
 
 
-def merge(executed: list[Path], first: Container[str] = ()) -> nbformat.NotebookNode:
+def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.NotebookNode:
     """The notebooks as one: first the body, then the appendices, whose cells carry a letter.
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
@@ -101,6 +101,8 @@ def merge(executed: list[Path], first: Container[str] = ()) -> nbformat.Notebook
     appendices: list[list[nbformat.NotebookNode]] = []
     answers: list[tuple[bool, list[nbformat.NotebookNode]]] = []
     place = None
+    if odd := next((name for name in first if name not in {path.stem for path in executed}), None):
+        raise UserError(f"there is no notebook {short(odd)} whose answer could stand first: name one of the report's.")
     for path in executed:
         if not path.is_file():
             raise UserError(f"There is no executed notebook {path}: run `make report`.")

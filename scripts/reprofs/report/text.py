@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import nbformat
@@ -35,7 +35,7 @@ def answer_of(study: Study, plan: Plan, report: Path, beside: bool = False) -> s
     return text(study, contents.notebooks(plan, report / "notebooks", beside), contents.first(plan, beside))
 
 
-def text(study: Study, executed: list[Path], first: Container[str] = ()) -> str:
+def text(study: Study, executed: list[Path], first: Collection[str] = ()) -> str:
     """Question and answer of a study from its executed notebooks, in the report's order (see `render.merge`).
 
     Figures and tables are left out, but for what whole workloads cost. Raises UserError where a notebook is missing.

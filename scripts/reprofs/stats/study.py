@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import io
 import textwrap
@@ -13,7 +14,7 @@ import pandas as pd
 from reprofs.data.keys import OPERATION, SETTING, Load, Pair, Place, Setting, distinct, select
 from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
-from reprofs.errors import UserError
+from reprofs.errors import UserError, several
 from reprofs.project import place
 from reprofs.stats import cells, compare, results, stacks
 from reprofs.stats.results import Results
@@ -189,12 +190,15 @@ def open(study: str = "quick") -> Study:
         return Study(**vars(load_import(folder)), folder=own, profiles=profiles)
     if imported:
         known = sorted(f"imported/{path.parent.name}" for path in folder.parent.glob(f"*/{IMPORT}"))
-        have = f"there are {', '.join(known)}" if known else "nothing is imported yet"
+        have = f"there are {several(known)}" if known else "nothing is imported yet"
         how = f"`uv run reprofs import FORMAT FILE... --output data/{study}`"
         raise UserError(f"There is no import {study} ({have}): run {how} first.")
     if not (folder / "trials.parquet").is_file():
         known = sorted(path.parent.name for path in place("data/tables").glob("*/trials.parquet"))
-        have = f"there are those of {', '.join(known)}" if known else "there are none yet"
+        all_names = sorted({*known, *(path.stem for path in place("config/studies").glob("*.yaml"))})
+        if study.partition("@")[0] not in all_names and (near := difflib.get_close_matches(study, all_names, n=1)):
+            raise UserError(f"There are no tables of the study {study}: did you mean {near[0]}?")
+        have = f"there are those of {several(known)}" if known else "there are none yet"
         raise UserError(f"There are no tables of the study {study} ({have}): run `make report STUDY={study}` first.")
     if "/" not in study:
         own, profiles, other = (place(f"data/{name}") / study for name in ("results", "profiles", "beside"))

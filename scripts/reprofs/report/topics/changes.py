@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pandas as pd
+
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.data.study import load
 from reprofs.errors import cut
@@ -46,18 +48,24 @@ def parts(changes: Changes) -> dict[str, int]:
 
 def counts(changes: Changes) -> dict[str, int]:
     """Operations by verdict; workloads as a whole are none."""
-    found = Counter(changes.found.ratios.query("phase != @TOTAL")["verdict"])
+    found = Counter(_operations(changes)["verdict"])
     return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
 
 def ends(study: Study, changes: Changes) -> dict[str, dict]:
     """Of those that are slower and of those that are faster the farthest: title, label, ratio."""
-    found, operations = {}, changes.found.ratios.query("phase != @TOTAL")
+    found, operations = {}, _operations(changes)
     for verdict, up in (("slower", False), ("faster", True)):
         own = operations[operations["verdict"] == verdict].sort_values("ratio", ascending=up, kind="stable")
         for row in own.head(1).itertuples():
-            found[verdict] = {"title": _title(study, row), "label": row.label, "ratio": row.ratio}
+            title = study.title(row.workload, row.phase, row.cache)
+            found[verdict] = {"title": title, "label": row.label, "ratio": row.ratio}
     return found
+
+
+def _operations(changes: Changes) -> pd.DataFrame:
+    found = changes.found.ratios
+    return found[found["phase"] != TOTAL]
 
 
 def differing(study: Study, changes: Changes) -> Table:
@@ -89,7 +97,7 @@ def tables(study: Study, changes: Changes) -> Iterator[Table]:
 
 def _row(study: Study, row) -> dict:
     return {
-        "Operation": _title(study, row),
+        "Operation": study.title(row.workload, row.phase, row.cache),
         "File system": row.label,
         "Rounds": row.n,
         "Ratio": digits(row.ratio, 5),
@@ -97,10 +105,6 @@ def _row(study: Study, row) -> dict:
         "Floor": percent(row.floor) if known(row.floor) else DASH,
         "Verdict": row.verdict,
     }
-
-
-def _title(study: Study, row) -> str:
-    return TOTAL if row.phase == TOTAL else study.title(row.workload, row.phase, row.cache)
 
 
 def _short(value: str) -> str:

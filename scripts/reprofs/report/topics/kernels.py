@@ -35,17 +35,13 @@ def compared(study: Study, axis: Axis = KERNELS) -> dict[tuple[Setting, Load], p
     for setting in distinct(found, Setting):
         for load in distinct(select(found, setting), Load):
             own = select(found, setting, load)
-            titles = [_title(study, row) for row in own.itertuples()]
+            titles = [study.title(row.workload, row.phase, row.cache) for row in own.itertuples()]
             parts[setting, load] = own.assign(title=titles)
     return parts
 
 
 def _on(name: str, axis: Axis) -> str:
     return f"on {name}" if axis is KERNELS else f"with {name}"
-
-
-def _title(study: Study, row) -> str:
-    return TOTAL if row.phase == TOTAL else study.title(row.workload, row.phase, row.cache)
 
 
 def facts(own: pd.DataFrame) -> list[dict]:
