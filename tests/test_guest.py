@@ -126,7 +126,11 @@ def test_guests_of_the_description(reprofs, says, tmp_path):
     base, zfs = read_guest(), read_guest("zfs")
     assert (base.component, base.modules) == ("", "")
     assert set(zfs.packages) - set(base.packages) == {"fio", "git-annex", "zfsutils-linux"}
-    says(reprofs("guest", "--output", tmp_path / "zsf.json"), "no guest 'zsf'", "base, annex, fio, luks, zfs")
+    says(reprofs("guest", "--output", tmp_path / "zsf.json"), "has no guest 'zsf': did you mean zfs?")
+    says(
+        reprofs("guest", "--output", tmp_path / "other.json"),
+        "has no guest 'other': known are base, annex, fio, luks, zfs",
+    )
 
 
 @pytest.mark.soak

@@ -7,7 +7,7 @@ share, first of all the abstract class in `_base`, which says what a lab must be
 import importlib
 import pkgutil
 
-from reprofs.errors import UserError, meant, short
+from reprofs.errors import UserError, short
 from reprofs.labs._base import Disks, Lab, Obstacle, Outcome, alone, disk_files
 
 __all__ = ["Disks", "Lab", "Obstacle", "Outcome", "alone", "disk_files", "get_lab", "names", "with_processors"]
@@ -26,5 +26,5 @@ def with_processors() -> list[str]:
 def get_lab(name: str) -> type[Lab]:
     """The class of the lab called `name`. Raises UserError, listing the known ones, when there is none."""
     if name not in names():
-        raise UserError(f"there is no lab {short(name)}: {meant(name, names())}")
+        raise UserError(f"there is no lab {short(name)}; known labs are {', '.join(names())}.")
     return importlib.import_module(f"{__name__}.{name}").Lab
