@@ -257,8 +257,8 @@ def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     told = (
         "How far leads hold there was measured on one, with btrfs, ext2, ext4, overlay, tmpfs and xfs, one workload and"
         " disks in memory: of 53 leads below 10 % it had 9 in the same order and 4 in the other, and could not tell 40;"
-        " of 65 below 50 % 50, 5 and 10; of 122 larger ones 114, 2 and 6. It did not include f2fs, jfs and the times"
-        " of modelled devices."
+        " of 65 from 10 % to 50 % it had 50, 5 and 10; of 122 larger ones it had 114, 2 and 6. It did not include f2fs,"
+        " jfs and the times of modelled devices."
     )
     assert told in text
     text = said(large, "answer")
@@ -287,7 +287,7 @@ def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(bl
 
 def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_ones(blank, said):
     study = modelled(true(blank(10), 0.003, jfs=0.5))
-    assert "of 122 larger ones 114, 2 and 6" in said(study, "answer")
+    assert "of 122 larger ones it had 114, 2 and 6" in said(study, "answer")
     (lab,) = study.plan.labs
     jfs = study.plan.filesystems["jfs"].model_copy(update={"hosts": PlannedHosts(servers=3, clients=6)})
     plan = study.plan.model_copy(update={"filesystems": study.plan.filesystems | {"jfs": jfs}})
