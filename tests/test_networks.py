@@ -333,7 +333,8 @@ def hosted(name):
 def test_file_system_with_hosts_in_the_guest(engine, root, name):
     guest = CATALOG.get(Filesystem, name).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
-    test_contract.run(test_contract.in_all_variants(name))
+    for trial in test_contract.in_all_variants(name):  # hosts keep what they made, such as keys
+        test_contract.run([trial])
 
 
 @pytest.mark.soak
