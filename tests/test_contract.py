@@ -84,7 +84,7 @@ def parts_of(trials: list[Trial], found: list[dict]) -> list[list[dict]]:
 
 def run(trials: list[Trial]) -> None:
     """Runs cells one after another in one guest, and holds what came back against the contract."""
-    outcome = open_lab(trials[0]).run(Job(steps_of(trials)), 900)
+    outcome = open_lab(trials[0]).run(Job(steps_of(trials)), 3600)  # a trial's limit
     assert outcome.ending == "finished", outcome.console
     parts_of(trials, events(outcome.output))
 
