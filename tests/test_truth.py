@@ -13,15 +13,17 @@ import run
 from conftest import ROOT
 from pydantic import ValidationError
 from reprofs.data.keys import Load, Setting
+from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import PlannedHosts
 from reprofs.plan.processor import Leads, Processor
 from reprofs.report import plots
 from reprofs.report import text as terminal
-from reprofs.report.topics import answer, operations
+from reprofs.report.topics import answer, changes, factors, kernels, operations
 from reprofs.stats import compare, trust
 from reprofs.stats.compare import relative
+from reprofs.stats.factors import Factors
 from reprofs.stats.study import Study
 
 pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
@@ -332,3 +334,18 @@ def test_the_methods_have_the_figures_of_the_file():
     for one in own.times.operations:
         name = names.get(one.operation, one.operation)
         assert re.search(rf"^\| {name}(, {one.cache})? \| {one.ns:.2f} \(", text, re.MULTILINE), one
+
+
+def test_a_notebook_opened_on_a_study_without_its_topic_says_so(blank, said):
+    study = blank(10)
+    for ask, words in (
+        (changes.compared, "stands beside no other run: run `make report STUDY="),
+        (kernels.compared, "compares no kernels"),
+        (lambda one: factors.facts(Factors(one)), "has no factors"),
+    ):
+        with pytest.raises(UserError, match=words):
+            ask(study)
+    without = dataclasses.replace(study, plan=study.plan.model_copy(update={"published": None}))
+    assert "This study is set beside no published numbers, so there is nothing to compare." in said(
+        without, "published"
+    )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import select
+from reprofs.errors import UserError
 from reprofs.plan.cell import Cell
 from reprofs.stats import compare
 from reprofs.stats.cells import measured
@@ -54,6 +55,8 @@ def effects(study: Study) -> pd.DataFrame:
     in one file system the last run counts.
     """
     factors = study.plan.factors
+    if not factors:
+        raise UserError(f"The study {study.plan.study.name} has no factors: open one that has, such as why-2015.")
     reference = factors[0].cells[-1].filesystem
     (told, size), rows = _published(study), []
     for factor in factors:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.study import Tables
+from reprofs.errors import UserError
 from reprofs.plan.cell import Place, lab_parts
 from reprofs.stats.cells import measured, processor_busy, processors
 from reprofs.stats.runs import CELL, ratios
@@ -53,9 +54,12 @@ def compared(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
 
     least: the smallest difference that counts, a share. Columns: those of `runs.ratios`, with the lab of the last
     place; place: the name of the other; and waiting: by how much the processor waited longer than there, as a share of
-    the time there, both means over the rounds (NaN where either is not known, and of several processors).
+    the time there, both means over the rounds (NaN where either is not known, and of several processors). Raises
+    UserError where the study names no place on the axis.
     """
-    *others, base = order(tables, axis)
+    if not (names := order(tables, axis)):
+        raise UserError(f"The study {tables.plan.study.name} compares no {axis.topic}: open one that does.")
+    *others, base = names
     labs = {lab: lab_parts(lab) for lab in sorted(tables.plan.labs)}
     frames = []
     for lab, own in labs.items():

@@ -11,7 +11,7 @@ import pandas as pd
 
 from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.data.study import load
-from reprofs.errors import cut
+from reprofs.errors import UserError, cut
 from reprofs.report.display import DASH, Table, confidence, digits, known, percent, slug
 from reprofs.stats import runs
 from reprofs.stats.compare import TOTAL
@@ -34,6 +34,11 @@ class Changes:
 
 def compared(study: Study) -> Changes:
     """The study beside the run that `make report` was given. Raises UserError where they cannot be compared."""
+    if not (study.other_run / runs.NAME).is_file():
+        name = study.plan.study.name
+        raise UserError(
+            f"The study {name} stands beside no other run: run `make report STUDY={name} BESIDE=RUN` first."
+        )
     run = (study.other_run / runs.NAME).read_text()
     differences, (found,) = runs.compare(
         {run: load(study.other_run), study.plan.study.name: study}, study.margins["win"]
