@@ -2,7 +2,7 @@
 #ifndef REPROFS_COMMAND_H
 #define REPROFS_COMMAND_H
 
-#include "job.h"
+#include "step.h"
 
 enum { TAIL_BYTES = 4096, TAIL_MAX = 1 << 16 };
 struct result {

@@ -2,8 +2,8 @@
 #ifndef REPROFS_DEVICES_H
 #define REPROFS_DEVICES_H
 
-#include "job.h"
 #include "processors.h"
+#include "step.h"
 
 /* Sums over all of them; model_ns: the time that modelled disks took. */
 struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight, model_ns; };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "job.h"
+#include "step.h"
 
 void json_text(const char *s, size_t n);           /* a string; bytes that are not ASCII become '?' */
 void json_key(const char *key, const char *s);     /* ,"key":"…" */

@@ -2,7 +2,7 @@
 #ifndef REPROFS_PHASE_H
 #define REPROFS_PHASE_H
 
-#include "job.h"
+#include "step.h"
 
 void step_phase(const struct step *s);
 

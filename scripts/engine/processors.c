@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "processors.h"
-#include "job.h"
 #include "measure.h"
+#include "step.h"
 
 #include <sched.h>
 #include <stdio.h>

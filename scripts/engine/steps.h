@@ -2,7 +2,7 @@
 #ifndef REPROFS_STEPS_H
 #define REPROFS_STEPS_H
 
-#include "job.h"
+#include "step.h"
 
 void step_write(const struct step *s);
 void step_mkdir(const struct step *s);

@@ -2,7 +2,7 @@
 #ifndef REPROFS_TREES_H
 #define REPROFS_TREES_H
 
-#include "job.h"
+#include "step.h"
 #include "tree.h"
 
 enum { CLIENTS = 256 };
