@@ -25,7 +25,7 @@ bool parse_number(const char *text, uint64_t *value) {
     return true;
 }
 
-static bool parse_real(const char *text, double *value) {
+static bool parse_decimal(const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
     return is_digit(*text) && !*end;
@@ -87,10 +87,10 @@ static int read_number(const struct option *o, const char *text) {
     return cannot_be(o->name, text, range);
 }
 
-static int read_real(const struct option *o, const char *text) {
+static int read_decimal(const struct option *o, const char *text) {
     double v;
     char range[96];
-    if (parse_real(text, &v) && v >= (double)o->least && v <= (double)o->most) return *o->real = v, 0;
+    if (parse_decimal(text, &v) && v >= (double)o->least && v <= (double)o->most) return *o->decimal = v, 0;
     snprintf(range, sizeof range, ": give a number from %llu to %llu", (unsigned long long)o->least,
         (unsigned long long)o->most);
     return cannot_be(o->name, text, range);
@@ -115,7 +115,7 @@ static int read_value(const struct option *o, char *text) {
     switch (o->kind) {
         case FLAG_: return 0; /* has none */
         case NUMBER_: return read_number(o, text);
-        case REAL_: return read_real(o, text);
+        case DECIMAL_: return read_decimal(o, text);
         case WORD_: return *o->word = text, 0;
         case CHOICE_: return read_choice(o, text);
         case SIZES_: return read_sizes(o, text);
@@ -169,14 +169,14 @@ static void put_limits(const struct option *o, char *text, size_t room) {
     *text = 0;
     if (o->kind == CHOICE_)
         for (const char *const *word = o->words; *word; word++) add(text, room, *word, ", ");
-    if ((o->kind == NUMBER_ || o->kind == REAL_) && (o->least || o->most != UINT64_MAX)) {
+    if ((o->kind == NUMBER_ || o->kind == DECIMAL_) && (o->least || o->most != UINT64_MAX)) {
         snprintf(part, sizeof part, "%llu to %llu", (unsigned long long)o->least, (unsigned long long)o->most);
         add(text, room, part, ", ");
     }
     *part = 0;
     if (o->kind == NUMBER_ && *o->number && *o->number != NOT_GIVEN)
         snprintf(part, sizeof part, "default %llu", (unsigned long long)*o->number);
-    if (o->kind == REAL_) snprintf(part, sizeof part, "default %g", *o->real);
+    if (o->kind == DECIMAL_) snprintf(part, sizeof part, "default %g", *o->decimal);
     if (may_be_left_out(o) && **o->word) snprintf(part, sizeof part, "default %.80s", *o->word);
     if (*part) add(text, room, part, ", ");
 }

@@ -10,11 +10,11 @@
  * before; from which to which number it goes; what it means. */
 struct option {
     const char *name;
-    enum { FLAG_, NUMBER_, REAL_, WORD_, CHOICE_, SIZES_, TEXT_ } kind;
+    enum { FLAG_, NUMBER_, DECIMAL_, WORD_, CHOICE_, SIZES_, TEXT_ } kind;
     union {
         bool *flag;
         uint64_t *number;
-        double *real;
+        double *decimal;
         const char **word;
         unsigned *choice;
         struct sizes *sizes;
@@ -28,8 +28,8 @@ struct option {
 /* 12, 4K, 16M, 1G (1024 each) */
 #define NUMBER(n, to, from, until, m) \
     {.name = n, .kind = NUMBER_, .number = &(to), .least = from, .most = until, .meaning = m}
-#define REAL(n, to, from, until, m) \
-    {.name = n, .kind = REAL_, .real = &(to), .least = from, .most = until, .meaning = m}
+#define DECIMAL(n, to, from, until, m) \
+    {.name = n, .kind = DECIMAL_, .decimal = &(to), .least = from, .most = until, .meaning = m}
 /* A place may be left out when its word has a default. */
 #define WORD(n, to, m) {.name = n, .kind = WORD_, .word = &(to), .meaning = m}
 /* Which of the words, a list that NULL ends. */

@@ -495,10 +495,10 @@ static int verify(const char *folder) {
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 static const struct option options[] = {
     NUMBER("--fill", o.percent, 1, 97, "percent of the file system that shall be used"),
-    REAL("--churn", o.churn, 0, 1000, "bytes written after that, in those of the fill"),
+    DECIMAL("--churn", o.churn, 0, 1000, "bytes written after that, in those of the fill"),
     NUMBER("--seed", h.seed, 0, UINT64_MAX, "of sizes, contents and operations"),
     NUMBER("--size-median", o.median, 1, 1ull << 40, "bytes of a file"),
-    REAL("--size-sigma", h.size_sigma, 0, 5, "of the logarithms of the sizes"),
+    DECIMAL("--size-sigma", h.size_sigma, 0, 5, "of the logarithms of the sizes"),
     NUMBER("--size-max", h.size_max, 1, 1ull << 40, "bytes of a file"),
     NUMBER("--reserve", o.reserve, 0, UINT64_MAX, "bytes that must be left"),
     FLAG("--layout", o.layout, "only say how contiguous the files are"),

@@ -228,7 +228,7 @@ static const struct option options[] = {
     NUMBER("--symlinks", symlinks, 0, 100, "percent of the regular files"),
     NUMBER("--directories", percent_directories, 0, 100, "percent of the names"),
     NUMBER("--size-median", median, 0, 1ull << 32, "bytes of a file"),
-    REAL("--size-sigma", t.size_sigma, 0, 10, "of the logarithms of the sizes"),
+    DECIMAL("--size-sigma", t.size_sigma, 0, 10, "of the logarithms of the sizes"),
     NUMBER("--size-max", t.size_max, 0, (8ull << 30) - 1, "bytes of a file"),
     NUMBER("--fan-out", t.fan_out, 1, 100000, "backups, and directories in a directory"),
     NUMBER("--depth", depth, 1, 48, "levels of directories in a backup"),
