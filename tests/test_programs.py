@@ -163,7 +163,7 @@ def test_the_counting_of_functions():
     assert [name for name, *_ in functions((builder.SOURCE / "phase.c").read_text())][-1] == "step_phase"
 
 
-@pytest.mark.parametrize("path", sorted(builder.SOURCE.rglob("*.c")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(builder.SOURCE.rglob("*.[ch]")), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_functions_are_short(path):
     text = path.read_text()
     found = list(functions(text))

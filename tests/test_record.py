@@ -187,7 +187,7 @@ def test_a_result_other_than_recorded_fails_the_replay(place, record):
 
 
 def test_the_kinds_are_those_of_the_engine():
-    source = (ROOT / "scripts/engine/programs/replay.h").read_text()
+    source = (ROOT / "scripts/engine/programs/replay/kinds.h").read_text()
     found = re.findall(r'X\(\w+, "([a-z-]+)", "(\w*)"\)', source)
     assert dict(found) == KINDS
     assert [name for name, _ in found] == list(KINDS)

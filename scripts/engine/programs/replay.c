@@ -1,2 +1,5 @@
 /* engine replay: in the order in which the calls began. */
-#include "replay.h"
+#define _GNU_SOURCE
+#define NAME "replay"
+#define OWN static
+#include "replay/run.h"

@@ -51,10 +51,14 @@ def sources(name: str = "") -> list[Path]:
     """The files that a program is made of, or without a name the runner. Raises UserError for an unknown name."""
     if name and name not in names():
         raise UserError(f"the engine has no program {short(name)}: {meant(name, names(), 80)}")
-    files = [SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c"]
+    return _with_headers(SOURCE / "programs" / f"{name}.c" if name else SOURCE / "engine.c")
+
+
+def _with_headers(first: Path) -> list[Path]:
+    files = [first]
     for path in files:  # which grows meanwhile
-        for header in re.findall(r'^#include "(\w+)\.h"', path.read_text(), re.MULTILINE):
-            beside = [SOURCE / f"{header}.h", SOURCE / f"{header}.c", path.with_name(f"{header}.h")]
+        for header in re.findall(r'^#include "([\w/-]+)\.h"', path.read_text(), re.MULTILINE):
+            beside = [SOURCE / f"{header}.h", SOURCE / f"{header}.c", path.parent / f"{header}.h"]
             files += [file for file in dict.fromkeys(beside) if file.exists() and file not in files]
     return sorted(files)
 
@@ -114,7 +118,7 @@ def functions(cache: Path, name: str = "") -> dict[int, str]:
 
 def build_recorder(cache: Path) -> Path:
     """The program that tells of another one's calls (scripts/engine/recorder.c), like `build`. It runs in no lab."""
-    return _build(cache, [SOURCE / "recorder.c"], FLAGS)
+    return _build(cache, _with_headers(SOURCE / "recorder.c"), FLAGS)
 
 
 def build_nosync(cache: Path) -> Path:

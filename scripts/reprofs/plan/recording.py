@@ -86,7 +86,7 @@ OPEN_FLAGS = functools.reduce(
 MODE = 0o1777
 SPECIAL = (stat.S_IFIFO, stat.S_IFREG, stat.S_IFSOCK)
 ACCESS_LIST = 2  # the number of the attribute whose value is a mode
-KNOWN_ATTRIBUTES = 6  # numbers below it: names that the kernel gives a meaning, see scripts/engine/programs/replay.c
+KNOWN_ATTRIBUTES = 6  # numbers below it have a meaning to the kernel: scripts/engine/programs/replay/attributes.h
 
 Total = Annotated[int, Field(ge=0, le=2**50)]
 
