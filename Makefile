@@ -72,7 +72,7 @@ lint:
 	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
-	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/programs/*.c scripts/engine/*/*/*.h scripts/guest/*.c scripts/guest/*/*.[ch]
+	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/*/*.[ch] scripts/engine/*/*/*.h scripts/guest/*.c scripts/guest/*/*.[ch]
 	@$(RUN) lizard --languages c --warnings_only --length 60 --CCN 20 scripts/engine
 	@shellcheck scripts/setup scripts/run-study scripts/campaign scripts/guest/init scripts/guest/init-kernel scripts/*/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb

@@ -15,8 +15,11 @@
  * extents, blocks: all but the first of each file, contiguous: those of them which follow the block before them in the
  * file). An extent is a run of blocks without a gap on the device, as filefrag counts. The layout score is contiguous
  * divided by blocks (K. Smith and M. Seltzer, File System Aging, SIGMETRICS 1997): 1 is ideal.
- */
+ *
+ * The parts are one translation unit: in several its bytes would not be those of published records. */
 #define _GNU_SOURCE
+#include "age/content.h"
+#include "age/layout.h"
 #include "measure.h"
 #include "program.h"
 #include "same.h"
@@ -26,178 +29,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fiemap.h>
-#include <linux/fs.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-enum {
-    IN_FOLDER = 256,
-    CHUNK = 1 << 17,
-    POOL = 1 << 20,
-    SPARE = 1 << 16,
-    CHANGES_MAX = 255,
-    GENERATIONS = 1 << 15,
-    PATH = 4096
-};
-#define SLOTS_MAX (1ull << 28)
-enum stream { SIZES = 300, CHANGES, CONTENT, CHOICES };
-
-/* ---- what a file holds ------------------------------------------------------------------------------------------- */
-struct header { /* of aged/state; the slots follow */
-    char magic[16];
-    uint64_t seed, slots, size_max;
-    double size_median, size_sigma;
-};
-static struct header h = {.magic = "reprofs age 1", .seed = 1, .size_max = 64 << 20, .size_sigma = 1.5};
-static uint32_t *slot; /* alive << 31 | changes << 16 | generation */
-static bool alive(uint64_t s) { return slot[s] >> 31; }
-static unsigned changes(uint64_t s) { return (slot[s] >> 16) & CHANGES_MAX; }
-static unsigned generation(uint64_t s) { return slot[s] & (GENERATIONS - 1); }
-static uint64_t identity(uint64_t s) { return s << 15 | generation(s); }
-
-static uint64_t lognormal(uint64_t bits) { /* the normal deviate is the sum of twelve uniforms minus six */
-    uint64_t sum = 0;
-    for (int i = 0; i < 4; i++, bits = hash3(bits, SIZES, 1))
-        sum += (bits & 0xfffff) + ((bits >> 20) & 0xfffff) + ((bits >> 40) & 0xfffff);
-    double size = h.size_median * exp(h.size_sigma * ((double)sum / 0x100000 - 6.0));
-    return size >= (double)h.size_max ? h.size_max : size < 1 ? 1 : (uint64_t)size;
-}
-struct change { /* bytes [from, to) are written; beyond the old size it is an append */
-    uint64_t from, to;
-};
-static struct change change_of(uint64_t s, unsigned number, uint64_t size) {
-    uint64_t r = hash3(h.seed, CHANGES, identity(s) << 8 | number);
-    if (r & 1) { /* an append, a quarter of the usual size */
-        uint64_t more = lognormal(r) / 4 + 1;
-        return (struct change){size, size + (more < h.size_max ? more : h.size_max)};
-    }
-    uint64_t blocks = (size + 4095) / 4096, first = (r >> 8) % blocks, many = 1 + (r >> 40) % (blocks - first),
-             end = (first + many) * 4096;
-    return (struct change){first * 4096, end < size ? end : size};
-}
-/* of a file after that many changes; number 0 is its creation */
-static uint64_t size_after(uint64_t s, unsigned number) {
-    uint64_t size = lognormal(hash3(h.seed, SIZES, identity(s)));
-    for (unsigned i = 1; i <= number; i++) {
-        struct change c = change_of(s, i, size);
-        if (c.to > size) size = c.to;
-    }
-    return size;
-}
-static uint8_t pool[2 * POOL];
-static void make_pool(void) { /* words of eight bytes, half of them repeats of one of 64: like text to a compressor */
-    for (uint64_t i = 0; i < POOL / 8; i++) {
-        uint64_t x = hash3(h.seed, CONTENT, i);
-        if (x & 1) x = hash3(h.seed, CONTENT, (x >> 58) | 1ull << 40);
-        memcpy(pool + 8 * i, &x, 8);
-    }
-    memcpy(pool + POOL, pool, POOL); /* so that it goes on where it ends */
-}
-/* Where in the pool byte p of what change `number` writes comes from; at least POOL bytes follow. */
-static const uint8_t *bytes_at(uint64_t s, unsigned number, uint64_t p) {
-    return pool + (hash3(h.seed, CHANGES, ~(identity(s) << 8 | number)) + p) % POOL;
-}
-static size_t put_path(uint64_t s, char *out) {
-    return (size_t)sprintf(
-        out, "d%llx/f%llx.%x", (unsigned long long)(s / IN_FOLDER), (unsigned long long)s, generation(s));
-}
-
-/* ---- the layout -------------------------------------------------------------------------------------------------- */
-struct layout {
-    uint64_t files, extents, blocks, contiguous, skipped; /* blocks: without the first of each file */
-    bool unknown;
-    int error;
-};
-static int layout_file(int fd, uint64_t block, struct layout *l) {
-    static union {
-        struct fiemap map;
-        uint8_t room[sizeof(struct fiemap) + 512 * sizeof(struct fiemap_extent)];
-    } u;
-    uint64_t at = 0, end = UINT64_MAX, runs = 0, blocks = 0;
-    for (bool last = false; !last;) {
-        memset(&u.map, 0, sizeof u.map);
-        u.map.fm_start = at, u.map.fm_length = FIEMAP_MAX_OFFSET - at, u.map.fm_extent_count = 512;
-        u.map.fm_flags = FIEMAP_FLAG_SYNC;
-        if (ioctl(fd, FS_IOC_FIEMAP, &u.map)) return errno;
-        if (!u.map.fm_mapped_extents) break;
-        for (unsigned i = 0; i < u.map.fm_mapped_extents; i++) {
-            const struct fiemap_extent *e = &u.map.fm_extents[i];
-            at = e->fe_logical + e->fe_length;
-            last = last || (e->fe_flags & FIEMAP_EXTENT_LAST);
-            /* in no place of its own */
-            if (e->fe_flags & (FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC)) continue;
-            runs += e->fe_physical != end;
-            end = e->fe_physical + e->fe_length;
-            blocks += (e->fe_length + block - 1) / block;
-        }
-    }
-    l->files++;
-    l->extents += runs;
-    if (blocks) l->blocks += blocks - 1, l->contiguous += blocks - runs;
-    return 0;
-}
-static void layout_folder(int parent, const char *name, dev_t device, struct layout *l);
-static void layout_name(int folder, const char *name, dev_t device, struct layout *l) {
-    struct stat s;
-    if (!strcmp(name, ".") || !strcmp(name, "..") || fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW)) return;
-    if (S_ISDIR(s.st_mode)) return layout_folder(folder, name, device, l);
-    if (!S_ISREG(s.st_mode)) return;
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
-        if (errno == EACCES) l->skipped++;
-        else l->error = errno;
-        return;
-    }
-    int error = layout_file(fd, s.st_blksize > 4096 ? 4096 : (uint64_t)s.st_blksize, l);
-    close(fd);
-    if (error == EOPNOTSUPP || error == ENOTTY || error == EINVAL) l->unknown = true;
-    else l->error = error;
-}
-static void layout_folder(int parent, const char *name, dev_t device, struct layout *l) {
-    struct stat s;
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d || fstat(fd, &s) || s.st_dev != device) {
-        if (d) closedir(d);
-        else if (fd >= 0) close(fd);
-        l->skipped++;
-        return;
-    }
-    for (struct dirent *e; !l->unknown && !l->error && (e = readdir(d));) layout_name(fd, e->d_name, device, l);
-    closedir(d);
-}
-/* Prints the layout; with a name for it, also takes a sample. */
-static int layout_of(const char *folder, const char *sample, uint64_t origin, struct layout *l) {
-    struct stat s;
-    *l = (struct layout){0};
-    uint64_t start = now_ns();
-    if (stat(folder, &s)) return broken("cannot examine %s: %s", folder, strerror(errno));
-    if (!S_ISDIR(s.st_mode)) return broken("cannot examine %s: it is not a folder", folder);
-    layout_folder(AT_FDCWD, folder, s.st_dev, l);
-    if (l->error) return broken("cannot examine the layout of %s: %s", folder, strerror(l->error));
-    printf("%s: ", sample);
-    if (l->unknown) {
-        printf("layout unknown, the file system has no FIEMAP\n");
-        return 0;
-    }
-    sample_put(SAMPLE(.name = sample, .start_ns = start - origin, .wall_ns = now_ns() - start, .items = l->files,
-        .extents = (int64_t)l->extents, .blocks = (int64_t)l->blocks, .contiguous = (int64_t)l->contiguous));
-    printf("%llu files, %llu extents, %.3f extents a file, layout score ", (unsigned long long)l->files,
-        (unsigned long long)l->extents, l->files ? (double)l->extents / (double)l->files : 0.0);
-    if (l->blocks) printf("%.4f", (double)l->contiguous / (double)l->blocks);
-    else printf("unknown, no file has two blocks");
-    if (l->skipped) printf(", %llu names could not be examined", (unsigned long long)l->skipped);
-    putchar('\n');
-    return 0;
-}
 
 /* ---- filling and churning ---------------------------------------------------------------------------------------- */
 static struct {

@@ -10,18 +10,19 @@
  * of them are ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal
  * go through the tree in preorder, stat and read in the order of the items' numbers.
  *
- * Not of the original: with --series the samples say also how many items ended in each interval of a phase's time. */
+ * Not of the original: with --series the samples say also how many items ended in each interval of a phase's time.
+ *
+ * The parts are one translation unit: in several its bytes would not be those of published records. */
 #define _GNU_SOURCE
 #include "clients.h"
-#include "measure.h"
+#include "mdtest/items.h"
+#include "mdtest/paths.h"
+#include "mdtest/verify.h"
 #include "program.h"
-#include "same.h"
 #include "samples.h"
 #include "tree.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,21 +30,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-enum { TASKS_MAX = 1024, DEPTH_MAX = 100, ITERATIONS_MAX = 10000, CONTENTS = 1000 };
-#define ITEMS_MAX 1000000000000u
-
-static struct {
-    bool create, stat, read, remove, only_files, only_directories, leaves_only, unique, rename, series, verify;
-    const char *dir;
-    uint64_t iterations, items_per_dir, depth, branches, items, write_bytes, read_bytes, stride, tasks, seed;
-    unsigned deviation;
-    /* what follows from them */
-    bool files, directories;
-    uint64_t dirs, first; /* directories of a tree; the first that holds items (with -L the first leaf) */
-} p = {.dir = ".", .iterations = 1, .branches = 1, .tasks = 1};
 
 enum { POPULATION, SAMPLE_DEVIATION };
 static const char *const deviations[] = {"population", "sample", NULL};
@@ -74,12 +61,6 @@ static const struct option options[] = {
     FLAG("--verify", p.verify, "compare what is there with what was written"),
 };
 
-enum act { MAKE_TREE, CREATE, STAT, RENAME, READ, REMOVE, REMOVE_TREE };
-struct phase {
-    enum act act;
-    bool dirs; /* the items are directories */
-    uint64_t iteration, shift; /* whose items: those of the task `shift` further on */
-};
 /* The lines of the summary, in its order. */
 static const struct row {
     const char *sample, *title;
@@ -97,187 +78,6 @@ static const struct row {
     {"tree-remove", "Tree removal      :", {REMOVE_TREE, false, 0, 0}},
 };
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_FILE_ROW = 4, TREE_CREATE = 8, TREE_REMOVE = 9 };
-
-/* ---- paths ------------------------------------------------------------------------------------------------------- */
-struct place { /* a path that grows and shrinks, and whose items are meant */
-    char path[PATH_MAX];
-    uint64_t iteration, rank;
-    char item[64]; /* "/file.mdtest.<rank>." */
-    size_t item_length;
-};
-
-static size_t put_number(char *out, uint64_t v) {
-    char digits[20];
-    size_t n = 0, k = 0;
-    do digits[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n) out[k++] = digits[--n];
-    out[k] = 0;
-    return k;
-}
-
-static size_t put_top(struct place *at, uint64_t iteration, uint64_t rank, bool dirs) {
-    at->iteration = iteration;
-    at->rank = rank;
-    at->item_length = (size_t)snprintf(
-        at->item, sizeof at->item, "/%s.mdtest.%llu.", dirs ? "dir" : "file", (unsigned long long)rank);
-    return (size_t)snprintf(at->path, sizeof at->path, "%s/test-dir.%llu-0", p.dir, (unsigned long long)iteration);
-}
-static size_t put_directory(struct place *at, size_t n, uint64_t k) {
-    static const char name[] = "/mdtest_tree.";
-    memcpy(at->path + n, name, sizeof name - 1);
-    n += sizeof name - 1;
-    if (p.unique) {
-        n += put_number(at->path + n, at->rank);
-        at->path[n++] = '.';
-    }
-    return n + put_number(at->path + n, k);
-}
-/* The whole way down to directory k. */
-static size_t put_way(struct place *at, size_t n, uint64_t k) {
-    if (k) n = put_way(at, n, (k - 1) / p.branches);
-    return put_directory(at, n, k);
-}
-static void put_item(struct place *at, size_t n, uint64_t item) {
-    memcpy(at->path + n, at->item, at->item_length);
-    put_number(at->path + n + at->item_length, item);
-}
-
-/* ---- one item ---------------------------------------------------------------------------------------------------- */
-static struct content content_of(const struct place *at, uint64_t item) {
-    uint64_t h = hash3(p.seed, CONTENTS + at->iteration, at->rank << 40 ^ item);
-    return (struct content){{h, ~h * 0x9e3779b97f4a7c15u}, p.write_bytes, h % (POOL_BYTES - POOL_STEP)};
-}
-
-static bool create_file(const struct place *at, uint64_t item) {
-    int fd = open(at->path, O_WRONLY | O_CREAT, 0644);
-    if (fd < 0) return false;
-    if (p.write_bytes) {
-        struct content c = content_of(at, item);
-        for (uint64_t left = c.size, head = left < sizeof c.header ? left : sizeof c.header; left; head = 0) {
-            uint64_t body = left - head < POOL_STEP ? left - head : POOL_STEP;
-            struct iovec v[2] = {{c.header, head}, {(void *)(uintptr_t)pool_at(c.offset), body}};
-            ssize_t n = writev(fd, v, 2);
-            if (n < 0 || (uint64_t)n != head + body) { /* a short write to a regular file: the space ran out */
-                int error = n < 0 ? errno : ENOSPC;
-                close(fd);
-                errno = error;
-                return false;
-            }
-            left -= head + body;
-        }
-    }
-    return !close(fd);
-}
-
-static bool read_file(const char *path) {
-    static char buffer[1 << 17];
-    int fd = open(path, O_RDONLY);
-    if (fd < 0) return false;
-    ssize_t n = 1;
-    for (uint64_t left = p.read_bytes; left && n > 0; left -= (uint64_t)n) {
-        n = read(fd, buffer, left < sizeof buffer ? left : sizeof buffer);
-        if (n <= 0) {
-            int error = n ? errno : EIO; /* the file is shorter than what -e says */
-            close(fd);
-            errno = error;
-            return false;
-        }
-    }
-    return !close(fd);
-}
-
-/* An item is done: counts it, and the interval in which it ended. Intervals are 0.1 ms; each time there would be more
- * than INTERVALS of them, neighbours are joined. */
-static void client_count(struct client *c) {
-    uint64_t at = now_ns() - c->start;
-    c->items++;
-    if (!c->interval_ns) c->interval_ns = 100000;
-    for (; at / c->interval_ns >= INTERVALS; c->interval_ns *= 2)
-        for (unsigned i = 0; i < INTERVALS; i++)
-            c->over_time[i] = i < INTERVALS / 2 ? c->over_time[2 * i] + c->over_time[2 * i + 1] : 0;
-    c->over_time[at / c->interval_ns]++;
-}
-/* With --series the clock is read after every item. */
-static void count(struct client *c) {
-    if (p.series) client_count(c);
-    else c->items++;
-}
-
-/* The items of one directory, whose path ends at n. */
-static bool do_items(struct client *c, struct place *at, size_t n, const struct phase *f, uint64_t k) {
-    struct stat s;
-    for (uint64_t item = k * p.items_per_dir, end = item + p.items_per_dir; item < end; item++) {
-        put_item(at, n, item);
-        bool done = false;
-        switch (f->act) {
-            case CREATE: done = f->dirs ? !mkdir(at->path, 0755) : create_file(at, item); break;
-            case STAT: done = !stat(at->path, &s); break;
-            case READ: done = read_file(at->path); break;
-            case REMOVE: done = f->dirs ? !rmdir(at->path) : !unlink(at->path); break;
-            default: break;
-        }
-        if (!done) return false;
-        count(c);
-    }
-    if (!f->dirs && f->act == CREATE) c->bytes += p.items_per_dir * p.write_bytes;
-    if (f->act == READ) c->bytes += p.items_per_dir * p.read_bytes;
-    return true;
-}
-/* Every directory of a tree's directory moves on to the next name, the last one by way of a spare name: the names stay
- * the same. */
-static bool rename_items(struct client *c, struct place *at, size_t n, uint64_t k) {
-    static char to[PATH_MAX + 8];
-    uint64_t first = k * p.items_per_dir, last = first + p.items_per_dir - 1;
-    put_item(at, n, last);
-    snprintf(to, sizeof to, "%s-XX", at->path);
-    if (rename(at->path, to)) return false;
-    count(c);
-    for (uint64_t item = last; item > first; item--) {
-        static char next[PATH_MAX];
-        put_item(at, n, item);
-        memcpy(next, at->path, strlen(at->path) + 1);
-        put_item(at, n, item - 1);
-        if (rename(at->path, next)) return false;
-        count(c);
-    }
-    put_item(at, n, first);
-    if (rename(to, at->path)) return false;
-    count(c);
-    return true;
-}
-
-/* In preorder, as creation and removal go; trees are removed from the leaves up. */
-static bool descend(struct client *c, struct place *at, size_t n, const struct phase *f, uint64_t k, uint64_t level) {
-    n = put_directory(at, n, k);
-    if (f->act == MAKE_TREE) {
-        if (mkdir(at->path, 0755)) return false;
-        count(c);
-    } else if (f->act != REMOVE_TREE && k >= p.first) {
-        if (f->act == RENAME ? !rename_items(c, at, n, k) : !do_items(c, at, n, f, k)) return false;
-    }
-    for (uint64_t child = 1; level < p.depth && child <= p.branches; child++)
-        if (!descend(c, at, n, f, p.branches * k + child, level + 1)) return false;
-    if (f->act == REMOVE_TREE) {
-        at->path[n] = 0;
-        if (rmdir(at->path)) return false;
-        count(c);
-    }
-    return true;
-}
-
-static void phase_work(unsigned number, void *what, struct client *c) {
-    static struct place at;
-    const struct phase *f = what;
-    size_t n = put_top(&at, f->iteration, (number + f->shift * p.stride) % p.tasks, f->dirs);
-    bool done = true;
-    if (f->act != STAT && f->act != READ) done = descend(c, &at, n, f, 0, 0);
-    else
-        for (uint64_t k = p.first; done && k < p.dirs; k++) done = do_items(c, &at, put_way(&at, n, k), f, k);
-    if (done) return;
-    c->error = errno;
-    snprintf(c->where, sizeof c->where, "%s", at.path);
-}
 
 /* ---- an iteration ------------------------------------------------------------------------------------------------ */
 /* Samples of the intervals up to the client's end. */
@@ -349,107 +149,6 @@ static int run_iteration(uint64_t iteration, double *rates) {
     if (!p.remove) return 0;
     if (run_phase(rows + TREE_REMOVE, iteration, rates + TREE_REMOVE)) return 1;
     if (rmdir(at.path)) return broken("cannot remove %s: %s", at.path, strerror(errno));
-    return 0;
-}
-
-/* ---- verification: everything that should be there is, with its content, and nothing else ------------------------ */
-static int64_t count_names(const char *path) {
-    DIR *d = opendir(path);
-    if (!d) return -1;
-    int64_t n = -2;
-    while (readdir(d)) n++;
-    closedir(d);
-    return n;
-}
-
-/* How many bytes from `at` on, at most n, are as in the content. */
-static size_t same_as(const struct content *c, uint64_t at, const uint8_t *data, size_t n) {
-    size_t done = 0;
-    while (done < n && at + done < c->size) {
-        uint64_t p = at + done, inside = (p - sizeof c->header) % POOL_STEP, left = c->size - p;
-        bool head = p < sizeof c->header;
-        const uint8_t *want = head ? (const uint8_t *)c->header + p : pool_at(c->offset + inside);
-        uint64_t run = head ? sizeof c->header - p : POOL_STEP - inside;
-        if (run > left) run = left;
-        if (run > n - done) run = n - done;
-        size_t same = same_bytes(data + done, want, run);
-        done += same;
-        if (same < run) break;
-    }
-    return done;
-}
-
-/* Returns the offset of the first byte that differs, or -1 when all are the same, or -2 (errno). */
-static int64_t first_difference(const struct place *at, uint64_t item) {
-    static uint8_t buffer[1 << 16];
-    struct content c = content_of(at, item);
-    int fd = open(at->path, O_RDONLY | O_NOFOLLOW);
-    if (fd < 0) return -2;
-    uint64_t done = 0;
-    bool same = true;
-    ssize_t n = 0;
-    while (same && (n = read(fd, buffer, sizeof buffer)) > 0) {
-        size_t run = same_as(&c, done, buffer, (size_t)n);
-        done += run;
-        same = run == (size_t)n;
-    }
-    int error = errno;
-    close(fd);
-    errno = error;
-    if (n < 0) return -2;
-    return same && done == c.size ? -1 : (int64_t)done;
-}
-
-static int verify_item(const struct place *at, uint64_t item, bool dirs) {
-    struct stat s;
-    if (lstat(at->path, &s)) return broken("%s should be there: %s", at->path, strerror(errno));
-    if (dirs && S_ISDIR(s.st_mode)) return 0;
-    if (dirs || !S_ISREG(s.st_mode)) return broken("%s is not a %s", at->path, dirs ? "directory" : "file");
-    int64_t byte = first_difference(at, item);
-    if (byte == -2) return broken("cannot read %s: %s", at->path, strerror(errno));
-    if (byte >= 0) return broken("%s is not what was written, from byte %lld on", at->path, (long long)byte);
-    return 0;
-}
-
-/* A tree with the items of the ranks from..to-1. */
-static int verify_tree(uint64_t iteration, uint64_t from, uint64_t to) {
-    static struct place at;
-    uint64_t kinds = (uint64_t)p.files + (uint64_t)p.directories;
-    for (uint64_t k = 0; k < p.dirs; k++) {
-        uint64_t want = k >= p.first ? p.items_per_dir * kinds * (to - from) : 0;
-        size_t n = put_way(&at, put_top(&at, iteration, from, false), k);
-        if (p.branches * k + 1 < p.dirs) want += p.branches;
-        int64_t there = count_names(at.path);
-        if (there < 0) return broken("%s should be there: %s", at.path, strerror(errno));
-        for (uint64_t rank = from; k >= p.first && rank < to; rank++)
-            for (int dirs = 0; dirs < 2; dirs++) {
-                if (dirs ? !p.directories : !p.files) continue;
-                n = put_way(&at, put_top(&at, iteration, rank, dirs), k);
-                for (uint64_t i = 0; i < p.items_per_dir; i++) {
-                    put_item(&at, n, k * p.items_per_dir + i);
-                    if (verify_item(&at, k * p.items_per_dir + i, dirs)) return 1;
-                }
-            }
-        at.path[n] = 0;
-        if ((uint64_t)there != want)
-            return broken("%s has %lld names, not %llu", at.path, (long long)there, (unsigned long long)want);
-    }
-    return 0;
-}
-
-static int verify(void) {
-    struct place at;
-    struct stat s;
-    for (uint64_t i = 0; i < p.iterations; i++) {
-        put_top(&at, i, 0, false);
-        if (p.remove) {
-            if (!lstat(at.path, &s)) return broken("%s should have been removed", at.path);
-        } else if (p.unique) {
-            for (uint64_t rank = 0; rank < p.tasks; rank++)
-                if (verify_tree(i, rank, rank + 1)) return 1;
-        } else if (verify_tree(i, 0, p.tasks)) return 1;
-    }
-    printf("%llu tasks, %llu iterations: as written\n", (unsigned long long)p.tasks, (unsigned long long)p.iterations);
     return 0;
 }
 
