@@ -1,0 +1,90 @@
+"""The command line: reprofs COMMAND. Every rule of the workflow calls one of these.
+
+Other modules are imported where they are used: a trial must not wait for pandas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from reprofs import files, workplace
+from reprofs.cli import inputs, results, studies, trials, workflow
+from reprofs.cli._base import printable
+from reprofs.errors import UserError, cut, middle
+from reprofs.trial import progress
+
+
+def main() -> None:
+    """Entry point; a UserError is printed as one sentence, with exit code 2."""
+    arguments = parser().parse_args()
+    try:
+        if odd := next((word for word in sys.argv if not _is_text(word)), None):
+            raise UserError(f"{odd!a} is not text in UTF-8: rename the file, which tables and reports could not name.")
+        if progress.in_workflow():  # so that a killed workflow leaves nothing running
+            workplace.die_with_parent()
+        arguments.run(arguments)
+    except UserError as error:
+        sys.exit(fail(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)  # as a shell says of a program that SIGPIPE ended
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in files.HINTS:  # of the machine, wherever it comes up
+            sys.exit(fail(files.unwritable(error.filename or "a file of this run", error)))
+        traceback.print_exc()  # a mistake of this program; 1 would say that something differs
+        sys.exit(2)
+
+
+def _is_text(word: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in word)
+
+
+def fail(error: UserError) -> int:
+    """Prints the sentence; returns the exit code. Names need not be UTF-8, nor short."""
+    print("reprofs:", printable(" ".join(map(middle, str(error).split()))), file=sys.stderr)
+    return 2
+
+
+class Version(argparse.Action):
+    """Prints the version; git is asked only then."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, *_: object) -> None:
+        from reprofs import version
+
+        print(version.text())
+        sys.exit(0)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in short what is wrong, however long the argument."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(cut(" ".join(middle(word, 60) for word in message.split()))))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = _Parser(
+        prog="reprofs",
+        description="The file-system benchmark whose results anyone can reproduce.",
+        epilog=f"The workflow calls further commands: {', '.join(workflow.command)}.",
+    )
+    top.add_argument("--version", action=Version, help="show the version and, in a checkout of git, the commit")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    for module in (studies, trials, inputs, results, workflow):
+        for name, command in module.command.items():
+            listed: dict[str, Any] = {} if module is workflow else {"help": command.text}
+            sub = commands.add_parser(name, description=command.text, **listed)
+            sub.set_defaults(run=command.run)
+            for add in command.options:
+                add(sub)
+    return top

@@ -1,0 +1,170 @@
+"""Commands that ask a study: what it will run, and what it found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from reprofs import files
+from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, option, override, printable, together
+from reprofs.cli._base import catalog as catalog_of
+from reprofs.errors import UserError
+
+command = Commands()
+
+
+@command("list", CATALOG)
+def _list(arguments) -> None:
+    """List the file systems, stacks, device profiles, workloads and studies of this checkout."""
+    from reprofs.plan.schemas import NAMED
+
+    catalog = catalog_of(arguments)
+    for kind in NAMED:
+        print(f"{kind.kind} ({kind.folder})")
+        rows = []
+        for name in catalog.paths(kind):
+            found: Any = catalog.get(kind, name)
+            rows.append((f"  {name}", found.title))
+            rows += [(f"    +{variant}", own.title) for variant, own in getattr(found, "variants", {}).items()]
+        width = max((len(name) for name, _ in rows), default=0) + 2
+        for name, title in rows:
+            print(f"{name:{width}}{title}")
+
+
+@command(
+    "plan",
+    option("study"),
+    OVERRIDE,
+    together(
+        option("--commands", action="store_true", help="print every command of the trials of the first round"),
+        option("--output", type=Path, metavar="FILE"),
+        exclusive=True,
+    ),
+    CATALOG,
+)
+def _plan(arguments) -> None:
+    """Check a study and print its trials in order, or write its plan with --output."""
+    from reprofs.plan.plan import write_plan
+    from reprofs.trial import commands, plan
+
+    catalog = catalog_of(arguments)
+    made = plan.make_plan(arguments.study, catalog, override(arguments))
+    if made.study.published:  # what is wrong with its numbers is said before hours of trials
+        from reprofs.stats.published import numbers
+
+        numbers.load(made.study.published)
+    if arguments.output:
+        write_plan(made, arguments.output)
+    elif arguments.commands:
+        print(commands.text(made, catalog))
+    else:
+        print(plan.table(made))
+
+
+@command(
+    "answer",
+    STUDY,
+    option("--beside", default="", metavar="RUN", help="that its report sets it beside"),
+    OVERRIDE,
+    CATALOG,
+)
+def _answer(arguments) -> None:
+    """Print the answer of a study that has a report: what its page one says."""
+    from reprofs.plan.plan import read_plan
+    from reprofs.project import place
+    from reprofs.report import text
+    from reprofs.stats import study
+
+    name = name_of(arguments)
+    report, plan = place(f"report/{name}"), place(f"data/plan/{name}.json")
+    said = text.answer_of(study.open(name), read_plan(plan), report, bool(arguments.beside))
+    print(f"\n{said}\n{os.path.relpath(report)}/index.html")
+
+
+@command(
+    "compare",
+    option("runs", metavar="RUN", nargs="+", help="results/NAME, folder of its tables, or NAME of a study run here"),
+    option(
+        "--fail-above",
+        metavar="SHARE",
+        help="end with exit code 1 if something is slower by so much, such as 1%%, or does not end well any more",
+    ),
+    option("--format", choices=("text", "markdown", "json", "html"), default="text"),
+    option("--output", type=Path, metavar="FILE", help="(default: the terminal)"),
+)
+def _compare(arguments) -> None:
+    """Compare runs of a study with the first of them: what differs between them, and what that changed."""
+    import tempfile
+
+    from reprofs.publish.runs import open_run
+    from reprofs.report import runs as words
+    from reprofs.stats import runs
+
+    if len(arguments.runs) < 2 or len({name.rstrip("/") for name in arguments.runs}) < len(arguments.runs):
+        raise UserError("name two runs or more, each once: results/NAME, the folder data/tables/NAME of each, or NAME.")
+    if arguments.output:
+        files.check_writable(arguments.output)
+    with tempfile.TemporaryDirectory() as work:
+        opened = {name: open_run(name, Path(work) / str(number)) for number, name in enumerate(arguments.runs)}
+        limit = arguments.fail_above
+        least = next(iter(opened.values())).margins["win"] if limit is None else runs.share(limit)
+        differences, found = runs.compare(opened, least)
+    forms = {"text": words.text, "markdown": words.markdown, "json": words.as_json, "html": words.page}
+    said = forms[arguments.format](arguments.runs, differences, found, least)
+    if arguments.output:
+        files.write_text(arguments.output, said)
+    else:
+        print(printable(said), end="")
+    if arguments.fail_above is not None:
+        runs.decidable(found)
+        sys.exit(int(any(one.worse for one in found)))
+
+
+@command(
+    "claims",
+    STUDY,
+    option("--strict", action="store_true", help="fail where a verdict is another than the study's key expected says"),
+)
+def _claims(arguments) -> None:
+    """Print the verdicts of a study on the published claims that it is set beside."""
+    from reprofs.stats import study
+    from reprofs.stats.published import claims, comparison
+
+    found = comparison.Comparison(study.open(arguments.study))
+    if not found.claims:
+        print(f"{arguments.study} is set beside no published claims")
+    for ground, own in found.claims.items():
+        print(ground)
+        for verdict in claims.VERDICTS:
+            names = [one.claim.id for one in own.judged if one.verdict.word == verdict]
+            if names:
+                print(f"  {verdict}: [{', '.join(names)}]")
+    if far := comparison.ratios(found):
+        print("ratios:")
+    for name, held in far.items():
+        print(f"  {name}: {[comparison.written(one.ratio) for _, one in held]}")
+    changed = comparison.changes(found) if arguments.strict else []
+    if changed:
+        raise UserError(f"{len(changed)} of the verdicts are not what the study expects. {' '.join(changed)}")
+
+
+@command("retry", STUDY, OVERRIDE, CATALOG)
+def _retry(arguments) -> None:
+    """Set aside the records of trials that failed, timed out or were skipped: the next run repeats these trials."""
+    from reprofs.labs import get_lab
+    from reprofs.plan.cell import lab_parts
+    from reprofs.project import place
+    from reprofs.trial import record
+
+    change = override(arguments)
+    if change.lab:
+        get_lab(lab_parts(change.lab).lab)
+    name = name_of(arguments)
+    lines = record.set_aside(place(f"data/raw/{name}"))
+    print("\n".join(lines) or "every record is ok: nothing was set aside")
+    if lines:
+        folder = f"data/raw/{name}/{record.SET_ASIDE}"
+        again = f"make report STUDY={arguments.study} {change}".rstrip()
+        print(f"{len(lines)} set aside in {folder}; {again} makes them again")

@@ -1,0 +1,176 @@
+"""Commands that run trials, and those of the machine that runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from reprofs import files
+from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, printable, say
+from reprofs.cli._base import catalog as catalog_of
+from reprofs.errors import UserError
+from reprofs.plan import NETWORK, PROCESSOR
+from reprofs.trial import progress
+
+command = Commands()
+SEED_MAX = 10**13  # above that of any study and its rounds
+
+
+@command(
+    "trial",
+    *(option(f"--{name}", required=True) for name in ("lab", "stack", "profile", "workload", "scale")),
+    option("--filesystem", help="a name of workflow/filesystems; or --where"),
+    option("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})"),
+    option("--kernel", help="of workflow/kernels, in the place of the guest's own (lab exact)"),
+    option("--memory-mib", type=int, metavar="N", help="limit of what the phases may fill (default: none)"),
+    option("--variant", help="variant of the file system (default: the first in its file)"),
+    option("--network", help=f"network of a file system with hosts (default: {NETWORK})"),
+    option("--round", type=int, required=True, help="number of the round, from 1"),
+    option("--seed", type=int, required=True, help="of names, sizes, contents and order"),
+    option("--output", type=Path, required=True, metavar="FILE"),
+    option("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount"),
+    CLIENTS,
+    option("--order", type=number, help="position in the randomised order of a study"),
+    option("--job", default="", metavar="SHA256", help="digest of the job that was planned; no other is run"),
+    option(
+        "--time-limit",
+        type=limit,
+        default=1800.0,
+        metavar="SECONDS",
+        help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
+        "would take longer at the slowest plausible rates)",
+    ),
+    CATALOG,
+)
+def _trial(arguments) -> None:
+    """Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."""
+    from reprofs.guest import image
+    from reprofs.trial import plan, run
+    from reprofs.trial.resolve import resolve
+
+    catalog = catalog_of(arguments)
+    trial = _named(arguments, catalog)
+    setup = resolve(trial, catalog)  # a mistake is said before a guest is built
+    if setup.lab.in_guest:
+        image.ensure(setup.guest, say)
+    files.check_writable(arguments.output)
+    if not progress.in_workflow() and (said := plan.as_root([setup.cell], catalog)):
+        say(f"reprofs: {said}")
+    started = time.monotonic()
+    record = run.run_trial(trial, catalog, arguments.output, arguments.time_limit, arguments.job)
+    print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+
+
+def _named(arguments, catalog):
+    """The trial that the options name; a directory of --where is added to the catalogue."""
+    from reprofs.plan.cell import Trial, apart, lab_parts
+    from reprofs.plan.filesystem import variant_of
+
+    if arguments.round < 1:
+        raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
+    if not 0 <= arguments.seed <= SEED_MAX:
+        raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
+    filesystem, variant = _filesystem(arguments, catalog), arguments.variant
+    if variant is None:
+        filesystem, variant = variant_of(filesystem, catalog)
+    variant, network = apart(variant)
+    place = lab_parts(arguments.lab)
+    parts = {}
+    for name in ("processor", "kernel", "memory_mib"):
+        given, named = getattr(arguments, name), getattr(place, name)
+        if given is not None and named is not None and given != named:
+            option = name.replace("_", "-")
+            raise UserError(f"--lab {arguments.lab} names {named}, --{option} {given}: leave one of them out.")
+        parts[name] = named if given is None else given
+    same = {name: getattr(arguments, name) for name in ("stack", "profile", "workload", "scale")}
+    return Trial(
+        lab=place.lab,
+        filesystem=filesystem,
+        variant=variant,
+        network=arguments.network or network,
+        round=arguments.round,
+        seed=arguments.seed,
+        order=arguments.order,
+        **same,
+        **parts,
+    )
+
+
+def _filesystem(arguments, catalog) -> str:
+    from reprofs.plan.override import add_places, override, place_name
+
+    if not (arguments.where or arguments.clients):
+        if not arguments.filesystem:
+            raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
+        return arguments.filesystem
+    if arguments.filesystem:
+        raise UserError("--where stands in the place of --filesystem: leave one of them out.")
+    change = override(arguments.lab, where=arguments.where or "", clients=arguments.clients)
+    if len(change.where) > 1:
+        raise UserError("--where names several directories, and a trial has one: name one.")
+    add_places(catalog, change.where[:1], change.clients)
+    return place_name(change.where[0])
+
+
+@command(
+    "profile",
+    option("record", type=Path, help="of the exact lab: a file of data/raw"),
+    option("--misses", action="store_true", help="count misses of modelled caches, too: takes longer"),
+    option(
+        "--beside", type=Path, metavar="FOLDER", help="a profile of the same trial, as on another kernel: what differs"
+    ),
+    option("--failed-too", action="store_true", help="write why a trial that did not end well has none"),
+    option("--output", type=Path, required=True, metavar="FOLDER"),
+    CATALOG,
+)
+def _profile(arguments) -> None:
+    """Run the trial of a raw record again and count its instructions by function and by call, phase by phase."""
+    from reprofs.data.profiles import FILE, load, stacks
+    from reprofs.report import flame
+    from reprofs.trial.profile import profile, summary
+
+    files.check_writable(arguments.output / FILE)
+    base = load(arguments.beside) if arguments.beside else None
+    found = profile(
+        arguments.record, catalog_of(arguments), arguments.output, arguments.misses, failed_too=arguments.failed_too
+    )
+    name, named = arguments.record.stem, {}
+    for phase in found["phases"]:
+        own = named[phase["stacks"].removesuffix(".folded")] = stacks(arguments.output, phase)
+        picture = arguments.output / phase["stacks"].replace(".folded", ".svg")
+        files.write_text(picture, flame.flame(own, f"{phase['name']} ({phase['cache']}) of {name}"))
+    if named:
+        speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
+        files.write_text(arguments.output / "speedscope.json", speedscope + "\n")
+    made = [FILE, *(phase["stacks"] for phase in found["phases"])]
+    files.write_sums(arguments.output / files.SUMS, [arguments.output / each for each in made])
+    print(summary(found) or f"no profile: {found['reason']}")
+    if base:
+        from reprofs.report.beside import beside
+
+        print(printable(f"\nbeside {arguments.beside}, an item:\n{beside(base, found)}"))
+
+
+@command("doctor", CATALOG)
+def _doctor(arguments) -> None:
+    """Show which labs, file systems and stacks work on this machine, and what the others need."""
+    from reprofs import doctor
+
+    text, works = doctor.examine(catalog_of(arguments))
+    print(text)
+    sys.exit(0 if works else 1)
+
+
+@command("cleanup")
+def _cleanup(arguments) -> None:
+    """Remove what killed trials left behind (devices, processes, folders), and nothing else."""
+    from reprofs import cleanup
+
+    lines = cleanup.sweep() + cleanup.sweep_workflows()
+    for line in lines:
+        print(f"removed {line}")
+    if not lines:
+        print(f"nothing was left behind{' by this user' if os.geteuid() else ''}")

@@ -1,0 +1,111 @@
+"""Commands that rules of the workflow and make call: `reprofs --help` does not list them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reprofs import files
+from reprofs.cli._base import STUDY, Commands, option, say
+
+command = Commands()
+PLAN = option("plan", type=Path)
+RAW = option("--raw", type=Path, required=True, metavar="FOLDER")
+FILE = option("--output", type=Path, required=True, metavar="FILE")
+FOLDER = option("--output", type=Path, required=True, metavar="FOLDER")
+
+
+@command(
+    "guest",
+    option("--output", type=Path, required=True, metavar="FILE", help="named after the guest: data/guest/base.json"),
+)
+def _guest(arguments) -> None:
+    """Build the engine and a guest image, or find them in the cache; write the manifest."""
+    from reprofs.guest import engine, image
+    from reprofs.plan.guest import read_guest
+
+    name, cache = arguments.output.stem, files.cache_folder()
+    read_guest(name)  # an unknown name is reported before the engine is compiled
+    image.build(cache, arguments.output, engine.build(cache), say, name=name)
+    arguments.output.touch()  # also when nothing changed: the workflow asks for it newer than what it is made from
+
+
+@command("schemas")
+def _schemas(arguments) -> None:
+    """Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan)."""
+    from reprofs.plan.schemas import write_schemas
+    from reprofs.project import place
+
+    write_schemas(place("workflow/schemas"))
+
+
+@command(
+    "look",
+    option("plan", type=Path, help="of all the rounds that it may have"),
+    option("--rounds", type=int, required=True, help="how many have been run"),
+    RAW,
+    FILE,
+)
+def _look(arguments) -> None:
+    """Look at a study that adds rounds until ratios are known: write its plan so far, and whether that is enough."""
+    from reprofs.stats import rounds
+
+    rounds.look(arguments.plan, arguments.raw, arguments.rounds, arguments.output)
+
+
+@command("dataset", PLAN, RAW, FOLDER)
+def _dataset(arguments) -> None:
+    """Turn the raw records of a plan into tables."""
+    from reprofs.data import tables
+
+    tables.build(arguments.plan, arguments.raw, arguments.output)
+
+
+@command(
+    "beside",
+    option("other", metavar="RUN", help="as of compare"),
+    option("--plan", type=Path, required=True, metavar="FILE", help="of the study"),
+    FOLDER,
+)
+def _beside(arguments) -> None:
+    """Keep the tables of a run, beside which the report of a study sets it."""
+    from reprofs.plan.plan import read_plan
+    from reprofs.publish.runs import set_beside
+
+    set_beside(arguments.other, read_plan(arguments.plan), arguments.output)
+
+
+@command(
+    "notebook",
+    option("notebook", type=Path),
+    option("--study", required=True),
+    option("--log", type=Path, required=True, metavar="FILE", help="the copy while it runs, and if it fails"),
+    FILE,
+)
+def _notebook(arguments) -> None:
+    """Run a notebook on a study's tables, and keep the copy when it ran whole."""
+    from reprofs.report import run
+
+    run.execute(arguments.notebook, arguments.study, arguments.log, arguments.output)
+
+
+@command(
+    "report",
+    option("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="in the order of the report"),
+    option("--tables", type=Path, required=True, metavar="FOLDER", help="the tables that they read"),
+    FOLDER,
+    option("--first", metavar="TOPIC", nargs="*", default=[], help="whose answers stand before those of the others"),
+)
+def _report(arguments) -> None:
+    """Render executed notebooks as one HTML file and one PDF."""
+    from reprofs.report import render
+
+    render.render(arguments.notebooks, arguments.output, arguments.tables, arguments.first)
+
+
+@command("reuse", STUDY)
+def _reuse(arguments) -> None:
+    """Put the records of results/NAME into data/raw, in the place of trials that would be the same bytes."""
+    from reprofs.publish.reuse import reuse
+
+    copied, missing = reuse(arguments.study)
+    print(f"{copied} records of results/{arguments.study} were copied to data/raw; {missing} trials remain to be run")
