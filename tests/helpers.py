@@ -1,6 +1,8 @@
 """What tests of several parts use: one catalog, cells, jobs, and what came back."""
 
 import json
+import os
+import random
 from dataclasses import dataclass
 
 from reprofs.guest.steps import Exec, Job, Step
@@ -15,6 +17,13 @@ from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 
 CATALOG = Catalog()  # every file is read once; nobody changes it
+
+
+def drawn() -> random.Random:
+    """The draw of a test of a sample: another one in each run. A failed test shows the seed that repeats it."""
+    seed = os.environ.get("TEST_SEED") or str(random.SystemRandom().randrange(10**6))
+    print(f"Drawn with TEST_SEED={seed}, which repeats it.")
+    return random.Random(seed)
 
 
 def names(filesystem: str = "ext4", **changes) -> dict:

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
-from helpers import CATALOG, cell, names, rendered
+from helpers import CATALOG, cell, drawn, names, rendered
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import read, schemas, tree
@@ -35,44 +35,68 @@ from reprofs.trial.plan import make_plan
 from reprofs.trial.resolve import resolve as resolve_cell
 
 KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)
-DESCRIPTORS = [(kind, name) for kind in KINDS for name in CATALOG.paths(kind)]
+OF_KIND = {kind.kind: kind for kind in (*KINDS, Published)}
+SYSTEMS = list(CATALOG.paths(Filesystem))
 
 
-@pytest.mark.parametrize(("kind", "name"), DESCRIPTORS)
-def test_descriptor_fits_its_schema(kind, name):
-    assert CATALOG.get(kind, name).title
+@pytest.mark.parametrize("kind", KINDS)
+def test_descriptors_fit_their_schema(kind):
+    assert all(CATALOG.get(kind, name).title for name in CATALOG.paths(kind))
 
 
-@pytest.mark.parametrize(
-    ("filesystem", "variant"),
-    [(fs, variant) for fs in CATALOG.paths(Filesystem) for variant in CATALOG.get(Filesystem, fs).variants],
-)
+def refusal(descriptor: Filesystem, load: Workload, lab: str) -> str:
+    """The pattern of the sentence by which a file system refuses a workload; empty where they go together."""
+    if load.raw != descriptor.raw or load.network != (descriptor.raw and bool(descriptor.hosts)):
+        return r"measures the (device|network) itself|is the bare .* and keeps no files"
+    if lab == "exact" and not common(load.guest, descriptor.guest):
+        return f"needs the guest {descriptor.guest}, and workload .* the guest"
+    if any(phase.outage for phase in load.phases) and not descriptor.outage:
+        return r"and file system .* has (none|no key outage)"
+    return ""
+
+
+def fault(filesystem: str, variant: str, workload: str) -> str:
+    """What is wrong with the job of a cell; empty: nothing."""
+    descriptor, load = CATALOG.get(Filesystem, filesystem), CATALOG.get(Workload, workload)
+    place = {"lab": "mount" if descriptor.path else "exact", "stack": descriptor.simplest_stack()}
+    refused = refusal(descriptor, load, place["lab"])
+    if not refused and any(phase.crash for phase in load.phases):
+        if descriptor.path or not descriptor.device or descriptor.hosts:
+            return ""  # it has no device whose power could be cut
+        place["profile"] = "hdd-7200"
+    name = f"{workload} on {filesystem}+{variant}"
+    try:
+        parts = resolve_cell(cell(filesystem, variant=variant, workload=workload, **place), CATALOG)
+        text = render(parts).text()
+    except UserError as error:
+        return "" if refused and re.search(refused, str(error)) else f"{name}: {error}"
+    if refused:
+        return f"{name}: is not refused"
+    if left := set(re.findall(r"\{[a-z_]+\}", text)):
+        return f"{name}: {', '.join(sorted(left))} stayed in the job"
+    disks = parts.stack.disks if descriptor.device and place["lab"] == "exact" else 0
+    return "" if len(devices(parts)) == disks else f"{name}: has not {disks} devices"
+
+
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])
 @pytest.mark.parametrize("workload", CATALOG.paths(Workload))
-def test_every_cell_renders(filesystem, variant, workload):
+def test_a_workload_makes_a_job_on_every_file_system(workload, whole):
+    """In one variant of each, drawn; in `make soak` in all of them."""
+    draw, found = drawn(), []
+    for system in SYSTEMS:
+        variants = list(CATALOG.get(Filesystem, system).variants)
+        found += [fault(system, variant, workload) for variant in (variants if whole else [draw.choice(variants)])]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.parametrize("filesystem", SYSTEMS)
+def test_a_file_system_makes_a_job_in_every_variant(filesystem):
     descriptor = CATALOG.get(Filesystem, filesystem)
     lab = "mount" if descriptor.path else "exact"
-    place = {"lab": lab, "filesystem": filesystem, "variant": variant, "workload": workload}
-    place["stack"] = descriptor.simplest_stack()
-    asked = CATALOG.get(Workload, workload)
-    if asked.raw != descriptor.raw or asked.network != (descriptor.raw and bool(descriptor.hosts)):
-        with pytest.raises(UserError, match=r"measures the (device|network) itself|is the bare .* and keeps no files"):
-            resolve_cell(cell(**place), CATALOG)
-        return
-    if not common(asked.guest, descriptor.guest) and lab == "exact":
-        with pytest.raises(UserError, match=f"needs the guest {descriptor.guest}, and workload {workload} the guest"):
-            resolve_cell(cell(**place), CATALOG)
-        return
-    if any(phase.outage for phase in asked.phases) and not descriptor.outage:
-        with pytest.raises(UserError, match=r"and file system .* has (none|no key outage)"):
-            resolve_cell(cell(**place), CATALOG)
-        return
-    if any(phase.crash for phase in asked.phases):
-        if lab == "mount" or not descriptor.device or descriptor.hosts:
-            pytest.skip("it has no device whose power could be cut")
-        place["profile"] = "hdd-7200"
-    parts = resolve_cell(cell(**place), CATALOG)
-    assert not re.search(r"\{[a-z_]+\}", render(parts).text())
-    assert len(devices(parts)) == (parts.stack.disks if descriptor.device and lab == "exact" else 0)
+    fits = [name for name in CATALOG.paths(Workload) if not refusal(descriptor, CATALOG.get(Workload, name), lab)]
+    workload = drawn().choice(fits)
+    found = [fault(filesystem, variant, workload) for variant in descriptor.variants]
+    assert not any(found), "\n".join(filter(None, found))
 
 
 @pytest.mark.parametrize("stack", [*CATALOG.paths(Layer), "md-raid6+lvm@12", "md-raid5x2+btrfs-raid0"])
@@ -89,15 +113,8 @@ def test_every_stack_renders_and_is_read_back(stack):
 
 
 def test_stack_offers_the_same_room_whatever_it_is_made_of():
-    for spec in (
-        "single",
-        "md-raid0@24",
-        "md-raid5@3",
-        "md-raid6+lvm",
-        "md-raid10",
-        "btrfs-raid1",
-        "md-raid5-rebuilding",
-    ):
+    specs = ("single", "md-raid0@24", "md-raid5@3", "md-raid6+lvm", "md-raid10", "btrfs-raid1", "md-raid5-rebuilding")
+    for spec in specs:
         stack = resolve(spec, Catalog())
         assert 2048 <= stack.disk_mib(2048) * stack.disk_share < 2048 + stack.disks, spec
     assert resolve("md-raid6@6", Catalog()).name == "md-raid6"
@@ -160,129 +177,134 @@ def test_defaults_are_filled_in():
     assert variant_of("btrfs+zstd", Catalog()) == ("btrfs", "zstd")
 
 
-MISTAKES = {
-    "unknown file system": (lambda s: s["filesystems"].append("ext5"), ["file system 'ext5'", "did you mean ext4"]),
-    "unknown variant": (
-        lambda s: s["filesystems"].append("btrfs+zst"),
-        ["variant of btrfs 'zst'", "did you mean zstd"],
-    ),
-    "unknown key": (
-        lambda s: s.update(round=3),
-        ["config/studies/quick.yaml", "unknown key 'round'", "did you mean rounds"],
-    ),
-    "wrong type": (lambda s: s.update(seed="seven"), ["config/studies/quick.yaml", "seed", "'seven'", "integer"]),
-    "scale misspelt": (
-        lambda s: s.update(scale="smokee"),
-        ["config/studies/quick.yaml", "scale", "did you mean smoke"],
-    ),
-    "zero rounds": (lambda s: s.update(rounds=0), ["config/studies/quick.yaml", "rounds is 0", "at least 1"]),
-    "missing key": (lambda s: s.pop("question"), ["config/studies/quick.yaml", "'question' is missing"]),
-    "unknown lab": (lambda s: s.update(labs=["exakt"]), ["exakt", "exact"]),
-    "unknown key of a cross": (
-        lambda s: s.update(cells=[{"stack": ["single"]}]),
-        ["unknown key 'stack' at cells.0", "did you mean stacks"],
-    ),
-    "axis nowhere": (lambda s: s.pop("stacks"), ["config/studies/quick.yaml", "'stacks' is missing at the top level"]),
-    "axis in no cross": (
-        lambda s: (s.pop("profiles"), s.update(cells=[{"profiles": ["ssd"]}, {"stacks": ["single"]}])),
-        ["'profiles' is missing at entry 2 of cells and the top level"],
-    ),
-    "parts that do not fit": (lambda s: s.update(stacks=["btrfs-raid1"]), ["btrfs-raid1 is built by btrfs itself"]),
-    "unknown workload": (lambda s: s.update(workloads=["meta"]), ["workload 'meta'"]),
-}
+def put(where: str, value):
+    """A change of a descriptor: a value at a dotted path (after + added to its list); ... removes what is there."""
+
+    def change(data) -> None:
+        *path, last = (int(key) if key.isdigit() else key for key in where.split("."))
+        for key in path:
+            data = data[key]
+        if value is ...:
+            del data[last]
+        elif str(last).endswith("+"):
+            data[last[:-1]].append(value)
+        else:
+            data[last] = value
+
+    return change
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_in_a_study(name, checkout, reprofs, says, edit_yaml):
-    change, words = MISTAKES[name]
-    edit_yaml(checkout / "config/studies/quick.yaml", change)
-    says(reprofs("plan", "quick", cwd=checkout), *words)
+def changed(kind: type[Descriptor], name: str, where, value=None) -> dict:
+    """The data of a descriptor after `put`, or after a change of one's own."""
+    data = Catalog().get(kind, name).as_json()
+    (where if callable(where) else put(where, value))(data)
+    return data
 
 
-def test_mistakes_in_a_file_system(checkout, reprofs, says, edit_yaml):
-    path = checkout / "workflow/filesystems/ext4.yaml"
-    original = path.read_text()
-    for change, words in (
-        (
-            lambda d: d.update(mounts=["x"]),
-            ["workflow/filesystems/ext4.yaml", "unknown key 'mounts'", "did you mean mount"],
-        ),
-        (lambda d: d.update(device="yes"), ["workflow/filesystems/ext4.yaml", "device", "boolean"]),
-        (lambda d: d["variants"]["default"].update(title=3), ["variants.default.title", "string"]),
-    ):
-        path.write_text(original)
+def axis_in_no_cross(study: dict) -> None:
+    study.pop("profiles")
+    study["cells"] = [{"profiles": ["ssd"]}, {"stacks": ["single"]}]
+
+
+QUICK, EXT4 = "config/studies/quick.yaml", "workflow/filesystems/ext4.yaml"
+MISTAKES = [
+    (QUICK, put("filesystems+", "ext5"), "file system 'ext5'", "did you mean ext4"),
+    (QUICK, put("filesystems+", "btrfs+zst"), "variant of btrfs 'zst'", "did you mean zstd"),
+    (QUICK, put("round", 3), QUICK, "unknown key 'round'", "did you mean rounds"),
+    (QUICK, put("seed", "seven"), QUICK, "seed", "'seven'", "integer"),
+    (QUICK, put("scale", "smokee"), QUICK, "scale", "did you mean smoke"),
+    (QUICK, put("rounds", 0), QUICK, "rounds is 0", "at least 1"),
+    (QUICK, put("question", ...), QUICK, "'question' is missing"),
+    (QUICK, put("labs", ["exakt"]), "exakt", "exact"),
+    (QUICK, put("cells", [{"stack": ["single"]}]), "unknown key 'stack' at cells.0", "did you mean stacks"),
+    (QUICK, put("stacks", ...), QUICK, "'stacks' is missing at the top level"),
+    (QUICK, axis_in_no_cross, "'profiles' is missing at entry 2 of cells and the top level"),
+    (QUICK, put("stacks", ["btrfs-raid1"]), "btrfs-raid1 is built by btrfs itself"),
+    (QUICK, put("workloads", ["meta"]), "workload 'meta'"),
+    (EXT4, put("mounts", ["x"]), EXT4, "unknown key 'mounts'", "did you mean mount"),
+    (EXT4, put("device", "yes"), EXT4, "device", "boolean"),
+    (EXT4, put("variants.default.title", 3), "variants.default.title", "string"),
+]
+
+
+def test_mistakes_in_a_study_and_in_a_file_system(checkout, reprofs, says, edit_yaml):
+    for file, change, *words in MISTAKES:
+        path = checkout / file
+        original = path.read_text()
         edit_yaml(path, change)
         says(reprofs("plan", "quick", cwd=checkout), *words)
-    path.write_text("title: [")
-    says(reprofs("plan", "quick", cwd=checkout), "workflow/filesystems/ext4.yaml line", "not valid YAML")
+        path.write_text(original)
+    (checkout / EXT4).write_text("title: [")
+    says(reprofs("plan", "quick", cwd=checkout), f"{EXT4} line", "not valid YAML")
 
 
-STUDY, RULE = (Study, "quick"), {"min": 3, "max": 20, "until": "5 %"}
+RULE = {"min": 3, "max": 20, "until": "5 %"}
+# Where a value decides which keys there are, and where the keys are names, a sentence still names the key.
+NAMED_KEYS = [
+    ("device ssd", "backing", "modell", r"backing is 'modell', but must be .*did you mean model"),
+    ("device ssd", "disk", {}, "unknown key 'disk' at the top level: known are title"),
+    ("device hdd-7200", "disk.kind", "flash", r"disk\.kind is 'flash', but must be 'rotating'"),
+    ("device hdd-7200", "disk.kind", ..., "key 'kind' is missing at disk"),
+    ("device hdd-7200", "disk.zone", 1, "unknown key 'zone' at disk: did you mean zones"),
+    ("filesystem ext4", "variants.default.titel", 1, r"variants\.default: did you mean title"),
+    ("filesystem ext4", "type", ..., "the top level lacks the key type: give type, packages"),
+    ("workload metadata", "phases.0.run", "x", r"phases\.0 must have one of the keys operation"),
+    ("workload metadata", "populate", ["creat"], r"populate\.0 is 'creat', .*did you mean create"),
+    ("workload metadata", "scales.smoke.x", [1], r"scales\.smoke\.x is \[1\], but must be"),
+    ("study quick", "labs", ["exact", "exact"], "labs must name exact only once"),
+    ("study quick", "labs", [], "labs has 0 entries, but must have at least 1"),
+    ("study quick", "margins", {"win": 0.1}, "margins must not have a win above equal"),
+    ("study quick", "margins", {"equal": 0}, "margins.equal is 0, but must be"),
+    ("study quick", "rounds", RULE | {"min": 1}, r"rounds\.min is 1, but must be at least 2"),
+    ("study quick", "rounds", RULE | {"max": 2}, "rounds must have a max of at least its min, 3"),
+    ("study quick", "rounds", RULE | {"until": 5}, r"rounds\.until is 5, but must be a percentage"),
+    ("study quick", "rounds", RULE | {"until": "0 %"}, r"until is '0 %', but must be a percentage above 0"),
+    ("study quick", "rounds", RULE | {"until": "101 %"}, "until is '101 %', .* up to 100 %, such as 5 %"),
+    ("study quick", "rounds", {"min": 3, "max": 9}, "key 'until' is missing at rounds"),
+    ("study quick", "rounds", RULE | {"step": 2}, "unknown key 'step' at rounds: known are min, max"),
+    ("stack md-raid6", "summary", ["("], r"summary\.0 is not a regular expression: missing \)"),
+    (
+        "study quick",
+        lambda d: d.update(rounds=RULE, stop="Enough."),
+        None,
+        "must not have both stop and rounds with until",
+    ),
+]
+BAD_NAMES_IN_FILES = [
+    ("filesystem btrfs", "variants.zstd\n", {"title": "x"}, r"a key at variants is 'zstd\\n', but must be a name"),
+    ("workload metadata", "phases.0.name", "a\n", r"phases\.0\.name is 'a\\n', but must be"),
+    ("workload metadata", "environment", {"A=B": "c"}, "a key at environment is 'A=B', but must"),
+    ("stack md-raid5", "filesystem", "$(x)", r"filesystem is '\$\(x\)', but must be the name"),
+    ("study quick", "stacks+", "single\n", r"stacks\.1 is 'single\\n', but must be a name"),
+]
+# A slip in a unit: the limit is named, with its unit.
+WHAT_NO_MACHINE_HAS = [
+    ("published datalad-2015", lambda d: some(d, "within").update(within=1250000), None, "is 1250000, .* most 10."),
+    ("workload metadata", "scales.paper.folders", 4294967296, "folders 4.29497e.09, .* most"),
+    ("workload metadata", "scales.smoke.size_median", 4 * 10**9, "at most 1000000000 bytes"),
+    ("workload metadata", "scales.smoke.size_sigma", 6, "size_sigma is 6, but must be at most 5"),
+    ("network lan-1g", "delay_us", 1e-12, "delay_us is 1e-12, but must be at least 0.001 µs"),
+    ("network lan-1g", "delay_us", 10**7, "delay_us is 10000000, but must be at most 1000000 µs"),
+    ("network lan-1g", "loss_percent", 100, "loss_percent is 100, but must be at most 50 %"),
+    ("device hdd-7200", "disk.rpm", 7, "disk.rpm is 7, .* at least 100 rounds a minute"),
+    ("device hdd-7200", "disk.outer_mb_s", 0.01, "must be at least 0.1 MB/s"),
+    ("device hdd-7200", "disk.track_to_track_ms", 1e-9, "must be at least 0.001 ms"),
+    ("stack single", "least_mib", 2**30, "least_mib is 1073741824, .* at most 1048576 MiB"),
+]
 
 
-def test_what_several_models_or_names_have_in_common():
-    """Where a value decides which keys there are, and where the keys are names, a sentence still names the key."""
-    for kind, name, change, told in (
-        (
-            Device,
-            "ssd",
-            lambda d: d.update(backing="modell"),
-            r"backing is 'modell', but must be .*did you mean model",
-        ),
-        (Device, "ssd", lambda d: d.update(disk={}), "unknown key 'disk' at the top level: known are title"),
-        (
-            Device,
-            "hdd-7200",
-            lambda d: d["disk"].update(kind="flash"),
-            r"disk\.kind is 'flash', but must be 'rotating'",
-        ),
-        (Device, "hdd-7200", lambda d: d["disk"].pop("kind"), "key 'kind' is missing at disk"),
-        (Device, "hdd-7200", lambda d: d["disk"].update(zone=1), "unknown key 'zone' at disk: did you mean zones"),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d["variants"]["default"].update(titel=1),
-            r"variants\.default: did you mean title",
-        ),
-        (Filesystem, "ext4", lambda d: d.pop("type"), "the top level lacks the key type: give type, packages"),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["phases"][0].update(run="x"),
-            r"phases\.0 must have one of the keys operation",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d.update(populate=["creat"]),
-            r"populate\.0 is 'creat', .*did you mean create",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["scales"]["smoke"].update(x=[1]),
-            r"scales\.smoke\.x is \[1\], but must be",
-        ),
-        (Study, "quick", lambda d: d.update(labs=["exact", "exact"]), "labs must name exact only once"),
-        (Study, "quick", lambda d: d.update(labs=[]), "labs has 0 entries, but must have at least 1"),
-        (Study, "quick", lambda d: d.update(margins={"win": 0.1}), "margins must not have a win above equal"),
-        (Study, "quick", lambda d: d.update(margins={"equal": 0}), "margins.equal is 0, but must be"),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"min": 1}), r"rounds\.min is 1, but must be at least 2"),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"max": 2}), "rounds must have a max of at least its min, 3"),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"until": 5}), r"rounds\.until is 5, but must be a percentage"),
-        (
-            *STUDY,
-            lambda d: d.update(rounds=RULE | {"until": "0 %"}),
-            r"until is '0 %', but must be a percentage above 0",
-        ),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"until": "101 %"}), "until is '101 %', .* up to 100 %, such as 5 %"),
-        (*STUDY, lambda d: d.update(rounds={"min": 3, "max": 9}), "key 'until' is missing at rounds"),
-        (*STUDY, lambda d: d.update(rounds=RULE | {"step": 2}), "unknown key 'step' at rounds: known are min, max"),
-        (*STUDY, lambda d: d.update(rounds=RULE, stop="Enough."), "must not have both stop and rounds with until"),
-        (Layer, "md-raid6", lambda d: d.update(summary=["("]), r"summary\.0 is not a regular expression: missing \)"),
-    ):
-        with pytest.raises(UserError, match=told):
-            Catalog().add(kind, name, changed(kind, name, change))
+def some(published: dict, key: str) -> dict:
+    """A claim with that key."""
+    return next(claim for claim in published["claims"] if key in claim)
+
+
+@pytest.mark.parametrize(
+    ("file", "where", "value", "told"), NAMED_KEYS + BAD_NAMES_IN_FILES + WHAT_NO_MACHINE_HAS, ids=str
+)
+def test_a_mistake_in_a_file_names_its_key(file, where, value, told):
+    kind, name = OF_KIND[file.split()[0]], file.split()[1]
+    with pytest.raises(UserError, match=told):
+        Catalog().add(kind, name, changed(kind, name, where, value))
 
 
 def test_the_line_of_a_mistake(tmp_path):
@@ -376,34 +398,15 @@ def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
 
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     """The plan part of it; tests/test_workflow.py runs one to the report."""
-    text = (
-        (root / "workflow/filesystems/ext4.yaml")
-        .read_text()
-        .replace("title: ext4", "title: ext9")
-        .replace("ext4", "ext9")
-    )
-    (tmp_path / "ext9.yaml").write_text(text)
+    text = (root / EXT4).read_text()
+    (tmp_path / "ext9.yaml").write_text(text.replace("ext4", "ext9"))
     assert "ext9" in Catalog([str(tmp_path)]).paths(Filesystem)
     assert "ext9" not in Catalog().paths(Filesystem)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
-BAD_NAMES = [
-    "y$(touch PWNED)",
-    "a;b",
-    "a b",
-    "A",
-    "-x",
-    "a\n",
-    "é",
-    "a'b",
-    "a&b",
-    "a|b",
-    "a+b",
-    "a@b",
-    "x" * 65,
-]
+BAD_NAMES = ["y$(touch PWNED)", "a;b", "a b", "A", "-x", "a\n", "é", "a'b", "a&b", "a|b", "a+b", "a@b", "x" * 65]
 
 
 @pytest.mark.parametrize("stem", BAD_NAMES)
@@ -479,42 +482,6 @@ def test_bad_names_on_the_command_line(arguments, told, tmp_path, reprofs, says)
     assert not list(tmp_path.iterdir())
 
 
-def changed(kind: type[Descriptor], name: str, change) -> dict:
-    data = Catalog().get(kind, name).as_json()
-    change(data)
-    return data
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "change", "told"),
-    [
-        (
-            Filesystem,
-            "btrfs",
-            lambda d: d["variants"].update({"zstd\n": d["variants"]["zstd"]}),
-            r"a key at variants is 'zstd\\n', but must be a name",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["phases"][0].update(name="a\n"),
-            r"phases\.0\.name is 'a\\n', but must be",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d.update(environment={"A=B": "c"}),
-            "a key at environment is 'A=B', but must",
-        ),
-        (Layer, "md-raid5", lambda d: d.update(filesystem="$(x)"), r"filesystem is '\$\(x\)', but must be the name"),
-        (Study, "quick", lambda d: d["stacks"].append("single\n"), r"stacks\.1 is 'single\\n', but must be a name"),
-    ],
-)
-def test_bad_names_in_a_file(kind, name, change, told):
-    with pytest.raises(UserError, match=told):
-        Catalog().add(kind, name, changed(kind, name, change))
-
-
 def test_trials_of_one_name_or_too_long_a_one_are_refused():
     catalog = Catalog()
     for name in ("a", "a-b"):
@@ -545,10 +512,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         (b"a: " + b"9" * 6000, r"x.yaml line 1 is not valid YAML: '9+\.\.\.9+' cannot be read as int: write another"),
         (b"a: 0x" + b"f" * 6000, "x.yaml: a does not fit into 64 bits: write a smaller number"),
         (b"a: " + b"[" * 3000 + b"]" * 3000, "x.yaml is nested too deeply"),
-        (
-            b"a: {b: " + b"[" * 30 + b"]" * 30 + b"}",
-            "x.yaml: a.b.0.*nested too deeply: no descriptor needs more than 20",
-        ),
+        (b"a: {b: " + b"[" * 30 + b"]" * 30 + b"}", "a.b.0.*nested too deeply: no descriptor needs more than 20"),
         (b"a: &a [*a]", "x.yaml: a.*expands to more values than the file has characters"),
         (b"a: {b: .nan}", "x.yaml: a.b is nan: write a finite number"),
         (b"a: [1, -.inf]", "x.yaml: a.1 is -inf: write a finite number"),
@@ -568,143 +532,45 @@ def test_what_no_file_may_hold(tmp_path, data, told):
     assert len(str(found.value)) < 300
 
 
-def make_with(kind: type[Descriptor], name: str, change, **place) -> None:
+def make_with(file: str, where, value=None, **place) -> None:
+    """The job of a cell with a changed descriptor in it."""
+    kind, name = OF_KIND[file.split()[0]], file.split()[1]
     catalog = Catalog()
     catalog.get(kind, name)
-    catalog.add(kind, name, changed(kind, name, change))
-    rendered(cell(**place), catalog)
+    catalog.add(kind, name, changed(kind, name, where, value))
+    rendered(cell(**({"profile" if kind is Device else kind.kind: name} | place)), catalog)
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "change", "told"),
+    ("file", "where", "value", "told"),
     [
+        ("filesystem ext4", "make", ["  "], r"make\.0 is ' ', but must be a command, not blank"),
+        ("filesystem ext4", "make", ["{make}"], r"filesystems/ext4.yaml: make: '\{make\}' has no program"),
+        ("filesystem ext4", "check", ["e2fsck 'x"], "filesystems/ext4.yaml: check: .*no closing quot"),
         (
-            Filesystem,
-            "ext4",
-            lambda d: d.update(make=["  "]),
-            r"make\.0 is ' ', but must be a command, not blank",
-        ),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d.update(make=["{make}"]),
-            r"filesystems/ext4.yaml: make: '\{make\}' has no program",
-        ),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d.update(check=["e2fsck 'x"]),
-            "filesystems/ext4.yaml: check: .*no closing quot",
-        ),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d["variants"]["default"].update(make="-L 'x"),
+            "filesystem ext4",
+            "variants.default.make",
+            "-L 'x",
             r"filesystems/ext4.yaml: make: \{make\}: \"-L 'x\" cannot be split into words",
         ),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d.update(sync=["{device.x}"]),
-            "ext4.yaml: sync: .* has an unknown placeholder",
-        ),
-        (
-            Filesystem,
-            "ext4",
-            lambda d: d.update(sync=["{device:>9}"]),
-            "ext4.yaml: sync: .* has an unknown placeholder",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d.update(size="file"),
-            "metadata.yaml: size is 'file', which is not a whole",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["phases"][0].update(limit_s=10**25),
-            r"phases\.0\.limit_s is 1.*, but must be at most",
-        ),
-        (
-            Layer,
-            "md-raid10",
-            lambda d: d["disks"].update(multiple_of=5),
-            "md-raid10.yaml: disks.default is 6, but must",
-        ),
-        (Layer, "single", lambda d: d.update(data="n-1"), "stacks/single.yaml: data is n-1, which leaves no room"),
-        (Layer, "single", lambda d: d.update(devices=["{first_half}"]), "stacks/single.yaml: devices is empty"),
-        (Device, "ssd", lambda d: d.update(bandwidth_mb_s=5), "devices/ssd.yaml: bandwidth_mb_s is 5"),
-        (
-            Device,
-            "ssd",
-            lambda d: d.update(completion_ns=10**25),
-            "completion_ns is 1.*, but must be at most 1000000000 ns",
-        ),
-        (Device, "ssd", lambda d: d.update(completion_ns=3.0), "completion_ns is 3.0, but must be of type integer"),
-        (
-            Device,
-            "hdd-7200",
-            lambda d: d["disk"].update(outer_mb_s=1e25),
-            r"outer_mb_s is 1e\+25, but must be at most",
-        ),
+        ("filesystem ext4", "sync", ["{device.x}"], "ext4.yaml: sync: .* has an unknown placeholder"),
+        ("filesystem ext4", "sync", ["{device:>9}"], "ext4.yaml: sync: .* has an unknown placeholder"),
+        ("workload metadata", "size", "file", "metadata.yaml: size is 'file', which is not a whole"),
+        ("workload metadata", "phases.0.limit_s", 10**25, r"phases\.0\.limit_s is 1.*, but must be at most"),
+        ("stack md-raid10", "disks.multiple_of", 5, "md-raid10.yaml: disks.default is 6, but must"),
+        ("stack single", "data", "n-1", "stacks/single.yaml: data is n-1, which leaves no room"),
+        ("stack single", "devices", ["{first_half}"], "stacks/single.yaml: devices is empty"),
+        ("device ssd", "bandwidth_mb_s", 5, "devices/ssd.yaml: bandwidth_mb_s is 5"),
+        ("device ssd", "completion_ns", 10**25, "completion_ns is 1.*, but must be at most 1000000000 ns"),
+        ("device ssd", "completion_ns", 3.0, "completion_ns is 3.0, but must be of type integer"),
+        ("device hdd-7200", "disk.outer_mb_s", 1e25, r"outer_mb_s is 1e\+25, but must be at most"),
     ],
+    ids=str,
 )
-def test_what_no_job_is_made_of(kind, name, change, told):
+def test_what_no_job_is_made_of(file, where, value, told):
     with pytest.raises(UserError, match=told) as found:
-        make_with(
-            kind, name, change, **({} if kind is Workload else {"profile" if kind is Device else kind.kind: name})
-        )
+        make_with(file, where, value)
     assert len(str(found.value)) < 300
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "change", "told"),
-    [
-        (
-            Published,
-            "datalad-2015",
-            lambda d: some(d, "within").update(within=1250000),
-            "within is 1250000, .* most 10.",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["scales"]["paper"].update(folders=4294967296),
-            "folders 4.29497e.09, .* most",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["scales"]["smoke"].update(size_median=4 * 10**9),
-            "at most 1000000000 bytes",
-        ),
-        (
-            Workload,
-            "metadata",
-            lambda d: d["scales"]["smoke"].update(size_sigma=6),
-            "size_sigma is 6, but must be at most 5",
-        ),
-        (Network, "lan-1g", lambda d: d.update(delay_us=1e-12), "delay_us is 1e-12, but must be at least 0.001 µs"),
-        (Network, "lan-1g", lambda d: d.update(delay_us=10**7), "delay_us is 10000000, but must be at most 1000000 µs"),
-        (Network, "lan-1g", lambda d: d.update(loss_percent=100), "loss_percent is 100, but must be at most 50 %"),
-        (Device, "hdd-7200", lambda d: d["disk"].update(rpm=7), "disk.rpm is 7, .* at least 100 rounds a minute"),
-        (Device, "hdd-7200", lambda d: d["disk"].update(outer_mb_s=0.01), "must be at least 0.1 MB/s"),
-        (Device, "hdd-7200", lambda d: d["disk"].update(track_to_track_ms=1e-9), "must be at least 0.001 ms"),
-        (Layer, "single", lambda d: d.update(least_mib=2**30), "least_mib is 1073741824, .* at most 1048576 MiB"),
-    ],
-)
-def test_what_no_machine_has(kind, name, change, told):
-    """A slip in a unit: the limit is named, with its unit."""
-    data = Catalog().get(kind, name).as_json()
-    change(data)
-    with pytest.raises(UserError, match=told):
-        Catalog().add(kind, name, data)
-
-
-def some(published: dict, key: str) -> dict:
-    """A claim with that key."""
-    return next(claim for claim in published["claims"] if key in claim)
 
 
 @pytest.mark.parametrize(
@@ -724,7 +590,7 @@ def test_commands_that_the_engine_cannot_be_asked_about(run, told):
             scale["long"] = "x" * 9000
 
     with pytest.raises(UserError, match=told) as found:
-        make_with(Workload, "mdtest", change, workload="mdtest")
+        make_with("workload mdtest", change)
     assert "workflow/workloads/mdtest.yaml: workload mdtest, scale smoke, phase" in str(found.value)
     assert len(str(found.value)) < 400
 
