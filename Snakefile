@@ -25,7 +25,7 @@ include: "workflow/rules/report.smk"
 
 
 onsuccess:
-    if edited := edited_meanwhile():
+    if edited := FLOW.edited_meanwhile():
         print(f"reprofs: {edited}", file=sys.stderr)
 
 
@@ -36,7 +36,7 @@ rule all:
         last_records,
         f"data/tables/{STUDY}",
         f"data/results/{STUDY}",
-        PROFILED,
-        [f"report/{STUDY}/notebooks/{path.name}" for path in NOTEBOOKS],
+        FLOW.profiled,
+        [f"report/{STUDY}/notebooks/{path.name}" for path in FLOW.notebooks],
         f"report/{STUDY}/index.html",
         f"report/{STUDY}/report.pdf",

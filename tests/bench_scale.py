@@ -23,7 +23,7 @@ from conftest import copy_checkout
 
 sys.path.insert(0, str(Path(__file__).parent / "fixtures"))
 import make
-from reprofs.trial import record as seals
+from reprofs.records import raw as seals
 
 STACKS = ("single", "md-raid5", "md-raid6", "md-raid5-degraded")
 SIZES = range(1000, 16000, 1000)  # of each workload

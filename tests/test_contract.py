@@ -23,9 +23,9 @@ from reprofs.plan.guest import common
 from reprofs.plan.stack import Layer, resolve
 from reprofs.plan.workload import Workload
 from reprofs.plan.workload import resolve as resolve_workload
+from reprofs.records.protocol import MOUNTPOINT, RECOVERY
+from reprofs.records.raw import measurement
 from reprofs.trial.job import devices, render
-from reprofs.trial.protocol import MOUNTPOINT, RECOVERY
-from reprofs.trial.record import measurement
 from reprofs.trial.resolve import resolve as resolve_cell
 from reprofs.trial.run import obstacle
 

@@ -25,10 +25,10 @@ from reprofs.data.rows import label
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.plan.plan import Plan
+from reprofs.records import raw as seals
 from reprofs.report.display import DASH
 from reprofs.report.topics import ageing
 from reprofs.stats import study as studies
-from reprofs.trial import record as seals
 
 pytestmark = pytest.mark.xdist_group("dataset")  # one worker: the tables are made once
 

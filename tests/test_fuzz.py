@@ -21,7 +21,7 @@ from reprofs.data import tables
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.guest import image
-from reprofs.trial import record as seals
+from reprofs.records import raw as seals
 from reprofs.trial import run
 from test_importers import FILES, FIXTURES
 

@@ -35,7 +35,7 @@ from reprofs.plan.guest import Guests, read_guest
 from reprofs.plan.processor import Processor
 from reprofs.plan.read import read_yaml
 from reprofs.plan.stack import Layer
-from reprofs.trial.record import parse_events
+from reprofs.records.raw import parse_events
 
 # ---- the image, without QEMU
 

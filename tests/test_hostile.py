@@ -26,7 +26,7 @@ from helpers import CATALOG
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from reprofs import cli
-from reprofs.data.records import record_schema
+from reprofs.data.reader import record_schema
 from reprofs.errors import HIDDEN, UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
@@ -36,9 +36,9 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.published import Published
 from reprofs.plan.read import _path, read_yaml
 from reprofs.plan.schemas import NAMED
+from reprofs.records import raw as seals
 from reprofs.report import display, explore, marks, plots, render, text
 from reprofs.stats.study import Study
-from reprofs.trial import record as seals
 from reprofs.trial.plan import make_plan
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once

@@ -10,8 +10,8 @@ from reprofs.errors import UserError
 from reprofs.files import check_writable, unwritable
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import Study
+from reprofs.records.raw import set_aside
 from reprofs.trial.plan import make_plan
-from reprofs.trial.record import set_aside
 
 TRIAL = ["trial", "--stack", "single", "--profile", "ssd", "--workload", "metadata@20", "--scale", "smoke"]
 TRIAL += ["--round", 1, "--seed", 7, "--lab", "exact@v2-0.5ns", "--filesystem", "ext4"]

@@ -15,7 +15,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.stack import Layer
-from reprofs.trial.record import measurement
+from reprofs.records.raw import measurement
 from reprofs.trial.run import run_trial
 
 KIB = 1 << 10

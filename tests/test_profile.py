@@ -19,9 +19,9 @@ from reprofs.guest import image
 from reprofs.guest.subsystems import OTHER, subsystem
 from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
 from reprofs.labs.exact import ExactLab
+from reprofs.records import raw as records
 from reprofs.report.beside import beside
 from reprofs.report.flame import WIDTH, flame, speedscope
-from reprofs.trial import record as records
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
 

@@ -18,13 +18,13 @@ from reprofs.files import SUMS, read_json, read_sums, sha256, tar
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
 from reprofs.publish import index, verify
-from reprofs.publish import read as reading
 from reprofs.publish import result as results
 from reprofs.publish.claims import claims
 from reprofs.publish.reuse import reuse
+from reprofs.records import published as reading
+from reprofs.records.protocol import PROTOCOL
+from reprofs.records.raw import seal
 from reprofs.trial import plan as plans
-from reprofs.trial.protocol import PROTOCOL
-from reprofs.trial.record import seal
 from reprofs.trial.run import run_trial
 
 PUBLISHED = sorted(path.parent for path in ROOT.glob("results/*/digests.json"))

@@ -26,6 +26,7 @@ from reprofs.plan.plan import Plan, PlannedHosts, PlannedWorkload, read_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.read import validate
 from reprofs.plan.workload import Scale
+from reprofs.records import raw as seals
 from reprofs.report import contents, plots, when
 from reprofs.report.display import DASH
 from reprofs.report.topics import (
@@ -48,7 +49,6 @@ from reprofs.report.topics import (
 from reprofs.stats.cores import curves
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
-from reprofs.trial import record as seals
 from reprofs.trial.plan import make_plan
 from test_disks import SOLID, profile
 from test_series import WHOLE, client_rows, filling, swept, table, three_windows

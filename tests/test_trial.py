@@ -19,7 +19,7 @@ from reprofs.labs import Disks
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
-from reprofs.trial.protocol import OFFSET_WITHIN_NS
+from reprofs.records.protocol import OFFSET_WITHIN_NS
 from reprofs.trial.run import run_trial
 
 SMALL = "metadata@50"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from reprofs import version
-from reprofs.trial.protocol import PROTOCOL
+from reprofs.records.protocol import PROTOCOL
 
 
 def git(folder, *words) -> str:

@@ -11,7 +11,7 @@ from reprofs.labs import exact
 from reprofs.plan.cell import Trial
 from reprofs.plan.guest import read_guest
 from reprofs.plan.stack import Layer
-from reprofs.trial.record import measurement
+from reprofs.records.raw import measurement
 
 pytestmark = pytest.mark.xdist_group("zfs")  # one worker: many questions are asked in one guest
 

@@ -1,7 +1,7 @@
 # The tables of another run, beside which the report sets the study (`make report BESIDE=RUN`).
 rule beside:
     input:
-        str(BESIDE) if BESIDE else [],
+        str(FLOW.beside) if FLOW.beside else [],
         "workflow/schemas/record.schema.yaml",
         code("reprofs.data.tables"),
         code="scripts/reprofs/publish/runs.py",
@@ -14,6 +14,6 @@ rule beside:
     conda:
         "../../envs/python.yaml"
     params:
-        run=SETTINGS.beside,
+        run=FLOW.settings.beside,
     shell:
         "exec reprofs beside {params.run:q} --plan {input.plan:q} --output {output:q} 2> >(tee {log:q} >&2)"

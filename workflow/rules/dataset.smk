@@ -3,7 +3,7 @@ rule dataset:
     input:
         last_records,
         # Their number stands in the tables; so a record that was set aside asks for tables, and they for a new one.
-        files(f"data/raw/{STUDY}/{record.SET_ASIDE}/*.json"),
+        files(f"data/raw/{STUDY}/set-aside/*.json"),
         "workflow/schemas/record.schema.yaml",
         code("reprofs.data.tables"),
         plan=last_plan,

@@ -1,7 +1,7 @@
 # Tables → statistics, figures, prose: papermill runs the notebook of each topic that the study has, and keeps the copy.
 # An edit of a notebook, or of a module that it imports directly or through others, runs it again: both are inputs.
 # The notebook of the statistics writes the results that all others read.
-for NOTEBOOK in NOTEBOOKS:
+for NOTEBOOK in FLOW.notebooks:
     IS_STATISTICS = NOTEBOOK.name == "statistics.ipynb"
 
     rule:
@@ -11,9 +11,9 @@ for NOTEBOOK in NOTEBOOKS:
             notebook=NOTEBOOK,
             tables="data/tables/{study}",
             results=[] if IS_STATISTICS else "data/results/{study}",
-            profiles=PROFILED if NOTEBOOK.name == "profiles.ipynb" else [],
+            profiles=FLOW.profiled if NOTEBOOK.name == "profiles.ipynb" else [],
             beside="data/beside/{study}" if NOTEBOOK.name == "changes.ipynb" else [],
-            code=code(str(NOTEBOOK)) + PUBLISHED,
+            code=code(str(NOTEBOOK)) + FLOW.published,
         output:
             notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",
             digest=f"report/{{study}}/notebooks/{NOTEBOOK.name}.sha256",

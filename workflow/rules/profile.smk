@@ -13,10 +13,7 @@ rule profile:
     conda:
         "../../envs/python.yaml"
     params:
-        options=" ".join(
-            f"--extra-filesystem-dir {shlex.quote(d)}"
-            for d in SETTINGS.extra_filesystem_dirs
-        ),
+        options=FLOW.folders,
     shell:
         "exec reprofs profile {input.record:q} --misses --failed-too {params.options} --output {output:q}"
         " > {log:q} 2> >(tee -a {log:q} >&2)"

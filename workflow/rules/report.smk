@@ -1,7 +1,7 @@
 # Executed notebooks → one HTML file, one PDF, and the figures as files.
 rule report:
     input:
-        notebooks=[f"report/{{study}}/notebooks/{path.name}" for path in NOTEBOOKS],
+        notebooks=[f"report/{{study}}/notebooks/{path.name}" for path in FLOW.notebooks],
         code=files("report/*.html", "report/*.css", "report/*.lua", "report/*.typ")
         + code("reprofs.report.render"),
         tables="data/tables/{study}",
@@ -30,8 +30,8 @@ rule report:
     conda:
         "../../envs/python.yaml"
     params:
-        folder=lambda wildcards, output: Path(output.html).parent,
-        first=contents.first(PLAN, bool(BESIDE)),
+        folder="report/{study}",
+        first=FLOW.first,
     shell:
         "exec reprofs report {input.notebooks:q} --tables {input.tables:q} --output {params.folder:q}"
         " --first {params.first:q} 2> >(tee {log:q} >&2)"

@@ -1,10 +1,7 @@
 # A study whose rounds adapt: after each look either it ends or the rounds up to the next look are run.
-import json
-
-
 checkpoint look:
     input:
-        lambda wildcards: records(int(wildcards.rounds)),
+        lambda wildcards: FLOW.records(int(wildcards.rounds)),
         "workflow/schemas/record.schema.yaml",
         code("reprofs.stats.rounds"),
         plan=f"data/plan/{STUDY}.json",
@@ -24,17 +21,11 @@ checkpoint look:
 
 def last_plan(wildcards):
     """The plan of the rounds that the study has in the end."""
-    if not PLAN.study.rule:
-        return f"data/plan/{STUDY}.json"
-    for rounds in LOOKS:
-        path = checkpoints.look.get(study=STUDY, rounds=rounds).output[0]
-        if json.loads(Path(path).read_text())["stopping"]["enough"]:
-            return path
-    raise ValueError(f"{path} does not end the study")
+    return FLOW.last_plan(
+        lambda rounds: checkpoints.look.get(study=STUDY, rounds=rounds).output[0]
+    )
 
 
 def last_records(wildcards):
     """The records of these rounds."""
-    path = last_plan(wildcards)
-    adapts = PLAN.study.rule
-    return records(int(Path(path).stem) if adapts else LOOKS[0])
+    return FLOW.last_records(last_plan(wildcards))

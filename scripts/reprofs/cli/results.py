@@ -12,14 +12,28 @@ from reprofs.errors import UserError
 command = Commands()
 
 
-@command("publish", STUDY)
+@command(
+    "publish",
+    STUDY,
+    option("--records", action="store_true", help="of those in results/NAME: only words and pictures are made anew"),
+)
 def _publish(arguments) -> None:
     """Write results/NAME of a study that was run to its report: records, report, lock and digests."""
     from reprofs.project import place
     from reprofs.publish import index, result
 
-    print(os.path.relpath(result.publish(arguments.study)))
+    make = result.render if arguments.records else result.publish
+    print(os.path.relpath(make(arguments.study)))
     print(os.path.relpath(index.write_index(place("results"))))
+
+
+@command("site", option("studies", metavar="STUDY", nargs="*", help="of results/ (default: all)"))
+def _site(arguments) -> None:
+    """Render published results into site/: HTML and PDF of each, and the index, of their records alone."""
+    from reprofs.project import place
+    from reprofs.publish import site
+
+    print(os.path.relpath(site.write(place("site"), arguments.studies, say)))
 
 
 @command("archive", option("study", help="NAME"))

@@ -156,7 +156,7 @@ def _retry(arguments) -> None:
     from reprofs.labs import get_lab
     from reprofs.plan.cell import lab_parts
     from reprofs.project import place
-    from reprofs.trial import record
+    from reprofs.records import raw as record
 
     change = override(arguments)
     if change.lab:

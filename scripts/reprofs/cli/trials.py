@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from reprofs.plan import NETWORK, PROCESSOR
 from reprofs.trial import progress
 
 command = Commands()
+DRAWN = 20  # one in so many of the records that are taken is checked by a run
 SEED_MAX = 10**13  # above that of any study and its rounds
 
 
@@ -34,6 +36,11 @@ SEED_MAX = 10**13  # above that of any study and its rounds
     option("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount"),
     CLIENTS,
     option("--order", type=number, help="position in the randomised order of a study"),
+    option(
+        "--take",
+        action="store_true",
+        help="do not run what this machine has measured (REUSE=1: or is published)",
+    ),
     option("--job", default="", metavar="SHA256", help="digest of the job that was planned; no other is run"),
     option(
         "--time-limit",
@@ -60,8 +67,13 @@ def _trial(arguments) -> None:
     if not progress.in_workflow() and (said := plan.as_root([setup.cell], catalog)):
         say(f"reprofs: {said}")
     started = time.monotonic()
-    record = run.run_trial(trial, catalog, arguments.output, arguments.time_limit, arguments.job)
-    print(progress.line(record, arguments.output, time.monotonic() - started), file=sys.stderr, flush=True)
+    one, limit_s = run.ready(trial, catalog, arguments.job), arguments.time_limit
+    if arguments.take:
+        draw = secrets.randbelow(DRAWN) == 0
+        record, origin = run.take_or_run(one, arguments.output, limit_s, bool(os.environ.get("REUSE")), draw)
+    else:
+        record, origin = run.measure(one, arguments.output, limit_s), ""
+    print(progress.line(record, arguments.output, time.monotonic() - started, origin), file=sys.stderr, flush=True)
 
 
 def _named(arguments, catalog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from reprofs import files
@@ -102,10 +103,11 @@ def _report(arguments) -> None:
     render.render(arguments.notebooks, arguments.output, arguments.tables, arguments.first)
 
 
-@command("reuse", STUDY)
-def _reuse(arguments) -> None:
-    """Put the records of results/NAME into data/raw, in the place of trials that would be the same bytes."""
-    from reprofs.publish.reuse import reuse
+@command("stale", STUDY)
+def _stale(arguments) -> None:
+    """Say why results/NAME is not what this checkout would measure; exit code 1 if it is."""
+    from reprofs.publish.stale import why
 
-    copied, missing = reuse(arguments.study)
-    print(f"{copied} records of results/{arguments.study} were copied to data/raw; {missing} trials remain to be run")
+    found = why(arguments.study)
+    print(found or f"results/{arguments.study} is what this checkout would measure")
+    sys.exit(0 if found else 1)

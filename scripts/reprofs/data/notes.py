@@ -8,7 +8,7 @@ from collections import Counter
 
 from reprofs.data import formats
 from reprofs.data.formats import Format, Made
-from reprofs.data.records import Guests, text_of
+from reprofs.data.reader import Guests, text_of
 from reprofs.data.rows import conditions
 from reprofs.plan.plan import Plan
 

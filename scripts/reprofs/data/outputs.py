@@ -7,10 +7,10 @@ import itertools
 import json
 import re
 
-from reprofs.data.records import phases_of
+from reprofs.data.reader import phases_of
 from reprofs.importers import Malformed, fio, iozone
 from reprofs.plan.workload import Phase
-from reprofs.trial.protocol import RECOVERY
+from reprofs.records.protocol import RECOVERY
 
 VERIFIED = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 PROMISED = re.compile(r'^(\{"promised":.*\})$', re.MULTILINE)  # what engine promise --seconds says

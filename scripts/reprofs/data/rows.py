@@ -20,7 +20,7 @@ from reprofs.data import outputs
 from reprofs.data.columns import IDENTITY, OVER_TIME, TABLES, schema
 from reprofs.data.latency import Histograms
 from reprofs.data.outputs import commands_of
-from reprofs.data.records import phases_of, record_schema, text_of
+from reprofs.data.reader import phases_of, record_schema, text_of
 from reprofs.plan.cell import Cell, PlannedTrial, joined
 from reprofs.plan.plan import Plan, PlannedStack
 from reprofs.plan.workload import Phase

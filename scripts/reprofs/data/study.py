@@ -15,7 +15,7 @@ from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, rea
 from reprofs.plan.study import PlannedStudy
 from reprofs.plan.workload import Phase
 from reprofs.project import place
-from reprofs.trial.protocol import RECOVERY
+from reprofs.records.protocol import RECOVERY
 
 IMPORTED = LabFacts(clock="unknown", clock_text="the clock of whoever measured", meaning="")
 IMPORT = "import.json"  # the file by which a folder of `reprofs import` is known

@@ -30,13 +30,13 @@ import pyarrow.parquet as pq
 from reprofs.data import latency
 from reprofs.data.columns import TABLES, dictionary, schema
 from reprofs.data.notes import Notes
-from reprofs.data.records import Reader
+from reprofs.data.reader import Reader
 from reprofs.data.rows import Rows
 from reprofs.errors import UserError
 from reprofs.files import SUMS, unwritable, write_sums
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan, read_plan
-from reprofs.trial.record import SET_ASIDE
+from reprofs.records.raw import SET_ASIDE
 
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start

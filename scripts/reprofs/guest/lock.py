@@ -176,6 +176,19 @@ def packages_of(lock: Lock, guest: Guest) -> list[Package]:
     return [package for name, wish in wanted.items() for package in lock.packages(name, wish)]
 
 
+def parts_of_lab(guest: str, kernel: str | None, cores: int) -> dict[str, str]:
+    """What a record says of its lab (key of environment.lab) -> the name of that in `Lock.built`.
+
+    kernel: in the place of the guest's own; what it starts with is made of parts that are locked, and is not itself.
+    """
+    parts = {"engine_sha256": "engine", "gate_sha256": "gate", "image_sha256": f"{guest}/root"}
+    parts["qemu_sha256"] = QEMU_CORES if cores > 1 else QEMU
+    if kernel:
+        own = kernel_set(kernel)
+        return parts | {"kernel_sha256": f"{own}/vmlinuz", "modules_sha256": f"{own}/drivers"}
+    return parts | {"kernel_sha256": f"{guest}/kernel", "initrd_sha256": f"{guest}/initrd"}
+
+
 def versions(packages: list[Package]) -> dict[str, str]:
     """Package -> version."""
     return {package.name: package.version for package in packages}

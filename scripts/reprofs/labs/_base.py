@@ -137,6 +137,9 @@ class Lab(abc.ABC):
         when something it needs is missing.
         """
 
+    def load(self, job: Job) -> None:  # noqa: B027
+        """Gets ready what a job needs besides the lab. Raises UserError."""
+
     @abc.abstractmethod
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why it cannot run a trial that needs these (one sentence), or an empty string."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, intact, sha256
+from reprofs.guest import trace
 from reprofs.guest.image import cpio
 from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, whole
 from reprofs.guest.steps import Exec, Job, Step
@@ -86,6 +87,10 @@ class GuestLab(Lab):
     def program_steps() -> list[Step]:
         """A step that unpacks the programs of a job into memory, from the module that they come in."""
         return [Exec(stage="programs", limit_s=60, cwd="/run", arg=["/run/busybox", "cpio", "-idF", "/dev/programs"])]
+
+    def load(self, job: Job) -> None:
+        """Has the programs and recordings of a job, which `environment` then names. Raises UserError."""
+        self.programs = trace.programs(cache_folder(), job)
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this lab cannot run a trial that needs these (one sentence), or an empty string.

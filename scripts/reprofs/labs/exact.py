@@ -19,7 +19,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
-from reprofs.guest import engine, qemu, steps, trace
+from reprofs.guest import engine, qemu, steps
 from reprofs.guest import kernel as kernels
 from reprofs.guest.kernel import Built
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
@@ -205,7 +205,7 @@ class ExactLab(GuestLab):
         text = self._text(job)
         setup = job.setup().encode()
         used, before = "cold boot", b""
-        self.programs = trace.programs(cache_folder(), job)
+        self.load(job)
         with workplace() as place:
             self._write_job(place, text, len(setup) or None, self.programs)
             machine = None

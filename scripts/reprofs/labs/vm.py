@@ -16,7 +16,6 @@ from string import ascii_lowercase
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_text
-from reprofs.guest import trace
 from reprofs.guest.steps import Clock, Job, Module, Step
 from reprofs.labs import Disks, Obstacle, Outcome, disk_files
 from reprofs.labs._qemu import GuestLab, Machine, MachineError
@@ -91,7 +90,7 @@ class VmLab(GuestLab):
         if not self.accelerator:
             self.accelerator = "kvm" if self._kvm_works() else "tcg"
         self.disks = disks or Disks()
-        self.programs = trace.programs(cache_folder(), job)
+        self.load(job)
         in_memory = self.disks.count and self.disks.profile.backing == "memory"
         with workplace(cleanup.MEMORY if in_memory else cache_folder() / "work") as place:
             disk_files(place, self.disks)

@@ -13,6 +13,7 @@ from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
 from reprofs.plan.device import AnyDevice, Plain, profile_names
 from reprofs.plan.filesystem import Clients, Hosts, Reading, Variant
+from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Memory, Part
@@ -188,6 +189,12 @@ class Plan(Descriptor):
     def role_of(self, cell: Cell) -> str:
         """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""
         return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
+
+    def guest_of(self, filesystem: str, stack: str, workload: str) -> str:
+        """The guest of envs/guest.yaml that a cell needs, in a lab that has guests."""
+        layers = self.stacks.get(stack)
+        own = self.filesystems[filesystem].guest, (layers and layers.guest) or BASE
+        return common(*own, self.workloads[workload].guest)
 
     def memory_limits(self) -> list[int]:
         """Those of its labs, in MiB."""

@@ -38,7 +38,28 @@ class ResultTrial(Part):
 
     status: Literal["ok", "failed", "timeout", "skipped"]
     measurement: Digest
+    identity: str = Field("", description="Of all that fixes the measurement (SHA-256); empty on a real clock")
     host_seconds: float
+
+
+class Measured(Part):
+    """What measured the trials, by their records: numbers of trials by version and by commit; first and last second."""
+
+    reprofs: dict[str, int]
+    commits: dict[str, int]
+    first: str
+    last: str
+
+    def days(self) -> str:
+        """2026-11-25, or 2026-11-25 to 2026-11-26."""
+        return " to ".join(dict.fromkeys([self.first[:10], self.last[:10]]))
+
+
+class Rendered(Part):
+    """What made report, tables and verdicts of the records."""
+
+    reprofs: Filled
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
 class Result(Descriptor):
@@ -46,15 +67,15 @@ class Result(Descriptor):
 
     model_config = ConfigDict(title="A published result (results/NAME/digests.json)")
 
-    layout: Literal[1] = Field(1, alias="schema")
+    layout: Literal[2] = Field(2, alias="schema")
     study: Filled
     title: Filled
     question: Filled
     answer: str = Field(description="What its page one says, as text")
     verdicts: dict[str, list[str]] = Field(description="On published claims: the word -> names of claims")
     protocol: int
-    reprofs: Filled = Field(description="The version")
-    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+    measured: Measured
+    rendered: Rendered
     lock_sha256: Digest = Field(description="Of the file lab.lock")
     host_hours: float = Field(description="Of all its trials together")
     trials: dict[str, ResultTrial] = Field(description="By their names")

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reprofs import version
-from reprofs.data.tables import build
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, check_writable, read_json, sha256, write_text
 from reprofs.guest import engine, image, kernel, python, qemu
@@ -30,9 +29,10 @@ from reprofs.plan.guest import read_guest
 from reprofs.plan.result import Result
 from reprofs.project import place, project_root
 from reprofs.publish import describe
-from reprofs.publish.read import read, unpack
+from reprofs.publish.derive import derive
 from reprofs.publish.sealed import SUMS, listed
 from reprofs.publish.verify import other_lab
+from reprofs.records.published import checked, read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
@@ -72,7 +72,7 @@ The exit code is 0 when all is identical, 1 when a trial is not, 2 when somethin
 | `checkout/results/{study}` | the result: report, records, digests |
 | `checkout` | ReproFS {version}, commit {commit}: `docs/check-results.md` says what else can be checked |
 | `tables`, `datapackage.json` | its tables, as a Frictionless data package |
-| `notebooks` | the executed notebooks, where the archive was made beside them |
+| `notebooks` | the executed notebooks |
 | `licences` | copyright of all Debian packages in it, and where their sources are |
 | `sbom.cdx.json`, `ro-crate-metadata.json` | bill of materials (CycloneDX), description as a Workflow Run RO-Crate |
 | `cache` | guests, QEMU and load engine of the lab, as `checkout/envs/lab.lock` says them |
@@ -100,10 +100,14 @@ def archive(name: str, output: Path, say: Say) -> Path:
         trials = [trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"]
         if not trials:
             raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again.")
-        if found := other_lab(folder, result, trials):
+        raw = Path(work) / "records/raw"
+        records = {
+            trial.id: checked((raw / f"{trial.id}.json").read_bytes(), folder, result, trial.id) for trial in trials
+        }
+        if found := other_lab(trials, records):
             raise UserError(
                 f"{folder} is of another lab than this checkout's ({found[0]}): check out its commit "
-                f"{result.commit[:12]} or one after it with the same lab, and make the archive there."
+                f"{result.rendered.commit[:12]} or one after it with the same lab, and make the archive there."
             )
         top = Path(work) / f"reprofs-{name}"
         _checkout(top / "checkout", commit, name, folder)
@@ -153,11 +157,9 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
     found = (path.name.removesuffix(".dist-info").rpartition("-") for path in (top / "python/site").glob("*.dist-info"))
     wheels = {name: number for name, _, number in found if name not in ONLY_VERSIONS}
     describe.sbom(top, result.study, commit, {each for packages in sets for each in packages}, used, wheels)
-    build(work / "records/plan.json", work / "records/raw", work / "tables")
-    describe.tables(top, work / "tables", result)
-    for notebook in describe.published_notebooks(place(f"results/{result.study}"), place(f"report/{result.study}")):
-        (top / "notebooks").mkdir(exist_ok=True)
-        shutil.copyfile(notebook, top / "notebooks" / notebook.name)
+    made = derive(work / "records")
+    describe.tables(top, work / "records/tables", result)
+    shutil.copytree(made.report / "notebooks", top / "notebooks", ignore=shutil.ignore_patterns("*.sha256"))
     describe.crate(top, result, commit)
 
 

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from reprofs import version
-from reprofs.publish.read import OtherVersion, read
-from reprofs.publish.result import derive
+from reprofs.publish.result import differences
 from reprofs.publish.verify import Say, by_its_own_code
+from reprofs.records.published import OtherVersion, read
 
 
 def claims(folder: Path, say: Say, own: bool = False) -> bool:
@@ -20,12 +20,12 @@ def claims(folder: Path, say: Say, own: bool = False) -> bool:
     why = "tables and verdicts are made otherwise now"
     with tempfile.TemporaryDirectory() as work:
         try:
-            found = list(derive(folder, result, Path(work)))
+            found = list(differences(folder, result, Path(work)))
         except OtherVersion as error:
             if own:
                 raise
             found, why = [str(error)], "its plan is of another version"
-    if found and not own and version.commit() != result.commit:
+    if found and not own and version.commit() != result.rendered.commit:
         return by_its_own_code(folder, result, ["--claims"], [why], say)
     for sentence in found:
         say(sentence)

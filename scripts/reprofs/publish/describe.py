@@ -165,7 +165,6 @@ def crate(top: Path, result: Result, commit: str) -> None:
     parts = {
         **{name: ("Raw records and the plan", "application/x-xz") for name in records},
         f"{study}/index.html": ("Report", "text/html"),
-        f"{study}/report.pdf": ("Report for print", "application/pdf"),
         f"{study}/digests.json": ("Digests of trials, tables and files", "application/json"),
         "checkout/envs/lab.lock": ("What the lab consists of, to the byte", "text/plain"),
         SBOM: ("Software bill of materials, CycloneDX 1.6", "application/json"),
@@ -187,7 +186,7 @@ def crate(top: Path, result: Result, commit: str) -> None:
         "agent": {"@id": "#authors"},
         "object": _ids([asked] if asked in parts else []),
         "result": _ids(made),
-        "endTime": date_of(result.commit),
+        "endTime": result.measured.last,
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
     graph = [
@@ -241,14 +240,6 @@ def date_of(commit: str) -> str:
     if done.returncode:
         raise UserError(f"commit {commit[:12]} is in no branch of this checkout: fetch it.")
     return done.stdout.strip()
-
-
-def published_notebooks(folder: Path, report: Path) -> list[Path]:
-    """The executed notebooks of the report that is published in `folder`; none where this checkout made another one."""
-    page = report / "index.html"
-    if not page.is_file() or sha256(page) != sha256(folder / "index.html"):
-        return []
-    return sorted((report / "notebooks").glob("*.ipynb"))
 
 
 def _ids(names: Iterable[str]) -> list[dict]:

@@ -13,10 +13,10 @@ import jinja2
 import pandas as pd
 
 from reprofs.files import write_text
-from reprofs.plan.result import DIGESTS
+from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place
-from reprofs.publish.read import read
 from reprofs.publish.result import CELLS, PICTURE
+from reprofs.records.published import read
 from reprofs.report.display import DASH
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
@@ -34,9 +34,24 @@ TABLE = """# Published results
 
 def write_index(folder: Path) -> Path:
     """Writes index.html and README.md of the folder with the results. Raises UserError for an altered result."""
+    made = folder / "index.html"
+    write_text(folder / "README.md", TABLE + "".join(_line(read(path.parent)) for path in _all(folder)))
+    write_text(made, page(folder))
+    return made
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*/{DIGESTS}"))
+
+
+def page(folder: Path, pdf: bool = False) -> str:
+    """The page of the folder with the results. pdf: whether each has a report.pdf beside its HTML, as in site/.
+
+    Raises UserError for an altered result.
+    """
     results, rows = [], []
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
-    for path in sorted(folder.glob(f"*/{DIGESTS}")):
+    for path in _all(folder):
         result = read(path.parent)
         more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
         results.append(vars(result) | more)
@@ -50,10 +65,7 @@ def write_index(folder: Path) -> Path:
     data = json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&":  # so that no text in it ends the script
         data = data.replace(character, f"\\u{ord(character):04x}")
-    made = folder / "index.html"
-    write_text(folder / "README.md", TABLE + "".join(map(_line, results)))
-    write_text(made, template.render(results=results, data=jinja2.utils.markupsafe.Markup(data)) + "\n")
-    return made
+    return template.render(results=results, data=jinja2.utils.markupsafe.Markup(data), pdf=pdf) + "\n"
 
 
 def lead(answer: str) -> list[str | list[str]]:
@@ -71,13 +83,12 @@ def lead(answer: str) -> list[str | list[str]]:
     return list(parts[: 1 if len(parts) > 1 and parts[1].endswith(":") else 2])
 
 
-def _line(result: dict) -> str:
-    trials = result["trials"].values()
-    words = [f"{len(set(names))} {word}" for word, names in result["verdicts"].items()]
-    cells = [f"[{result['study']}]({result['study']}/ABOUT.md)", f"{len(trials):,}"]
+def _line(result: Result) -> str:
+    words = [f"{len(set(names))} {word}" for word, names in result.verdicts.items()]
+    cells = [f"[{result.study}]({result.study}/ABOUT.md)", f"{len(result.trials):,}"]
     cells += [
-        f"{sum(trial.status != 'ok' for trial in trials)}",
-        f"{result['host_hours']:.2g}",
+        f"{sum(trial.status != 'ok' for trial in result.trials.values())}",
+        f"{result.host_hours:.2g}",
         ", ".join(words) or DASH,
     ]
     return f"| {' | '.join(cells)} |\n"

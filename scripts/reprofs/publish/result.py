@@ -1,8 +1,8 @@
-"""The folder of a published result: made of a study's run, and its tables and verdicts of its records.
+"""The folder of a published result: made of the records of a study's run, and of nothing else.
 
 digests.json says what the rest is (workflow/schemas/result.schema.yaml). records-1.tar.xz, records-2.tar.xz, ... hold
-the plan and one raw record for each trial; index.html and report.pdf are the report, lab.lock the lab, ABOUT.md a
-summary, cells.csv the times and picture.svg the picture of the index (publish/index.py).
+the plan and one raw record for each trial, profiles-1.tar.xz, ... the exact profiles; index.html is the report,
+lab.lock the lab, ABOUT.md a summary, cells.csv the times and picture.svg the picture of the index (publish/index.py).
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from reprofs import version
-from reprofs.data.records import Reader
-from reprofs.data.tables import build
+from reprofs.data.reader import Reader
 from reprofs.errors import UserError
-from reprofs.files import SUMS, read_sums, sha256, tar, write_text
+from reprofs.files import read_sums, sha256, tar, write_text
 from reprofs.guest.lock import LOCK, read_lock
 from reprofs.plan.plan import Plan, read_plan
-from reprofs.plan.result import DIGESTS, Result, ResultTrial
+from reprofs.plan.result import DIGESTS, Measured, Rendered, Result, ResultTrial
 from reprofs.project import place
-from reprofs.publish.read import unpack
-from reprofs.report import text
+from reprofs.publish import derive as derived
+from reprofs.records import identity
+from reprofs.records.published import read, unpack
 from reprofs.stats import study as studies
-from reprofs.stats.published import claims, comparison
 
 CELLS, PICTURE = "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
@@ -38,7 +38,9 @@ ABOUT = """# {title}
 {verdicts}
 ## Check it
 
-{count} trials by protocol {protocol}, ReproFS {reprofs}, commit {commit}; {hours:.2g} hours of one core.
+{count} trials by protocol {protocol}; {hours:.2g} hours of one core.
+Measured {days} by {measured}.
+Tables, verdicts and this page rendered by ReproFS {reprofs}, commit {commit}.
 
     uv run reprofs verify results/{study}            three trials, drawn at random, are run again
     uv run reprofs verify results/{study} --claims   tables and verdicts are made again from the records
@@ -51,56 +53,88 @@ def publish(name: str) -> Path:
     Raises UserError when files of the checkout are not committed, when something of the run is missing, not of these
     records or of another lab than envs/lab.lock says, and for a file that is larger than 2 MiB.
     """
+    commit = _commit()
+    study = studies.open(name)
+    rounds = study.plan.stopping.looks[-1].rounds if study.plan.stopping else 0
+    plan_file = place(f"data/rounds/{name}/{rounds}.json" if rounds else f"data/plan/{name}.json")
+    plan, raw = read_plan(plan_file), place(f"data/raw/{name}")
+    noted = read_sums(place(f"data/tables/{name}/records.sha256"))
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "raw").mkdir()
+        shutil.copyfile(plan_file, work / "plan.json")
+        for trial in plan.trials:
+            record = raw / f"{trial.id}.json"
+            if not record.is_file() or noted.get(record.name) != sha256(record):
+                raise UserError(f"{record} is missing or not of the tables: run `make report STUDY={name}` again.")
+            shutil.copyfile(record, work / "raw" / record.name)
+        for trial in plan.profiled():
+            profile = place(f"data/profiles/{name}/{trial.id}")
+            drawn = shutil.ignore_patterns("*.svg", "speedscope.json")  # made of the rest
+            shutil.copytree(profile, work / "profiles" / trial.id, ignore=drawn)
+        return _write(work, place(LOCK), commit)
+
+
+def render(name: str) -> Path:
+    """Writes results/NAME anew, of its own records: what was measured stays, words and pictures are today's.
+
+    Raises UserError like `publish`.
+    """
+    commit, folder = _commit(), place(f"results/{name}")
+    with tempfile.TemporaryDirectory() as work:
+        unpack(folder, read(folder), Path(work))
+        return _write(Path(work), folder / "lab.lock", commit)
+
+
+def _commit() -> str:
     commit = version.commit()
     if not commit or commit.endswith("+"):
-        raise UserError("what is published names its commit: commit what you have edited, and publish then.")
-    study = studies.open(name)
-    plan_file, report = _plan_of(name, study.plan), place(f"report/{name}")
-    plan, raw = read_plan(plan_file), place(f"data/raw/{name}")
-    records = {trial.id: raw / f"{trial.id}.json" for trial in plan.trials}
-    trials = _trials(plan, raw, read_sums(place(f"data/tables/{name}/records.sha256")))
-    folder, tables = place(f"results/{name}"), read_sums(place(f"data/tables/{name}") / SUMS)
+        raise UserError("cannot publish: there are uncommitted changes, or this is no clone. Commit them first.")
+    return commit
+
+
+def _write(work: Path, lock: Path, commit: str) -> Path:
+    """The folder of the result whose plan, records and profiles are in `work`, measured in the lab of a lock."""
+    plan = read_plan(work / "plan.json")
+    name = plan.study.name
+    trials, measured = _trials(plan, work / "raw", lock)
+    folder = place(f"results/{name}")
     partial = folder.with_name(f".{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
-        for source in (report / "index.html", report / "report.pdf", place(LOCK)):
-            if not source.is_file():
-                raise UserError(f"{source} is missing: run `make report STUDY={name}` first.")
-            text_of = source.read_text() if source.suffix == ".html" else ""
-            named = [digest for table, digest in tables.items() if table.endswith(".parquet")]
-            if text_of and not all(digest in text_of for digest in named):
-                raise UserError(f"{source} is not of these tables: run `make report STUDY={name}` again.")
-            if 'id="what-changed"' in text_of:
-                raise UserError(f"{source} has a run beside the study: run `make report STUDY={name}` without BESIDE.")
-            shutil.copyfile(source, partial / source.name)
-        _pack([("plan.json", plan_file), *((f"raw/{key}.json", path) for key, path in records.items())], partial)
+        shutil.copyfile(lock, partial / "lab.lock")
+        records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
+        _pack("records", records, work, partial)
+        _pack("profiles", sorted(path for path in (work / "profiles").rglob("*") if path.is_file()), work, partial)
+        made = derived.derive(work)
+        shutil.copyfile(made.report / "index.html", partial / "index.html")
         result = Result(
             study=name,
             title=plan.study.title,
             question=plan.study.question,
-            answer=text.answer_of(study, plan, report),
-            verdicts=verdicts(study),
+            answer=made.answer,
+            verdicts=derived.verdicts(made.study),
             protocol=plan.protocol,
-            reprofs=version.VERSION,
-            commit=commit,
+            measured=measured,
+            rendered=Rendered(reprofs=version.VERSION, commit=commit),
             lock_sha256=sha256(partial / "lab.lock"),
             host_hours=round(sum(trial.host_seconds for trial in trials.values()) / 3600, 4),
             trials=trials,
-            tables=tables,
+            tables=made.tables,
             files={},
         )
         write_text(partial / "ABOUT.md", _about(result))
-        write_text(partial / CELLS, _cells(study))
-        if picture := _picture(report / "figures"):
+        write_text(partial / CELLS, _cells(made.study))
+        if picture := _picture(made.report / "figures"):
             shutil.copyfile(picture, partial / PICTURE)
         files = {path.name: sha256(path) for path in sorted(partial.iterdir())}
         whole = result.model_copy(update={"files": files})
         write_text(partial / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
         if large := next((path for path in partial.iterdir() if path.stat().st_size > LARGEST), None):
-            size = f"{large.stat().st_size:,}"
             raise UserError(
-                f"{large.name} of {name} has {size} bytes: more than the {LARGEST:,} of a file in git here."
+                f"{large.name} of {name} has {large.stat().st_size:,} bytes: more than the {LARGEST:,} of a file in"
+                " git here."
             )
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -109,50 +143,52 @@ def publish(name: str) -> Path:
     return folder
 
 
-def _plan_of(name: str, plan: Plan) -> Path:
-    rounds = plan.stopping.looks[-1].rounds if plan.stopping else 0
-    return place(f"data/rounds/{name}/{rounds}.json" if rounds else f"data/plan/{name}.json")
-
-
-def _trials(plan: Plan, raw: Path, noted: dict[str, str]) -> dict[str, ResultTrial]:
-    """What became of each trial. noted: digests of the records that the tables were made of."""
+def _trials(plan: Plan, raw: Path, lock: Path) -> tuple[dict[str, ResultTrial], Measured]:
+    """What became of each trial, and what measured them. Raises UserError for one of another lab than the lock's."""
     reader, found = Reader(plan, raw), {}
-    locked = {digest for _, digest in read_lock().built.values()}
+    locked = {digest for _, digest in read_lock(lock).built.values()}
+    versions, commits, started = Counter[str](), Counter[str](), []
     for trial in plan.trials:
-        record, digest = reader.read(trial)
-        if record is None or noted.get(f"{trial.id}.json") != digest:
-            raise UserError(f"{raw / trial.id}.json is missing or not of the tables: run `make report` again.")
-        if record["environment"].get("commit", "").endswith("+"):
+        record, _ = reader.read(trial)
+        if record is None:
+            raise UserError(f"{raw / trial.id}.json is missing: run `make report` again.")
+        environment = record["environment"]
+        if environment.get("commit", "").endswith("+"):
             raise UserError(
-                f"{raw / trial.id}.json was measured with edited files, which no commit has: remove {raw}, and run "
-                "`make report` again."
+                f"{trial.id} was measured with edited files, which no commit has: remove data/raw/{plan.study.name}, and"
+                " run `make report` again."
             )
-        lab = record["environment"]["lab"]
+        lab = environment["lab"]
         # The start of a guest with another kernel is made of parts that are locked, and not locked itself.
         parts = [part for part in PARTS if part != "initrd" or not trial.kernel]
         if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
             raise UserError(
-                f"{raw / trial.id}.json was measured in another lab than that of {LOCK} ({', '.join(other)}): remove "
-                f"{raw}, and run `make report` again."
+                f"{trial.id} was measured in another lab than that of {LOCK} ({', '.join(other)}): remove"
+                f" data/raw/{plan.study.name}, and run `make report` again."
             )
+        versions[environment["reprofs"]] += 1
+        commits[environment["commit"]] += 1
+        started.append(environment["started"])
         found[trial.id] = ResultTrial(
             status=record["status"],
             measurement=record["digests"]["measurement"],
-            host_seconds=record["environment"]["host_seconds"],
+            identity=identity.of(identity.parts_of(record)),
+            host_seconds=environment["host_seconds"],
         )
-    return found
+    ordered = {"reprofs": dict(sorted(versions.items())), "commits": dict(commits.most_common())}
+    return found, Measured(**ordered, first=min(started), last=max(started))
 
 
-def _pack(files: list[tuple[str, Path]], folder: Path) -> None:
-    """Writes files, each with its name, into archives that are the same bytes wherever they are made."""
-    packs: list[list[tuple[str, bytes]]] = [[]]
-    for name, path in files:
+def _pack(kind: str, files: list[Path], work: Path, folder: Path) -> None:
+    """Writes files below `work` into archives that are the same bytes wherever they are made."""
+    packs: list[list[tuple[str, bytes]]] = []
+    for path in files:
         data = path.read_bytes()
-        if packs[-1] and sum(len(each) for _, each in packs[-1]) + len(data) > PACKED:
+        if not packs or sum(len(each) for _, each in packs[-1]) + len(data) > PACKED:
             packs.append([])
-        packs[-1].append((name, data))
+        packs[-1].append((str(path.relative_to(work)), data))
     for number, pack in enumerate(packs, 1):
-        (folder / f"records-{number}.tar.xz").write_bytes(lzma.compress(tar(pack), preset=6))
+        (folder / f"{kind}-{number}.tar.xz").write_bytes(lzma.compress(tar(pack), preset=6))
 
 
 def _cells(study: studies.Study) -> str:
@@ -171,15 +207,6 @@ def _picture(figures: Path) -> Path | None:
     return found[0] if found else None
 
 
-def verdicts(study: studies.Study) -> dict[str, list[str]]:
-    """The verdicts on published claims, over all grounds of a study: the word -> names of claims."""
-    found: dict[str, list[str]] = {word: [] for word in claims.VERDICTS}
-    for own in comparison.Comparison(study).claims.values():
-        for one in own.judged:
-            found[one.verdict.word].append(one.claim.id)
-    return {word: sorted(names) for word, names in found.items() if names}
-
-
 def _named(names: list[str]) -> str:
     """How many claims, and their names, each once: one may have been judged in several settings."""
     times = Counter(names)
@@ -189,32 +216,35 @@ def _named(names: list[str]) -> str:
 
 def _about(result: Result) -> str:
     lines = "".join(f"- {word}: {_named(names)}\n" for word, names in result.verdicts.items())
+    commits = [commit[:12] for commit in result.measured.commits]
+    several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {commits[0]}"
     return ABOUT.format(
         title=result.title,
         answer="\n".join(f"    {line}".rstrip() for line in result.answer.strip("\n").split("\n")),
         verdicts=f"\nOn published claims:\n\n{lines}" if lines else "",
         count=len(result.trials),
         protocol=result.protocol,
-        reprofs=result.reprofs,
-        commit=result.commit,
+        days=result.measured.days(),
+        measured=f"ReproFS {', '.join(result.measured.reprofs)}, {several}",
+        reprofs=result.rendered.reprofs,
+        commit=result.rendered.commit[:12],
         hours=result.host_hours,
         study=result.study,
     )
 
 
-def derive(folder: Path, result: Result, work: Path) -> Iterator[str]:
+def differences(folder: Path, result: Result, work: Path) -> Iterator[str]:
     """Makes tables and verdicts of the records alone; says what is not as published, a sentence each.
 
     work: an empty folder. Raises UserError for a damaged record.
     """
     unpack(folder, result, work)
-    build(work / "plan.json", work / "raw", work / "tables")
-    made = read_sums(work / "tables" / SUMS)
+    study, made = derived.tables(work)
     for name in sorted({*made, *result.tables}):
         if made.get(name) != result.tables.get(name):
             yield f"the table {name} is not the published one"
-    found = verdicts(studies.open(f"{work}/tables"))
-    for word in [*result.verdicts, *(word for word in found if word not in result.verdicts)]:
+    found = derived.verdicts(study)
+    for word in dict.fromkeys([*result.verdicts, *found]):
         if found.get(word, []) != result.verdicts.get(word, []):
             now, then = (", ".join(each.get(word, [])) or "none" for each in (found, result.verdicts))
             yield f"{word}: {now}; published: {then}"

@@ -42,12 +42,14 @@ def metadata(study: Tables) -> dict[str, str]:
     return {"title": legible(about.title), "subtitle": legible(subtitle)}
 
 
-def render(executed: Iterable[str | Path], output: Path, tables: Path, first: Collection[str] = ()) -> None:
+def render(
+    executed: Iterable[str | Path], output: Path, tables: Path, first: Collection[str] = (), pdf: bool = True
+) -> None:
     """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
     `tables` is the folder of the tables that the notebooks read; `first` has the stems of the notebooks whose answers
-    stand before those of the others. Every file is written under a temporary name and then renamed. Raises UserError
-    when a notebook, the tables or a program is missing.
+    stand before those of the others; `pdf` is whether the report is made for print, too. Every file is written under a
+    temporary name and then renamed. Raises UserError when a notebook, the tables or a program is missing.
     """
     output = Path(output)
     about = metadata(load(tables))
@@ -61,24 +63,31 @@ def render(executed: Iterable[str | Path], output: Path, tables: Path, first: Co
             (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
         nbformat.write(merged, work / "merged.ipynb")
         _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
-        # In HTML the title is the first heading; on paper it is not a heading, so sections are of the first level.
-        _pandoc(work, about, "typst", "template.typ", "report.typ", ["--shift-heading-level-by=-1"])
-        try:
-            pdf = typst.compile(
-                str(work / "report.typ"),
-                root=str(work.parent),
-                ignore_system_fonts=True,
-                font_paths=[str(Path(matplotlib.get_data_path()) / "fonts/ttf")],  # of the words in figures
-                sys_inputs={"title": about["title"]},
-            )
-        except typst.TypstError as error:
-            raise UserError(f"The PDF cannot be made: {str(error)[:300]}; look at the executed notebooks.") from None
+        printed = _printed(work, about) if pdf else b""
         for name, svg in figures.items():
             write_bytes(output / "figures" / f"{name}.svg", svg)
         for old in set((output / "figures").glob("*.svg")) - {output / "figures" / f"{name}.svg" for name in figures}:
             old.unlink()
         write_bytes(output / "index.html", (work / "index.html").read_bytes())
-        write_bytes(output / "report.pdf", _packed(pdf))
+        if pdf:
+            write_bytes(output / "report.pdf", printed)
+
+
+def _printed(work: Path, about: dict[str, str]) -> bytes:
+    """The PDF of the merged notebook in `work`. Raises UserError when it cannot be made."""
+    # In HTML the title is the first heading; on paper it is not a heading, so sections are of the first level.
+    _pandoc(work, about, "typst", "template.typ", "report.typ", ["--shift-heading-level-by=-1"])
+    try:
+        made = typst.compile(
+            str(work / "report.typ"),
+            root=str(work.parent),
+            ignore_system_fonts=True,
+            font_paths=[str(Path(matplotlib.get_data_path()) / "fonts/ttf")],  # of the words in figures
+            sys_inputs={"title": about["title"]},
+        )
+    except typst.TypstError as error:
+        raise UserError(f"The PDF cannot be made: {str(error)[:300]}; look at the executed notebooks.") from None
+    return _packed(made)
 
 
 def _packed(pdf: bytes) -> bytes:

@@ -18,8 +18,7 @@ from reprofs.plan.filesystem import HostLine
 from reprofs.plan.stack import Commands
 from reprofs.plan.workload import TREE
 from reprofs.plan.workload import Phase as PhaseKeys
-from reprofs.trial.limits import check_limit_s
-from reprofs.trial.protocol import (
+from reprofs.records.protocol import (
     AGE_LIMIT_S,
     BASE,
     BESIDE,
@@ -35,6 +34,7 @@ from reprofs.trial.protocol import (
     SETUP_LIMIT_S,
     WORK,
 )
+from reprofs.trial.limits import check_limit_s
 from reprofs.trial.setup import Setup
 
 

@@ -23,8 +23,8 @@ from reprofs.plan.stack import Stack
 from reprofs.plan.study import NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
 from reprofs.plan.workload import Modified
 from reprofs.project import project_root
+from reprofs.records.protocol import PROTOCOL
 from reprofs.trial.job import render
-from reprofs.trial.protocol import PROTOCOL
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
 

@@ -20,8 +20,8 @@ from reprofs.guest.symbols import USER, Executable, Function, Symbols, label
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
+from reprofs.records.raw import broken, digest, measurement, parse_events, status
 from reprofs.trial.job import devices, render
-from reprofs.trial.record import broken, digest, measurement, parse_events, status
 from reprofs.trial.resolve import resolve
 from reprofs.workplace import workplace
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import time
 from pathlib import Path
@@ -16,34 +14,20 @@ USUAL_LAB = f"exact@{PROCESSOR}"
 AFTER_FIRST = 4
 
 
-def start(jobs: dict[Path, tuple[str, str | None]], at_most: bool = False) -> None:
+def start(records: list[Path], at_most: bool = False) -> None:
     """Called once by the workflow before any trial; its children inherit what is kept in the environment.
 
-    jobs: record -> SHA-256 of the job it must come from, and the manifest of its guest if it has one. A record that
-    matches both counts as done. at_most: whether not all may be needed.
+    records: of all trials. at_most: whether not all may be needed.
     """
-    before = sum(_done(record, job, guest) for record, (job, guest) in jobs.items())
-    os.environ.setdefault("REPROFS_PROGRESS", f"{time.time():.3f} {before} {len(jobs)} {'at most' if at_most else ''}")
+    before = sum(record.exists() for record in records)
+    os.environ.setdefault(
+        "REPROFS_PROGRESS", f"{time.time():.3f} {before} {len(records)} {'at most' if at_most else ''}"
+    )
 
 
 def in_workflow() -> bool:
     """Whether this process was started by a rule of the workflow."""
     return "REPROFS_PROGRESS" in os.environ
-
-
-def _done(record: Path, job: str, guest: str | None) -> bool:
-    """Whether a record has these digests, looked for in its text: to parse thousands of records takes seconds."""
-    try:
-        digests = [job, _initrd(guest)] if guest else [job]
-        content = record.read_bytes()
-    except (OSError, ValueError, KeyError):
-        return False
-    return all(f'"{digest}"'.encode() in content for digest in digests)
-
-
-@functools.cache
-def _initrd(guest: str) -> str:
-    return json.loads(Path(guest).read_text())["initrd"]["sha256"]
 
 
 def clock(seconds: float) -> str:
@@ -53,13 +37,17 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def line(record: dict, output: Path, seconds: float) -> str:
-    """One line about a record just written to `output`; in a workflow also the progress of the whole run."""
+def line(record: dict, output: Path, seconds: float, origin: str = "") -> str:
+    """One line about a record just written to `output`; in a workflow also the progress of the whole run.
+
+    origin: where it was taken from (`records.store`); empty where the trial was run.
+    """
     trial = record["trial"]
     usual = {"lab": USUAL_LAB, "stack": "single", "profile": "ssd"}
     place = "".join(f"{trial[key]} " for key in usual if trial[key] != usual[key])
     what = f"{place}{trial['filesystem']}+{trial['variant']} {trial['workload']} round {trial['round']}"
     ending = f"{record['status']} in {seconds:.1f} s" + (f": {record['reason']}" if record["reason"] else "")
+    ending = f"taken from {origin}" if origin else ending
     if not in_workflow():
         return f"trial {what}: {ending}"
     start, before, total, *most = os.environ["REPROFS_PROGRESS"].split(maxsplit=3)
@@ -67,7 +55,7 @@ def line(record: dict, output: Path, seconds: float) -> str:
     times = (path.stat().st_mtime for path in output.parent.glob("*.json"))
     ended = sorted(moment for moment in times if moment >= float(start))
     done, at_most = int(before) + len(ended), f"{most[0]} " if most else ""
-    if done > int(total):  # another guest was built meanwhile, so finished records are made again
+    if done > int(total):  # such as of another guest: finished records are made again
         return f"trial {len(ended)}: {what}: {ending}; {elapsed}"
     progress = f"trial {done} of {at_most}{total}: {what}: {ending}; {elapsed}"
     left = remaining(ended, int(total) - done)

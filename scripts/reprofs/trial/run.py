@@ -8,24 +8,28 @@ import hashlib
 import json
 import os
 import platform
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from reprofs import labs, version
 from reprofs.errors import UserError
-from reprofs.files import write_text
-from reprofs.guest import hosts
+from reprofs.files import cache_folder, sha256, write_text
+from reprofs.guest import hosts, trace
+from reprofs.guest.lock import parts_of_lab, read_lock
 from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, trial_id
+from reprofs.records import identity, store
+from reprofs.records import raw as records
+from reprofs.records.protocol import PROTOCOL
+from reprofs.records.raw import measurement, parse_events, status
 from reprofs.trial import limits
-from reprofs.trial import record as records
 from reprofs.trial.job import devices, render
-from reprofs.trial.protocol import PROTOCOL
-from reprofs.trial.record import measurement, parse_events, status
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
+from reprofs.workplace import workplace
 
 
 def obstacle(setup: Setup, lab: labs.Lab) -> str:
@@ -84,34 +88,103 @@ def tools(setup: Setup) -> list[str]:
     return sorted(set(found) - {"engine"})
 
 
-def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float = 1800.0, planned: str = "") -> dict:
-    """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
+@dataclass(frozen=True)
+class Ready:
+    """A trial that can be run. digest: SHA-256 of its job's text; identity: see `records.identity`."""
 
-    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py); planned: the digest of the job
-    that a plan has for it, if there is one.
-    Whatever happens inside the lab becomes a record with a status and a reason. Raises UserError for what is wrong
-    before that (an unknown name, a bad descriptor, no QEMU, no guest, a folder that cannot be written), and when the
-    lab's process was ended from outside: that says nothing about the file system, so no record is written.
+    setup: Setup
+    job: Job
+    digest: str
+    lab: labs.Lab
+    identity: str
+
+
+def ready(trial: Trial, catalog: Catalog, planned: str = "") -> Ready:
+    """The job of a trial, its lab, and its identity, which tells whether it must be run.
+
+    planned: the digest of the job that a plan has for it, if there is one. Raises UserError for an unknown name, a bad
+    descriptor, no QEMU or guest, and a job that is not the planned one.
     """
     setup = resolve(trial, catalog)
     job = replace(render(setup, trial.seed), tools=tools(setup))
-    text = job.text()
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(job.text().encode()).hexdigest()
     if planned and digest != planned:
         raise UserError(
             f"a file that the trial {trial_id(trial)} is made of was edited after the run began, and the rest was "
             "planned before: nothing was run; end the run and start it again."
         )
-    filesystem, stack = setup.filesystem, setup.stack
-    lab = setup.lab.open(guest=setup.guest, path=filesystem.path or "", processor=setup.processor, kernel=setup.kernel)
-    started = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    path = setup.filesystem.path or ""
+    lab = setup.lab.open(guest=setup.guest, path=path, processor=setup.processor, kernel=setup.kernel)
+    same = ""
+    if lab.clock == identity.CLOCK:
+        lab.load(job)
+        same = identity.of(identity.parts(setup.cell.names(), digest, lab.environment("not started")))
+    return Ready(setup, job, digest, lab, same)
+
+
+def promised(trial: Trial, catalog: Catalog) -> dict[str, Any]:
+    """Of the parts of a trial's identity in an exact lab those that are known before its guest is built, by
+    envs/lab.lock. Raises UserError for what cannot be planned."""
+    setup = resolve(trial, catalog)
+    job = replace(render(setup, trial.seed), tools=tools(setup))
+    digest = hashlib.sha256(job.text().encode()).hexdigest()
+    built, cores = read_lock().built, setup.processor.count if setup.processor else 1
+    names = parts_of_lab(setup.guest, trial.kernel, cores)
+    lab: dict[str, Any] = {key: built[name][1] for key, name in names.items() if name in built}
+    lab["programs_sha256"] = {name: sha256(path) for name, path in trace.programs(cache_folder(), job).items()}
+    return identity.parts(setup.cell.names(), digest, lab)
+
+
+def take_or_run(one: Ready, output: Path, time_limit_s: float, in_results: bool, draw: bool) -> tuple[dict, str]:
+    """Writes the record of a trial to `output`: one of equal identity from the store, else of a run. Returns it, and
+    where it was taken from (`records.store`), which is empty for a run.
+
+    in_results: whether published results count. draw: whether a record that is taken is checked by a run. Raises
+    UserError like `measure`, for an altered result, and when that run measures something else.
+    """
+    found = store.get(one.identity, in_results)
+    if found is None:
+        store.note(output, "")
+        return measure(one, output, time_limit_s), ""
+    origin = found.origin
+    if draw:
+        with workplace() as place:
+            again = measure(one, place / output.name, time_limit_s)
+        if again["digests"]["measurement"] != found.record["digests"]["measurement"]:
+            raise UserError(
+                f"{output.stem} was taken from {origin} and, drawn at random, run again: it measures something else "
+                f"({identity.difference(found.record, again)}). Nothing was recorded."
+            )
+        origin += store.CHECKED
+    write_text(output.with_suffix(".console.log"), f"not run: the record is from {origin}\n")
+    write_text(output, json.dumps(store.renamed(found.record, one.setup.cell.names()), ensure_ascii=False) + "\n")
+    store.note(output, origin)
+    return found.record, origin
+
+
+def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float = 1800.0) -> dict:
+    """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
+
+    Raises UserError like `ready` and `measure`.
+    """
+    return measure(ready(trial, catalog), output, time_limit_s)
+
+
+def measure(one: Ready, output: Path, time_limit_s: float) -> dict:
+    """Runs a trial, writes its raw record to `output` and the console log beside it, and keeps it in the store.
+
+    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py). Whatever happens inside the lab
+    becomes a record with a status and a reason. Raises UserError for a folder that cannot be written, and when the
+    lab's process was ended from outside: that says nothing about the file system, so no record is written.
+    """
+    setup, lab = one.setup, one.lab
     environment = {
         "reprofs": version.VERSION,
         "commit": version.commit(),
         "protocol": PROTOCOL,
-        "started": started,
-        "job_sha256": digest,
-        "job": text,
+        "started": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "job_sha256": one.digest,
+        "job": one.job.text(),
         "host": host(),
     }
     state, measured, console = "skipped", {}, ""
@@ -123,32 +196,26 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
                 disks = setup.disks
                 sizes = lab.real_sizes(disks)
                 if not lab.exact:
-                    time_limit_s = limits.time_limit_s(setup, time_limit_s, lab.room(sizes, stack.disk_share))
-                outcome, attempts = _run(lab, job, time_limit_s, disks)
+                    time_limit_s = limits.time_limit_s(setup, time_limit_s, lab.room(sizes, setup.stack.disk_share))
+                outcome, attempts = _run(lab, one.job, time_limit_s, disks)
         except labs.Obstacle as found:
             reason = str(found)
     if not reason:
         environment["attempts"] = attempts
         events, console = parse_events(outcome.output), outcome.console
         state, reason = status(outcome.ending, events, console, time_limit_s)
-        measured = measurement(events, devices(setup, sizes), lab.clock, lab.provisions)
-        if setup.paths:
-            measured["stack"] = {
-                "name": stack.name,
-                "disks": stack.disks,
-                "initial_sync": stack.initial_sync(lab.disks_zeroed(setup.profile)),
-                "state": stack.state,
-            }
+        measured = measurement(events, devices(setup, sizes), lab.clock, lab.provisions) | _stack(setup, lab)
         environment.update(noted, host_seconds=round(outcome.host_seconds, 3), lab=_named(outcome.environment, setup))
-    record = {
-        "schema": records.LAYOUT,
-        "status": state,
-        "reason": reason,
-        "trial": setup.cell.names(),
-        "measurement": measured,
-        "environment": environment,
-    }
-    record = records.seal(record)
+    record = records.seal(
+        {
+            "schema": records.LAYOUT,
+            "status": state,
+            "reason": reason,
+            "trial": setup.cell.names(),
+            "measurement": measured,
+            "environment": environment,
+        }
+    )
     log = output.with_suffix(".console.log")
     try:
         write_text(log, console)
@@ -157,7 +224,17 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
         with contextlib.suppress(OSError):  # a log without its record would be half a result
             log.unlink()
         raise
+    store.put(record)
     return record
+
+
+def _stack(setup: Setup, lab: labs.Lab) -> dict:
+    """What a record says of the stack; nothing without disks."""
+    if not setup.paths:
+        return {}
+    stack, zeroed = setup.stack, lab.disks_zeroed(setup.profile)
+    known = {"name": stack.name, "disks": stack.disks, "initial_sync": stack.initial_sync(zeroed)}
+    return {"stack": known | {"state": stack.state}}
 
 
 def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tuple[labs.Outcome, int]:

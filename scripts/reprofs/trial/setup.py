@@ -20,7 +20,7 @@ from reprofs.plan.network import Network
 from reprofs.plan.processor import Processor
 from reprofs.plan.stack import Commands, Stack
 from reprofs.plan.workload import Modified, Scale
-from reprofs.trial.protocol import MOUNTPOINT
+from reprofs.records.protocol import MOUNTPOINT
 
 
 @dataclass(frozen=True)

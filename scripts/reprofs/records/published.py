@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import json
 import lzma
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,6 +18,10 @@ from reprofs.files import read_json, sha256
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place
+from reprofs.records.identity import of, parts_of
+from reprofs.records.raw import broken
+
+ARCHIVES = ("records-", "profiles-")
 
 
 class OtherVersion(UserError):
@@ -47,15 +54,14 @@ def read(folder: Path) -> Result:
 
 
 def unpack(folder: Path, result: Result, into: Path) -> Plan:
-    """Puts the plan and the records of a result into a folder: plan.json, raw/. Raises UserError, of which
-    OtherVersion is one."""
-    for name in sorted(result.files):
-        if name.startswith("records-"):
-            try:
-                with tarfile.open(folder / name) as archive:
-                    archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
-            except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-                raise UserError(f"{folder / name} is no archive of records: {cut(error, 100)}") from None
+    """Puts the plan, the records and the profiles of a result into a folder: plan.json, raw/, profiles/.
+
+    Raises UserError, of which OtherVersion is one.
+    """
+    for file in sorted(result.files):
+        if file.startswith(ARCHIVES):
+            with _opened(folder / file) as archive:
+                archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
     try:
         plan = read_plan(into / "plan.json")
     except UserError as error:
@@ -63,3 +69,39 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")
     return plan
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(file) as archive:
+            yield archive
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise UserError(f"{file} is no archive of records: {cut(error, 100)}") from None
+
+
+def record_of(folder: Path, result: Result, name: str) -> dict:
+    """The record of a trial in the archives of a result. Raises UserError where it is not what was published."""
+    for file in sorted(result.files):
+        if file.startswith("records-"):
+            with _opened(folder / file) as archive, contextlib.suppress(KeyError):
+                found = archive.extractfile(f"raw/{name}.json")
+                return checked(found.read() if found else b"", folder, result, name)
+    return checked(b"", folder, result, name)
+
+
+def checked(content: bytes, folder: Path, result: Result, name: str) -> dict:
+    """The record of a trial in a file. Raises UserError unless it has the digests that it and the result say."""
+    try:
+        record = json.loads(content)
+        known = result.trials[name]
+        right = not broken(record) and record["digests"]["measurement"] == known.measurement
+        right = right and of(parts_of(record)) == known.identity
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        right = False
+    if not right:
+        raise UserError(
+            f"{folder}: raw/{name}.json among its records is not the one that was published: its content does not have"
+            f" the digests in it and in {DIGESTS}. Get the result again."
+        )
+    return record

@@ -18,10 +18,10 @@ from jsonschema_rs import Draft202012Validator as Validator
 from reprofs.errors import UserError, cut
 from reprofs.files import read_json
 from reprofs.plan.cell import PlannedTrial
-from reprofs.plan.guest import BASE, common
 from reprofs.plan.plan import Plan
-from reprofs.trial import record as seals
-from reprofs.trial.record import LAYOUT, SAME
+from reprofs.records import raw as seals
+from reprofs.records.identity import GUEST
+from reprofs.records.raw import LAYOUT
 
 RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml"
 FILLED = b'"buckets": [['  # how the buckets of a histogram begin in the text of a record
@@ -220,12 +220,10 @@ class Guests:
         if record["status"] == "skipped":
             return
         exact = plan.labs[trial["lab"]].clock == "instructions"
-        values = {key: lab.get(key) for key in SAME} if exact else {}
+        values = {key: lab.get(key) for key in GUEST} if exact else {}
         values["engine_sha256"] = lab.get("engine_sha256")
         values |= {f"programs_sha256.{program}": digest for program, digest in lab.get("programs_sha256", {}).items()}
-        filesystem, workload = plan.filesystems[trial["filesystem"]], plan.workloads[trial["workload"]]
-        stack = plan.stacks.get(trial["stack"])
-        place = trial["lab"], common(filesystem.guest, (stack and stack.guest) or BASE, workload.guest)
+        place = trial["lab"], plan.guest_of(trial["filesystem"], trial["stack"], trial["workload"])
         self._found.setdefault(place, {}).setdefault(text_of(values), []).append(name)
 
     def merge(self, other: Guests) -> None:
@@ -241,7 +239,7 @@ class Guests:
             for text, names in texts.items():
                 for key, value in json.loads(text).items():
                     # One engine for all labs; one QEMU for all guests; the rest may differ between guests.
-                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in SAME else ("", "", key)
+                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in GUEST else ("", "", key)
                     origins.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
         for (lab, _, key), values in origins.items():
             if len(values) > 1:

@@ -15,11 +15,9 @@ from pathlib import Path
 import orjson
 
 from reprofs.errors import UserError
-from reprofs.trial.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
+from reprofs.records.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
 
 LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
-# What fixes the numbers of a lab whose clock counts instructions, besides the job and the engine.
-SAME = ("qemu", "qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
 KILLED = re.compile(r"(Memory cgroup out|Out) of memory: Killed process \d+ \(([^)]*)\)")  # mm/oom_kill.c of Linux
 LARGE = re.compile(rb"[0-9]e\+")  # in the text of a number from 10^16 on
 SET_ASIDE = "set-aside"  # folder beside a study's records, for those of trials to run again

@@ -1,0 +1,66 @@
+"""All that a result shows, made of its records alone: tables, notebooks, report, answer."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from reprofs.data.tables import build
+from reprofs.files import SUMS, read_sums
+from reprofs.plan.plan import Plan, read_plan
+from reprofs.project import place
+from reprofs.report import contents, render, run, text
+from reprofs.stats import study as studies
+from reprofs.stats.published import claims, comparison
+
+FIRST = "statistics.ipynb"  # saves the statistics that all others read
+
+
+class Derived(NamedTuple):
+    """What was made. tables: digests; report: the folder with index.html, figures/, notebooks/ and, if asked, PDF."""
+
+    plan: Plan
+    study: studies.Study
+    tables: dict[str, str]
+    answer: str
+    report: Path
+
+
+def tables(work: Path) -> tuple[studies.Study, dict[str, str]]:
+    """The study of the records in `work` (plan.json, raw/, profiles/), and the digests of its tables, made there.
+
+    Raises UserError for a damaged record.
+    """
+    build(work / "plan.json", work / "raw", work / "tables")
+    if (work / "profiles").is_dir():  # where `studies.open` looks for those of a folder
+        (work / "profiles").rename(work / "tables-profiles")
+    return studies.open(f"{work}/tables"), read_sums(work / "tables" / SUMS)
+
+
+def derive(work: Path, pdf: bool = False) -> Derived:
+    """The same with all notebooks run and the report rendered into work/report. Raises UserError where one fails."""
+    study, sums = tables(work)
+    plan, report = read_plan(work / "plan.json"), work / "report"
+    notebooks = contents.notebooks(plan, place("notebooks"))
+    for some in ([path for path in notebooks if (path.name == FIRST) is first] for first in (True, False)):
+        with ProcessPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_execute, [(path, work) for path in some]))
+    executed = [report / "notebooks" / path.name for path in notebooks]
+    render.render(executed, report, work / "tables", contents.first(plan), pdf)
+    return Derived(plan, study, sums, text.text(study, executed, contents.first(plan)), report)
+
+
+def _execute(one: tuple[Path, Path]) -> None:
+    notebook, work = one
+    run.execute(notebook, f"{work}/tables", work / "logs" / notebook.name, work / "report/notebooks" / notebook.name)
+
+
+def verdicts(study: studies.Study) -> dict[str, list[str]]:
+    """The verdicts on published claims, over all grounds of a study: the word -> names of claims."""
+    found: dict[str, list[str]] = {word: [] for word in claims.VERDICTS}
+    for own in comparison.Comparison(study).claims.values():
+        for one in own.judged:
+            found[one.verdict.word].append(one.claim.id)
+    return {word: sorted(names) for word, names in found.items() if names}

@@ -1,0 +1,44 @@
+"""site/: the reports of all published results as HTML and PDF, with the index, rendered of their records alone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from reprofs.errors import UserError, several
+from reprofs.files import write_bytes
+from reprofs.plan.result import DIGESTS
+from reprofs.project import place
+from reprofs.publish import index
+from reprofs.publish.derive import derive
+from reprofs.records.published import read, unpack
+
+PAGES = ("index.html", "report.pdf")
+
+
+def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
+    """Renders results into site/STUDY, and the index of all into site/; returns the index.
+
+    studies: names, or none for all. Raises UserError for an unknown study, an altered result, and where a notebook
+    fails; what was rendered before stays.
+    """
+    known = sorted(path.parent.name for path in place("results").glob(f"*/{DIGESTS}"))
+    if odd := next((name for name in studies if name not in known), None):
+        raise UserError(f"nothing is published of {odd}: there are {several(known)}.")
+    for name in studies or known:
+        folder, began = place(f"results/{name}"), time.monotonic()
+        result = read(folder)
+        with tempfile.TemporaryDirectory() as work:
+            unpack(folder, result, Path(work))
+            made = derive(Path(work), pdf=True)
+            for page in PAGES:
+                write_bytes(site / name / page, (made.report / page).read_bytes())
+        for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
+            if (folder / file).is_file():
+                shutil.copyfile(folder / file, site / name / file)
+        say(f"{name}: {time.monotonic() - began:.0f} s")
+    write_bytes(site / "index.html", index.page(place("results"), pdf=True).encode())
+    return site / "index.html"

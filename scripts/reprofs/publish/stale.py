@@ -1,0 +1,48 @@
+"""Whether a published result is still what this checkout would measure: a change of words makes none stale."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from reprofs.errors import UserError
+from reprofs.files import read_json
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.plan import Plan
+from reprofs.plan.result import DIGESTS
+from reprofs.project import place
+from reprofs.publish.verify import other_lab
+from reprofs.records.published import OtherVersion, read, unpack
+from reprofs.trial.plan import make_plan
+
+
+def why(name: str) -> str:
+    """A sentence, or nothing where trials, their jobs and their lab are those of results/NAME.
+
+    Raises UserError for an unknown study and an altered result.
+    """
+    plan, folder = make_plan(name, Catalog()), place(f"results/{name}")
+    if not (folder / DIGESTS).is_file():
+        return f"{name} is not published"
+    result = read(folder)
+    with tempfile.TemporaryDirectory() as work:
+        try:
+            was = unpack(folder, result, Path(work))
+        except OtherVersion as error:
+            return str(error)
+        if _jobs(plan, max(one.round for one in was.trials)) != _jobs(was):
+            return f"{name}: its trials or their jobs are others now"
+        # Of one file system, workload and stack in one lab all rounds run in the same.
+        some = {(one.full_lab, one.filesystem, one.workload, one.stack): one for one in was.trials}
+        exact = [one for one in some.values() if result.trials[one.id].identity]
+        records = {one.id: read_json(Path(work) / f"raw/{one.id}.json") for one in exact}
+        try:
+            other = other_lab(exact, records)
+        except UserError as error:
+            return f"{name}: {error}"
+    return f"{name}: {other[0]}" if other else ""
+
+
+def _jobs(plan: Plan, rounds: int = 0) -> dict[str, str]:
+    """Of each trial the digest of its job. rounds: of a study that adds rounds, how many it had in the end."""
+    return {one.id: one.job_sha256 for one in plan.trials if not plan.study.rule or not rounds or one.round <= rounds}
