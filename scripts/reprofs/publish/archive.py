@@ -101,9 +101,8 @@ def archive(name: str, output: Path, say: Say) -> Path:
         if not trials:
             raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again.")
         raw = Path(work) / "records/raw"
-        records = {
-            trial.id: checked((raw / f"{trial.id}.json").read_bytes(), folder, result, trial.id) for trial in trials
-        }
+        content = {trial.id: (raw / f"{trial.id}.json").read_bytes() for trial in trials}
+        records = {name: checked(data, folder, result, name) for name, data in content.items()}
         if found := other_lab(trials, records):
             raise UserError(
                 f"{folder} is of another lab than this checkout's ({found[0]}): check out its commit "

@@ -155,8 +155,8 @@ def _trials(plan: Plan, raw: Path, lock: Path) -> tuple[dict[str, ResultTrial], 
         environment = record["environment"]
         if environment.get("commit", "").endswith("+"):
             raise UserError(
-                f"{trial.id} was measured with edited files, which no commit has: remove data/raw/{plan.study.name}, and"
-                " run `make report` again."
+                f"{trial.id} was measured with edited files, which no commit has: remove data/raw/{plan.study.name},"
+                " and run `make report` again."
             )
         lab = environment["lab"]
         # The start of a guest with another kernel is made of parts that are locked, and not locked itself.

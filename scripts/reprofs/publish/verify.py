@@ -126,8 +126,8 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
             if any(subprocess.run(command, capture_output=True).returncode for command in made):
                 shutil.rmtree(partial, ignore_errors=True)
                 raise UserError(
-                    f"{folder} is of commit {result.rendered.commit[:12]}, which no branch of this checkout has: fetch it, or "
-                    "verify with this checkout's own code, by --own-code."
+                    f"{folder} is of commit {result.rendered.commit[:12]}, which no branch of this checkout has: fetch"
+                    " it, or verify with this checkout's own code, by --own-code."
                 )
             partial.rename(clone)
         if subprocess.run(["scripts/setup"], cwd=clone).returncode:
