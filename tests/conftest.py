@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from helpers import CATALOG
+from helpers import CATALOG, events
 from reprofs import cli, files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
@@ -182,6 +182,35 @@ def engine(tmp_path_factory) -> Path:
         (folder / name).symlink_to(engine_builder.build(files.cache_folder(), name))
     os.environ["REPROFS_PROGRAMS"] = str(folder)
     return engine_builder.build(files.cache_folder())
+
+
+@pytest.fixture
+def run(engine, tmp_path):
+    """Runs a program of the engine in an empty folder; returns the finished process, with its samples.
+
+    expect: its code; where that is not 0 it says why in one sentence.
+    """
+    folder = tmp_path / "files"
+    folder.mkdir()
+
+    def start(*arguments, expect=0, prefix=(), cwd=folder) -> subprocess.CompletedProcess:
+        samples = tmp_path / "samples"
+        samples.unlink(missing_ok=True)
+        done = subprocess.run(
+            [*prefix, engine, *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, "REPROFS_SAMPLES": str(samples)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert len(done.stderr.strip().splitlines()) == bool(expect), done.stderr
+        done.samples = events(samples.read_text()) if samples.exists() else []
+        return done
+
+    start.folder = folder
+    return start
 
 
 @pytest.fixture(scope="session")

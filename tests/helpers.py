@@ -3,7 +3,9 @@
 import json
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import Outcome
@@ -119,3 +121,26 @@ def outputs(outcome: Outcome, stage: str = "") -> list[str]:
     assert outcome.ending == "finished", outcome.console
     assert not [event for event in found if event["event"] == "failed"], found
     return [e["output"] for e in found if e["event"] == "command" and stage in ("", e["stage"])]
+
+
+def flip(path: Path, at: int) -> None:
+    """Changes one byte of a file."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def damaged(path: Path, *places: int) -> Iterator[int]:
+    """Changes a file: one byte, at each of these places, then its length. Yields each time from which byte on it is
+    another one; in the end it is as it was.
+    """
+    whole = path.read_bytes()
+    for at in places:
+        flip(path, at)
+        yield at
+        path.write_bytes(whole)
+    path.write_bytes(whole + b"x")
+    yield len(whole)
+    path.write_bytes(whole[:-1])
+    yield len(whole) - 1
+    path.write_bytes(whole)

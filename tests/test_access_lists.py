@@ -5,7 +5,6 @@ import stat
 import struct
 
 import pytest
-from test_streams import run  # noqa: F401
 
 FILES = ("--files", 5, "--users", 3)
 ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
@@ -14,7 +13,7 @@ NOBODY = 2**32 - 1
 
 
 @pytest.fixture
-def lists(run):  # noqa: F811
+def lists(run):
     """Runs `engine access-lists --how HOW ...` on five files in the folder d; skips where that cannot have lists."""
     try:
         os.setxattr(run.folder, ACCESS, packed((OWNER, 7), (GROUP, 5), (OTHER, 0)))
@@ -70,14 +69,9 @@ def test_new_files_inherit_the_list_of_their_folder(lists):
 def test_files_of_an_ordinary_folder_have_none(lists):
     lists("create")
     lists("create", "--verify")
-    os.setxattr(
-        lists.folder / "file-00000004", ACCESS, packed((OWNER, 6), *users(4), (GROUP, 4), (MASK, 4), (OTHER, 0))
-    )
+    file = lists.folder / "file-00000004"
+    os.setxattr(file, ACCESS, packed((OWNER, 6), *users(4), (GROUP, 4), (MASK, 4), (OTHER, 0)))
     assert "file-00000004" in lists("create", "--verify", expect=1).stderr
     assert "cannot make d" in lists("create", expect=1).stderr
-    (lists.folder / "file-00000004").unlink()
+    file.unlink()
     lists("create", "--verify", expect=1)
-
-
-def test_the_number_of_files_is_asked_for(lists):
-    assert "--files must be given" in lists.run("access-lists", "--how", "set", "d", expect=2).stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,6 +77,9 @@ def test_an_executable_is_made_of_what_it_includes(changed):
     assert made == {"another.c", "program.h", "program.c", "options.h", "options.c", "measure.h"}
     assert not {"job.c", "phase.c"} & {path.name for path in builder.sources("mdtest")}
     assert not {"program.c", "stream.c"} & {path.name for path in builder.sources()}
+    parts = {str(path.relative_to(changed)) for path in builder.sources("replay-threads")}
+    assert {"programs/replay-threads.c", "programs/replay/lanes.h", "programs/replay/call.h", "stream.c"} <= parts
+    assert "programs/replay/passes.h" not in parts
 
 
 def test_a_program_is_one_file_and_tells_its_table(changed, tmp_path, says):
@@ -103,15 +107,142 @@ def test_every_program_has_its_name_and_tells_what_it_takes(engine, name):
     assert refused.stderr.partition("; known are ")[2].strip().split(", ") == options
 
 
-def test_the_word_engine_by_hand(says):
-    told = subprocess.run([BIN / "engine", "mdtest", "--help"], capture_output=True, text=True)
-    assert told.returncode == 0 and "usage: engine mdtest" in told.stdout
-    told = subprocess.run([BIN / "engine", "--help"], capture_output=True, text=True)
-    assert told.returncode == 0 and "access-lists, age, " in told.stdout and ", walk" in told.stdout
-    said = subprocess.run([BIN / "engine", "mdtset"], capture_output=True, text=True)
-    says(said, "no program 'mdtset': did you mean mdtest?")
-    said = subprocess.run([BIN / "engine", "nonsense"], capture_output=True, text=True)
-    says(said, "no program 'nonsense': known are access-lists, age, archive, ", " more.")
+# What is asked of a program, and what its sentence has.
+TREE = "--files 3 --sizes 1:1 --level"
+WRONG = {
+    "access-lists": [("--how set d", "--files must be given")],
+    "age": [
+        ("", "--fill is missing"),
+        ("--fill 0", "--fill cannot be 0"),
+        ("--fill 99", "--fill cannot be 99", "1 to 97"),
+        ("--fill -1", "--fill cannot be -1"),
+        ("--fill 50 --churn -1", "--churn cannot be -1"),
+        ("--fill 50 --churn nan", "--churn cannot be nan"),
+        ("--fill 50 --churn", "--churn needs a value"),
+        ("--fill 50 --size-median 0", "--size-median cannot be 0"),
+        ("--fill 50 --size-median 1G", "--size-median", "above --size-max"),
+        ("--fill 50 --nonsense 1", "unknown option --nonsense", "--reserve"),
+        ("--fill 50 a b", "b is one argument too many"),
+        ("--verify --layout", "exclude"),
+    ],
+    "compile-tree": [
+        ("-i 0", "-i", "from 1"),
+        ("-i -3", "-i", "-3"),
+        ("-b 0", "-b"),
+        ("-r", "-r"),
+        ("--files 19", "--files", "19"),
+        ("--files 1e3", "--files", "1e3"),
+        ("--order create,build", "build", "known"),
+        ("--order create,", "comma"),
+        ("--order ''", "--order"),
+        ("--order clean --state unpatched", "clean", "unpatched"),
+        ("--order create,create", "create", "unpatched", "operation 2"),
+        ("--order read", "read", "absent"),
+        ("--state unpatched", "--state", "--order"),
+        ("--state broken --order read", "broken", "known"),
+        ("--makej --order create", "--makej", "--order"),
+        ("--makej -r 5", "-r"),
+        ("--reads 1", "--reads", "--makej"),
+        ("--content zeros", "zeros", "letter", "random"),
+        ("--list kernel", "kernel", "known"),
+        ("-t", "-t", "known"),
+    ],
+    "file-ops": [
+        ("--how create d", "--files"),
+        ("--how link --files 1 --flush file d", "--flush folder"),
+        ("--how unlink --files 1 d", "unlink"),
+        ("--how get-attributes --files 1 --flush file d", "leave --flush out"),
+        ("--how punch --files 1 --bytes 8K d", "12K"),
+    ],
+    "look-alike": [
+        ("", "--files is missing"),
+        ("--files 0", "--files cannot be 0"),
+        ("--files -3", "--files cannot be -3"),
+        ("--files 3", "--level and --sizes are missing"),
+        ("--files 3 --nonsense 4", "unknown option --nonsense", "--level"),
+        ("--files 3 --seed", "--seed needs a value"),
+        ("--files 3 --sizes 1:2,1:3", "--sizes cannot be"),
+        ("--files 3 --sizes 1:0", "--sizes cannot be"),
+        (f"{TREE} 1/0/0/0//", "has files"),
+        (f"{TREE} 1/1/0//", "--level cannot be"),
+        ("--files 3 --compress 101", "--compress cannot be 101"),
+        (f"{TREE} 1/1/0/0// --level 1/0/0/0// --files 100000000", "more than 6000000 folders"),
+        (f"{TREE} 1/1/0/0// a b", "b is one argument too many"),
+    ],
+    "mdtest": [
+        ("-Q -I 1", "unknown option -Q", "known are -C"),
+        ("-I -1", "-I cannot be -1"),
+        ("-I 0", "-I cannot be 0"),
+        ("-I many", "-I cannot be many"),
+        ("-I", "-I needs a value"),
+        ("", "-I", "-n"),
+        ("-I 1 -n 1", "either -I", "-n"),
+        ("-n 6 -b 2 -z 2", "-n 6", "7 directories"),
+        ("-n 3 -b 2 -z 2 -L", "-n 3", "4 directories"),
+        ("-I 1 --tasks 0", "--tasks", "from 1"),
+        ("-I 1 --tasks 5000", "--tasks", "to 1024"),
+        ("-I 1 -N 2 --tasks 2", "-N 2", "tasks"),
+        ("-I 1 -b 0 -z 1", "-b 0"),
+        ("-I 1 -b 1000 -z 9", "1000000000 directories"),
+        ("-I 900G -b 9 -z 2", "items"),
+        ("-I 1 -F -D", "-F", "-D"),
+        ("-I 1 -F --rename", "--rename", "-F"),
+        ("-I 1 -e 5", "-e 5", "-w"),
+        ("-I 1 --std both", "--std", "both"),
+        ("-I 1 -i 0", "-i"),
+        (f"-I 1 -z 100 -b 1 -d {'d' * 3000}", "paths", "longer"),
+    ],
+    "scratch-dna": [
+        ("", "usage"),
+        ("5 10 1", "usage"),
+        ("-5 10 1 d", "number-of-files", "-5"),
+        ("0 10 1 d", "number-of-files", "0"),
+        ("5 0 1 d", "file-size-bytes"),
+        ("5 10 -1 d", "random-multiplier", "-1"),
+        ("5 10 x d", "random-multiplier", "x"),
+        ("-p 0 5 10 1 d", "-p"),
+        ("-p 6 5 10 1 d", "6 workers", "5 files"),
+        ("-q 5 10 1 d", "unknown option -q"),
+        ("--seed x 5 10 1 d", "--seed"),
+        ("5 10 1 d e", "e is one argument too many"),
+    ],
+    "walk": [
+        ("", "folder"),
+        ("--slow .", "unknown option --slow", "known are --NoSnap"),
+        ("--threads 33 .", "--threads", "32"),
+        ("--threads 0 .", "--threads"),
+        ("--depth -1 .", "--depth", "-1"),
+        ("--depth", "--depth needs a value"),
+        ("--count .", "--count", "--fast"),
+        ("--fast --count --output x .", "--count", "--output"),
+        ("--header .", "--header"),
+        (". ..", ".. is one argument too many"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_one_sentence_before_anything_is_done(run, name):
+    for arguments, *words in WRONG[name]:
+        for check in ([], ["--check"]):
+            said = run(name, *check, *shlex.split(arguments), expect=2)
+            assert not said.stdout and all(word in said.stderr for word in words), (arguments, said.stderr)
+    assert not list(run.folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("mdtest", "--help"), 0, ["usage: engine mdtest"]),
+        (("--help",), 0, ["access-lists, age, ", ", walk"]),
+        (("mdtset",), 2, ["no program 'mdtset': did you mean mdtest?"]),
+        (("nonsense",), 2, ["no program 'nonsense': known are access-lists, age, archive, ", " more."]),
+    ],
+)
+def test_the_word_engine_by_hand(words, code, told):
+    done = subprocess.run([BIN / "engine", *words], capture_output=True, text=True)
+    said = done.stderr if code else done.stdout
+    assert done.returncode == code and all(word in said for word in told), said
 
 
 @pytest.mark.parametrize(
@@ -139,36 +270,6 @@ def test_marks_of_a_phase_stand_once_in_the_runner(engine):
     runner = engine.read_bytes()
     assert [runner.count(b"\x0f\x1f\x84\x00" + name) for name in (b"RFS1", b"RFS2")] == [1, 1]
     assert runner.count(b"RFS") == 2
-
-
-# ---- how the sources look --------------------------------------------------------------------------------------------
-
-BRANCH = re.compile(r"\b(?:if|for|while|case)\b|&&|\|\||\?")
-LINES, BRANCHES = 60, 20
-
-
-def functions(text: str):
-    """(name, lines, branches) of every function of a C file that clang-format has laid out."""
-    blank = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.DOTALL)
-    text = blank.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    # From a line at the margin, which may go on in indented ones, to the brace at the margin that ends it.
-    for found in re.finditer(r"^[a-z_][^;{}=]*?\b(\w+)\([^;{}]*\) \{ *\n(?:.*\n)*?\}$", text, re.MULTILINE):
-        yield found[1], found[0].count("\n") + 1, len(BRANCH.findall(found[0]))
-
-
-def test_the_counting_of_functions():
-    text = "static int a(\n    int x) {\n    /* if { */\n    return x ? 1 : 2; // '{'\n}\n"
-    text += 'int b(void) { /* while */\n    f("}");\n}\n'
-    assert list(functions(text)) == [("a", 5, 1), ("b", 3, 0)]
-    assert [name for name, *_ in functions((builder.SOURCE / "phase.c").read_text())][-1] == "step_phase"
-
-
-@pytest.mark.parametrize("path", sorted(builder.SOURCE.rglob("*.[ch]")), ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_functions_are_short(path):
-    text = path.read_text()
-    found = list(functions(text))
-    assert len(found) == len(re.findall(r"^\}$", text, re.MULTILINE)), "every function was seen"
-    assert [one for one in found if one[1] > LINES or one[2] > BRANCHES] == []
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------------

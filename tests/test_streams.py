@@ -9,46 +9,13 @@ import zlib
 from pathlib import Path
 
 import pytest
+from helpers import flip
 
 KIB, MIB = 1 << 10, 1 << 20
 
 
-@pytest.fixture
-def run(engine, tmp_path):
-    """Runs a program in an empty folder; returns the finished process, with its samples."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-
-    def start(*arguments, expect=0, prefix=()) -> subprocess.CompletedProcess:
-        samples = tmp_path / "samples"
-        samples.unlink(missing_ok=True)
-        done = subprocess.run(
-            [*prefix, engine, *map(str, arguments)],
-            cwd=folder,
-            env={**os.environ, "REPROFS_SAMPLES": str(samples)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == expect, done.stdout + done.stderr
-        if expect:
-            assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-        done.samples = [json.loads(line) for line in samples.read_text().splitlines()] if samples.exists() else []
-        return done
-
-    start.folder = folder
-    return start
-
-
 def named(done, name) -> list[dict]:
     return [sample for sample in done.samples if sample["name"] == name]
-
-
-def flip(path: Path, at: int) -> None:
-    """Changes one byte of a file."""
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
 
 
 # ---- stream-fill ----------------------------------------------------------------------------------------------------
