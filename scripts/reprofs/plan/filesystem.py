@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
@@ -58,8 +58,8 @@ Line = Annotated[
 ]
 
 
-class Hosts(Part):
-    """The machines of a distributed file system: network namespaces of the guest, on the trial's network.
+class PlannedHosts(Part):
+    """How many machines a distributed file system has.
 
     Besides the servers there are the clients' hosts, over which the clients of the workload (+clientsN) are spread; c1
     without.
@@ -67,6 +67,17 @@ class Hosts(Part):
 
     servers: Annotated[int, Field(ge=1, le=HOSTS_MAX)]
     clients: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = Field(6, description="Hosts of clients, at most")
+
+    def of_clients(self, on_servers: bool = False) -> list[str]:
+        """The hosts that clients take in turn: c1, c2, ...; on_servers: s1, s2, ... where there are several."""
+        if on_servers and self.servers > 1:
+            return [f"s{number}" for number in range(1, self.servers + 1)]
+        return [f"c{number}" for number in range(1, self.clients + 1)]
+
+
+class Hosts(PlannedHosts):
+    """These machines are network namespaces of the guest, on the trial's network."""
+
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
         [], description="Folders that every server has for itself, empty; all other files are those of the guest"
     )
@@ -81,12 +92,6 @@ class Hosts(Part):
         if self.threads and self.servers > 1:
             raise wrong("must not have threads with several servers: whose they are cannot be told")
         return self
-
-    def of_clients(self, on_servers: bool = False) -> list[str]:
-        """The hosts that clients take in turn: c1, c2, ...; on_servers: s1, s2, ... where there are several."""
-        if on_servers and self.servers > 1:
-            return [f"s{number}" for number in range(1, self.servers + 1)]
-        return [f"c{number}" for number in range(1, self.clients + 1)]
 
 
 class Clients(Part):
@@ -144,7 +149,25 @@ class Comeback(Part):
     )
 
 
-class Filesystem(Descriptor):
+class PlannedFilesystem(Part):
+    """What a plan says of a file system."""
+
+    title: Filled
+    home: Annotated[str, text(r"^https?://", "an address that begins with http:// or https://")]
+    role: Literal["contender", "ceiling"]
+    packages: list[str] = []
+    variants: dict[str, Variant]
+    guest: str = Field("base", description="Which guest of envs/guest.yaml has what it needs")
+    hosts: PlannedHosts | None = None
+    clients: Clients | None = Field(
+        None, description="With path: the machines on which clients run, over ssh; without it on this machine"
+    )
+    format: dict[Shown, Reading] | None = Field(
+        None, description="How it was made, read back from what inspect prints; no part of its trials"
+    )
+
+
+class Filesystem(PlannedFilesystem, Descriptor):
     kind = "filesystem"
     word = "file system"
     folder = "workflow/filesystems"
@@ -161,24 +184,14 @@ class Filesystem(Descriptor):
         },
     )
 
-    title: Filled
-    home: Annotated[str, text(r"^https?://", "an address that begins with http:// or https://")]
-    role: Literal["contender", "ceiling"]
     type: str | None = Field(None, description="Name of the type as the kernel reports it in /proc/self/mountinfo")
     module: str | None = Field(None, description="Kernel module; absent when built in")
-    packages: list[str] = []
-    guest: Annotated[str, AfterValidator(known_guest)] = Field(
-        "base", description="Which guest of envs/guest.yaml has what it needs"
-    )
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
     unavailable: Filled | None = Field(
         None, description="Why it cannot be had, one sentence; its trials are skipped with it"
     )
     path: Filled | None = Field(
         None, description="An existing directory, for the lab mount; nothing is made or mounted"
-    )
-    clients: Clients | None = Field(
-        None, description="With path: the machines on which clients run, over ssh; without it on this machine"
     )
     device: bool = Field(True, description="Whether it needs a block device")
     raw: bool = Field(
@@ -192,9 +205,6 @@ class Filesystem(Descriptor):
     make: list[Line] = []
     mount: list[Line] = []
     inspect: list[Line] = []
-    format: dict[Shown, Reading] = Field(
-        {}, description="How it was made, read back from what inspect prints; no part of its trials"
-    )
     unmount: list[Line] = []
     sync: list[Command] = Field(
         [], description="What must be on the device at the end of a phase besides the mount point"
@@ -203,6 +213,8 @@ class Filesystem(Descriptor):
     outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
     check: list[Command] = []
     variants: Annotated[dict[Word, Variant], Field(min_length=1)]
+
+    _guest_is_known = field_validator("guest")(known_guest)
 
     @model_validator(mode="after")
     def _can_be_mounted(self) -> Filesystem:

@@ -101,9 +101,10 @@ def read_guest(name: str = BASE, path: Path | None = None) -> Guest:
     return read_yaml(path or project_root() / FILE, Guests).guest(name)
 
 
-def common(*names: str) -> str:
-    """Of some guests of envs/guest.yaml the one that has all of the others; empty where none has."""
+def common(*asked: str | None) -> str:
+    """Of some guests of envs/guest.yaml the one that has all of the others; None: base. Empty where none has."""
     guests = _guests_of_checkout().guests
+    names = [BASE if name is None else name for name in asked]
 
     def has(whole: str, part: str) -> bool:
         if part in (BASE, whole):

@@ -12,7 +12,7 @@ from reprofs.errors import UserError, cut
 from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
 from reprofs.plan.device import AnyDevice, Plain, profile_names
-from reprofs.plan.filesystem import Clients, Hosts, Reading, Variant
+from reprofs.plan.filesystem import PlannedFilesystem
 from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
@@ -20,6 +20,7 @@ from reprofs.plan.parts import Descriptor, Memory, Part
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
+from reprofs.plan.stack import PlannedStack
 from reprofs.plan.study import Factor, PlannedStudy, Rounds, Verdict
 from reprofs.plan.workload import Phase, Scale
 
@@ -37,31 +38,6 @@ class LabFacts(Part):
     processor: Processor | None = Field(None, description="Of a lab that models one")
     kernel: Kernel | None = Field(None, description="In the place of the guest's own")
     memory_mib: Memory | None = None
-
-
-class PlannedHosts(Part):
-    """Of a file system with hosts."""
-
-    servers: int
-    clients: int
-
-    def of_clients(self, on_servers: bool = False) -> list[str]:
-        """See `Hosts.of_clients`."""
-        return Hosts(servers=self.servers, clients=self.clients).of_clients(on_servers)
-
-
-class PlannedFilesystem(Part):
-    """What a reader must know of a file system; see workflow/filesystems/_template.yaml."""
-
-    title: str
-    home: str
-    role: str
-    packages: list[str]
-    variants: dict[str, Variant]
-    guest: str
-    hosts: PlannedHosts | None = None
-    clients: Clients | None = None
-    format: dict[str, Reading] | None = None
 
 
 class PlannedWorkload(Part):
@@ -88,20 +64,6 @@ class PlannedWorkload(Part):
     def parameters(self) -> dict[str, Any]:
         """Of its scale, by name."""
         return self.scale.parameters() if self.scale else {}
-
-
-class PlannedStack(Part):
-    """A stack with its number of disks."""
-
-    title: str
-    family: str = Field(description="Its name without the number of disks")
-    disks: int
-    filesystem: str = Field("", description="The only file system that can use it, or empty")
-    state: str = "healthy"
-    layers: list[str]
-    summary: list[str] = []
-    why: str | None = Field(None, description="Where what fsync promises is not kept")
-    guest: str | None = Field(None, description="Which guest its tools are in, if not in base")
 
 
 class Widest(Part):

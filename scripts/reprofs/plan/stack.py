@@ -164,30 +164,36 @@ class Commands:
     teardown: list[list[str]] = field(default_factory=list)
 
 
-@dataclass
-class Stack:
-    """A stack with its number of disks. name: in normal form; family: the name without the number of disks."""
+class PlannedStack(Part):
+    """What a plan says of a stack with its number of disks."""
 
-    name: str
-    family: str
     title: str
+    family: str = Field(description="Its name without the number of disks")
     disks: int
-    filesystem: str
-    state: str
-    layers: list[Placed]
-    disk_share: float  # how many disks' worth of data the file system gets
-    why: str | None = None  # what fsync promises is not kept
-    last: str = ""  # what the last disk is for, where it may have a device profile of its own
-    guest: str = BASE
+    filesystem: str = Field("", description="The only file system that can use it, or empty")
+    state: str = "healthy"
+    layers: list[str]
+    summary: list[str] = []
+    why: str | None = Field(None, description="Where what fsync promises is not kept")
+    guest: str | None = Field(None, description="Which guest its tools are in, if not in base")
+
+
+class Stack(PlannedStack):
+    """A stack with its number of disks, in full."""
+
+    name: str = Field(description="In normal form")
+    placed: list[Placed]
+    disk_share: float = Field(description="How many disks' worth of data the file system gets")
+    last: str = Field("", description="What the last disk is for, where it may have a device profile of its own")
 
     def disk_mib(self, device_mib: int) -> int:
         """MiB of one disk, so that the file system gets about `device_mib` whatever the stack is made of."""
-        least = max(placed.layer.least_mib for placed in self.layers)
+        least = max(placed.layer.least_mib for placed in self.placed)
         return max(math.ceil(device_mib / self.disk_share), least) if self.disks > 1 else device_mib
 
     def initial_sync(self, assume_clean: bool) -> str:
         """Words for the record: is the redundancy complete before the file system is made, and why."""
-        commands = [command for placed in self.layers for command in placed.layer.build]
+        commands = [command for placed in self.placed for command in placed.layer.build]
         if not any("{clean}" in command for command in commands):
             return "none needed" if not self.filesystem else "none needed: the file system writes its own redundancy"
         return "assumed clean: the disks read as zeros" if assume_clean else "finished before the file system was made"
@@ -195,7 +201,7 @@ class Stack:
     def commands(self, disks: list[str], assume_clean: bool, mountpoint: str) -> Commands:
         """What to run on the device files `disks`. Raises FileError for a bad command in a layer's file."""
         made = Commands(disks)
-        for placed in self.layers:
+        for placed in self.placed:
             layer, where = placed.layer, placed.layer.file
             values = {**placed.values(made.devices, assume_clean), "mountpoint": mountpoint}
 
@@ -249,8 +255,32 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
         raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
     default = layers[0].disks.default
     count = int(number) if number else default
+    placed, share = _placed(spec, layers, count)
+    faults = [(layer.name, layer.fault.state) for layer in layers if layer.fault]
+    if len(faults) > 1:
+        named = ", ".join(name for name, _ in faults)
+        raise UserError(f"stack {spec}: only one layer may have a fault, and these have: {named}.")
+    guest = common(*(layer.guest for layer in layers))
+    return Stack(
+        name=family if count == default else f"{family}@{count}",
+        family=family,
+        title=" over ".join(layer.title for layer in layers[::-1]) + (f", {count} disks" if count > 1 else ""),
+        disks=count,
+        filesystem=layers[-1].filesystem,
+        state=faults[0][1] if faults else "healthy",
+        placed=placed,
+        layers=names,
+        summary=[line for layer in layers for line in layer.summary],
+        disk_share=share * count,
+        why=next((layer.why for layer in layers if layer.why), None),
+        last=layers[0].last,
+        guest=None if guest == BASE else guest,
+    )
+
+
+def _placed(spec: str, layers: list[Layer], incoming: int) -> tuple[list[Placed], float]:
+    """The layers in their places over so many disks, and what share of these disks holds data."""
     placed, share = [], 1.0
-    incoming = count
     for layer in layers:
         disks = layer.disks
         if disks.default < disks.least or disks.default % disks.multiple_of:
@@ -268,23 +298,7 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
             )
         placed.append(Placed(layer, incoming))
         incoming = sum(incoming if device == "{disks}" else 1 for device in layer.devices)
-    faults = [(layer.name, layer.fault) for layer in layers if layer.fault]
-    if len(faults) > 1:
-        named = ", ".join(name for name, _ in faults)
-        raise UserError(f"stack {spec}: only one layer may have a fault, and these have: {named}.")
-    return Stack(
-        name=family if count == default else f"{family}@{count}",
-        family=family,
-        title=" over ".join(layer.title for layer in layers[::-1]) + (f", {count} disks" if count > 1 else ""),
-        disks=count,
-        filesystem=layers[-1].filesystem,
-        state=faults[0][1].state if faults else "healthy",
-        layers=placed,
-        disk_share=share * count,
-        why=next((layer.why for layer in layers if layer.why), None),
-        last=layers[0].last,
-        guest=common(*(layer.guest for layer in layers)),
-    )
+    return placed, share
 
 
 def _check_count(spec: str, layer: Layer, count: int, lowest: bool) -> None:

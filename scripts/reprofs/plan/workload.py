@@ -42,6 +42,7 @@ COMPRESS = "compress"  # the size of a workload that is the percentage of its co
 NO_AMOUNT = (WORKERS, COMPRESS)  # sizes with which a task does not grow
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
+TOLD = {"clients": "{} clients", "aged": "{} runs in one file system", "fill": "file system filled to {} % and churned"}
 SIZE_MAX = 10**12
 BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own parameter; all others count something
 BYTES_MAX, COUNT_MAX = 10**12, 10**9
@@ -312,18 +313,16 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in numbers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
-    unit = workload.size.removesuffix("s") if workload.size and size == "1" and not times else workload.size
-    unit = "%" if unit == COMPRESS else unit
-    told = [f"{int(size):,} {'times the ' if times else ''}{unit}"] if size else []
-    told += [f"{numbers['clients']} clients"] if "clients" in numbers else []
-    told += [f"{numbers['aged']} runs in one file system"] if "aged" in numbers else []
-    told += [f"file system filled to {numbers['fill']} % and churned"] if "fill" in numbers else []
     environment, labs = dict(workload.environment), None
-    for modifier in (workload.modifiers[word] for word in own):
-        told.append(modifier.title)
+    for modifier in own:
         environment |= modifier.environment
         if modifier.labs:
             labs = [lab for lab in modifier.labs if labs is None or lab in labs]
+    told = [
+        *_size(workload, times, size),
+        *(words.format(numbers[key]) for key, words in TOLD.items() if key in numbers),
+    ]
+    told += [modifier.title for modifier in own]
     changed = {
         "title": workload.title + (f" ({', '.join(told)})" if told else ""),
         "environment": environment,
@@ -337,7 +336,17 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
     return Modified.model_construct(**{**dict(workload), **changed}).known_as(workload.name, workload.file)
 
 
-def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int], list[str]]:
+def _size(workload: Workload, times: str, size: str | None) -> list[str]:
+    """What a title says of the size that a name gives, if it does."""
+    if not size:
+        return []
+    unit = "%" if workload.size == COMPRESS else workload.size or ""
+    if size == "1" and not times:
+        unit = unit.removesuffix("s")
+    return [f"{int(size):,} {'times the ' if times else ''}{unit}"]
+
+
+def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int], list[Modifier]]:
     """The modifiers with a number, and the workload's own, of `+clients2+nosync`. Raises UserError for wrong ones."""
     numbers: dict[str, int] = {}
     own: list[str] = []
@@ -356,7 +365,7 @@ def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int]
         if not low <= _number(number) <= high:
             raise UserError(f"workload {spec}: +{word} must be from {low} to {high}, not {number}.")
         numbers[word] = int(number)
-    return numbers, own
+    return numbers, [workload.modifiers[word] for word in own]
 
 
 def _scales(spec: str, workload: Workload, times: str, size: str | None) -> Scales:

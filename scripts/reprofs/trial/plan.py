@@ -13,13 +13,11 @@ from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device, profile_names
-from reprofs.plan.filesystem import Filesystem
-from reprofs.plan.guest import BASE
+from reprofs.plan.filesystem import PlannedFilesystem
 from reprofs.plan.override import Override, add_places, overridden
-from reprofs.plan.plan import LabFacts, Plan, PlannedFilesystem, PlannedHosts, PlannedStack, PlannedWorkload
+from reprofs.plan.plan import LabFacts, Plan, PlannedWorkload
 from reprofs.plan.published import Published
 from reprofs.plan.read import unknown
-from reprofs.plan.stack import Stack
 from reprofs.plan.study import NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
 from reprofs.plan.workload import Modified
 from reprofs.project import project_root
@@ -151,7 +149,7 @@ def _parts(setups: list[Setup], programs: dict[str, list[str]]) -> dict[str, Any
             for name, profile in zip(profile_names(one.cell.profile), one.profiles, strict=True)
         },
         "networks": {one.network.name: one.network for one in setups if one.network},
-        "stacks": {one.stack.name: _stack(one.stack) for one in setups},
+        "stacks": {one.stack.name: one.stack for one in setups},
     }
 
 
@@ -161,64 +159,26 @@ def _lab(setup: Setup) -> LabFacts:
 
 
 def _filesystems(setups: list[Setup]) -> dict[str, PlannedFilesystem]:
+    """With the variants that are in no file: those with further mount options."""
     found: dict[str, PlannedFilesystem] = {}
     for one in setups:
-        planned = found.setdefault(one.cell.filesystem, _filesystem(one.filesystem))
-        planned.variants.setdefault(
-            one.cell.variant, one.filesystem.variant(one.cell.variant)
-        )  # with further mount options it is in no file
+        system, variant = one.filesystem, one.cell.variant
+        known = found.get(one.cell.filesystem, system)
+        variants = {**known.variants}
+        variants.setdefault(variant, system.variant(variant))
+        found[one.cell.filesystem] = known.model_copy(update={"variants": variants})
     return found
-
-
-def _filesystem(found: Filesystem) -> PlannedFilesystem:
-    hosts = PlannedHosts(servers=found.hosts.servers, clients=found.hosts.clients) if found.hosts else None
-    return PlannedFilesystem(
-        title=found.title,
-        home=found.home,
-        role=found.role,
-        packages=found.packages,
-        variants=dict(found.variants),
-        guest=found.guest,
-        hosts=hosts,
-        clients=found.clients,
-        format=found.format or None,
-    )
 
 
 def _workload(found: Modified, scale: str, programs: list[str]) -> PlannedWorkload:
     replayed = found.recording()
-    return PlannedWorkload(
-        title=found.title,
-        description=found.description,
-        source=found.source,
-        packages=found.packages,
-        guest=found.guest,
-        phases=found.phases,
-        scale=found.scale(scale),
-        differs=found.differs,
-        size=found.size,
-        clients=found.clients,
-        on_servers=found.on_servers,
-        runs=found.runs,
-        fill=found.fill,
-        raw=found.raw,
-        programs=programs,
-        recording=recording.read_head(recording.path_of(replayed)) if replayed else None,
-    )
-
-
-def _stack(found: Stack) -> PlannedStack:
-    return PlannedStack(
-        title=found.title,
-        family=found.family,
-        disks=found.disks,
-        filesystem=found.filesystem,
-        state=found.state,
-        layers=[placed.layer.name for placed in found.layers],
-        summary=[line for placed in found.layers for line in placed.layer.summary],
-        why=found.why,
-        guest=found.guest if found.guest != BASE else None,
-    )
+    own: dict[str, Any] = {
+        "scale": found.scale(scale),
+        "programs": programs,
+        "recording": recording.read_head(recording.path_of(replayed)) if replayed else None,
+    }
+    own |= {name: getattr(found, name) for name in PlannedWorkload.model_fields if name not in own}
+    return PlannedWorkload.model_construct(**own)
 
 
 def _possible(cells: list[Cell], catalog: Catalog, change: Override) -> tuple[list[Setup], list[str]]:
@@ -266,7 +226,7 @@ def as_root(cells: Iterable[Cell], catalog: Catalog, study: str = "STUDY") -> st
     for cell in {(cell.lab, cell.filesystem, cell.stack, cell.workload): cell for cell in cells}.values():
         if labs.get_lab(cell.lab).as_root:
             setup = resolve(cell, catalog)
-            parts = (setup.filesystem, *(placed.layer for placed in setup.stack.layers), setup.workload)
+            parts = (setup.filesystem, *(placed.layer for placed in setup.stack.placed), setup.workload)
             files |= dict.fromkeys(part.file for part in parts)
     if not files:
         return ""

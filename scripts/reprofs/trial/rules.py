@@ -86,7 +86,7 @@ def one_guest_has_all(setup: Setup) -> str:
     if not setup.lab.in_guest or setup.guest:
         return ""
     parts = [(_name(setup), setup.filesystem.guest)]
-    parts += [(f"stack {placed.layer.name}", placed.layer.guest) for placed in setup.stack.layers]
+    parts += [(f"stack {placed.layer.name}", placed.layer.guest) for placed in setup.stack.placed]
     parts += [(_load(setup), setup.workload.guest)]
     pairs = itertools.combinations(parts, 2)
     (one, first), (other, second) = next((a, b) for a, b in pairs if not common(a[1], b[1]))
@@ -275,7 +275,7 @@ def what_was_built_is_assembled_again(setup: Setup) -> str:
     """The keys build and assemble."""
     if not (cut := _cut(setup)):
         return ""
-    for layer in (placed.layer for placed in setup.stack.layers):
+    for layer in (placed.layer for placed in setup.stack.placed):
         if layer.build and not layer.assemble:
             return (
                 f"{cut}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
