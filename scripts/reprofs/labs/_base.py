@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from reprofs import cleanup
 from reprofs.errors import UserError
@@ -70,6 +70,20 @@ class Obstacle(UserError):
     """Raised by a lab's `run` before the job starts: the trial is skipped, and the sentence says why it cannot run."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a lab is opened with.
+
+    guest: its name; path: the directory in which the lab mount works; processor: if the lab models one, None is the
+    default; kernel: in the place of the guest's own.
+    """
+
+    guest: str = "base"
+    path: str = ""
+    processor: Processor | None = None
+    kernel: Kernel | None = None
+
+
 class Lab(abc.ABC):
     """A laboratory: it hands a job to the load engine, lets it run, and returns what the engine wrote.
 
@@ -123,19 +137,13 @@ class Lab(abc.ABC):
         return []
 
     @classmethod
-    @abc.abstractmethod
-    def open(
-        cls,
-        guest: str = "base",
-        path: str = "",
-        processor: Processor | None = None,
-        kernel: Kernel | None = None,
-    ) -> Lab:
-        """The lab of this checkout: with the guest of that name, or in the directory `path`.
+    def open(cls, **asked: Any) -> Self:
+        """The lab of this checkout, by what an `Asked` has. Raises UserError when something it needs is missing."""
+        return cls._opened(Asked(**asked))
 
-        processor: if the lab models one; None is the default. kernel: in the place of the guest's own. Raises UserError
-        when something it needs is missing.
-        """
+    @classmethod
+    @abc.abstractmethod
+    def _opened(cls, asked: Asked) -> Self: ...
 
     def load(self, job: Job) -> None:  # noqa: B027
         """Gets ready what a job needs besides the lab. Raises UserError."""

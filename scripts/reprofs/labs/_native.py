@@ -10,14 +10,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Self
 
 from reprofs.files import cache_folder, sha256
 from reprofs.guest import engine, trace
 from reprofs.guest.steps import Job, Step
-from reprofs.labs._base import Disks, Lab, Outcome
+from reprofs.labs._base import Asked, Disks, Lab, Outcome
 from reprofs.plan.device import Device
-from reprofs.plan.kernel import Kernel
-from reprofs.plan.processor import Processor
 from reprofs.workplace import end_with_parent
 
 ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # what ends a process from outside
@@ -42,15 +41,9 @@ class NativeLab(Lab):
         self.packages: list[str] = []
 
     @classmethod
-    def open(
-        cls,
-        guest: str = "base",
-        path: str = "",
-        processor: Processor | None = None,
-        kernel: Kernel | None = None,
-    ) -> NativeLab:
+    def _opened(cls, asked: Asked) -> Self:
         """The lab on this machine; `path` is where the mount lab works. Raises UserError without a compiled engine."""
-        return cls(path)
+        return cls(asked.path)
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """Why this machine cannot run a trial that needs these (one sentence), or an empty string."""

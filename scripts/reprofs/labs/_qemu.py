@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, intact, sha256
@@ -24,10 +24,8 @@ from reprofs.guest import trace
 from reprofs.guest.image import cpio
 from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, whole
 from reprofs.guest.steps import Exec, Job, Step
-from reprofs.labs._base import Lab, Outcome
+from reprofs.labs._base import Asked, Lab, Outcome
 from reprofs.plan.device import Device
-from reprofs.plan.kernel import Kernel
-from reprofs.plan.processor import Processor
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
@@ -73,15 +71,9 @@ class GuestLab(Lab):
         self.programs: dict[str, Path] = {}  # of the job, by name
 
     @classmethod
-    def open(
-        cls,
-        guest: str = "base",
-        path: str = "",
-        processor: Processor | None = None,
-        kernel: Kernel | None = None,
-    ) -> GuestLab:
+    def _opened(cls, asked: Asked) -> Self:
         """The lab of this checkout with the guest of that name. Raises UserError when it was not built."""
-        return cls(read_manifest(guest), cache_folder())
+        return cls(read_manifest(asked.guest), cache_folder())
 
     @staticmethod
     def program_steps() -> list[Step]:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
@@ -25,6 +26,7 @@ from reprofs.guest.kernel import Built
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.steps import Exec, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
+from reprofs.labs._base import Asked
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
@@ -112,20 +114,15 @@ class ExactLab(GuestLab):
             self.qemu = Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
     @classmethod
-    def open(
-        cls,
-        guest: str = "base",
-        path: str = "",
-        processor: Processor | None = None,
-        kernel: Kernel | None = None,
-    ) -> "ExactLab":
+    def _opened(cls, asked: Asked) -> Self:
         """The lab of this checkout; $REPROFS_START chooses how the guest starts. Raises UserError without a guest.
 
         A kernel that the cache has not is built.
         """
         cache, start = cache_folder(), os.environ.get("REPROFS_START", "auto")
-        built = kernel and kernels.build(cache, read_lock(), kernel, engine.build(cache), _say)
-        return cls(read_manifest(guest), cache, start, processor, (kernel, built) if kernel and built else None)
+        own = asked.kernel
+        kernel = (own, kernels.build(cache, read_lock(), own, engine.build(cache), _say)) if own else None
+        return cls(read_manifest(asked.guest), cache, start, asked.processor, kernel)
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:

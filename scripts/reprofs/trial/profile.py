@@ -64,7 +64,7 @@ def profile(
     if hashlib.sha256(job.text().encode()).hexdigest() != record["environment"]["job_sha256"]:
         raise UserError(f"{path}: a file that its trial is made of was edited since: run the trial again first.")
     with workplace() as place:
-        lab = ExactLab.open(setup.guest, processor=setup.processor, kernel=setup.kernel)
+        lab = ExactLab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
         if lab.processor.count > 1:
             raise UserError(f"{path}: profiles are of one core, and {lab.full_name} has {lab.processor.count}.")
         lab.plugin = f"{engine.build_profiler(cache_folder())},out={place}{',misses=on' if misses else ''}"
