@@ -1,5 +1,6 @@
 """What tests of several parts use: one catalog, cells, jobs, and what came back."""
 
+import importlib
 import json
 import os
 import random
@@ -17,6 +18,19 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.workload import Workload
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
+
+
+class Late:
+    """A module that is imported at its first use: of what takes a second to import, not while tests are collected."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, key: str):
+        if key.startswith("_"):  # pytest asks every name of a test module for such
+            raise AttributeError(key)
+        return getattr(importlib.import_module(self._name), key)
+
 
 CATALOG = Catalog()  # every file is read once; nobody changes it
 

@@ -14,12 +14,14 @@ import pytest
 import run
 import study2015
 from conftest import BIN, ROOT
+from helpers import Late
 from reprofs import importers
 from reprofs.data.columns import dictionary
 from reprofs.data.keys import Load, Operation, Setting
 from reprofs.errors import UserError
 from reprofs.report import explore
-from scipy import stats
+
+stats = Late("scipy.stats")
 
 pytestmark = pytest.mark.xdist_group("explore")  # one worker: the study is made once
 

@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
+from helpers import Late
 from reprofs.errors import UserError
 from reprofs.guest import check
 from reprofs.plan import tree as trees
 from reprofs.plan import workload as workloads
 from reprofs.plan.catalog import Catalog
-from scipy import stats
+
+stats = Late("scipy.stats")
 
 SMALL = "--sizes 0:1,99:0,100:9 --level 1/2/0/0// --level 3/8/1/1//"
 

@@ -5,10 +5,12 @@ import re
 
 import make
 import nbformat
-import papermill
 import pytest
 from conftest import ROOT
+from helpers import Late
 from reprofs.data import tables
+
+papermill = Late("papermill")
 
 
 @pytest.fixture(scope="module")

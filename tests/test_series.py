@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import Late
 from reprofs.data.keys import Load, Setting
 from reprofs.plan.workload import without_size
 from reprofs.stats import scaling, series
-from statsmodels.api import OLS
+
+statsmodels = Late("statsmodels.api")
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
 
@@ -431,8 +433,8 @@ def test_lack_of_fit_is_that_of_the_analysis_of_variance():
     sizes = np.repeat([1e3, 1e4, 1e5, 1e6], [3, 4, 3, 5])
     times = sizes**1.1 * rng.lognormal(0, 0.1, len(sizes)) * np.where(sizes == 1e5, 1.2, 1)
     x, groups = np.log(sizes), pd.Categorical(sizes)
-    straight = OLS(np.log(times), np.column_stack([np.ones(len(x)), x])).fit()
-    free = OLS(np.log(times), pd.get_dummies(groups).to_numpy(float)).fit()
+    straight = statsmodels.OLS(np.log(times), np.column_stack([np.ones(len(x)), x])).fit()
+    free = statsmodels.OLS(np.log(times), pd.get_dummies(groups).to_numpy(float)).fit()
     assert scaling.fit(sizes, times)["fit_p"] == pytest.approx(free.compare_f_test(straight)[1])
     assert scaling.fit(sizes, sizes**1.1)["fit_p"] == 1 and scaling.fit(sizes, sizes * x)["fit_p"] == 0
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, copy_checkout
-from jupyterlab_server.settings_utils import get_settings
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.config import read_config
@@ -156,6 +155,8 @@ def test_jupyterlab_opens_on_the_notebook_for_trying_and_asks_nothing_about_news
     folder = re.search(r'app_settings_dir="\$PWD/([^"]+)"', command)[1]
     schemas = Path(sys.prefix) / "share/jupyter/lab/schemas"
     name = "@jupyterlab/apputils-extension:notification"
+    from jupyterlab_server.settings_utils import get_settings  # not while tests are collected: it takes a second
+
     found, _ = get_settings(str(ROOT / folder), str(schemas), str(ROOT / "nowhere"), schema_name=name)
     defaults = {key: entry["default"] for key, entry in found["schema"]["properties"].items() if "default" in entry}
     assert (defaults["fetchNews"], defaults["checkForUpdates"]) == ("false", False)
