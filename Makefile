@@ -62,6 +62,9 @@ test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net guest-fio
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
+try:  ## in a minute: linters on what was changed since the last commit, and the tests that import it, nearest first; no guests
+	@$(RUN) python tests/trying.py
+
 soak: setup  ## the tests that take too long for every change; before a release
 	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m soak tests
 
@@ -103,4 +106,4 @@ lab: setup  ## open the notebooks in JupyterLab
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign test soak lint bench catalog lab clean
+.PHONY: help setup report publish workflow-report campaign test try soak lint bench catalog lab clean
