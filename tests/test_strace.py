@@ -14,6 +14,7 @@ from reprofs.plan.recording import SUFFIX, _Calls, _Entries
 from reprofs.plan.workload import Workload
 from reprofs.recorder import retell, strace
 from reprofs.recorder.before import Before
+from reprofs.recorder.follow import Follower
 from reprofs.recorder.names import AsTheyAre
 
 # A shell script: cat, tar, mv, rm in the background, dd; its output went to notes/diary.log.
@@ -38,8 +39,8 @@ class Retold:
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text, encoding="latin-1")
         found = strace.survey(paths)
-        self.follower = retell.Follows([LAB], found.folder, found.umask or 0o022, AsTheyAre())
-        self.reader = retell.Reader(paths, found, self.follower)
+        self.follower = Follower([LAB], found.folder, found.umask or 0o022, AsTheyAre(), here=False)
+        self.reader = retell.Reader(paths, found, [LAB])
         for event in self.reader.events():
             self.follower.take(event)
         self.calls, self.who = self.follower.calls()
@@ -50,7 +51,7 @@ class Retold:
 
     def check(self) -> None:
         """As a recording is checked when it is read."""
-        calls, entries = _Calls(self.follower.handles, 0), _Entries()
+        calls, entries = _Calls(self.follower.lines.handles, 0), _Entries()
         for line in self.calls:
             calls(line)
         for entry in self.before:

@@ -12,8 +12,8 @@ import stat
 from dataclasses import dataclass, field
 
 from reprofs.plan.recording import MODE
+from reprofs.recorder.events import Told
 from reprofs.recorder.names import Names
-from reprofs.recorder.retell import Told
 
 NOFOLLOW, FOLLOW, EXCHANGE, KEEP_SIZE = 0x100, 0x400, 2, 1
 MOST_LINKS = 40  # path_resolution(7)
@@ -72,6 +72,7 @@ class Before:
 
     def __init__(self, names: Names, roots: int, told: dict[int, Told]) -> None:
         self.names, self.told = names, told
+        self._nodes: list[Node] = []
         self.top = Node("d", told=True)
         self.top.origin = (self.top, ".")
         if roots > 1:
@@ -80,7 +81,6 @@ class Before:
                 self._found(self.top, names.path(f"root{number}"), "d")
         self.open: dict[int, Open] = {0: Open(self.top)}
         self._first: dict[tuple[int, int], Node] = {}  # device and inode -> file of several names
-        self._nodes: list[Node] = []
         self._place = (self.top, "")  # where the last path led
 
     # ---- names

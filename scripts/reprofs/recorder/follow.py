@@ -8,255 +8,114 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from reprofs.plan.recording import ACCESS_LIST, HANDLES, KNOWN_ATTRIBUTES, LANES, MODE, OPEN_FLAGS
+from reprofs.plan.recording import ACCESS_LIST, KNOWN_ATTRIBUTES, MODE, OPEN_FLAGS
 from reprofs.recorder import events
-from reprofs.recorder.events import Event
+from reprofs.recorder.events import HIDDEN, Event, Told
 from reprofs.recorder.names import Names
-from reprofs.recorder.numbers import CALLS, PLAIN, Shape
-from reprofs.recorder.order import Order
+from reprofs.recorder.program import AT_FDCWD, PATH_MAX, Call, Program
+from reprofs.recorder.shapes import PLAIN, Shape
+from reprofs.recorder.tasks import OpenFile
 from reprofs.recorder.tree import path_in, relative
 
-AT_FDCWD = -100
-CLONE_FS, CLONE_FILES = 0x200, 0x400
+AT_REMOVEDIR = 0x200
 RESTARTED = range(-516, -511)  # ERESTARTSYS and its like: the call is made again
 REFUSED = (-errno.EPERM, -errno.EACCES)  # of the user, not of the file system; who replays may be another
-PATH_MAX = 4096  # bytes of a path with its end
-MOST_CALLS = 20_000_000
-OWN_DESCRIPTOR = re.compile(r"/(?:proc/self|dev)/fd/([0-9]{1,7})")
 UNSEEN = ("io_submit", "pidfd_getfd")  # what they do is in memory of the program
 FICLONE, FIOCLEX, FIONCLEX = 0x40049409, 0x5451, 0x5450
+# The arguments that are folder, flags and mode of calls that make something.
+MADE = {"mkdir": (None, 1), "mkdirat": (0, 2), "mknod": (None, 1), "mknodat": (0, 2)}
+# No call on a file: of new processes an event of its own follows, and watching reads and writes nothing.
+NOTHING = ("fork", "vfork", "clone", "clone3", "inotify_add_watch")
 
 
-class TooMany(Exception):
-    """More calls than a recording can have."""
-
-
-@dataclass
-class OpenFile:
-    """What descriptors lead to. number: in the recording, -1 outside; path: in the recording, with real names."""
-
-    place: str
-    number: int = -1
-    references: int = 1
-
-
-@dataclass
-class Descriptors:
-    """Those of a process, which others may share: descriptor -> (file, whether exec closes it)."""
-
-    open: dict[int, tuple[OpenFile, bool]] = field(default_factory=dict)
-    references: int = 1
-
-
-@dataclass
-class Place:
-    """Where a process works, and its umask; others may share it."""
-
-    folder: OpenFile
-    umask: int
-    references: int = 1
-
-
-@dataclass
-class Task:
-    """A thread. lane: of its calls; after: lane -> how many lines come before its next one."""
-
-    descriptors: Descriptors
-    place: Place
-    lane: int = 0
-    parent: Task | None = None
-    after: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass
-class Begun:
-    """A call that has begun. line: in the recording, or none; then: what it does when it succeeds."""
-
-    name: str
-    args: Event
-    line: list | None = None
-    then: Callable[[int, str], None] | None = None
-
-
-class Follower:
+class Follower(Program):
     """Takes the events of a program, one after the other.
 
-    roots: absolute, without links; folder: where the program begins; umask: with which.
+    here: it runs on this machine, so that its files can be looked at; else see Program.
     """
 
-    def __init__(self, roots: list[str], folder: str, umask: int, names: Names) -> None:
-        self.roots, self.names = roots, names
-        self.lines: list[list] = []
+    def __init__(self, roots: list[str], folder: str, umask: int, names: Names, here: bool = True) -> None:
+        super().__init__(roots, folder, umask, names)
+        self.here = here
         self.left_out: Counter[str] = Counter()
         self.outside = 0
+        self.opened = 0  # files that were open before the program began, or came to it otherwise
         self.said: Counter[str] = Counter()  # what is told of the program besides
+        self.told: dict[int, Told] = {}  # id of a line -> what the text says of it
         self.threads: set[int] = set()
         self.failed: tuple[int, str] | None = None  # why the program could not be started
         self.ended: tuple[int, bool] | None = None  # its exit code, whether its time was over
-        self._free: list[int] = []
-        self.handles = 1
-        self.order = Order()
-        self._tasks: dict[int, Task] = {}
-        self._begun: dict[int, Begun] = {}
         self._mappings: dict[int, list] = {}  # of the recorder -> line
-        self._used: dict[int, list[tuple[int, int]]] = {}  # id of a line -> pages
-        self._who: list[tuple[int, dict[int, int]]] = []  # of each line: its lane, and after which lines of others
-        self._free_lanes: list[int] = []
-        self.lanes = 1
-        self._task: Task | None = None  # whose event it is
-        self._first = Task(Descriptors(), Place(OpenFile(folder), umask))
-        self._first.place.folder = self._entered(folder)
-
-    # ---- the result
-
-    def calls(self) -> tuple[list[list], list[list[int]]]:
-        """The calls that ended, with the pages of mappings that were used, and of several lanes whose each is."""
-        found, who = [], []
-        late: dict[int, dict[int, int]] = {}
-        kept: list[list[int]] = [[] for _ in range(self.lanes)]  # numbers of the lines of each lane
-        for number, (line, (lane, after)) in enumerate(zip(self.lines, self._who, strict=True)):
-            for other, bound in after.items():  # a line that is left out leaves its waiting to the next
-                before = late.setdefault(lane, {})
-                before[other] = max(before.get(other, 0), bound)
-            if line[0] and line[1] is not False:
-                found.append(line)
-                counts = {other: bisect_left(kept[other], bound) for other, bound in late.pop(lane, {}).items()}
-                who.append([lane, *(n for one in counts.items() if one[1] and one[0] != lane for n in one)])
-                kept[lane].append(number)
-                if line[0] == "map" and line[1] == 0:
-                    written = int(line[6] != 2 and bool(line[5] & 2))
-                    touches = [["touch", 0, line[7], *run, written] for run in self._used.get(id(line), [])]
-                    found += touches
-                    who += [[lane]] * len(touches)
-                    kept[lane] += [number] * len(touches)
-        return found, who if self.lanes > 1 else []
-
-    # ---- events
+        self._takes = {
+            **{events.ENTRY: self._entry, events.RESULT: self._result, events.FORK: self._fork},
+            **{events.EXEC: self._exec, events.EXIT: self._exit, events.USED: self._use},
+            **{events.UNMAPPED: self._unmapped, events.FOREIGN: self._foreign, events.END: self._end},
+            **{events.FAILED: self._end, events.LEFT_OUT: self._less, events.SAID: self._less},
+        }
 
     def take(self, event: Event) -> None:
         """One event."""
-        self._task = self._tasks.get(event.pid)
-        if event.type == events.ENTRY:
-            begun = Begun(CALLS.get(event.value, f"call {event.value}"), event)
-            self._begun[event.pid] = begun
-            if event.pid in self._tasks:
-                self._begin(self._tasks[event.pid], begun)
-        elif event.type == events.RESULT:
-            if (ending := self._begun.pop(event.pid, None)) and event.pid in self._tasks:
-                self._end(ending, event)
-        elif event.type == events.FORK:
-            self._fork(event)
-        elif event.type == events.EXEC:
-            self._exec(event)
-        elif event.type == events.EXIT:
-            self._exit(event.pid)
-        elif event.type == events.USED:
-            if line := self._mappings.get(event.value):
-                self._used[id(line)] = event.runs()
-        elif event.type == events.UNMAPPED:
-            if (line := self._mappings.pop(event.value, None)) is not None:
-                self._line("unmap", line[7])[1] = 0
-                self._free.append(line[7])
-        elif event.type == events.FOREIGN:
-            self.said["io_uring" if event.value >= 0 else "32-bit calls"] += 1
-            if event.value < 0:
-                self.left_out["call of a 32-bit program"] += 1
-        elif event.type == events.END:
-            self.ended = (event.value, bool(event.args[0]))
-        elif event.type == events.FAILED:
+        self._task = self._tasks.get(event.pid, self._first)
+        self._takes[event.type](event)
+
+    def _foreign(self, event: Event) -> None:
+        self.said["io_uring" if event.value >= 0 else "32-bit calls"] += 1
+        if event.value < 0:
+            self.left_out["call of a 32-bit program"] += 1
+
+    def _end(self, event: Event) -> None:
+        if event.type == events.FAILED:
             self.failed = (event.value, event.text(0))
-
-    def _fork(self, event: Event) -> None:
-        parent = self._tasks.get(event.pid)
-        if parent is None:
-            self._tasks[event.value] = self._first
-            return
-        flags = event.args[0]
-        if flags & CLONE_FILES:
-            descriptors = parent.descriptors
-            descriptors.references += 1
         else:
-            descriptors = Descriptors(dict(parent.descriptors.open))
-            for file, _ in descriptors.open.values():
-                file.references += 1
-        if flags & CLONE_FS:
-            place = parent.place
-            place.references += 1
-        else:
-            place = Place(parent.place.folder, parent.place.umask)
-            place.folder.references += 1
-        lane = self._free_lanes.pop() if self._free_lanes else self.lanes
-        if lane == LANES:  # more at the same time share them
-            lane = len(self._tasks) % LANES
-        self.lanes = max(self.lanes, lane + 1)
-        after = parent.after | {parent.lane: len(self.lines)}
-        self._tasks[event.value] = Task(descriptors, place, lane, parent, after)
+            self.ended = (event.value, bool(event.args[0]))
 
-    def _exec(self, event: Event) -> None:
-        """The program is another one. event.value: the thread that called execve, now under the process's number."""
-        if event.value != event.pid:
-            self._exit(event.pid)
-            if event.value in self._tasks:
-                self._tasks[event.pid] = self._tasks.pop(event.value)
-            if event.value in self._begun:
-                self._begun[event.pid] = self._begun.pop(event.value)
-        task = self._tasks[event.pid]
-        if task.descriptors.references > 1:
-            task.descriptors.references -= 1
-            task.descriptors = Descriptors(dict(task.descriptors.open))
-            for file, _ in task.descriptors.open.values():
-                file.references += 1
-        for fd, (file, closes) in list(task.descriptors.open.items()):
-            if closes:
-                del task.descriptors.open[fd]
-                self._close(file)
-
-    def _exit(self, pid: int) -> None:
-        self._begun.pop(pid, None)
-        task = self._tasks.pop(pid, None)
-        if task is None:
-            return
-        task.descriptors.references -= 1
-        if not task.descriptors.references:
-            for file, _ in task.descriptors.open.values():
-                self._close(file)
-        task.place.references -= 1
-        if not task.place.references:
-            self._close(task.place.folder)
-        if all(other.lane != task.lane for other in self._tasks.values()):
-            self._free_lanes.append(task.lane)
-        if task.parent:
-            for lane, count in [*task.after.items(), (task.lane, len(self.lines))]:
-                task.parent.after[lane] = max(task.parent.after.get(lane, 0), count)
+    def _less(self, event: Event) -> None:
+        self._know(event)
+        if what := event.text(0):
+            (self.left_out if event.type == events.LEFT_OUT else self.said)[what] += 1
 
     # ---- a call begins and ends
 
-    def _begin(self, task: Task, begun: Begun) -> None:
-        shape = PLAIN.get(begun.name)
-        if shape is not None:
-            self._simple(task, begun, shape)
-            return
-        own = getattr(self, f"_on_{begun.name.replace(' ', '_')}", None)
-        if own:
-            own(task, begun)
-        else:
-            self._unknown(task, begun)
+    def _entry(self, event: Event) -> None:
+        call = Call(event)
+        if event.pid in self._tasks:
+            self._know(event)
+            if shape := PLAIN.get(event.name):
+                self._plain(call, shape)
+            elif event.name not in NOTHING:
+                getattr(self, f"_on_{event.name}".replace(" ", "_"), self._unknown)(call)
+        self._begun[event.pid] = call
 
-    def _end(self, begun: Begun, event: Event) -> None:
-        result, line = event.value, begun.line
+    def _know(self, event: Event) -> None:
+        """The text says where the process really works; files that it has, and was not seen to open, are opened now."""
+        for fd, place in event.leads.items():
+            if fd == AT_FDCWD:
+                self._task.place.folder.place = place
+            elif fd >= 0 and fd not in self._task.descriptors.open and path_in(self.roots, place):
+                self.opened += 1
+                written = "write" in event.name or fd in (1, 2)  # as a shell opens them
+                flags = os.O_WRONLY | os.O_APPEND if written else os.O_RDONLY
+                texts = (os.fsencode(place), b"", b"")
+                self.take(Event(events.ENTRY, event.pid, 0, (0, flags, 0), texts, "open"))
+                self.take(Event(events.RESULT, event.pid, fd, texts=texts))
+
+    def _result(self, event: Event) -> None:
+        call = self._begun.pop(event.pid, None)
+        if not call or event.pid not in self._tasks:
+            return
+        result, line = event.value, call.line
         if line is not None:
             self.threads.add(event.pid)
-            if result < 0:
-                self._failed(line)
+            if result >= 0 and event.told:
+                self.told[id(line)] = self._tell(call, event, event.told)
+            if -4096 < result < 0 and line[0] in ("open", "enter", "map"):  # it has made no open file
+                self.lines.free(line[-1])
+                line[-1] = -1
             if result in RESTARTED or result == -errno.EINTR:
                 line[0] = ""
             elif result in REFUSED:
@@ -264,523 +123,348 @@ class Follower:
                 self.left_out["refused to this user"] += 1
             else:
                 line[1] = None if result < 0 and line[0] in ("flock", "lock") else result  # a replay waits for no lock
-        if begun.then and result >= 0:
-            begun.then(result, event.text(0))
-        if begun.name == "recvmsg" and event.args[0]:
-            self.left_out["descriptor passed through a socket"] += 1
-        if begun.name == "mmap" and line is not None:
-            self._mapped(line, event)
+        if call.then and result >= 0:
+            call.then(event)
 
-    def _failed(self, line: list) -> None:
-        """A call that makes an open file has made none."""
-        if line[0] in ("open", "enter"):
-            self._free.append(line[-1])
-            line[-1] = -1
+    def _tell(self, call: Call, event: Event, told: Told) -> Told:
+        """What the text says of a call, with the names of the recording."""
+        kind = call.line[0] if call.line else ""
+        if kind == "list":
+            if file := self._file(call, 0):
+                self.order.listed(file.place, [entry.name for entry in told.entries])
+            told.entries = [entry._replace(name=self.names.path(entry.name)) for entry in told.entries]
+        elif kind == "open" and (below := path_in(self.roots, event.text(0))):
+            told.real = self.names.path(below)
+        elif told.target is not None:
+            link = self._full(self._base(call, PLAIN[call.event.name].paths[0]), call.event.text(0))
+            told.target = self.names.target(relative(self.roots, told.target, link))
+        return told
 
-    def _mapped(self, line: list, event: Event) -> None:
-        if event.value < 0 and event.value >= -4095:
-            self._free.append(line[7])
-            line[7] = -1
-            return
-        line[1] = 0
-        if event.args[0]:
-            self._mappings[event.args[0]] = line
-        else:
-            line[0] = ""
-            self._free.append(line[7])
-
-    def _unknown(self, task: Task, begun: Begun) -> None:
+    def _unknown(self, call: Call) -> None:
         """A call that is not replayed: left out if it is given an open file or a path below a root, as far as seen."""
-        event = begun.args
-        texts = [event.text(i) for i, text in enumerate(event.texts) if text]
-        below = any(self._path(task, event, folder, text) for text in texts for folder in (None, 0))
-        if below or begun.name in UNSEEN or self._file(task, event, 0):
-            self.left_out[begun.name] += 1
-        elif begun.name.startswith("call "):
+        name, texts = call.event.name, [call.event.text(i) for i, text in enumerate(call.event.texts) if text]
+        below = any(self._path(call, folder, text) for text in texts for folder in (None, 0))
+        if below or name in UNSEEN or self._file(call, 0):
+            self.left_out[name] += 1
+        elif name.startswith("call "):
             self.said["unknown calls"] += 1
         else:
             self.outside += 1
 
-    def _simple(self, task: Task, begun: Begun, shape: Shape) -> None:
+    def _plain(self, call: Call, shape: Shape) -> None:
         """A call whose arguments are names, open files and numbers, as a table says."""
-        event, values = begun.args, []
+        event, values = call.event, []
+        if shape.is_alone(event):
+            shape = Shape(f"f{shape.kind}", files=(0,))
         for text, folder in enumerate(shape.paths):
-            where = self._path(task, event, folder, event.text(text))
+            where = self._path(call, folder, event.text(text))
             if where is None or (where[1] == "" and shape.kind == "readlink"):  # that is /proc's
-                if text > 0 or any(self._path(task, event, one, event.text(1)) for one in shape.paths[1:]):
-                    self.left_out[f"{begun.name} between the roots and elsewhere"] += 1
+                if text > 0 or any(self._path(call, one, event.text(1)) for one in shape.paths[1:]):
+                    self.left_out[f"{event.name} between the roots and elsewhere"] += 1
                 else:
                     self.outside += 1
                 return
             values += [where[0], self.names.path(where[1])]
         for number in shape.files:
-            file = self._file(task, event, number)
+            file = self._file(call, number)
             if file is None:
                 self.outside += 1
                 return
             values.append(file.number)
             if shape.kind == "list":
                 self._listed(file.place)
-        begun.line = self._line(shape.kind, *values, *(number(event) for number in shape.numbers))
+        numbers = [number(event) for number in shape.numbers]
+        if shape.attribute and not self._attribute(event, shape, numbers):
+            return
+        call.line = self._line(shape.kind, *values, *numbers)
+
+    def _attribute(self, event: Event, shape: Shape, numbers: list[int]) -> bool:
+        """Puts the number of an extended attribute before the numbers of a call; whether it can be replayed."""
+        sets, name = "setxattr" in shape.kind, event.texts[len(shape.paths)]
+        number = None if name == HIDDEN else self.names.attribute(os.fsdecode(name))
+        if name == HIDDEN:
+            self.left_out["attribute whose name was not printed (strace -s 255 prints it)"] += 1
+        elif sets and number == ACCESS_LIST and event.args[5]:
+            numbers[0] = event.args[5] & 0o777  # what the list says, in place of its size
+        elif number is None or (sets and number < KNOWN_ATTRIBUTES):
+            self.left_out["attribute of the kernel"] += 1
+            number = None
+        numbers.insert(0, number or 0)
+        return number is not None
 
     def _listed(self, folder: str) -> None:
         """A folder is being listed: the system lists it to others in the same order."""
-        if not self.order.knows(folder):
+        if self.here and not self.order.knows(folder):
             with suppress(OSError):  # gone meanwhile
                 self.order.listed(folder, [entry.name for entry in os.scandir(folder)])
 
-    # ---- open files
-
-    def _line(self, kind: str, *values: object) -> list:
-        if len(self.lines) >= MOST_CALLS:
-            raise TooMany
-        line = [kind, False, *values]  # False: it has not ended
-        self.lines.append(line)
-        task = self._task or self._first
-        self._who.append((task.lane, task.after))
-        task.after = {}
-        return line
-
-    def _number(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self.handles += 1
-        if self.handles > HANDLES:
-            raise TooMany
-        return self.handles - 1
-
-    def _entered(self, folder: str) -> OpenFile:
-        """The folder in which the program begins."""
-        below = path_in(self.roots, folder)
-        if below is None:
-            return OpenFile(folder)
-        if below == ".":
-            return OpenFile(folder, 0, 2)
-        number = self._number()
-        self._line("enter", 0, self.names.path(below), number)[1] = 0
-        return OpenFile(folder, number)
-
-    def _close(self, file: OpenFile, begun: Begun | None = None) -> None:
-        """A descriptor fewer leads to the file; the last one closes it. begun: the call that does so."""
-        file.references -= 1
-        if file.references or file.number <= 0:
-            return
-        line = self._line("close", file.number)
-        line[1] = 0
-        if begun and not begun.line:
-            begun.line = line
-        self._free.append(file.number)
-        file.number = -1
-
-    def _file(self, task: Task, event: Event, number: int) -> OpenFile | None:
-        """The open file below a root that an argument of a call means."""
-        found = task.descriptors.open.get(event.fd(number))
-        return found[0] if found and found[0].number >= 0 else None
-
-    def _bind(self, task: Task, fd: int, file: OpenFile, closes: bool) -> None:
-        """A descriptor leads to the file from now on."""
-        before = task.descriptors.open.get(fd)
-        task.descriptors.open[fd] = (file, closes)
-        if before:
-            self._close(before[0])
-
-    def _path(self, task: Task, event: Event, folder: int | None, text: str) -> tuple[int, str] | None:
-        """(number of an open folder, path from there) of a path that a call is given; None outside of the roots."""
-        if own := OWN_DESCRIPTOR.fullmatch(text):
-            found = task.descriptors.open.get(int(own[1]))
-            return (found[0].number, "") if found and found[0].number >= 0 else None
-        base = self._base(task, event, folder)
-        parts = [part for part in text.split("/") if part not in ("", ".")]
-        if not text.startswith("/") and base and base.number >= 0 and ".." not in parts:
-            if not text:
-                return None
-            self.order.visited("/".join([base.place, *parts]))
-            return base.number, self._kept(text, "/".join(parts) + ("/" if parts and text.endswith("/") else "") or ".")
-        if not text or (not text.startswith("/") and base is None):
-            return None
-        full = self._full(base, text)
-        if (below := path_in(self.roots, full)) is None:
-            return None
-        self.order.visited(full)
-        return 0, self._kept(text, below + ("/" if text.endswith("/") and below != "." else ""))
-
-    @staticmethod
-    def _kept(text: str, path: str) -> str:
-        """The path of a text, which says nothing where it is longer than Linux takes: the recorder cuts it there."""
-        return path if len(os.fsencode(text)) < PATH_MAX - 1 else "x" * PATH_MAX
-
-    @staticmethod
-    def _base(task: Task, event: Event, folder: int | None) -> OpenFile | None:
-        """The folder from which a path goes. folder: the argument that says it, None: where the process works."""
-        fd = AT_FDCWD if folder is None else event.fd(folder)
-        return task.place.folder if fd == AT_FDCWD else (task.descriptors.open.get(fd) or (None,))[0]
-
-    @staticmethod
-    def _full(base: OpenFile | None, text: str) -> str:
-        return os.path.normpath(text if text.startswith("/") or base is None else f"{base.place}/{text}")
-
     # ---- opening, duplicating, closing
 
-    def _open(self, task: Task, begun: Begun, folder: int | None, flags: int, mode: int) -> None:
-        event = begun.args
-        where = self._path(task, event, folder, event.text(0))
-        number = self._number()
-        kept = flags & OPEN_FLAGS
+    def _open(self, call: Call, folder: int | None, flags: int, mode: int) -> None:
+        where = self._path(call, folder, call.event.text(0))
+        number, kept = self.lines.number(), flags & OPEN_FLAGS
         makes = flags & os.O_CREAT or flags & os.O_TMPFILE == os.O_TMPFILE
-        mode = mode & ~task.place.umask & MODE if makes else 0
+        mode = mode & ~self._task.place.umask & MODE if makes else 0
         if where is None:
-            self._free.append(number)
+            self.lines.free(number)
         else:
-            begun.line = self._line("open", where[0], self.names.path(where[1]), kept, mode, number)
+            call.line = self._line("open", where[0], self.names.path(where[1]), kept, mode, number)
 
-        def done(fd: int, real: str) -> None:
-            line, below = begun.line, path_in(self.roots, real) if real else "."
+        def done(event: Event) -> None:
+            line, real = call.line, event.text(0)
+            below = path_in(self.roots, real) if real else "."
+            file = OpenFile(real, number if line is not None else -1)
             if line is not None and below is None:  # a link led out
                 line[0] = ""
-                self._free.append(number)
+                self.lines.free(number)
                 self.outside += 1
-                file = OpenFile(real)
+                file.number = -1
             elif line is None and real and below is not None:  # or in
-                own = self._number()
+                file.number = self.lines.number()
                 path = self.names.path(below.removesuffix(" (deleted)"))
-                self._line("open", 0, path, kept & ~(os.O_CREAT | os.O_EXCL), mode, own)[1] = 0
-                file = OpenFile(real, own)
+                self._line("open", 0, path, kept & ~(os.O_CREAT | os.O_EXCL), mode, file.number)[1] = 0
+            elif line is None:
+                self.outside += 1
             else:
-                file = OpenFile(real, number if line is not None else -1)
-                if line is None:
-                    self.outside += 1
-                else:
-                    line[1] = 0
-            self._bind(task, fd, file, bool(flags & os.O_CLOEXEC))
+                line[1] = 0
+            self._bind(event.value, file, bool(flags & os.O_CLOEXEC))
 
-        begun.then = done
+        call.then = done
 
-    def _on_open(self, task: Task, begun: Begun) -> None:
-        self._open(task, begun, None, begun.args.args[1], begun.args.args[2])
+    def _on_open(self, call: Call) -> None:
+        self._open(call, None, call.event.args[1], call.event.args[2])
 
-    def _on_creat(self, task: Task, begun: Begun) -> None:
-        self._open(task, begun, None, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, begun.args.args[1])
+    def _on_creat(self, call: Call) -> None:
+        self._open(call, None, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, call.event.args[1])
 
-    def _on_openat(self, task: Task, begun: Begun) -> None:
-        self._open(task, begun, 0, begun.args.args[2], begun.args.args[3])
+    def _on_openat(self, call: Call) -> None:
+        self._open(call, 0, call.event.args[2], call.event.args[3])
 
     _on_openat2 = _on_openat
 
-    def _on_close(self, task: Task, begun: Begun) -> None:
-        found = task.descriptors.open.pop(begun.args.fd(0), None)
+    def _on_close(self, call: Call) -> None:
+        found = self._task.descriptors.open.pop(call.event.fd(0), None)
         if found:
-            self._close(found[0], begun)
+            self._close(found[0], call)
 
-    def _on_close_range(self, task: Task, begun: Begun) -> None:
-        first, last, flags = begun.args.args[0], begun.args.args[1], begun.args.args[2]
-        for fd in [fd for fd in task.descriptors.open if first <= fd <= last]:
+    def _on_close_range(self, call: Call) -> None:
+        (first, last, flags), known = call.event.args[:3], self._task.descriptors.open
+        for fd in [fd for fd in known if first <= fd <= last]:
             if flags & 4:  # CLOSE_RANGE_CLOEXEC
-                task.descriptors.open[fd] = (task.descriptors.open[fd][0], True)
+                known[fd] = (known[fd][0], True)
             else:
-                self._close(task.descriptors.open.pop(fd)[0])
+                self._close(known.pop(fd)[0])
 
-    def _duplicate(self, task: Task, begun: Begun, closes: bool) -> None:
-        found = task.descriptors.open.get(begun.args.fd(0))
+    def _duplicate(self, call: Call, closes: bool) -> None:
+        found = self._task.descriptors.open.get(call.event.fd(0))
 
-        def done(fd: int, _: str) -> None:
-            if found and task.descriptors.open.get(fd) is not found:
+        def done(event: Event) -> None:
+            fd, known = event.value, self._task.descriptors.open
+            if found and known.get(fd) is not found:
                 found[0].references += 1
-                self._bind(task, fd, found[0], closes)
-            elif not found and fd in task.descriptors.open:
-                self._close(task.descriptors.open.pop(fd)[0])
+                self._bind(fd, found[0], closes)
+            elif not found and fd in known:
+                self._close(known.pop(fd)[0])
 
-        begun.then = done
+        call.then = done
 
-    def _on_dup(self, task: Task, begun: Begun) -> None:
-        self._duplicate(task, begun, False)
+    def _on_dup(self, call: Call) -> None:
+        self._duplicate(call, call.event.name == "dup3" and bool(call.event.args[2] & os.O_CLOEXEC))
 
-    _on_dup2 = _on_dup
+    _on_dup2 = _on_dup3 = _on_dup
 
-    def _on_dup3(self, task: Task, begun: Begun) -> None:
-        self._duplicate(task, begun, bool(begun.args.args[2] & os.O_CLOEXEC))
-
-    def _on_fcntl(self, task: Task, begun: Begun) -> None:
-        event, command = begun.args, begun.args.args[1]
+    def _on_fcntl(self, call: Call) -> None:
+        event, command, found = call.event, call.event.args[1], self._fd(call)
         if command in (0, 1030):  # F_DUPFD, F_DUPFD_CLOEXEC
-            self._duplicate(task, begun, command == 1030)
+            self._duplicate(call, command == 1030)
             return
-        found = task.descriptors.open.get(event.fd(0))
-        if not found or found[0].number < 0:
-            if found and command == 2:
-                task.descriptors.open[event.fd(0)] = (found[0], bool(event.args[2] & 1))
+        if found and command == 2:  # F_SETFD
+            self._task.descriptors.open[event.fd(0)] = (found, bool(event.args[2] & 1))
+        if not found or found.number < 0:
             self.outside += 1
-        elif command == 2:  # F_SETFD
-            task.descriptors.open[event.fd(0)] = (found[0], bool(event.args[2] & 1))
         elif command in (6, 7, 37, 38):  # F_SETLK, F_SETLKW and those of open files
             kind, whence = event.args[3] & 0xFFFF, event.args[3] >> 16 & 0xFFFF
-            begun.line = self._line("lock", found[0].number, kind, whence, event.signed(4), event.signed(5))
-        elif command not in (1, 3, 4, 5, 36):  # of flags, and whether a lock is held
+            call.line = self._line("lock", found.number, kind, whence, event.signed(4), event.signed(5))
+        elif command not in (1, 2, 3, 4, 5, 36):  # of flags, and whether a lock is held
             self.left_out["fcntl"] += 1
 
-    def _on_ioctl(self, task: Task, begun: Begun) -> None:
-        event, command = begun.args, begun.args.args[1] & 0xFFFFFFFF
-        found = task.descriptors.open.get(event.fd(0))
+    def _on_ioctl(self, call: Call) -> None:
+        command, found = call.event.args[1] & 0xFFFFFFFF, self._fd(call)
         if found and command in (FIOCLEX, FIONCLEX):
-            task.descriptors.open[event.fd(0)] = (found[0], command == FIOCLEX)
-        elif not found or found[0].number < 0:
+            self._task.descriptors.open[call.event.fd(0)] = (found, command == FIOCLEX)
+        elif not found or found.number < 0:
             self.outside += 1
         elif command == FICLONE:
-            if source := self._file(task, event, 2):
-                begun.line = self._line("clone", found[0].number, source.number)
+            if source := self._file(call, 2):
+                call.line = self._line("clone", found.number, source.number)
             else:
-                begun.then = lambda _, __: self.left_out.update(["sharing blocks with a file elsewhere"])
+                call.then = lambda _: self.left_out.update(["sharing blocks with a file elsewhere"])
         elif command >> 8 != 0x54:  # of terminals, which a file has none of
             self.left_out["ioctl"] += 1
 
     # ---- the folder, the umask
 
-    def _on_chdir(self, task: Task, begun: Begun) -> None:
-        where = self._path(task, begun.args, None, begun.args.text(0))
-        number = -1
+    def _works_in(self, folder: OpenFile) -> None:
+        before, self._task.place.folder = self._task.place.folder, folder
+        self._close(before)
+
+    def _on_chdir(self, call: Call) -> None:
+        base, text, number = self._task.place.folder, call.event.text(0), -1
+        where = self._path(call, None, text)
         if where is None:
             self.outside += 1
         else:
-            number = self._number()
-            begun.line = self._line("enter", where[0], self.names.path(where[1]), number)
+            number = self.lines.number()
+            call.line = self._line("enter", where[0], self.names.path(where[1]), number)
+        call.then = lambda event: self._works_in(OpenFile(event.text(0) or self._full(base, text), number))
 
-        def done(_: int, real: str) -> None:
-            before, task.place.folder = task.place.folder, OpenFile(real, number)
-            self._close(before)
+    def _on_fchdir(self, call: Call) -> None:
+        found = self._fd(call)
 
-        begun.then = done
-
-    def _on_fchdir(self, task: Task, begun: Begun) -> None:
-        found = task.descriptors.open.get(begun.args.fd(0))
-
-        def done(_: int, real: str) -> None:
-            before = task.place.folder
+        def done(event: Event) -> None:
             if found:
-                found[0].references += 1
-            task.place.folder = found[0] if found else OpenFile(real)
-            self._close(before)
+                found.references += 1
+            self._works_in(found or OpenFile(event.text(0) or call.event.leads.get(call.event.fd(0), "")))
 
-        begun.then = done
+        call.then = done
 
-    def _on_umask(self, task: Task, begun: Begun) -> None:
-        def done(_: int, __: str) -> None:
-            task.place.umask = begun.args.args[0] & 0o777
+    def _on_umask(self, call: Call) -> None:
+        def done(_: Event) -> None:
+            self._task.place.umask = call.event.args[0] & 0o777
 
-        begun.then = done
+        call.then = done
 
     # ---- names
 
-    def _on_mkdir(self, task: Task, begun: Begun) -> None:
-        self._make(task, begun, None, "mkdir", begun.args.args[1])
-
-    def _on_mkdirat(self, task: Task, begun: Begun) -> None:
-        self._make(task, begun, 0, "mkdir", begun.args.args[2])
-
-    def _on_mknod(self, task: Task, begun: Begun) -> None:
-        self._make(task, begun, None, "mknod", begun.args.args[1])
-
-    def _on_mknodat(self, task: Task, begun: Begun) -> None:
-        self._make(task, begun, 0, "mknod", begun.args.args[2])
-
-    def _make(self, task: Task, begun: Begun, folder: int | None, kind: str, mode: int) -> None:
-        where = self._path(task, begun.args, folder, begun.args.text(0))
+    def _on_mkdir(self, call: Call) -> None:
+        kind, (folder, argument) = call.event.name.removesuffix("at"), MADE[call.event.name]
+        where, mode = self._path(call, folder, call.event.text(0)), call.event.args[argument]
         form = (stat.S_IFMT(mode) or stat.S_IFREG) if kind == "mknod" else 0
         if where is None:
             self.outside += 1
         elif form in (stat.S_IFCHR, stat.S_IFBLK):
             self.left_out["making a device"] += 1
         else:
-            mode = form | (mode & ~task.place.umask & MODE)
-            begun.line = self._line(kind, where[0], self.names.path(where[1]), mode)
+            mode = form | (mode & ~self._task.place.umask & MODE)
+            call.line = self._line(kind, where[0], self.names.path(where[1]), mode)
 
-    def _on_unlinkat(self, task: Task, begun: Begun) -> None:
-        kind = "rmdir" if begun.args.args[2] & 0x200 else "unlink"  # AT_REMOVEDIR
-        self._simple(task, begun, Shape(kind, paths=(0,)))
+    _on_mkdirat = _on_mknod = _on_mknodat = _on_mkdir
 
-    def _on_symlink(self, task: Task, begun: Begun) -> None:
-        self._symlink(task, begun, None)
+    def _on_unlinkat(self, call: Call) -> None:
+        self._plain(call, Shape("rmdir" if call.event.args[2] & AT_REMOVEDIR else "unlink", paths=(0,)))
 
-    def _on_symlinkat(self, task: Task, begun: Begun) -> None:
-        self._symlink(task, begun, 1)
-
-    def _symlink(self, task: Task, begun: Begun, folder: int | None) -> None:
-        where = self._path(task, begun.args, folder, begun.args.text(1))
+    def _on_symlink(self, call: Call) -> None:
+        folder, (target, path) = 1 if call.event.name == "symlinkat" else None, map(call.event.text, (0, 1))
+        where = self._path(call, folder, path)
         if where is None:
             self.outside += 1
-            return
-        if len(os.fsencode(begun.args.text(0))) >= PATH_MAX - 1:
+        elif len(os.fsencode(target)) >= PATH_MAX - 1:
             self.left_out["symbolic link to what is too long"] += 1
-            return
-        link = self._full(self._base(task, begun.args, folder), begun.args.text(1))
-        target = self.names.target(relative(self.roots, begun.args.text(0), link))
-        begun.line = self._line("symlink", target, where[0], self.names.path(where[1]))
+        else:
+            target = self.names.target(relative(self.roots, target, self._full(self._base(call, folder), path)))
+            call.line = self._line("symlink", target, where[0], self.names.path(where[1]))
 
-    def _empty_path(self, task: Task, begun: Begun, kind: str, flag: int, *numbers: Callable[[Event], int]) -> None:
-        """A call on a path, or without one on the descriptor itself. flag: the number of the argument of its flags."""
-        event = begun.args
-        if event.texts[0] or (event.args[flag] & 0x1000 == 0 and kind != "set-times"):  # AT_EMPTY_PATH
-            self._simple(task, begun, Shape(kind, paths=(0,), numbers=numbers))
-            return
-        own = {"stat": "fstat", "chown": "fchown", "set-times": "fset-times"}[kind]
-        self._simple(task, begun, Shape(own, files=(0,)))
-
-    def _on_newfstatat(self, task: Task, begun: Begun) -> None:
-        self._empty_path(task, begun, "stat", 3, lambda event: event.args[3] & 0x900)
-
-    def _on_statx(self, task: Task, begun: Begun) -> None:
-        self._empty_path(task, begun, "stat", 2, lambda event: event.args[2] & 0x900)
-
-    def _on_fchownat(self, task: Task, begun: Begun) -> None:
-        self._empty_path(task, begun, "chown", 4, lambda event: event.args[4] & 0x100)
-
-    def _on_utimensat(self, task: Task, begun: Begun) -> None:
-        self._empty_path(task, begun, "set-times", 3, lambda event: event.args[3] & 0x100)
+    _on_symlinkat = _on_symlink
 
     # ---- data
 
-    def _with_length(self, task: Task, begun: Begun, kind: str, *more: int) -> None:
-        """A read or write of several pieces: as long as its result says."""
-        file = self._file(task, begun.args, 0)
+    def _of_length(self, call: Call, kind: str, file: OpenFile, offset: int) -> None:
+        """A read or write that is as long as its result says. offset: -1 for where the file stands."""
+        more = (offset,) if offset != -1 else ()
+        line = call.line = self._line(f"p{kind}" if more else kind, file.number, 0, *more)
+        call.then = lambda event: line.__setitem__(3, event.value)
+
+    def _on_readv(self, call: Call) -> None:
+        """Of several pieces."""
+        name, file = call.event.name, self._file(call, 0)
         if file is None:
             self.outside += 1
-            return
-        line = begun.line = self._line(kind, file.number, 0, *more)
-        begun.then = lambda result, _: line.__setitem__(3, result)
-
-    def _on_readv(self, task: Task, begun: Begun) -> None:
-        self._with_length(task, begun, "read")
-
-    def _on_writev(self, task: Task, begun: Begun) -> None:
-        self._with_length(task, begun, "write")
-
-    def _positioned(self, task: Task, begun: Begun, kind: str) -> None:
-        offset = begun.args.signed(3)
-        if offset == -1:  # where the file stands
-            self._with_length(task, begun, kind)
+        elif name.endswith("2") and call.event.args[5]:
+            self.left_out[f"{name} with flags"] += 1
         else:
-            self._with_length(task, begun, f"p{kind}", offset)
-        if begun.line and begun.name.endswith("2") and begun.args.args[5]:
-            begun.line[0] = ""
-            begun.then = None
-            self.left_out[f"{begun.name} with flags"] += 1
+            offset = call.event.signed(3) if name.startswith("p") else -1
+            self._of_length(call, "read" if "read" in name else "write", file, offset)
 
-    def _on_preadv(self, task: Task, begun: Begun) -> None:
-        self._positioned(task, begun, "read")
+    _on_writev = _on_preadv = _on_pwritev = _on_preadv2 = _on_pwritev2 = _on_readv
 
-    def _on_pwritev(self, task: Task, begun: Begun) -> None:
-        self._positioned(task, begun, "write")
+    def _transfer(self, call: Call, kind: str, source: tuple[int, int], target: tuple[int, int], length: int) -> None:
+        """Data from a file to another: arguments that are descriptors, each with its offset, -1: where it stands.
 
-    _on_preadv2, _on_pwritev2 = _on_preadv, _on_pwritev
-
-    def _transfer(
-        self, begun: Begun, kind: str, source: tuple[OpenFile | None, int], target: tuple[OpenFile | None, int], n: int
-    ) -> None:
-        """Data from a file to another, each with its offset, -1: where it stands. Is one elsewhere, or no file, then
-        it is a write or a read."""
-        if source[0] and target[0]:
+        Is one elsewhere, or no file, then it is a write or a read.
+        """
+        files = self._file(call, source[0]), self._file(call, target[0])
+        if files[0] and files[1]:
             offsets = (source[1], target[1]) if kind == "copy" else (source[1],)
-            begun.line = self._line(kind, source[0].number, target[0].number, n, *offsets)
-            return
-        file, offset = source if source[0] else target
-        if not file:
+            call.line = self._line(kind, files[0].number, files[1].number, length, *offsets)
+        elif files[0]:
+            self._of_length(call, "read", files[0], max(source[1], -1))
+        elif files[1]:
+            self._of_length(call, "write", files[1], max(target[1], -1))
+        else:
             self.outside += 1
-            return
-        half = "read" if source[0] else "write"
-        more = (offset,) if offset >= 0 else ()
-        line = begun.line = self._line(f"p{half}" if more else half, file.number, 0, *more)
-        begun.then = lambda result, _: line.__setitem__(3, result)
 
-    def _on_sendfile(self, task: Task, begun: Begun) -> None:
-        event = begun.args
-        source, target = self._file(task, event, 1), self._file(task, event, 0)
-        self._transfer(begun, "send", (source, event.signed(2)), (target, -1), event.args[3])
+    def _on_sendfile(self, call: Call) -> None:
+        self._transfer(call, "send", (1, call.event.signed(2)), (0, -1), call.event.args[3])
 
-    def _on_copy_file_range(self, task: Task, begun: Begun) -> None:
-        event = begun.args
-        source, target = self._file(task, event, 0), self._file(task, event, 2)
-        self._transfer(begun, "copy", (source, event.signed(1)), (target, event.signed(3)), event.args[4])
+    def _on_copy_file_range(self, call: Call) -> None:
+        signed = call.event.signed
+        self._transfer(call, "copy", (0, signed(1)), (2, signed(3)), call.event.args[4])
 
-    def _on_splice(self, task: Task, begun: Begun) -> None:
-        event = begun.args
-        source, target = self._file(task, event, 0), self._file(task, event, 2)
-        if (source and event.args[1]) or (target and event.args[3]):
+    def _on_splice(self, call: Call) -> None:
+        args = call.event.args
+        if (self._file(call, 0) and args[1]) or (self._file(call, 2) and args[3]):
             self.left_out["splice with an offset"] += 1
         else:
-            self._transfer(begun, "send", (source, -1), (target, -1), event.args[4])
+            self._transfer(call, "send", (0, -1), (2, -1), args[4])
 
-    def _on_mmap(self, task: Task, begun: Begun) -> None:
-        event, file = begun.args, self._file(task, begun.args, 4)
-        if file is None or not event.args[1]:
+    # ---- memory
+
+    def _on_mmap(self, call: Call) -> None:
+        args, file = call.event.args, self._file(call, 4)
+        if file is None or not args[1]:
             self.outside += 1
             return
-        protection, flags = event.args[2] & 3, event.args[3] & 3
-        number = self._number()
-        begun.line = self._line("map", file.number, event.args[5], event.args[1], protection, flags, number)
+        values = (file.number, args[5], args[1], args[2] & 3, args[3] & 3, self.lines.number())
+        line = call.line = self._line("map", *values)
 
-    def _on_msync(self, task: Task, begun: Begun) -> None:
-        event = begun.args
-        if line := self._mappings.get(event.args[5]):
-            begun.line = self._line("msync", line[7], event.args[4], event.args[1], event.args[2])
+        def done(event: Event) -> None:
+            line[1] = 0
+            if event.args[0]:
+                self._mappings[event.args[0]] = line
+            else:
+                line[0] = ""
+                self.lines.free(line[7])
 
-    # ---- extended attributes
+        call.then = done
 
-    def _attribute(self, task: Task, begun: Begun, kind: str, *numbers: int, path: bool = True) -> None:
-        event = begun.args
-        self._simple(task, begun, Shape(kind, paths=(None,)) if path else Shape(kind, files=(0,)))
-        if begun.line is None:
-            return
-        number = self.names.attribute(event.text(1 if path else 0))
-        if number == ACCESS_LIST and "setxattr" in kind and event.args[5]:
-            numbers = (event.args[5] & 0o777, *numbers[1:])  # what the list says, in place of its size
-        elif number is None or ("setxattr" in kind and number < KNOWN_ATTRIBUTES):
-            self.left_out["attribute of the kernel"] += 1
-            begun.line = None  # so it never ends
-            return
-        begun.line += [number, *numbers]
+    def _on_msync(self, call: Call) -> None:
+        args = call.event.args
+        if line := self._mappings.get(args[5]):
+            call.line = self._line("msync", line[7], args[4], args[1], args[2])
 
-    def _on_getxattr(self, task: Task, begun: Begun) -> None:
-        self._attribute(task, begun, "getxattr", begun.args.args[3], int(begun.name[0] == "l"))
+    def _use(self, event: Event) -> None:
+        if line := self._mappings.get(event.value):
+            self.lines.use(line, event.runs())
 
-    def _on_fgetxattr(self, task: Task, begun: Begun) -> None:
-        self._attribute(task, begun, "fgetxattr", begun.args.args[3], path=False)
-
-    def _on_setxattr(self, task: Task, begun: Begun) -> None:
-        size, flags = begun.args.args[3], begun.args.args[4]
-        self._attribute(task, begun, "setxattr", size, flags, int(begun.name[0] == "l"))
-
-    def _on_fsetxattr(self, task: Task, begun: Begun) -> None:
-        self._attribute(task, begun, "fsetxattr", begun.args.args[3], begun.args.args[4], path=False)
-
-    def _on_removexattr(self, task: Task, begun: Begun) -> None:
-        self._attribute(task, begun, "removexattr", int(begun.name[0] == "l"))
-
-    def _on_fremovexattr(self, task: Task, begun: Begun) -> None:
-        self._attribute(task, begun, "fremovexattr", path=False)
-
-    _on_lgetxattr, _on_lsetxattr, _on_lremovexattr = _on_getxattr, _on_setxattr, _on_removexattr
+    def _unmapped(self, event: Event) -> None:
+        if line := self._mappings.pop(event.value, None):
+            self._line("unmap", line[7])[1] = 0
+            self.lines.free(line[7])
 
     # ---- what is told
 
-    def _on_recvmsg(self, task: Task, begun: Begun) -> None:
+    def _on_recvmsg(self, call: Call) -> None:
         """Judged when it ends: it may bring a descriptor."""
+        what = "descriptor passed through a socket"
+        call.then = lambda event: self.left_out.update([what] * bool(event.args[0]))
 
-    def _on_fork(self, task: Task, begun: Begun) -> None:
-        """An event of its own follows."""
-
-    _on_vfork = _on_clone = _on_clone3 = _on_fork
-
-    def _on_inotify_add_watch(self, task: Task, begun: Begun) -> None:
-        """Reads and writes nothing."""
-
-    def _on_execve(self, task: Task, begun: Begun) -> None:
-        if self._path(task, begun.args, None, begun.args.text(0)):
-            begun.then = lambda _, __: self.left_out.update(["start of a program below the roots"])
-        self._starts(begun.args.text(0))
-
-    def _starts(self, program: str) -> None:
-        """A program is started."""
+    def _on_execve(self, call: Call) -> None:
+        program = call.event.text(0)
+        if self._path(call, None, program):
+            call.then = lambda _: self.left_out.update(["start of a program below the roots"])
         with suppress(OSError, ValueError):
-            if Path(program).stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+            if self.here and Path(program).stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
                 self.said["setuid"] += 1
 
-    def _on_ptrace(self, task: Task, begun: Begun) -> None:
+    def _on_ptrace(self, call: Call) -> None:
         self.said["ptrace"] += 1

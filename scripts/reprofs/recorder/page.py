@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from reprofs.errors import count
 from reprofs.plan.recording import Content, Recording
-from reprofs.recorder.retell import UMASK, Reader
+from reprofs.recorder.follow import Follower
+from reprofs.recorder.retell import Reader
 
 WIDTH = 100
+UMASK = 0o022  # of strace's text, where no call tells it
 # What is said of a thing that was seen, and what is counted of it.
 SAID = {
     "io_uring": (
@@ -124,7 +126,7 @@ def text(facts: Facts) -> str:
     return "\n".join(lines) + "\n"
 
 
-def assumed(reader: Reader, guesses: tuple[int, int, int], umask: int | None) -> list[str]:
+def assumed(reader: Reader, follower: Follower, guesses: tuple[int, int, int], umask: int | None) -> list[str]:
     """What is said of a recording of strace's text. guesses: of Before.guesses; umask: None if no call told it."""
     sizes, modes, _ = guesses
     found = [
@@ -137,9 +139,9 @@ def assumed(reader: Reader, guesses: tuple[int, int, int], umask: int | None) ->
             f"It mapped {count(reader.mappings, 'file')} into memory ({reader.mapped_bytes / 1e6:,.1f} MB). strace "
             "does not tell which pages were used: the replay uses all, and writes those that it may."
         )
-    if reader.opened:
+    if follower.opened:
         found.append(
-            f"It used {count(reader.opened, 'file')} that it was not seen to open: the replay opens each before its "
+            f"It used {count(follower.opened, 'file')} that it was not seen to open: the replay opens each before its "
             "first use."
         )
     if umask is None:

@@ -25,7 +25,8 @@ from reprofs.plan.workload import Workload
 from reprofs.project import project_root
 from reprofs.recorder import events, page, retell, strace, tree
 from reprofs.recorder.before import Before
-from reprofs.recorder.follow import Follower, TooMany
+from reprofs.recorder.follow import Follower
+from reprofs.recorder.lines import TooMany
 from reprofs.recorder.measure import Sums
 from reprofs.recorder.names import AsTheyAre, Names
 
@@ -69,9 +70,8 @@ def from_strace(paths: Sequence[Path], roots: Sequence[Path], name: str, accept:
     targets, names = _targets(name), Names()
     found = strace.survey(paths)
     places = _told_roots(roots or [Path(found.folder)])
-    umask = retell.UMASK if found.umask is None else found.umask
-    follower = retell.Follows(places, found.folder, umask, names)
-    reader = retell.Reader(paths, found, follower)
+    umask = page.UMASK if found.umask is None else found.umask
+    follower, reader = Follower(places, found.folder, umask, names, here=False), retell.Reader(paths, found, places)
     try:
         _take(reader.events(), follower)
     except TooMany:
@@ -83,7 +83,7 @@ def from_strace(paths: Sequence[Path], roots: Sequence[Path], name: str, accept:
     content = _content(name, places[0], follower, before.entries(), [], False, seen=False)
     facts = page.Facts(name, content, reader.code or 0, follower.said, names.endings, special=before.guesses()[2])
     facts.lacks = lacks
-    facts.assumed = page.assumed(reader, before.guesses(), found.umask)
+    facts.assumed = page.assumed(reader, follower, before.guesses(), found.umask)
     _try(content, Path.cwd(), facts, look=False)
     return _written(targets, content, facts, accept)
 
@@ -236,7 +236,7 @@ def _content(
         after=len(after),
         names=sums.names,
         bytes=sums.bytes,
-        handles=follower.handles,
+        handles=follower.lines.handles,
         outside=follower.outside,
         left_out=dict(follower.left_out),
         moved=sums.moved,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reprofs.errors import UserError, short
+from reprofs.recorder.events import HIDDEN
 
 COMMAND = "strace -f -X raw -v -y -s 0 -o FILE COMMAND"
-HIDDEN = b"\0"  # stands for a name that was not printed
 ALL = 2**64 - 1
 RESTARTS = {"ERESTARTSYS": 512, "ERESTARTNOINTR": 513, "ERESTARTNOHAND": 514, "ERESTART_RESTARTBLOCK": 516}
 # On other processors flags have other numbers; programs there make none of these.
@@ -166,6 +166,11 @@ class Call:
         found = [number_of(one) & ALL for one in self.args[:6]]
         return found + [0] * (6 - len(found))
 
+    def leads(self) -> dict[int, str]:
+        """Its descriptors of files -> where they lead."""
+        found = [(match, leads_to(one)) for one in self.args if (match := FD.match(one))]
+        return {int(match[1]): place for match, place in found if place}
+
     def child(self) -> int:
         """The process that a fork made."""
         own = re.search(r"/\* (\d+) in strace's PID NS", self.rest)
@@ -200,14 +205,23 @@ class Survey:
 
     tails: dict[int, str] = field(default_factory=dict)
     folder: str = ""  # in which the program begins
+    around: str = ""  # the same, if descriptors do not tell
     umask: int | None = None
+
+    def look(self, text: str) -> None:
+        """What a line tells first of where the program begins."""
+        if not self.folder and (match := re.search(rf"\((-100{LEADS})", text)):
+            self.folder = leads_to(match[1]) or ""
+        if not self.around and (match := re.match(rf"(getcwd|chdir)\(({STRING})", text)):
+            self.around = os.fsdecode(unescaped(match[2][1:-1])) if match[1] == "getcwd" else "unknown"
+        if self.umask is None and (match := re.match(r"umask\(\w+\) += (0[0-7]*)", text)):
+            self.umask = int(match[1], 8)
 
 
 def survey(paths: Sequence[Path]) -> Survey:
     """Reads the text once. Raises UserError when it does not say where the program began."""
     found, waiting = Survey(), dict[int, int]()
     whole = here = False  # the text begins with the program; it is of this kind of processor
-    around = ""  # where it begins, if descriptors do not tell
     for index, line in enumerate(lines(paths)):
         if match := RESUMED.match(line.text):
             if line.pid in waiting:
@@ -220,13 +234,8 @@ def survey(paths: Sequence[Path]) -> Survey:
         here = here or bool(ONLY_X86_64.match(line.text))
         if "(AT_FDCWD" in line.text:
             raise UserError(f"{line.path}: line {line.number}: flags are names in it: add -X raw to strace.")
-        if not found.folder and (match := re.search(rf"\((-100{LEADS})", line.text)):
-            found.folder = leads_to(match[1]) or ""
-        if not around and (match := re.match(rf"(getcwd|chdir)\(({STRING})", line.text)):
-            around = os.fsdecode(unescaped(match[2][1:-1])) if match[1] == "getcwd" else "unknown"
-        if found.umask is None and (match := re.match(r"umask\(\w+\) += (0[0-7]*)", line.text)):
-            found.umask = int(match[1], 8)
-    found.folder = found.folder or around
+        found.look(line.text)
+    found.folder = found.folder or found.around
     if not found.folder.startswith("/"):
         raise UserError(f"{paths[0]} does not say in which folder the program worked: make it with {COMMAND}.")
     if whole and not here:
