@@ -47,7 +47,6 @@ class Node:
     appended: int = 0  # while its size was not known
     cut: bool = False
     inode: int = 0
-    key: tuple[int, int] | None = None
     target: str | None = None
     length: int = 0
     whole: bool = False  # all that was in it is known
@@ -56,6 +55,9 @@ class Node:
 
     def is_before(self) -> bool:
         return self.origin is not None
+
+    def may_be_link(self) -> bool:
+        return self.is_before() and bool(self.at) and (self.kind == "l" or not self.told)
 
 
 @dataclass
@@ -79,11 +81,9 @@ class Before:
             self.top.whole = True
             for number in range(roots):
                 self._found(self.top, names.path(f"root{number}"), "d")
-        self.open: dict[int, Open] = {0: Open(self.top)}
+        self.open = {0: Open(self.top)}
         self._first: dict[tuple[int, int], Node] = {}  # device and inode -> file of several names
         self._place = (self.top, "")  # where the last path led
-
-    # ---- names
 
     def _found(self, folder: Node, name: str, kind: str = "") -> Node:
         """What a name leads to, which something shows to be there."""
@@ -101,8 +101,7 @@ class Before:
 
     def _made(self, folder: Node, name: str, kind: str) -> Node:
         node = Node(kind, at=(folder, name), told=True, changed=True, whole=True)
-        folder.kind = "d"
-        folder.inside[name] = node
+        folder.kind, folder.inside[name] = "d", node
         return node
 
     def _step(self, folder: Node, name: str, links: int = 0) -> Node:
@@ -144,6 +143,10 @@ class Before:
             node = self._found(folder, name)
         return node.like or node
 
+    def _of(self, line: list, follow: bool = True) -> Node:
+        """What a call is made on: by its open file (fstat) or by its path (stat)."""
+        return self.open[line[2]].node if line[0].startswith("f") else self._node(line, follow=follow)
+
     # ---- calls
 
     def take(self, line: list) -> None:
@@ -160,25 +163,20 @@ class Before:
 
     def _failed(self, kind: str, line: list) -> None:
         """A call that failed tells something, too."""
-        code = -line[1]
-        at = 3 if kind == "symlink" else 4 if kind in ("link", "rename") else 2
+        code, at = -line[1], _NEW.get(kind, 2)
         if kind not in _ON_NAMES or len(line) < at + 2:
             return
-        if code == errno.ENOENT and kind not in ("link", "rename", "symlink"):
+        if code == errno.ENOENT and at == 2:
             self._absent(line, at)
-        elif code == errno.EEXIST:
+        elif code in (errno.EEXIST, errno.ENOTEMPTY):
             node = self._node(line, at, follow=False)
-            node.kind = node.kind or ("d" if kind == "mkdir" else "")
-        elif code == errno.ENOTDIR and kind == "open" and line[4] & os.O_DIRECTORY:
-            node = self._node(line, at)
-            node.kind = node.kind or "f"
-        elif code == errno.EISDIR:
-            node = self._node(line, at)
-            node.kind = node.kind or "d"
-        elif code == errno.ENOTEMPTY:
-            node = self._node(line, at, follow=False)
-            if not any(node.inside.values()):
+            if code == errno.EEXIST:
+                node.kind = node.kind or ("d" if kind == "mkdir" else "")
+            elif not any(node.inside.values()):
                 self._found(node, self.names.path("something"), "f")
+        elif code == errno.EISDIR or (code == errno.ENOTDIR and kind == "open" and line[4] & os.O_DIRECTORY):
+            node = self._node(line, at)
+            node.kind = node.kind or ("d" if code == errno.EISDIR else "f")
         elif code == errno.ELOOP and kind == "open":
             self._node(line, at, follow=False).kind = "l"
         elif code in (errno.ENODATA, errno.EOPNOTSUPP, errno.EINVAL) and kind in _READ_ONLY:
@@ -234,15 +232,12 @@ class Before:
         old, new = here.split("/"), real.split("/")
         while old and new and old[-1] == new[-1]:
             old.pop(), new.pop()
-        link = self.top
+        link: Node | None = self.top
         for part in old:
-            inner = link.inside.get(part)
-            if inner is None:
-                return node
-            link = inner
-        if not link.is_before() or (link.told and link.kind != "l") or not link.at or link is self.top:
+            link = link and link.inside.get(part)
+        if not link or not link.may_be_link() or link is self.top:
             return node
-        goal = self._walk([part for part in new if part != "."])
+        goal = self._walk(new)
         link.kind, link.target = "l", os.path.relpath("/" + "/".join(new), "/" + "/".join(old[:-1]))
         for name, inner in link.inside.items():
             if inner is not None and goal.inside.get(name) is None:
@@ -259,8 +254,7 @@ class Before:
 
     def _on_enter(self, line: list) -> None:
         node = self._node(line)
-        node.kind = node.kind or "d"
-        self.open[line[-1]] = Open(node)
+        node.kind, self.open[line[-1]] = node.kind or "d", Open(node)
 
     def _on_close(self, line: list) -> None:
         self.open.pop(line[2], None)
@@ -268,12 +262,7 @@ class Before:
     # ---- what is told of what is there
 
     def _on_stat(self, line: list) -> None:
-        self._status(line, self._node(line, follow=not line[4] & NOFOLLOW))
-
-    def _on_fstat(self, line: list) -> None:
-        self._status(line, self.open[line[2]].node)
-
-    def _status(self, line: list, node: Node) -> None:
+        node = self._of(line, line[0] == "fstat" or not line[4] & NOFOLLOW)
         told = self.told.get(id(line))
         if not told or "mode" not in told.status:
             return
@@ -290,6 +279,8 @@ class Before:
             self._learn(node, status.get("size", 0), True)
             if status.get("nlink", 1) > 1:
                 self._same(node, (status.get("dev", 0), status.get("ino", 0)))
+
+    _on_fstat = _on_stat
 
     def _same(self, node: Node, key: tuple[int, int]) -> None:
         """A file of several names: is it one that is known by another?"""
@@ -314,9 +305,7 @@ class Before:
 
     def _on_list(self, line: list) -> None:
         node = self.open[line[2]].node
-        node.kind = "d"
-        if line[1] == 0:
-            node.whole = True
+        node.kind, node.whole = "d", node.whole or line[1] == 0
         for entry in self.told.get(id(line), Told()).entries:
             found = self._found(node, entry.name)
             found.inode = found.inode or entry.inode
@@ -331,40 +320,30 @@ class Before:
 
     # ---- content
 
-    def _read(self, line: list, offset: int | None) -> None:
-        file = self.open[line[2]]
-        at = file.position if offset is None else offset
+    def _on_read(self, line: list) -> None:
+        file, own = self.open[line[2]], line[0] == "read"
+        at = file.position if own else line[4]
         file.node.kind = file.node.kind or "f"
         if line[1]:
             self._learn(file.node, at + line[1], line[1] < line[3])
         elif at == file.node.size:
             file.node.exact = file.node.exact or not file.node.cut
-        if offset is None:
+        if own:
             file.position += line[1]
 
-    def _on_read(self, line: list) -> None:
-        self._read(line, None)
-
-    def _on_pread(self, line: list) -> None:
-        self._read(line, line[4])
-
-    def _write(self, line: list, offset: int | None) -> None:
-        file = self.open[line[2]]
+    def _on_write(self, line: list) -> None:
+        file, own = self.open[line[2]], line[0] == "write"
         node = file.node
         if file.appends and not node.exact and not node.cut and (node.origin or node.perhaps):
             node.appended += line[1]  # nobody knows where
             return
         end = node.size + node.appended if node.origin and not node.cut else 0
-        at = max(end, node.top) if file.appends else file.position if offset is None else offset
+        at = max(end, node.top) if file.appends else file.position if own else line[4]
         node.top = max(node.top, at + line[1])
-        if offset is None:
+        if own:
             file.position = at + line[1]
 
-    def _on_write(self, line: list) -> None:
-        self._write(line, None)
-
-    def _on_pwrite(self, line: list) -> None:
-        self._write(line, line[4])
+    _on_pread, _on_pwrite = _on_read, _on_write
 
     def _on_seek(self, line: list) -> None:
         file = self.open[line[2]]
@@ -373,17 +352,14 @@ class Before:
         file.position = line[1]
 
     def _on_truncate(self, line: list) -> None:
-        self._cut(self._node(line), line[4])
+        node = self._of(line)
+        node.kind, node.cut, node.top = "f", True, line[-1]
 
-    def _on_ftruncate(self, line: list) -> None:
-        self._cut(self.open[line[2]].node, line[3])
-
-    def _cut(self, node: Node, size: int) -> None:
-        node.kind, node.cut, node.top = "f", True, size
+    _on_ftruncate = _on_truncate
 
     def _on_allocate(self, line: list) -> None:
-        node = self.open[line[2]].node
         if not line[3] & KEEP_SIZE:
+            node = self.open[line[2]].node
             node.top = max(node.top, line[4] + line[5])
 
     def _on_copy(self, line: list) -> None:
@@ -403,42 +379,35 @@ class Before:
         self.open[line[2]].node.top = max(self.open[line[2]].node.top, self.open[line[3]].node.size)
 
     def _on_map(self, line: list) -> None:
-        node = self.open[line[2]].node
-        if not node.cut and not node.top:
+        if not (node := self.open[line[2]].node).cut and not node.top:
             node.mapped = max(node.mapped, line[3] + line[4])
 
     def _on_chmod(self, line: list) -> None:
-        self._node(line).changed = True
+        self._of(line).changed = True
 
-    def _on_fchmod(self, line: list) -> None:
-        self.open[line[2]].node.changed = True
+    _on_fchmod = _on_chmod
 
     # ---- names that are made, moved and removed
 
     def _on_mkdir(self, line: list) -> None:
-        self._made(*self._parent(line, 2), "d")
+        self._made(*self._parent(line, 2), "d" if line[0] == "mkdir" else "f" if stat.S_ISREG(line[4]) else "s")
 
-    def _on_mknod(self, line: list) -> None:
-        self._made(*self._parent(line, 2), "f" if stat.S_ISREG(line[4]) else "s")
+    _on_mknod = _on_mkdir
 
     def _on_symlink(self, line: list) -> None:
         self._made(*self._parent(line, 3), "l").target = line[2]
 
     def _on_link(self, line: list) -> None:
-        node = self._node(line, 2, follow=bool(line[6] & FOLLOW))
-        folder, name = self._parent(line, 4)
+        node, (folder, name) = self._node(line, 2, follow=bool(line[6] & FOLLOW)), self._parent(line, 4)
         folder.inside[name] = node
 
     def _on_unlink(self, line: list) -> None:
         folder, name = self._parent(line, 2)
-        node = self._found(folder, name)
+        node = self._found(folder, name, "d" if line[0] == "rmdir" else "")
         node.kind = node.kind or "f"
         folder.inside[name] = None
 
-    def _on_rmdir(self, line: list) -> None:
-        folder, name = self._parent(line, 2)
-        self._found(folder, name, "d")
-        folder.inside[name] = None
+    _on_rmdir = _on_unlink
 
     def _on_rename(self, line: list) -> None:
         places = self._parent(line, 2), self._parent(line, 4)
@@ -473,18 +442,19 @@ class Before:
         first: dict[int, str] = {}
         for node, path in sorted(hidden, key=lambda one: _order(one[0])):
             real = node.like or node
-            if real.kind not in ("l", "f") or not fits(path):
-                continue
-            if real.kind == "l":
-                made.append(["l", path, node.target or self.names.target("x" * max(node.length, 1))])
-            elif id(real) in first:
-                made.append(["h", path, first[id(real)]])
-            else:
-                first[id(real)] = path
-                size = real.size if real.size or real.exact else real.mapped
-                mode = USUAL["f"] if real.mode is None else real.mode
-                made.append(["f", path, mode, size, size if real.data is None else min(size, real.data)])
+            if real.kind in ("l", "f") and fits(path):
+                made.append(self._entry(real, path, first))
         return made
+
+    def _entry(self, node: Node, path: str, first: dict[int, str]) -> list:
+        """first: id of a file -> its first path."""
+        if node.kind == "l":
+            return ["l", path, node.target or self.names.target("x" * max(node.length, 1))]
+        if first.setdefault(id(node), path) != path:
+            return ["h", path, first[id(node)]]
+        size = node.size if node.size or node.exact else node.mapped
+        mode = USUAL["f"] if node.mode is None else node.mode
+        return ["f", path, mode, size, size if node.data is None else min(size, node.data)]
 
     def guesses(self) -> tuple[int, int, int]:
         """Of the tree: files whose size is not told, entries whose mode is not, and what a recording cannot have."""
@@ -496,6 +466,7 @@ class Before:
         )
 
 
+_NEW = {"symlink": 3, "link": 4, "rename": 4}  # where the path of what is made stands in a line
 # Calls on a path that leave what is there as it is -> the flag, in their last number, that they follow no link.
 _PATHS = {"access": 0, "chown": NOFOLLOW, "set-times": NOFOLLOW, "statfs": 0}
 _PATHS |= {"getxattr": 1, "listxattr": 1, "setxattr": 1, "removexattr": 1}
