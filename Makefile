@@ -28,14 +28,9 @@ report: override export CLIENTS := $(value CLIENTS)
 report: override export BESIDE := $(value BESIDE)
 report: override export STRICT := $(value STRICT)
 report: override export REUSE := $(value REUSE)
-report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; REUSE=1: run only trials that results/STUDY does not have; STRICT=1: fail on a changed verdict)
+report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; REUSE=1: take what is published in results/, run the rest; STRICT=1: fail on a changed verdict)
 	@[ -z "$$STRICT" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
 		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
-	@[ -z "$$REUSE" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
-		{ echo "REUSE=1 takes trials as they were published: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
-	@# The guests first: a record that is older than its guest would be made again.
-	@[ -z "$$REUSE" ] || scripts/run-study --config study="$$STUDY" --until guest
-	@[ -z "$$REUSE" ] || $(RUN) reprofs reuse "$$STUDY"
 	@scripts/run-study --config study="$$STUDY" $${LAB:+lab="$$LAB"} $${PROFILE:+profile="$$PROFILE"} \
 		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"} $${BESIDE:+beside="$$BESIDE"}
 	@$(RUN) reprofs answer "$$STUDY" $${LAB:+--lab "$$LAB"} $${PROFILE:+--profile "$$PROFILE"} \
@@ -43,7 +38,7 @@ report: setup  ## run a study, render report/STUDY/index.html and report.pdf, pr
 	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
 publish: override export STUDY := $(value STUDY)
-publish: report  ## run a study to its report, and write results/STUDY: records, report, lock and digests
+publish: report  ## run a study to its report, and write results/STUDY of its records
 	@$(RUN) reprofs publish "$$STUDY"
 
 archive: override export STUDY := $(value STUDY)
@@ -55,8 +50,11 @@ workflow-report: report  ## Snakemake's own report of a study, report/STUDY/work
 	@$(RUN) snakemake --quiet all --report "report/$$STUDY/workflow.html" --config study="$$STUDY"
 
 campaign: override export REUSE := $(value REUSE)
-campaign: setup  ## run and publish all studies that are published, in days; it goes on where it was ended (REUSE=1: as of report)
+campaign: setup  ## run and publish, in days, each published study that this checkout would measure otherwise; it goes on where it was ended
 	@scripts/campaign
+
+site: setup  ## render all published results into site/: HTML, PDF and the index, of their records alone
+	@$(RUN) reprofs site
 
 test: setup  ## every check and every test but those of soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net guest-fio
@@ -104,6 +102,6 @@ lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
 clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
-	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ logs .snakemake
+	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign test try soak lint bench catalog lab clean
+.PHONY: help setup report publish workflow-report campaign site test try soak lint bench catalog lab clean

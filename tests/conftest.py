@@ -20,12 +20,17 @@ from reprofs import cli, files
 from reprofs.guest import engine as engine_builder
 from reprofs.guest import image as guest_builder
 from reprofs.guest.fetch import Gone
-from reprofs.plan.cell import Trial
+from reprofs.guest.steps import Job
+from reprofs.labs import Disks, Lab, Outcome
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import CELL, Trial
+from reprofs.records import identity
+from reprofs.trial import run as trials
 from reprofs.trial.resolve import resolve
-from reprofs.trial.run import run_trial
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+DRAWN = 16  # about twenty of the records and outcomes that the tests ask for
 
 # A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
@@ -245,37 +250,69 @@ def shared(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recorded(guest, engine, shared):
-    """The record of a cell in the exact lab: the first test that asks runs it, all others look at the same one.
+def drawn(request):
+    """Whether something that this machine has measured is measured again in this test run: one in DRAWN, by its
+    identity; all of it in `make soak`."""
+    every = "not soak" not in request.config.getoption("-m")
+    seed = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(time.time())
+    return lambda key: every or int(hashlib.sha256((seed + key).encode()).hexdigest(), 16) % DRAWN == 0
 
-    A test that ran one by other means keeps it for them.
+
+@pytest.fixture(scope="session")
+def recorded(guest, engine, shared, drawn):
+    """The record of a trial in the exact lab: from the store of records (this machine's cache, results/), else of a run.
+
+    Of those in the store some are drawn, run again and compared. All tests of a run look at the same record.
     """
 
-    @contextlib.contextmanager
-    def place(names: dict):
-        key = json.dumps({name: names[name] for name in sorted(names) if name != "order"})
-        output = shared / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-        with output.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield output
-
-    def record(trial: Trial) -> dict:
-        setup = resolve(trial, CATALOG)
-        with place(setup.cell.names()) as output:
+    def record(trial: Trial, catalog: Catalog = CATALOG) -> dict:
+        guest_builder.ensure(resolve(trial, catalog).guest, print)
+        one = trials.ready(trial, catalog)
+        with _alone(shared / f"{one.identity}.json") as output:
             if not output.exists():
-                if setup.guest != "base":
-                    manifest = ROOT / f"data/guest/{setup.guest}.json"
-                    guest_builder.build(files.cache_folder(), manifest, engine, print, name=setup.guest)
-                run_trial(trial, CATALOG, output)
+                trials.take_or_run(one, output, 3600, True, drawn(one.identity))
             return json.loads(output.read_text())
 
-    def keep(made: dict) -> None:
-        with place(made["trial"]) as output:
-            if not output.exists():
-                output.write_text(json.dumps(made))
-
-    record.keep = keep
     return record
+
+
+@pytest.fixture(scope="session")
+def outcome(engine, drawn):
+    """What a job that is no trial did in an exact lab: found by its identity in the cache of this machine, or run.
+
+    What is found is drawn like records. A job that did not finish is run each time.
+    """
+
+    def look(lab: Lab, job: Job, limit_s: float = 600, disks: Disks | None = None) -> Outcome:
+        lab.load(job)
+        names = dict.fromkeys(CELL, "")
+        digest = hashlib.sha256(job.text().encode()).hexdigest()
+        key = identity.of(identity.parts(names, digest, lab.environment("")))
+        with _alone(files.cache_folder() / "outcomes" / f"{key}.json") as kept:
+            known = Outcome(**json.loads(kept.read_text(), object_hook=_bytes)) if kept.exists() else None
+            if known and not drawn(key):
+                return known
+            found = lab.run(job, limit_s, disks)
+            assert not known or known.output == found.output, "the same job has given something else"
+            if found.ending == "finished":
+                told = {**vars(found), "output": {"hex": found.output.hex()}}
+                files.write_text(kept, json.dumps(told))
+            return found
+
+    return look
+
+
+def _bytes(value: dict) -> dict | bytes:
+    return bytes.fromhex(value["hex"]) if value.keys() == {"hex"} else value
+
+
+@contextlib.contextmanager
+def _alone(path: Path):
+    """The file, which no other worker makes at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
 
 
 @pytest.fixture

@@ -82,11 +82,11 @@ def parts_of(trials: list[Trial], found: list[dict]) -> list[list[dict]]:
     return parts
 
 
-def run(trials: list[Trial]) -> None:
+def run(outcome, trials: list[Trial]) -> None:
     """Runs cells one after another in one guest, and holds what came back against the contract."""
-    outcome = open_lab(trials[0]).run(Job(steps_of(trials)), 3600)  # a trial's limit
-    assert outcome.ending == "finished", outcome.console
-    parts_of(trials, events(outcome.output))
+    found = outcome(open_lab(trials[0]), Job(steps_of(trials)), 3600)  # a trial's limit
+    assert found.ending == "finished", found.console
+    parts_of(trials, events(found.output))
 
 
 def open_lab(trial: Trial) -> labs.Lab:
@@ -183,14 +183,14 @@ STACKS = {
 
 # Those of other guests: below, tests/test_zfs.py and tests/test_networks.py.
 @pytest.mark.parametrize("filesystem", [name for name in NAMES if guest_name(name) == "base"])
-def test_file_system_in_the_guest(guest, filesystem):
+def test_file_system_in_the_guest(guest, outcome, filesystem):
     if cells := in_all_variants(filesystem):
-        run(cells)
+        run(outcome, cells)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STACKS if guest_of(STACKS[kind]) == "base"], ids=" ".join)
-def test_stacks_in_the_guest(guest, kind):
-    run(in_turn(STACKS[kind]))
+def test_stacks_in_the_guest(guest, outcome, kind):
+    run(outcome, in_turn(STACKS[kind]))
 
 
 @pytest.mark.soak
@@ -223,13 +223,13 @@ def test_file_system_on_this_kernel(filesystem):
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "f2fs"])
-def test_a_folder_may_ignore_case(guest, filesystem):
+def test_a_folder_may_ignore_case(guest, outcome, filesystem):
     job = render(resolve_cell(cell(filesystem, variant="casefold", workload="metadata@1"), OWN))
     at = next(i for i, step in enumerate(job.steps) if isinstance(step, Phase))
     job.steps.insert(at, shell(f"cd {MOUNTPOINT}; mkdir any; chattr +F any; echo found > any/Name; cat any/nAME"))
-    outcome = labs.get_lab("exact").open().run(job, 120)
-    assert outcome.ending == "finished", outcome.console
-    (told,) = [event for event in events(outcome.output) if event.get("stage") == "test"]
+    found = outcome(labs.get_lab("exact").open(), job, 120)
+    assert found.ending == "finished", found.console
+    (told,) = [event for event in events(found.output) if event.get("stage") == "test"]
     assert (told["exit"], told["output"]) == (0, "found")
 
 

@@ -16,7 +16,6 @@ from reprofs.plan.device import Device, Rotating, Solid
 from reprofs.plan.disk import ACCESSES, CLOSED, SIMULATION, Access, expected, hides_software, simulate
 from reprofs.plan.read import validate
 from reprofs.project import project_root
-from reprofs.trial.run import run_trial
 
 MODELLED = [name for name in Catalog().paths(Device) if Catalog().get(Device, name).drive]
 ROTATING = {
@@ -270,12 +269,12 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
 
 
 @pytest.fixture
-def device_trial(fio_guest, tmp_path):
+def device_trial(recorded):
     """Runs the jobs of the models on a profile, with other scales of them: the phases."""
 
     def run(profile: str, scale: dict) -> list[dict]:
         catalog = catalog_with("device", lambda workload: workload["scales"]["smoke"].update(scale))
-        record = run_trial(cell("raw", profile=profile, workload="device", seed=5), catalog, tmp_path / "record.json")
+        record = recorded(cell("raw", profile=profile, workload="device", seed=5), catalog)
         assert record["status"] == "ok", record["reason"]
         return record["measurement"]["phases"]
 

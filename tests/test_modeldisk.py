@@ -24,12 +24,12 @@ def disk(profile: Device, **changes) -> list[Step]:
     return ExactLab.device_steps(Disks(changed, 1, 256))
 
 
-def run(guest: dict, steps: list[Step], *scripts: str) -> list[str]:
+def run(outcome, guest: dict, steps: list[Step], *scripts: str) -> list[str]:
     """What each script printed. Fails with the job's own words when one of them did."""
     lab = ExactLab(guest, files.cache_folder())
-    outcome = lab.run(Job([*steps, *map(shell, scripts)]), 300)
-    assert outcome.ending == "finished", outcome.console
-    found = events(outcome.output.decode())
+    told = outcome(lab, Job([*steps, *map(shell, scripts)]), 300)
+    assert told.ending == "finished", told.console
+    found = events(told.output.decode())
     assert not [event["reason"] for event in found if event["event"] == "failed"]
     return [event["output"] for event in found if event["event"] == "command"]
 
@@ -52,14 +52,14 @@ CHURN = (
         (SOLID, {"write_cache": False, "parallel": 1}),
     ],
 )
-def test_data_come_back(fio_guest, profile, changes):
+def test_data_come_back(outcome, fio_guest, profile, changes):
     cut = "echo cut > /sys/block/modeldisk0/supply; echo restore > /sys/block/modeldisk0/supply"
     check = f"sync -d /dev/modeldisk0; {cut}; {CHURN} --verify_only 2>&1 | grep -c 'err= 0'"
-    said = run(fio_guest, disk(profile, **changes), f"{CHURN} --do_verify=1 2>&1 | grep -c 'err= 0'", check)
+    said = run(outcome, fio_guest, disk(profile, **changes), f"{CHURN} --do_verify=1 2>&1 | grep -c 'err= 0'", check)
     assert said == ["1", "1"]
 
 
-def test_zeros_replace_what_was_there_and_take_no_memory(guest):
+def test_zeros_replace_what_was_there_and_take_no_memory(outcome, guest):
     """Whole pages of them are kept as nothing; sectors of them within a page that holds something are written."""
     script = """
 exec 2> /dev/null
@@ -77,7 +77,7 @@ head -c 1M $disk | cmp - /run/b && sync -d $disk && echo same
 echo cut > /sys/block/modeldisk0/supply; echo restore > /sys/block/modeldisk0/supply
 head -c 1M $disk | cmp - /run/b && echo again
 """
-    assert run(guest, disk(SOLID), script)[0].split() == ["little", "same", "again"]
+    assert run(outcome, guest, disk(SOLID), script)[0].split() == ["little", "same", "again"]
 
 
 MARKS = """
@@ -93,7 +93,7 @@ power() { echo $1 > /sys/block/modeldisk0/supply; }
     ("changes", "left"),
     [({}, "axx-"), ({"write_cache": False}, "bxxb"), ({"nonvolatile": True}, "bxxb")],
 )
-def test_power_cut_takes_what_was_not_flushed(guest, changes, left):
+def test_power_cut_takes_what_was_not_flushed(outcome, guest, changes, left):
     """Place 0: flushed, then overwritten. 1: flushed by fsync. 2: written through (FUA or a flush). 3: never flushed.
 
     The disk turns once a second, so that it cannot have destaged the last ones by itself.
@@ -102,20 +102,20 @@ def test_power_cut_takes_what_was_not_flushed(guest, changes, left):
         mark a 0; mark x 1; sync -d $disk; mark x 2 ,dsync; mark b 0; mark b 3; power cut; show
         mark c 1; mark c 2; show; cat /sys/block/modeldisk0/supply
         power restore; show; cut -d' ' -f4 /sys/block/modeldisk0/account; cat /sys/block/modeldisk0/supply"""
-    (said,) = run(guest, disk(ROTATING, rpm=60, **changes), script)
+    (said,) = run(outcome, guest, disk(ROTATING, rpm=60, **changes), script)
     before, during, supply, after, lost, on = said.splitlines()
     assert (before, during, supply, after, on) == ("bxxb", "bccb", "cut", left, "on")
     assert int(lost) == 4096 * (4 if left == "axx-" else 2)
 
 
-def test_cut_that_was_armed_comes_at_its_time(guest):
+def test_cut_that_was_armed_comes_at_its_time(outcome, guest):
     """A write each 100 ms for a second, each flushed; the cut comes after 450 ms: five or so are kept, in order."""
     script = f"""{MARKS}
         power 'cut 450000000'
         for at in 0 1 2 3 4 5 6 7 8 9; do sleep 0.1; mark k $at; sync -d $disk; done
         cat /sys/block/modeldisk0/supply
         power restore; head -c 40960 $disk | tr -d '\\0' | wc -c"""
-    (said,) = run(guest, disk(ROTATING), script)
+    (said,) = run(outcome, guest, disk(ROTATING), script)
     supply, kept = said.split()
     assert supply == "cut" and int(kept) in (3 * 4096, 4 * 4096)
 
@@ -129,13 +129,13 @@ def test_wrong_settings_are_refused(guest):
 
 
 @pytest.mark.parametrize("profile", [ROTATING, SOLID])
-def test_driver_takes_little_of_the_service_time(fio_guest, profile):
+def test_driver_takes_little_of_the_service_time(outcome, fio_guest, profile):
     """Random reads of 4 KiB, one at a time: a thousandth on a rotating disk, 3 % where one takes 0.1 ms."""
     script = (
         "fio --name=r --filename=/dev/modeldisk0 --rw=randread --bs=4k --direct=1 --number_ios=500 --norandommap "
         "> /dev/null; cat /sys/block/modeldisk0/account"
     )
-    (said,) = run(fio_guest, disk(profile), script)
+    (said,) = run(outcome, fio_guest, disk(profile), script)
     requests, service, own, _ = map(int, said.split())
     assert requests >= 500
     limit = 0.001 if profile is ROTATING else 0.03
@@ -144,5 +144,8 @@ def test_driver_takes_little_of_the_service_time(fio_guest, profile):
 
 
 def test_same_times_twice(fio_guest):
+    def always(lab, job, limit_s):
+        return lab.run(job, limit_s)
+
     script = f"{CHURN} > /dev/null; cat /sys/block/modeldisk0/account"
-    assert run(fio_guest, disk(ROTATING), script) == run(fio_guest, disk(ROTATING), script)
+    assert run(always, fio_guest, disk(ROTATING), script) == run(always, fio_guest, disk(ROTATING), script)

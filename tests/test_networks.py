@@ -330,11 +330,11 @@ def hosted(name):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [n for n in test_contract.NAMES if hosted(n)])
-def test_file_system_with_hosts_in_the_guest(engine, root, name):
+def test_file_system_with_hosts_in_the_guest(engine, root, outcome, name):
     guest = CATALOG.get(Filesystem, name).guest
     guest_builder.build(files.cache_folder(), root / f"data/guest/{guest}.json", engine, print, name=guest)
     for trial in test_contract.in_all_variants(name):  # hosts keep what they made, such as keys
-        test_contract.run([trial])
+        test_contract.run(outcome, [trial])
 
 
 @pytest.mark.soak

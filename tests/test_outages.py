@@ -169,9 +169,8 @@ def whole(record: dict) -> dict[str, dict]:
     return {phase["name"]: json.loads(phase["output"]) for phase in record["measurement"]["phases"]}
 
 
-def test_nfs_loses_its_server(engine, root, tmp_path):
-    guest_builder.build(files.cache_folder(), root / "data/guest/net.json", engine, print, name="net")
-    seen = whole(run_trial(NFS, CATALOG, tmp_path / "1.json"))
+def test_nfs_loses_its_server(recorded):
+    seen = whole(recorded(NFS))
     assert all(one["failed"] == 0 for one in seen.values())  # it is mounted hard: the client waits
     # Ten seconds away, then the ten seconds in which a server lets clients claim what they had.
     assert 20e9 < seen["server-killed"]["gap_ns"] < 35e9

@@ -334,8 +334,8 @@ def told(record: dict, stage: str) -> dict:
         pytest.param("xfs", "single", marks=pytest.mark.soak),
     ],
 )
-def test_no_promise_is_broken(guest, tmp_path, filesystem, stack):
-    record = run_trial(cell(filesystem, stack=stack), CATALOG, tmp_path / "r.json", 900)
+def test_no_promise_is_broken(recorded, filesystem, stack):
+    record = recorded(cell(filesystem, stack=stack))
     assert (record["status"], record["reason"]) == ("ok", "")
     phases = {phase["name"]: phase for phase in record["measurement"]["phases"]}
     assert list(phases) == ["promise", "promise: recovery", "unflushed", "unflushed: recovery"]
@@ -377,11 +377,10 @@ def on_a_disk(marked: bool) -> list[tuple[str, str]]:
 MARKED = on_a_disk(marked=True)
 
 
-def short_trial(request, tmp_path, filesystem: str, variant: str, profile: str) -> dict:
+def short_trial(recorded, filesystem: str, variant: str, profile: str) -> dict:
     """The record of a power cut while files are written and flushed."""
-    request.getfixturevalue({"base": "guest", "zfs": "zfs_guest"}[CATALOG.get(Filesystem, filesystem).guest])
     trial = cell(filesystem, variant=variant, profile=profile, workload="short")
-    return run_trial(trial, catalog_with("short", lambda data: data["phases"].pop()), tmp_path / "r.json", 900)
+    return recorded(trial, catalog_with("short", lambda data: data["phases"].pop()))
 
 
 @pytest.mark.parametrize(
@@ -395,18 +394,18 @@ def short_trial(request, tmp_path, filesystem: str, variant: str, profile: str) 
         ),
     ],
 )
-def test_what_is_marked_loses_what_was_flushed(request, tmp_path, filesystem, variant, profile, status):
+def test_what_is_marked_loses_what_was_flushed(recorded, filesystem, variant, profile, status):
     """Without barriers ext4 writes and waits, but does not flush: enough for a cache with a battery, for no other."""
-    record = short_trial(request, tmp_path, filesystem, variant, profile)
+    record = short_trial(recorded, filesystem, variant, profile)
     assert record["status"] == status, record["reason"]
     assert bool(told(record, "check promise")["broken"]) == (status == "failed")
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("filesystem", "variant"), on_a_disk(marked=False))
-def test_what_is_not_marked_keeps_what_was_flushed(request, tmp_path, filesystem, variant):
+def test_what_is_not_marked_keeps_what_was_flushed(recorded, filesystem, variant):
     """One cut of each; ZFS with sync=disabled, above, shows that the cut comes early enough for it."""
-    record = short_trial(request, tmp_path, filesystem, variant, "hdd-7200")
+    record = short_trial(recorded, filesystem, variant, "hdd-7200")
     assert (record["status"], record["reason"]) == ("ok", "")
     found = told(record, "check promise")
     assert found["promised"] == found["kept"] > 5
@@ -421,7 +420,7 @@ def test_who_does_not_keep_a_promise_says_why(change):
 
 
 @pytest.mark.parametrize("operation", ["create", "remove"])
-def test_cut_in_an_operation_of_the_engine(guest, tmp_path, operation):
+def test_cut_in_an_operation_of_the_engine(recorded, operation):
     """Also of several clients: the tree is what is left of it, and the file system is sound."""
 
     def change(data):
@@ -430,7 +429,7 @@ def test_cut_in_an_operation_of_the_engine(guest, tmp_path, operation):
         data["phases"][-1]["crash"] = {"after_ms": 20} if operation == "create" else {}
 
     catalog = catalog_with("metadata", change, "metadata")
-    record = run_trial(cell(workload="metadata+clients3"), catalog, tmp_path / "r.json", 900)
+    record = recorded(cell(workload="metadata+clients3"), catalog)
     assert (record["status"], record["reason"]) == ("ok", "")
     *_, cut, recovery = record["measurement"]["phases"]
     assert (cut["name"], recovery["name"]) == (operation, f"{operation}: recovery")

@@ -252,15 +252,15 @@ def test_every_file_on_a_file_system_that_copies_on_write(recorded, name):
     came_back(recorded(cell(name, "btrfs")))
 
 
-def test_many_clients_in_the_exact_lab(guest, tmp_path):
-    record = run_trial(cell("metadata@50+clients30"), CATALOG, tmp_path / "r.json", 900)
+def test_many_clients_in_the_exact_lab(recorded):
+    record = recorded(cell("metadata@50+clients30"))
     assert (record["status"], record["reason"]) == ("ok", "")
     for phase in record["measurement"]["phases"]:
         assert max(client["start_ns"] for client in phase["clients"]) < 1_000_000, "the barrier opens within 1 ms"
 
 
-def test_filled_and_churned_first(guest, tmp_path):
-    record = run_trial(cell("metadata@50+fill10"), CATALOG, tmp_path / "r.json", 900)
+def test_filled_and_churned_first(recorded):
+    record = recorded(cell("metadata@50+fill10"))
     assert (record["status"], record["reason"]) == ("ok", "")
     (age,) = [phase for phase in record["measurement"]["preparation"] if phase["name"] == "age"]
     assert {sample["name"] for sample in age["samples"]} == {"fill", "layout-before", "churn", "layout-after"}

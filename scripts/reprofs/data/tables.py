@@ -36,6 +36,7 @@ from reprofs.errors import UserError
 from reprofs.files import SUMS, unwritable, write_sums
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan, read_plan
+from reprofs.records import store
 from reprofs.records.raw import SET_ASIDE
 
 BATCH = 256  # trials whose rows are in memory together
@@ -74,6 +75,8 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
         study = {key: value for key, value in content.as_json().items() if key != "trials"}
         _write_json(partial / "study.json", study)
         environment = notes.environment() | {"set_aside": len(list((raw / SET_ASIDE).glob("*.json")))}
+        if taken := store.origins(raw, [trial.id for trial in content.trials]):
+            environment["taken"] = taken
         _write_json(partial / "environment.json", environment)
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(notes.digests.items()))
         (partial / "records.sha256").write_text(sums)

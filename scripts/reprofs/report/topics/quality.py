@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprofs.data.keys import Load, Setting, distinct, select
-from reprofs.report.display import DASH, SIGMA, Table, listing, percent
+from reprofs.report.display import DASH, SIGMA, Table, count, listing, percent, verb
 from reprofs.report.display import size as bytes_text
 from reprofs.report.topics.operations import spread_note
 from reprofs.stats.cells import measured
@@ -41,6 +41,21 @@ def facts(study: Study) -> dict:
         "commands": int(trials["commands"].sum()),
         "commands_failed": int(trials["commands_failed"].sum()),
     }
+
+
+def taken(study: Study) -> str:
+    """Where records of equal identity were taken from, in the place of runs; empty where all trials were run."""
+    found = study.environment.get("taken", {})
+    number = sum(each["taken"] for each in found.values())
+    if not number:
+        return ""
+    names = {"cache": "this machine's cache"}
+    places = listing(f"{each['taken']:,} from {names.get(place, place)}" for place, each in sorted(found.items()))
+    again = sum(each["checked"] for each in found.values())
+    checked = f" {again:,} of these {verb(again, 'was', 'were')} run again and measured the same." if again else ""
+    total = len(study.trials)
+    run = f"{total - number:,} {verb(total - number, 'was', 'were')} run"
+    return f"Of {count(total, 'trial')} {run}, and {places} {verb(number, 'was', 'were')} taken.{checked}"
 
 
 def completeness(study: Study) -> Table:
