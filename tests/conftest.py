@@ -260,7 +260,7 @@ def drawn(request):
 
 @pytest.fixture(scope="session")
 def recorded(guest, engine, shared, drawn):
-    """The record of a trial in the exact lab: from the store of records (this machine's cache, results/), else of a run.
+    """The record of a trial in the exact lab: from the store of records (the cache, results/), else of a run.
 
     Of those in the store some are drawn, run again and compared. All tests of a run look at the same record.
     """

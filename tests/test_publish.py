@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -13,18 +12,22 @@ import tarfile
 import pytest
 import yaml
 from conftest import ROOT, copy_checkout
+from reprofs import version
+from reprofs.data import tables
 from reprofs.errors import UserError
-from reprofs.files import SUMS, read_json, read_sums, sha256, tar
+from reprofs.files import read_json, sha256, tar
+from reprofs.guest.lock import read_lock
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
-from reprofs.publish import index, verify
+from reprofs.publish import index, stale, verify
 from reprofs.publish import result as results
 from reprofs.publish.claims import claims
-from reprofs.publish.reuse import reuse
+from reprofs.records import identity
 from reprofs.records import published as reading
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.raw import seal
 from reprofs.trial import plan as plans
+from reprofs.trial import run as trials
 from reprofs.trial.run import run_trial
 
 PUBLISHED = sorted(path.parent for path in ROOT.glob("results/*/digests.json"))
@@ -58,32 +61,23 @@ def checkout(guest, tmp_path_factory):
     git(made, "add", "--all")
     git(made, "commit", "--quiet", "--message", "all")
     with contextlib.chdir(made), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results.text, "answer_of", lambda *_: "ext4 is not tmpfs.")
+        patch.setattr(results.derived, "derive", without_notebooks)
         plan = plans.make_plan("small", Catalog())
         write_plan(plan, made / "data/plan/small.json")
         for trial in plan.trials:
-            run_trial(trial, Catalog(), made / f"data/raw/small/{trial.id}.json", planned=trial.job_sha256)
-        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
-        (made / "report/small").mkdir()
-        report = made / "report/small/index.html"
-        of_tables = f"<p>{' '.join(read_sums(made / 'data/tables/small' / SUMS).values())}</p>"
-        report.write_text(of_tables)
-        (made / "report/small/report.pdf").write_text("%PDF")
+            run_trial(trial, Catalog(), made / f"data/raw/small/{trial.id}.json")
+        tabulate(made)
         results.publish("small")
         first = sums(made)
         results.publish("small")
         assert sums(made) == first
-        (made / "config/config.yaml").open("a").write("# edited\n")
-        with pytest.raises(UserError, match="commit what you have edited"):
-            results.publish("small")
-        git(made, "checkout", "config/config.yaml")
-        report.write_text(of_tables + '<h1 id="what-changed">What changed</h1>')
-        with pytest.raises(UserError, match="has a run beside the study"):
-            results.publish("small")
-        report.write_text("<p>of other tables</p>")
-        with pytest.raises(UserError, match="is not of these tables"):
-            results.publish("small")
-        report.write_text(of_tables)
+        results.render("small")
+        assert sums(made) == first
+        for how in (results.publish, results.render):
+            (made / "config/config.yaml").open("a").write("# edited\n")
+            with pytest.raises(UserError, match="uncommitted changes"):
+                how("small")
+            git(made, "checkout", "config/config.yaml")
         records = {path: path.read_bytes() for path in (made / "data/raw/small").glob("*.json")}
         for change, words in [
             (lambda one: one.update(commit=one["commit"] + "+"), "was measured with edited files, which no commit has"),
@@ -93,15 +87,28 @@ def checkout(guest, tmp_path_factory):
                 edited = json.loads(kept)
                 change(edited["environment"])
                 path.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
-            results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
-            report.write_text(" ".join(read_sums(made / "data/tables/small" / SUMS).values()))
+            with pytest.raises(UserError, match="is missing or not of the tables"):
+                results.publish("small")
+            tabulate(made)
             with pytest.raises(UserError, match=words):
                 results.publish("small")
         for path, kept in records.items():
             path.write_bytes(kept)
-        results.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
-        report.write_text(of_tables)
+        tabulate(made)
+        assert sums(made) == first, "what could not be published leaves what was there"
     return made
+
+
+def tabulate(made):
+    tables.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
+
+
+def without_notebooks(work, pdf=False):
+    """What `derive` makes of records but for the report, which is not what is tested."""
+    study, made = results.derived.tables(work)
+    (work / "report").mkdir()
+    (work / "report/index.html").write_text("<p>a report</p>")
+    return results.derived.Derived(study.plan, study, made, "ext4 is not tmpfs.", work / "report")
 
 
 def sums(checkout) -> dict[str, str]:
@@ -115,38 +122,33 @@ def folder(checkout, tmp_path):
         yield shutil.copytree(checkout / "results/small", tmp_path / "small")
 
 
-def test_published_records_are_reused_where_trials_would_be_the_same(checkout):
-    raw, first, second = checkout / "data/raw/small", *sorted((checkout / "data/raw/small").glob("*.json"))
-    study, lock = checkout / "config/studies/small.yaml", checkout / "envs/lab.lock"
-    kept = {path: path.read_bytes() for path in (first, second, study, lock)}
+def test_a_result_says_what_measured_it_and_what_rendered_it(checkout, folder):
+    result, own = reading.read(folder), version.VERSION
+    assert result.measured.reprofs == {own: 2} and list(result.measured.commits) == [result.rendered.commit]
+    told = (folder / "ABOUT.md").read_text()
+    assert f"Measured {result.measured.days()} by ReproFS {own}, commit {result.rendered.commit[:12]}." in told
+    other = result.measured.model_copy(update={"reprofs": {"0.4.0": 1, own: 1}, "commits": {"a" * 40: 1, "b" * 40: 1}})
+    told = results._about(result.model_copy(update={"measured": other}))
+    assert f"by ReproFS 0.4.0, {own}, commits aaaaaaaaaaaa, bbbbbbbbbbbb." in told
+    assert f"rendered by ReproFS {own}, commit {result.rendered.commit[:12]}." in told
+
+
+def test_words_make_no_result_stale_but_another_trial_does(checkout):
+    study = checkout / "config/studies/small.yaml"
     with contextlib.chdir(checkout):
-        try:
-            assert reuse("small") == (0, 0)  # all are there
-            first.unlink()
-            second.write_text("the user's own")
-            assert reuse("small") == (1, 0)
-            assert (first.read_bytes(), second.read_text()) == (kept[first], "the user's own")
-            assert sorted(path.name for path in raw.glob("*.json*")) == [first.name, second.name]
-            for path in (first, second):
-                os.utime(path, (1, 1))
-            assert reuse("small") == (0, 0)
-            guests = [path.stat().st_mtime for path in (checkout / "data/guest").glob("*.json")]
-            assert first.stat().st_mtime >= max(guests) and second.stat().st_mtime == 1
-            first.unlink()
-            study.write_text(yaml.safe_dump(SMALL | {"filesystems": ["ext4", "tmpfs", "xfs"], "rounds": 2}))
-            assert reuse("small") == (1, 4)
-            study.write_text(yaml.safe_dump(SMALL | {"seed": 8}))
-            assert reuse("small") == (0, 1) and not first.exists()  # it is of another job
-            assert second.read_text() == "the user's own"
-            study.write_bytes(kept[study])
-            lock.write_text(re.sub(r"(?m)^(built qemu \S+) \w+", rf"\1 {'0' * 64}", lock.read_text()))
-            with pytest.raises(UserError, match="is of another lab than this checkout's"):
-                reuse("small")
-            with pytest.raises(UserError, match="nothing is published of the study quick"):
-                reuse("quick")
-        finally:
-            for path, content in kept.items():
-                path.write_bytes(content)
+        assert stale.why("small") == ""
+        study.write_text(yaml.safe_dump(SMALL | {"question": "Which of these two?", "title": "Smaller"}))
+        assert stale.why("small") == ""
+        for change in ({"seed": 8}, {"rounds": 2}, {"filesystems": ["ext4"]}):
+            study.write_text(yaml.safe_dump(SMALL | change))
+            assert "its trials or their jobs are others now" in stale.why("small")
+        study.write_text(yaml.safe_dump(SMALL))
+        lock = checkout / "envs/lab.lock"
+        kept = lock.read_text()
+        lock.write_text(re.sub(r"(?m)^(built base/root \S+) \w+", rf"\1 {'0' * 64}", kept))
+        assert stale.why("small") == "small: it has another image"
+        lock.write_text(kept)
+        assert stale.why("quick") == "quick is not published"
 
 
 def test_what_is_published_is_identical_when_it_is_run_again(folder, reprofs):
@@ -186,6 +188,22 @@ def repacked(folder, change):
             content[name] = json.dumps(change(json.loads(content[name]))).encode()
     (folder / "records-1.tar.xz").write_bytes(lzma.compress(tar(list(content.items()))))
     altered(folder)
+
+
+def of_another_lab(folder, commit="0" * 40):
+    """The result as one of another protocol and commit."""
+
+    def older(record):
+        record["environment"]["protocol"] = PROTOCOL - 1
+        return seal(record)
+
+    content = read_json(folder / "digests.json")
+    repacked(folder, older)
+    with tarfile.open(folder / "records-1.tar.xz") as archive:
+        for name, trial in content["trials"].items():
+            record = json.load(archive.extractfile(f"raw/{name}.json"))
+            trial["identity"] = identity.of(identity.parts_of(record))
+    altered(folder, trials=content["trials"], rendered={"reprofs": "0.5.0", "commit": commit})
 
 
 def slower(record):
@@ -231,7 +249,9 @@ def test_tables_and_verdicts_that_the_records_do_not_give_are_named(folder, repr
     assert done.returncode == 1
     assert "the table phases.parquet is not the published one" in done.stderr
     assert "reproduced: none; published: get-ext4" in done.stderr
-    altered(folder, commit="0" * 40)  # of another commit, whose code may make other tables
+    altered(
+        folder, rendered={"reprofs": "0.5.0", "commit": "0" * 40}
+    )  # of another commit, whose code may make other tables
     done = reprofs("verify", folder, "--claims", cwd=".")
     assert done.returncode == 2 and "tables and verdicts are made otherwise now" in done.stderr
 
@@ -245,14 +265,14 @@ def test_trials_that_cannot_come_out_again_are_refused(folder, reprofs, says):
 
 
 def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, says):
-    altered(folder, protocol=PROTOCOL - 1, commit="0" * 40)
+    of_another_lab(folder)
     done = reprofs("verify", folder, cwd=".")
     assert done.returncode == 2
     first, last = done.stderr.strip().split("\n")
     assert f"not by this checkout's code (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
     assert "of commit 000000000000, which no branch of this checkout has" in last
     done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
-    assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr
+    assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr, done.stderr
 
 
 def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs, says):
@@ -265,7 +285,7 @@ def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs,
         says(
             reprofs("verify", folder, words, "--own-code", cwd="."), "has a plan of another version than this checkout"
         )
-    altered(folder, commit="0" * 40)
+    altered(folder, rendered={"reprofs": "0.5.0", "commit": "0" * 40})
     for words in ("--all", "--claims"):
         done = reprofs("verify", folder, words, cwd=".")
         assert done.returncode == 2 and "of another version" in done.stderr.split("\n")[0], done.stderr
@@ -275,9 +295,8 @@ def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs,
 def test_what_its_own_code_could_not_check_is_not_called_another(folder, reprofs, says, tmp_path, monkeypatch):
     """The code of a commit ends with 2 where it cannot check: that is no difference."""
     monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
-    altered(folder, protocol=PROTOCOL - 1)
-    result = reading.read(folder)
-    clone = tmp_path / "cache/commits" / result.commit
+    of_another_lab(folder, "f" * 40)
+    clone = tmp_path / "cache/commits" / ("f" * 40)
     for name, line in ("scripts/setup", "exit 0"), (".venv/bin/reprofs", "exit 2"):
         (clone / name).parent.mkdir(parents=True)
         (clone / name).write_text(f"#!/bin/sh\n{line}\n")
@@ -292,17 +311,18 @@ def test_a_number_of_trials_is_one_from_1_on(folder, reprofs, number):
     assert done.returncode == 2 and f"'{number}' is no whole number from 1 on" in done.stderr
 
 
-@pytest.mark.parametrize(("part", "other"), [("sshfs/root", False), ("base/root", True), ("engine", True)])
-def test_only_what_a_trial_runs_in_makes_another_lab(folder, part, other):
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [("sshfs/root", []), ("base/root", ["it has another image"]), ("engine", ["it has another engine"])],
+)
+def test_only_what_a_trial_runs_in_makes_another_lab(folder, part, other, monkeypatch):
     """A guest or kernel that is new or another one in the lock leaves those of other trials as they were."""
-    lock, result = folder / "lab.lock", reading.read(folder)
-    text, changed = re.subn(rf"(?m)^(built {part} \w+) \w+$", r"\1 " + "0" * 64, lock.read_text())
-    assert changed == 1
-    lock.write_text(text)
-    altered(folder, lock_sha256=sha256(lock))
-    plan = reading.unpack(folder, result, folder.parent / "work")
-    found = verify.other_lab(folder, reading.read(folder), plan.trials)
-    assert found == ([f"envs/lab.lock has another {part}"] if other else [])
+    plan = reading.unpack(folder, reading.read(folder), folder.parent / "work")
+    records = {trial.id: read_json(folder.parent / f"work/raw/{trial.id}.json") for trial in plan.trials}
+    lock = read_lock()
+    lock.built[part] = ("", "0" * 64)
+    monkeypatch.setattr(trials, "read_lock", lambda: lock)
+    assert verify.other_lab(plan.trials, records) == other
 
 
 def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):
@@ -311,11 +331,11 @@ def test_the_first_phase_that_differs_is_named_and_the_part_of_the_lab(folder):
     found = json.loads(json.dumps(record))
     phase = found["measurement"]["phases"][1]
     phase["wall_ns"] += 1
-    said = verify.difference(record, found)
+    said = identity.difference(record, found)
     assert f"first in the phase {phase['name']} ({phase['cache']}), wall_ns {phase['wall_ns']} instead of" in said
     assert "the lab is the same to the last byte" in said
     found["environment"]["lab"]["qemu_sha256"] = "0"
-    assert verify.difference(record, found).endswith("of the lab differ qemu_sha256")
+    assert identity.difference(record, found).endswith("not the same: lab.qemu_sha256")
 
 
 def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
@@ -371,8 +391,16 @@ def test_the_commit_of_a_published_result_is_in_the_history(published):
     )
     if shallow.stdout.strip() != "false":
         pytest.skip("this copy has no history")
-    commit = reading.read(published).commit
+    commit = reading.read(published).rendered.commit
     assert not subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"]).returncode
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
+def test_every_trial_of_an_exact_lab_has_an_identity(published):
+    result = reading.read(published)
+    without = {name for name, trial in result.trials.items() if not trial.identity}
+    assert all("-host" in name or result.trials[name].status != "ok" for name in without)
+    assert sum(result.measured.commits.values()) == sum(result.measured.reprofs.values()) == len(result.trials)
 
 
 def cheapest(published):
@@ -385,9 +413,13 @@ def cheapest(published):
     "published",
     [pytest.param(path, id=path.name, marks=[pytest.mark.soak] * (cheapest(path)[0] > 60)) for path in PUBLISHED],
 )
-def test_a_trial_of_a_published_result_is_identical(guest, published):
-    """The cheapest one. A change that moves numbers on purpose publishes the results again."""
-    assert verify.verify(published, None, [cheapest(published)[1]], 0, print, own=True)
+def test_a_trial_of_a_published_result_is_that_of_this_checkout(recorded, tmp_path, published):
+    """The cheapest one: found by the identity that it has here, and run if it is drawn, or if nothing has that identity.
+    A change that moves numbers on purpose publishes the results again."""
+    name, result = cheapest(published)[1], reading.read(published)
+    plan = reading.unpack(published, result, tmp_path)
+    record = recorded(next(trial for trial in plan.trials if trial.id == name))
+    assert record["digests"]["measurement"] == result.trials[name].measurement
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="nothing is published")
