@@ -6,12 +6,14 @@ import json
 import math
 import os
 import re
+import shutil
 import statistics
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from helpers import damaged
 
 TITLES = {
     "Directory creation": "directory-create",
@@ -29,31 +31,6 @@ COLUMNS = (
     "inode,parent-inode,directory-depth,filename,fileExtension,UID,GID,st_size,st_dev,st_blocks,st_nlink,st_mode,"
     "st_atime,st_mtime,st_ctime,pw_fcount,pw_dirsum"
 )
-
-
-@pytest.fixture
-def run(engine, tmp_path):
-    """Runs a program in a folder of its own; returns the finished process with its samples."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-
-    def call(*arguments, code=0, text=True):
-        samples = tmp_path / "samples"
-        samples.unlink(missing_ok=True)
-        done = subprocess.run(
-            [engine, *map(str, arguments)],
-            cwd=folder,
-            env={**os.environ, "REPROFS_SAMPLES": str(samples)},
-            capture_output=True,
-            text=text,
-            timeout=120,
-        )
-        assert done.returncode == code, (done.stdout, done.stderr)
-        done.samples = [json.loads(line) for line in samples.read_text().splitlines()] if samples.exists() else []
-        return done
-
-    call.folder = folder
-    return call
 
 
 def below(top: Path) -> set[str]:
@@ -104,13 +81,6 @@ def test_mdtest_tree_and_items_have_the_published_numbers(run, leaves_only, uniq
     assert below(run.folder / "here") == numbering(2, 2, 3, leaves_only, tasks, unique, kinds=("file", "dir"))
 
 
-def test_mdtest_tree_in_numbers_of_the_facts(run):
-    """The first leaf of (b=2, z=2, I=3) is directory 3, its items are 9, 10, 11."""
-    run("mdtest", "-C", "-F", "-L", "-b", 2, "-z", 2, "-I", 3)
-    leaf = run.folder / "test-dir.0-0/mdtest_tree.0/mdtest_tree.1/mdtest_tree.3"
-    assert below(leaf) == {f"file.mdtest.0.{i}" for i in (9, 10, 11)}
-
-
 def test_mdtest_study_of_seven_branches_has_400_directories(run):
     study = ["-C", "-T", "-r", "-F", "-i", 3, "-I", 4096, "-z", 3, "-b", 7, "-L", "-u"]
     assert json.loads(run("mdtest", "--check", *study).stdout) == {"bytes": 0, "names": 400 + 1 + 343 * 4096}
@@ -120,9 +90,11 @@ def test_mdtest_study_of_seven_branches_has_400_directories(run):
 
 
 def test_mdtest_items_given_by_task(run):
-    """-n without -I is shared among the directories that hold items."""
+    """-n without -I is shared among the directories that hold items: of (b=2, z=2) the leaves, directory 3 and on."""
     run("mdtest", "-C", "-F", "-L", "-b", 2, "-z", 2, "-n", 14)
     assert below(run.folder) == numbering(2, 2, 3, True, 1, False)
+    leaf = run.folder / "test-dir.0-0/mdtest_tree.0/mdtest_tree.1/mdtest_tree.3"
+    assert below(leaf) == {f"file.mdtest.0.{i}" for i in (9, 10, 11)}
 
 
 def summary(text: str) -> dict[str, list[float]]:
@@ -134,7 +106,7 @@ def summary(text: str) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("deviation", ["population", "sample"])
 def test_mdtest_summary_is_that_of_its_samples(run, deviation):
-    flags = ["-b", 3, "-z", 1, "-I", 20, "-i", 4, "-u", "--tasks", 2, "--rename", "--std", deviation]
+    flags = ["-b", 3, "-z", 1, "-I", 5, "-i", 4, "-u", "--tasks", 2, "--rename", "--std", deviation]
     done = run("mdtest", *flags)
     rates: dict[str, list[float]] = {}
     for name in TITLES.values():
@@ -151,11 +123,11 @@ def test_mdtest_summary_is_that_of_its_samples(run, deviation):
         expected = [max(values), min(values), statistics.fmean(values), spread(values)]
         assert numbers == pytest.approx(expected, abs=0.001), title
     counts = {s["name"]: s["items"] for s in done.samples}
-    assert counts == {**dict.fromkeys(counts, 80), "tree-create": 4, "tree-remove": 4, "directory-rename": 84}
+    assert counts == {**dict.fromkeys(counts, 20), "tree-create": 4, "tree-remove": 4, "directory-rename": 24}
     version = {"population": "1.9.3", "sample": "4.0.0"}[deviation]
     assert f"mdtest-{version}+reprofs was launched with 2 total task(s) on 1 node(s)\n" in done.stdout
     assert 'Command line used: mdtest "-b" "3" "-z" "1"' in done.stdout
-    assert "\n2 tasks, 160 files/directories\n" in done.stdout
+    assert "\n2 tasks, 40 files/directories\n" in done.stdout
     assert len(done.stdout) < 4096
     assert not below(run.folder)
 
@@ -166,9 +138,7 @@ def test_mdtest_runs_the_phases_asked_for(run):
     assert names == ["tree-create", "file-create", "file-stat", "file-remove", "tree-remove"]
     starts = [s["start_ns"] for s in done.samples]
     ends = [s["start_ns"] + s["wall_ns"] for s in done.samples]
-    assert all(end <= start for end, start in zip(ends, starts[1:], strict=False)), (
-        "a phase began before the last ended"
-    )
+    assert all(end <= start for end, start in zip(ends, starts[1:], strict=False)), "one phase after the other"
     found = summary(done.stdout)
     assert list(found) == ["File creation", "File stat", "File read", "File removal", "Tree creation", "Tree removal"]
     assert found["File read"] == [0, 0, 0, 0]
@@ -176,37 +146,25 @@ def test_mdtest_runs_the_phases_asked_for(run):
     assert [s["name"] for s in done.samples if s["name"].startswith("file")] == []
 
 
-def system_calls(run, tmp_path, *arguments) -> list[list[str]]:
-    """What each process that a program started asked of the kernel (lines of strace), in the order of the starts."""
+def test_mdtest_stride_lets_another_task_touch_the_items(run, tmp_path):
     trace = tmp_path / "trace"
-    wanted = "trace=file,clone,clone3,fork,vfork"
-    command = ["strace", "-f", "-qq", "-e", wanted, "-o", trace, run.engine, *map(str, arguments)]
-    done = subprocess.run(list(map(str, command)), cwd=run.folder, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"strace does not work here: {done.stderr.strip()[-200:]}")
-    lines: dict[int, list[str]] = {}
+    traced = ["strace", "-f", "-qq", "-e", "trace=file,clone,clone3,fork,vfork", "-o", trace]
+    if not shutil.which("strace") or subprocess.run([*traced, "true"]).returncode:
+        pytest.skip("strace does not work here")
+    run("mdtest", "-F", "-u", "-N", 1, "--tasks", 3, "-I", 2, prefix=traced)
+    calls: dict[int, list[str]] = {}
     started = []  # the numbers of processes do not tell: they begin again at the highest
     for line in trace.read_text().splitlines():
         pid, call = line.split(maxsplit=1)
-        lines.setdefault(int(pid), []).append(call)
+        calls.setdefault(int(pid), []).append(call)
         if child := re.search(r"(?:clone3?|v?fork)\b.* = (\d+)$", call):
             started.append(int(child[1]))
-    return [lines.get(pid, []) for pid in started]
-
-
-def test_mdtest_stride_lets_another_task_touch_the_items(run, engine, tmp_path):
-    if subprocess.run(["sh", "-c", "command -v strace"], capture_output=True).returncode:
-        pytest.skip("no strace here")
-    run.engine = engine
-    calls = system_calls(run, tmp_path, "mdtest", "-F", "-u", "-N", 1, "--tasks", 3, "-I", 2)
-    touched = []
-    for lines in calls:  # every phase of every task is a process, started in the order of the tasks
-        items = [line for line in lines if "file.mdtest" in line]
-        if items:
-            owners = {int(re.search(r"file\.mdtest\.(\d+)\.", line)[1]) for line in items}
+    by_kind: dict[str, list] = {}
+    for pid in started:  # every phase of every task is a process, started in the order of the tasks
+        if items := [call for call in calls.get(pid, []) if "file.mdtest" in call]:
+            owners = {int(re.search(r"file\.mdtest\.(\d+)\.", call)[1]) for call in items}
             kind = "create" if "O_CREAT" in items[0] else "stat" if "stat" in items[0].split("(")[0] else items[0][:4]
-            touched.append((kind, owners))
-    by_kind = {kind: [owners for k, owners in touched if k == kind] for kind, _ in touched}
+            by_kind.setdefault(kind, []).append(owners)
     assert by_kind["create"] == [{0}, {1}, {2}]
     assert by_kind["stat"] == [{1}, {2}, {0}]
     assert by_kind["open"] == [{2}, {0}, {1}]
@@ -223,23 +181,18 @@ def test_mdtest_verification_finds_a_flipped_byte(run, size):
     flags = ["-C", "-F", "-I", 2, "-w", size, "--seed", 5]
     run("mdtest", *flags)
     run("mdtest", *flags, "--verify")
+
+    def wrong() -> str:
+        return run("mdtest", *flags, "--verify", expect=1).stderr
+
     victim = run.folder / "test-dir.0-0/mdtest_tree.0/file.mdtest.0.1"
-    good = victim.read_bytes()
-    assert len(good) == size
-    for at in {0, size // 2, size - 1}:
-        victim.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
-        assert (
-            f"file.mdtest.0.1 is not what was written, from byte {at} on"
-            in run("mdtest", *flags, "--verify", code=1).stderr
-        )
-    for wrong in (good[:-1], good + b"x"):
-        victim.write_bytes(wrong)
-        assert "not what was written" in run("mdtest", *flags, "--verify", code=1).stderr
-    victim.unlink()
-    assert "file.mdtest.0.1 should be there" in run("mdtest", *flags, "--verify", code=1).stderr
-    victim.write_bytes(good)
+    assert victim.stat().st_size == size
+    for at in damaged(victim, *{0, size // 2, size - 1}):
+        assert f"file.mdtest.0.1 is not what was written, from byte {at} on" in wrong()
     (victim.parent / "stray").touch()
-    assert "has 3 names, not 2" in run("mdtest", *flags, "--verify", code=1).stderr
+    assert "has 3 names, not 2" in wrong()
+    victim.unlink()
+    assert "file.mdtest.0.1 should be there" in wrong()
 
 
 def test_mdtest_content_follows_from_the_seed(run):
@@ -253,53 +206,11 @@ def test_mdtest_content_follows_from_the_seed(run):
     assert not set(first) & set(content("c", 2))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["-Q", "-I", 1], ["unknown option -Q", "known are -C"]),
-        (["-I", -1], ["-I cannot be -1"]),
-        (["-I", 0], ["-I cannot be 0"]),
-        (["-I", "many"], ["-I cannot be many"]),
-        (["-I"], ["-I needs a value"]),
-        ([], ["-I", "-n"]),
-        (["-I", 1, "-n", 1], ["either -I", "-n"]),
-        (["-n", 6, "-b", 2, "-z", 2], ["-n 6", "7 directories"]),
-        (["-n", 3, "-b", 2, "-z", 2, "-L"], ["-n 3", "4 directories"]),
-        (["-I", 1, "--tasks", 0], ["--tasks", "from 1"]),
-        (["-I", 1, "--tasks", 5000], ["--tasks", "to 1024"]),
-        (["-I", 1, "-N", 2, "--tasks", 2], ["-N 2", "tasks"]),
-        (["-I", 1, "-b", 0, "-z", 1], ["-b 0"]),
-        (["-I", 1, "-b", 1000, "-z", 9], ["1000000000 directories"]),
-        (["-I", "900G", "-b", 9, "-z", 2], ["items"]),
-        (["-I", 1, "-F", "-D"], ["-F", "-D"]),
-        (["-I", 1, "-F", "--rename"], ["--rename", "-F"]),
-        (["-I", 1, "-e", 5], ["-e 5", "-w"]),
-        (["-I", 1, "--std", "both"], ["--std", "both"]),
-        (["-I", 1, "-i", 0], ["-i"]),
-        (["-I", 1, "-z", 100, "-b", 1, "-d", "d" * 3000], ["paths", "longer"]),
-    ],
-)
-def test_mdtest_refuses_in_one_sentence(run, arguments, words):
-    refused(run, ["mdtest", *arguments], words)
-    refused(run, ["mdtest", "--check", *arguments], words)
-
-
-def refused(run, arguments, words):
-    done = run(*arguments, code=2)
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-    for word in words:
-        assert word in done.stderr
-    assert not below(run.folder)
-
-
 def test_mdtest_says_what_it_cannot_do(run):
-    assert (
-        "cannot stat ./test-dir.0-0/mdtest_tree.0/file.mdtest.0.0: No such file"
-        in run("mdtest", "-T", "-F", "-I", 1, code=1).stderr
-    )
+    said = run("mdtest", "-T", "-F", "-I", 1, expect=1).stderr
+    assert "cannot stat ./test-dir.0-0/mdtest_tree.0/file.mdtest.0.0: No such file" in said
     run("mdtest", "-C", "-I", 1)
-    assert "test-dir.0-0 is already there" in run("mdtest", "-C", "-I", 1, code=1).stderr
+    assert "test-dir.0-0 is already there" in run("mdtest", "-C", "-I", 1, expect=1).stderr
 
 
 # ---- walk ------------------------------------------------------------------------------------------------------------
@@ -310,10 +221,10 @@ def named(name: bytes) -> str:
     return os.fsdecode(name)
 
 
-@pytest.fixture
-def place(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
     """A tree with everything that a walk may stumble over."""
-    top = tmp_path / "place"
+    top = tmp_path_factory.mktemp("walk") / "place"
     folders = ["", "empty", "deep", "deep/er", "deep/er/est", "wide", ".snapshot", "wide/.snapshot", 'a, "b" dir.d']
     for name in folders:
         (top / name).mkdir()
@@ -404,9 +315,8 @@ def test_walk_rows_are_what_lstat_says(run, place, tmp_path, way):
     assert (sample["name"], sample["items"]) == ("walk", len(expected))
     if "--threads" not in way:
         at = {row[3]: number for number, row in enumerate(rows)}
-        assert all(at[path] < at[path.rpartition(b"/")[0]] for path in expected if path != os.fsencode(place)), (
-            "after its contents"
-        )
+        inside = set(expected) - {os.fsencode(place)}
+        assert all(at[path] < at[path.rpartition(b"/")[0]] for path in inside), "after its contents"
 
 
 def test_walk_quotes_text_and_nothing_else(run, place, tmp_path):
@@ -441,12 +351,11 @@ def test_walk_options_leave_out_what_they_say(run, place, tmp_path, way):
 
 @pytest.mark.parametrize("threads", [1, 2, 32])
 def test_walk_counts_without_stat(run, place, threads):
-    done = run("walk", "--fast", "--count", "--threads", threads, place)
-    assert done.stdout == f"{len(rows_of(place))}\n"
-    done = run("walk", "--fast", "--count", "--NoSnap", "--depth", 1, "--threads", threads, place)
-    assert done.stdout == f"{len(rows_of(place, 1, lambda path: path.name == '.snapshot'))}\n"
-    done = run("walk", "--fast", "--threads", threads, place)
-    assert done.stdout.startswith(f"entries {len(rows_of(place))} ")
+    some = rows_of(place, 1, lambda path: path.name == ".snapshot")
+    fast = ("walk", "--fast", "--threads", threads)
+    assert run(*fast, "--count", place).stdout == f"{len(rows_of(place))}\n"
+    assert run(*fast, "--count", "--NoSnap", "--depth", 1, place).stdout == f"{len(some)}\n"
+    assert run(*fast, place).stdout.startswith(f"entries {len(rows_of(place))} ")
 
 
 @pytest.mark.parametrize("way", [[], ["--fast"], ["--fast", "--count"]], ids=" ".join)
@@ -454,9 +363,8 @@ def test_walk_stays_on_one_file_system(run, way):
     """/dev has other file systems below it, on any Linux."""
     top = Path("/dev")
     device = top.stat().st_dev
-    mounts = [
-        path for path in top.iterdir() if path.is_dir() and not path.is_symlink() and path.stat().st_dev != device
-    ]
+    folders = [path for path in top.iterdir() if path.is_dir() and not path.is_symlink()]
+    mounts = [path for path in folders if path.stat().st_dev != device]
     if not mounts:
         pytest.skip("nothing is mounted below /dev here")
     if way == ["--fast", "--count"]:
@@ -471,26 +379,16 @@ def test_walk_stays_on_one_file_system(run, way):
     assert not [path for path in rows if any(path.startswith(os.fsencode(mount) + b"/") for mount in mounts)]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=" ".join)
-def test_walk_goes_deep(run, tmp_path, way):
+def test_walk_goes_deep_and_over_many_buffers_of_names(run, tmp_path):
     """Deeper than any thread's default stack could hold, and than a careless buffer."""
-    folder = tmp_path / "deep"
-    folder.mkdir()
-    inside = folder
-    for _ in range(500):
-        inside = inside / "abc"
-        inside.mkdir()
-    assert run("walk", *way, folder).stdout.startswith("entries 501 directories 501 ")
-
-
-def test_walk_goes_over_many_buffers_of_names(run, tmp_path):
-    folder = tmp_path / "many"
-    folder.mkdir()
-    for i in range(5000):
-        (folder / f"{i:04}-{'x' * 100}").mkdir()
-    for threads in (1, 4):
-        assert run("walk", "--fast", "--count", "--threads", threads, folder).stdout == "5001\n"
-    assert run("walk", "--fast", folder).stdout.startswith("entries 5001 directories 5001 ")
+    (tmp_path / "deep" / "/".join(["abc"] * 500)).mkdir(parents=True)
+    for way in WAYS:
+        assert run("walk", *way, tmp_path / "deep").stdout.startswith("entries 501 directories 501 ")
+    for i in range(2000):
+        (tmp_path / f"many/{i:04}-{'x' * 200}").mkdir(parents=True)
+    for way in WAYS[3:]:
+        assert run("walk", *way, "--count", tmp_path / "many").stdout == "2001\n"
+        assert run("walk", *way, tmp_path / "many").stdout.startswith("entries 2001 directories 2001 ")
 
 
 def test_walk_of_the_root_has_no_double_slash(run):
@@ -501,32 +399,13 @@ def test_walk_of_the_root_has_no_double_slash(run):
         assert paths == {b"/", *(os.fsencode(entry) for entry in Path("/").iterdir())}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], ["folder"]),
-        (["--slow", "."], ["unknown option --slow", "known are --NoSnap"]),
-        (["--threads", 33, "."], ["--threads", "32"]),
-        (["--threads", 0, "."], ["--threads"]),
-        (["--depth", -1, "."], ["--depth", "-1"]),
-        (["--depth"], ["--depth needs a value"]),
-        (["--count", "."], ["--count", "--fast"]),
-        (["--fast", "--count", "--output", "x", "."], ["--count", "--output"]),
-        (["--header", "."], ["--header"]),
-        ([".", ".."], [".. is one argument too many"]),
-    ],
-)
-def test_walk_refuses_in_one_sentence(run, arguments, words):
-    refused(run, ["walk", *arguments], words)
-
-
 def test_walk_says_what_it_cannot_do(run):
-    assert "cannot read nowhere: No such file" in run("walk", "nowhere", code=1).stderr
+    assert "cannot read nowhere: No such file" in run("walk", "nowhere", expect=1).stderr
     (run.folder / "file").touch()
-    assert "file is not a directory" in run("walk", "file", code=1).stderr
-    assert "cannot read nowhere" in run("walk", "--exclude", "nowhere", ".", code=1).stderr
-    assert "cannot write no/where" in run("walk", "--output", "no/where", ".", code=1).stderr
-    full = run("walk", "--output", "/dev/full", ".", code=1).stderr
+    assert "file is not a directory" in run("walk", "file", expect=1).stderr
+    assert "cannot read nowhere" in run("walk", "--exclude", "nowhere", ".", expect=1).stderr
+    assert "cannot write no/where" in run("walk", "--output", "no/where", ".", expect=1).stderr
+    full = run("walk", "--output", "/dev/full", ".", expect=1).stderr
     assert "cannot write /dev/full: no space left on the device" in full
 
 
@@ -591,35 +470,10 @@ def test_scratch_dna_verification(run):
     run("scratch-dna", *arguments, "--verify")
     (folder,) = (run.folder / "d").iterdir()
     victim = sorted(folder.iterdir())[2]
-    good = victim.read_bytes()
-    for at in {0, len(good) // 2, len(good) - 1}:
-        victim.write_bytes(good[:at] + b"x" + good[at + 1 :])
-        assert f"from byte {at} on" in run("scratch-dna", *arguments, "--verify", code=1).stderr
-    for wrong in (good[:-1], good + b"G"):
-        victim.write_bytes(wrong)
-        assert victim.name in run("scratch-dna", *arguments, "--verify", code=1).stderr
-    victim.write_bytes(good)
+    length = victim.stat().st_size
+    for at in damaged(victim, 0, length // 2, length - 1):
+        said = run("scratch-dna", *arguments, "--verify", expect=1).stderr
+        assert victim.name in said and f"from byte {at} on" in said
     (folder / "stray").touch()
-    assert "has 6 names, not 5" in run("scratch-dna", *arguments, "--verify", code=1).stderr
-    assert "already there" in run("scratch-dna", *arguments, code=1).stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], ["usage"]),
-        ([5, 10, 1], ["usage"]),
-        ([-5, 10, 1, "d"], ["number-of-files", "-5"]),
-        ([0, 10, 1, "d"], ["number-of-files", "0"]),
-        ([5, 0, 1, "d"], ["file-size-bytes"]),
-        ([5, 10, -1, "d"], ["random-multiplier", "-1"]),
-        ([5, 10, "x", "d"], ["random-multiplier", "x"]),
-        (["-p", 0, 5, 10, 1, "d"], ["-p"]),
-        (["-p", 6, 5, 10, 1, "d"], ["6 workers", "5 files"]),
-        (["-q", 5, 10, 1, "d"], ["unknown option -q"]),
-        (["--seed", "x", 5, 10, 1, "d"], ["--seed"]),
-        ([5, 10, 1, "d", "e"], ["e is one argument too many"]),
-    ],
-)
-def test_scratch_dna_refuses_in_one_sentence(run, arguments, words):
-    refused(run, ["scratch-dna", *arguments], words)
+    assert "has 6 names, not 5" in run("scratch-dna", *arguments, "--verify", expect=1).stderr
+    assert "already there" in run("scratch-dna", *arguments, expect=1).stderr
