@@ -414,8 +414,10 @@ def cheapest(published):
     [pytest.param(path, id=path.name, marks=[pytest.mark.soak] * (cheapest(path)[0] > 60)) for path in PUBLISHED],
 )
 def test_a_trial_of_a_published_result_is_that_of_this_checkout(recorded, tmp_path, published):
-    """The cheapest one: found by the identity that it has here, and run if it is drawn, or if nothing has that identity.
-    A change that moves numbers on purpose publishes the results again."""
+    """The cheapest one: found by the identity that it has here, and run if it is drawn or nothing has that identity.
+
+    A change that moves numbers on purpose publishes the results again.
+    """
     name, result = cheapest(published)[1], reading.read(published)
     plan = reading.unpack(published, result, tmp_path)
     record = recorded(next(trial for trial in plan.trials if trial.id == name))
