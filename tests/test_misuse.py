@@ -5,7 +5,6 @@ import errno
 import pytest
 import yaml
 from conftest import ROOT, copy_checkout
-from reprofs import cli
 from reprofs.errors import UserError
 from reprofs.files import check_writable, unwritable
 from reprofs.plan.catalog import Catalog
@@ -59,7 +58,7 @@ def test_an_empty_limit_is_no_limit_that_is_left_out(reprofs):
 
 
 def test_a_mistake_of_the_program_is_no_verdict(reprofs, monkeypatch):
-    monkeypatch.setattr(cli, "_catalog", lambda _: 1 / 0)
+    monkeypatch.setattr("reprofs.plan.catalog.Catalog", lambda _: 1 / 0)
     done = reprofs("plan", "quick")
     assert done.returncode == 2 and "ZeroDivisionError" in done.stderr
 

@@ -347,13 +347,11 @@ def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str
         return said
     above = _above(loops.keys() | disks)
     mine = [*above, *loops, *disks]
-    numbers = {read(SYS / "class/block" / name / "dev"): name for name in mine}
-    for number, source, point in reversed(mounts()):
-        name = numbers.get(number) or next((name for name in mine if os.path.realpath(source) == f"/dev/{name}"), None)
+    for name, point in _mounted(mine):
         if name in disks:  # a trial mounts in a namespace of its own, so this mount is the user's
             said.append(f"nothing of /dev/{name}, which is mounted on {point}")
             disks = disks - {name}
-        elif name and (_run("umount", point) or _run("umount", "--lazy", point)):
+        elif _run("umount", point) or _run("umount", "--lazy", point):
             said.append(f"mount {point}")
     for pool in _pools(loops.keys() | disks):
         if _run("zpool", "destroy", "-f", pool):
@@ -364,14 +362,25 @@ def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str
         with contextlib.suppress(OSError), device:
             fcntl.ioctl(device, LOOP_CLR_FD)
             said.append(f"loop device /dev/{name}")
-    for name in disks:
-        parts = [f"/dev/{path.parent.name}" for path in _of(name, "*/partition")]
-        if _run("wipefs", "--all", "--quiet", *parts, f"/dev/{name}") and _blank(Path(f"/dev/{name}")):
-            said.append(f"contents of the disk /dev/{name}")
+    said += [f"contents of the disk /dev/{name}" for name in disks if _wiped(name)]
     deadline = time.monotonic() + 5  # a loop device is freed when its last user closes it
     while time.monotonic() < deadline and any((SYS / "block" / name / "loop").exists() for name in loops):
         time.sleep(0.02)
     return said
+
+
+def _mounted(devices: list[str]) -> Iterator[tuple[str, Path]]:
+    """(device, mount point) of every mount of these devices, the newest first."""
+    numbers = {read(SYS / "class/block" / name / "dev"): name for name in devices}
+    for number, source, point in reversed(mounts()):
+        path = os.path.realpath(source)
+        if name := numbers.get(number) or next((name for name in devices if path == f"/dev/{name}"), None):
+            yield name, point
+
+
+def _wiped(disk: str) -> bool:
+    parts = [f"/dev/{path.parent.name}" for path in _of(disk, "*/partition")]
+    return _run("wipefs", "--all", "--quiet", *parts, f"/dev/{disk}") and _blank(Path(f"/dev/{disk}"))
 
 
 def _blank(disk: Path) -> bool:

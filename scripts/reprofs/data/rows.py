@@ -121,10 +121,7 @@ def trial_row(record: dict | None, planned: PlannedStack | None) -> dict:
     """The columns of a trial after those of its identity. planned: its stack in the plan."""
     measurement = record["measurement"] if record else {}
     commands = commands_of(record)
-    checks = measurement.get("verification", [])
-    argv = {command["stage"]: command["argv"] for command in reversed(commands)}
     prepared = measurement.get("preparation", [])
-    faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
     row: dict = {"start_offset_ns": measurement.get("start_offset_ns")}
     for name in ("clock", "stack", "mounted"):
         row |= {f"{name}_{key}": measurement.get(name, {}).get(key) for key in _keys("trials", name)}
@@ -133,20 +130,32 @@ def trial_row(record: dict | None, planned: PlannedStack | None) -> dict:
     return row | {
         "reason": record["reason"] if record else "There is no record: the trial has not run.",
         "devices": _devices(text_of(measurement.get("devices", []))),
-        "stack_fault": "; ".join(faults) or None,
         "stack_readback": outputs.readback(commands, planned.summary if planned else []),
         **outputs.frames(commands),
         **{f"prepared_{key}": sum(phase[key] for phase in prepared) for key in _keys("trials", "prepared")},
         **_ageing(next((phase for phase in prepared if phase["name"] == "age"), None)),
+        **_executed(commands),
+        "phases": len(phases_of(record)),
+        **_verified(measurement.get("verification", [])),
+        **conditions(record),
+    }
+
+
+def _executed(commands: list[dict]) -> dict:
+    argv = {command["stage"]: command["argv"] for command in reversed(commands)}
+    faults = [shlex.join(command["argv"]) for command in commands if command["stage"] == "fault"]
+    return {
+        "stack_fault": "; ".join(faults) or None,
         **{f"{stage}_command": _join(tuple(argv[stage])) if stage in argv else None for stage in ("make", "mount")},
         "commands": len(commands),
         "commands_failed": sum(command["exit"] != 0 or command["signal"] != 0 for command in commands),
-        "phases": len(phases_of(record)),
         "checks": sum(command["stage"].startswith("check ") and command["exit"] == 0 for command in commands),
-        **{f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")},
-        "verified_digest": " ".join(check.get("digest", "") for check in checks),
-        **conditions(record),
     }
+
+
+def _verified(checks: list[dict]) -> dict:
+    sums = {f"verified_{key}": sum(check[key] for check in checks) for key in ("files", "bytes", "mismatches")}
+    return sums | {"verified_digest": " ".join(check.get("digest", "") for check in checks)}
 
 
 @functools.cache

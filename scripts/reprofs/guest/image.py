@@ -58,8 +58,7 @@ def build(
     Raises UserError when something is missing, full, unwritable or unreachable, or is made of what the lock says and
     has other bytes; nothing half-done stays.
     """
-    lock = lock or read_lock()
-    guest = read_guest(name, spec)
+    lock, guest = lock or read_lock(), read_guest(name, spec)
     if not engine.is_file():
         raise UserError(f"the load engine {engine} does not exist; build it first")
     with writable(cache):
@@ -71,32 +70,28 @@ def build(
         gate = build_gate(cache)
         made = initrd(cache, folder / root["base"], engine, [("init", INIT)])
     digests = {"engine": sha256(engine), "gate": sha256(gate), "initrd": made.stem}
-    made_of = _initrd_of(root["recipe"], digests["engine"], cache)
     built = {
         "engine": [engine.name, digests["engine"]],
         "gate": [gate.name, digests["gate"]],
         qemu.QEMU: [bundle["recipe"], bundle["sha256"]],
         f"{name}/root": [root["recipe"], root["root_sha256"]],
         f"{name}/kernel": [root["recipe"], root["vmlinuz"]],
-        f"{name}/initrd": [made_of, digests["initrd"]],
+        f"{name}/initrd": [_initrd_of(root["recipe"], digests["engine"], cache), digests["initrd"]],
         **{file: [root["modules_of"][file], digest] for file, digest in root["modules"].items()},
     }
     description = {
         "schema": 1,
         "suite": guest.suite,
         "memory_mib": guest.memory_mib,
-        "kernel": root["kernel"],
         "root": file_of(cache, folder / root["root"], root["root_sha256"]),
         "vmlinuz": file_of(cache, folder / root["vmlinuz"]),
         "initrd": file_of(cache, made, made.stem),
         "gate": file_of(cache, gate, digests["gate"]),
         "qemu": {key: bundle[key] for key in ("folder", "files", "sha256", "version")},
         "engine_sha256": digests["engine"],
-        "lock_sha256": root["lock_sha256"],
         "built": built,
         "unlocked": sorted(part for part, (of, digest) in built.items() if not lock.compare(part, of, digest)),
-        "packages": root["packages"],
-        **{key: root[key] for key in ("modules", "compiled_with")},
+        **{key: root[key] for key in ("kernel", "lock_sha256", "packages", "modules", "compiled_with")},
     }
     write_bytes(manifest, (json.dumps(description, indent=1, sort_keys=True) + "\n").encode())
     return description

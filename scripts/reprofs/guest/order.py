@@ -177,17 +177,15 @@ class Names:
         flags, number = (more[0], more[-1]) if kind == "open" else (0, more[-1])
         creates, only = bool(flags & os.O_CREAT), bool(flags & os.O_CREAT and flags & os.O_EXCL)
         folder, name, found = self._path(handle, path, not (flags & os.O_NOFOLLOW or only), uses)
-        nameless = flags & os.O_TMPFILE == os.O_TMPFILE
-        done = number >= 0 or (result is not None and result >= 0)
         alone = result is None or _differs(result, found, folder, creates)
-        if done and nameless:
-            found = _Node("f")
-        elif done and creates and found is None and folder is not None:
-            found = folder.inside[name] = _Node("f", folder)
-            uses += [(folder.name(name), ALONE), (folder.content, CHANGES)]
-        elif done and (found is None or only):
-            found, alone = found or _Node("f"), True
-        if found and done:
+        if number >= 0 or (result is not None and result >= 0):
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                found = _Node("f")
+            elif creates and found is None and folder is not None:
+                found = folder.inside[name] = _Node("f", folder)
+                uses += [(folder.name(name), ALONE), (folder.content, CHANGES)]
+            elif found is None or only:
+                found, alone = found or _Node("f"), True
             uses.append((found.own, ALONE if flags & os.O_TRUNC else LOOKS))
         if number >= 0:
             self.open[number] = (found or _Node("f"), Use())
@@ -246,17 +244,9 @@ class Names:
 
     def _other(self, kind: str, result: int | None, arguments: list) -> tuple[Uses, bool]:
         """A call that changes no name."""
-        uses: Uses = []
         if KINDS[kind].startswith("p"):
-            handle, path, *numbers = arguments
-            stays = {"stat": numbers and numbers[0] & NOFOLLOW, "readlink": 1}.get(kind, 0)
-            stays = stays or (kind in ("chown", "set-times") and numbers[0] & NOFOLLOW)
-            stays = stays or (kind.endswith("xattr") and numbers[-1])
-            folder, _, found = self._path(handle, path, not stays, uses)
-            if found:
-                uses.append((found.own, ALONE if kind in CHANGING_PATHS else LOOKS))
-            missing = result == -errno.ENOENT or (result is not None and result >= 0)
-            return uses, result is None or (missing and _differs(result, found, folder, False))
+            return self._of_path(kind, result, *arguments)
+        uses: Uses = []
         for letter, number in zip(KINDS[kind], arguments, strict=True):
             if letter not in "hm":
                 continue
@@ -269,6 +259,17 @@ class Names:
             self.open[arguments[-1]] = (self.open[arguments[0]][0], Use())
             uses.append((self.open[arguments[-1]][1], ALONE))
         return uses, result is None and kind not in ("lock", "flock")
+
+    def _of_path(self, kind: str, result: int | None, handle: int, path: str, *numbers: int) -> tuple[Uses, bool]:
+        uses: Uses = []
+        stays = kind == "readlink" or (kind.endswith("xattr") and numbers[-1])
+        if kind in ("stat", "chown", "set-times") and numbers:
+            stays = numbers[0] & NOFOLLOW
+        folder, _, found = self._path(handle, path, not stays, uses)
+        if found:
+            uses.append((found.own, ALONE if kind in CHANGING_PATHS else LOOKS))
+        missing = result == -errno.ENOENT or (result is not None and result >= 0)
+        return uses, result is None or (missing and _differs(result, found, folder, False))
 
 
 def _differs(result: int | None, found: _Node | None, folder: _Node | None, makes: bool) -> bool:

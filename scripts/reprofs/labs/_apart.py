@@ -72,6 +72,11 @@ class _Client:
         lines = self.errors.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "no message"
 
+    def failures(self) -> list[dict]:
+        """The events that say why, told with whose they are."""
+        failed = [event for event in self.events if event["event"] == "failed"]
+        return [event | {"reason": f"client {self.number} on {self.host}: {event['reason']}"} for event in failed]
+
 
 @dataclass
 class _Clocks:
@@ -204,24 +209,17 @@ def _result(clients: Sequence[_Client], clocks: _Clocks, ending: str) -> Result:
     events: list[dict] = []
     spread = 0
     for row in zip(*columns, strict=False):
-        same = [event for event, _ in row]
-        kind, measured = same[0]["event"], same[0]["event"] == "phase"
-        if kind in ("phase", "preparation"):
+        same, kind = [event for event, _ in row], row[0][0]["event"]
+        starts = [0] * len(same)
+        if kind == "phase":
             starts = [clocks.here(client.host, at) for client, (_, at) in zip(clients, row, strict=True)]
-            spread = max(spread, max(starts) - min(starts) if measured else 0)
-            events.append(_together(same, starts if measured else [0] * len(same)) if several else same[0])
-        elif kind == "verification":
-            events.append(_verified(same) if several else same[0])
+            spread = max(spread, max(starts) - min(starts))
+        if several and kind in ("phase", "preparation"):
+            events.append(_together(same, starts))
         else:
-            events.append(same[0])
-    failed = [
-        event | {"reason": f"client {client.number} on {client.host}: {event['reason']}"}
-        for client in clients
-        for event in client.events
-        if event["event"] == "failed"
-    ]
-    errors = [(client.host, line) for client in clients for line in client.errors.read_text().splitlines()]
-    console = "".join(f"{host}: {line}\n" for host, line in errors)
+            events.append(_verified(same) if several and kind == "verification" else same[0])
+    failed = [event for client in clients for event in client.failures()]
+    console = "".join(f"{one.host}: {line}\n" for one in clients for line in one.errors.read_text().splitlines())
     facts: dict = {"clients": [client.host for client in clients]}
     facts |= {"clocks_within_ns": clocks.within(), "starts_within_ns": spread} if several else {}
     return Result(ending, [*(event for event in events if event["event"] != "failed"), *failed[:1]], console, facts)

@@ -22,6 +22,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.stats.cells import LEVEL
 
 RUN = ["trial", "phase", "cache"]  # what one command did
+PLACE = ["trial", "label", "stack", "round"]  # of a trial
 SWEEP = ["label", "stack", "workload", "phase", "cache"]  # what a sweep over records belongs to
 COMMAND = ["trial", "label", "round", "phase", "cache"]  # a command of which samples are parts
 TESTS = ("write", "rewrite", "read", "reread")  # of a sweep over records
@@ -183,19 +184,15 @@ def capacity_reached(samples: pd.DataFrame) -> pd.DataFrame:
     Columns: those of the command (trial, label, stack, round, phase, cache), capacity_bytes (statvfs before the first
     file), content_bytes, files, full (whether the space ran out; otherwise content is what was asked for), share.
     """
+    columns = [*PLACE, "phase", "cache", "capacity_bytes", "content_bytes", "files", "full", "share"]
     rows = []
     for _, run in samples.groupby(RUN, sort=False, dropna=False):
         capacity, full, written = _of(run, "capacity"), _of(run, "full"), _of(run, "write")
-        if capacity.empty:
-            continue
-        size, content = int(capacity["bytes"].iloc[0]), int(written["bytes"].sum())
-        rows.append(
-            run.iloc[0][["trial", "label", "stack", "round", "phase", "cache"]].to_dict()
-            | {"capacity_bytes": size, "content_bytes": content, "files": len(written), "full": not full.empty}
-            | {"share": content / size if size else math.nan}
-        )
-    columns = ["trial", "label", "stack", "round", "phase", "cache", "capacity_bytes", "content_bytes", "files", "full"]
-    return pd.DataFrame(rows, columns=[*columns, "share"])
+        if not capacity.empty:
+            size, content = int(capacity["bytes"].iloc[0]), int(written["bytes"].sum())
+            found = [size, content, len(written), not full.empty, content / size if size else math.nan]
+            rows.append([*run.iloc[0][columns[:6]], *found])
+    return pd.DataFrame(rows, columns=columns)
 
 
 # ---- sharing a device: windows ---------------------------------------------------------------------------------------
@@ -210,10 +207,7 @@ def window_effects(samples: pd.DataFrame) -> dict:
     begun after it, whose rate is 95 % of the median chunk of window 0. None if no chunk is, or nobody read.
     """
     write, read = _of(samples, "write"), _of(samples, "read")
-    windows = {}
-    for window in range(3):
-        own = write[write["client"] == window]
-        windows[window] = _mb_s(own)
+    windows = [_mb_s(write[write["client"] == window]) for window in range(3)]
     alone = (windows[0] + windows[2]) / 2
     found = {
         "before_mb_s": windows[0],
@@ -239,7 +233,7 @@ def windows(samples: pd.DataFrame) -> pd.DataFrame:
     for _, run in samples.groupby(RUN, sort=False, dropna=False):
         written = _of(run, "write")
         if not written.empty and set(written["client"].dropna()) == {0, 1, 2}:
-            rows.append(run.iloc[0][["trial", "label", "stack", "round"]].to_dict() | window_effects(run))
+            rows.append(run.iloc[0][PLACE].to_dict() | window_effects(run))
     return pd.DataFrame(rows)
 
 

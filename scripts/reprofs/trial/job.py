@@ -35,6 +35,7 @@ from reprofs.records.protocol import (
     WORK,
 )
 from reprofs.trial.limits import check_limit_s
+from reprofs.trial.places import places
 from reprofs.trial.setup import Setup
 
 
@@ -78,30 +79,12 @@ class _Writer:
         self.steps: list[Step] = []
         self.stack = setup.commands or Commands([])
         self.seed = seed
-        self.clients, self.runs = setup.workload.clients, setup.workload.runs
-        # Clients on machines of their own: each runs the job as if it was alone, with the seed that it always has.
-        there = self.filesystem.clients
-        self.apart = [there.hosts[number % len(there.hosts)] for number in range(self.clients)] if there else []
-        if self.apart:
-            self.seed = f"{self.seed}{CLIENT}" if self.clients > 1 else self.seed
-            self.clients = 1
-        self.several = self.clients if self.clients > 1 else None
-        self.folders = [f"{WORK}/c{number}" for number in range(self.clients)] if self.clients > 1 else [WORK]
+        self.runs = setup.workload.runs
+        self.at = places(setup)
+        if self.at.apart and setup.workload.clients > 1:  # each with the seed that it always has
+            self.seed = f"{self.seed}{CLIENT}"
+        self.several = self.at.clients if self.at.clients > 1 else None
         self.supply = [f"/sys/block/{Path(path).name}/supply" for path in setup.paths]
-        self.hosts = self.filesystem.host_names(self.clients, self.setup.workload.on_servers)
-        # Where the clients' hosts mount: the first at the mount point, the others beside it; each sees its folder of
-        # the workload through its own mount.
-        self.mounts = [MOUNTPOINT, *(f"{BESIDE}/{name}" for name in self.hosts if name[0] == "c" and name != "c1")]
-        # Folders of the clients that are not on the first host, and where theirs mounts. Clients take hosts in turn.
-        places = [self.mounts[number % len(self.mounts)] for number in range(len(self.folders))]
-        self.elsewhere = {
-            folder: place for folder, place in zip(self.folders, places, strict=True) if place != MOUNTPOINT
-        }
-        # Of several processors each server has one of its own, unless clients run on servers.
-        servers = [name for name in self.hosts if name[0] == "s"]
-        on_servers = any(name != place for name, place in self.hosts.items())
-        own = setup.processor and setup.processor.apart(len(servers)) and not on_servers
-        self.cores = {name: number for number, name in enumerate(servers)} if own else {}
         self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts else []
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
@@ -126,7 +109,7 @@ class _Writer:
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
             self.steps[before:before] = self.setup.lab.program_steps()
-        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken), self.apart)
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken), self.at.apart)
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -138,7 +121,7 @@ class _Writer:
             "mount": ",".join(filter(None, (self.setup.variant.mount, self.stack.mount))),
             "layout": self.stack.layout,
         }
-        own |= {name: hosts.address(place) for name, place in self.hosts.items()}
+        own |= {name: hosts.address(place) for name, place in self.at.hosts.items()}
         if self.filesystem.hosts:
             own |= {f"s{number}_disk": device for number, device in enumerate(self.stack.devices, 1)}
         if not self.stack.devices:
@@ -149,7 +132,7 @@ class _Writer:
     def syncs(self) -> list[str]:
         """The file systems that are synced at the end of every phase."""
         where = f"{self.filesystem.file}: sync"
-        return [*self.mounts, *(fill(path, self.values, where) for path in self.filesystem.sync)]
+        return [*self.at.mounts, *(fill(path, self.values, where) for path in self.filesystem.sync)]
 
     @functools.cached_property
     def recovery(self) -> list[list[str]]:
@@ -169,16 +152,16 @@ class _Writer:
 
     def on_hosts(self, line: HostLine, where: str) -> list[list[str]]:
         """A line of the file system for each host that it is meant for."""
-        chosen = [name for name in self.hosts if line.host in (name, "servers" if name[0] == "s" else "clients")]
+        chosen = [name for name in self.at.hosts if line.host in (name, "servers" if name[0] == "s" else "clients")]
         found = []
         for name in chosen:
             own = {"host": name, "number": name[1:]}
             if name[0] == "c":
-                own["mountpoint"] = self.mounts[int(name[1:]) - 1]
+                own["mountpoint"] = self.at.mounts[int(name[1:]) - 1]
             if f"{name}_disk" in self.values:
                 own["disk"] = self.values[f"{name}_disk"]
             words = argv(line.run or line.wait or "", self.values | own, where)
-            words = hosts.inside(name, words, self.hosts[name], self.cores.get(name))
+            words = hosts.inside(name, words, self.at.hosts[name], self.at.cores.get(name))
             found.append(hosts.waiting(words, line.expect or "", line.limit_s) if line.wait else words)
         return found
 
@@ -229,28 +212,28 @@ class _Writer:
         if not network or not asked:
             return
         self.modules(hosts.modules(network.qdisc()))
-        self.steps.append(hosts.Bridge(mtu=network.mtu, names=self.hosts))
+        self.steps.append(hosts.Bridge(mtu=network.mtu, names=self.at.hosts))
         self.steps += [
             hosts.Host(name=name, number=number, mtu=network.mtu, qdisc=network.qdisc(), private=asked.private)
-            for number, name in enumerate(dict.fromkeys(self.hosts.values()), 1)
+            for number, name in enumerate(dict.fromkeys(self.at.hosts.values()), 1)
         ]
-        if self.cores and self.setup.processor:
-            self.steps.append(hosts.cores(len(self.cores), self.setup.processor.count - 1))
+        if self.at.cores and self.setup.processor:
+            self.steps.append(hosts.cores(len(self.at.cores), self.setup.processor.count - 1))
 
     def make(self) -> None:
         """Makes the file system."""
         self.modules(self.setup.modules)
         if not self.pauses:  # after which the rounds differ
             self.offset()
-        folders = (BESIDE, BASE, *self.mounts) if self.setup.lab.provisions else ()
+        folders = (BESIDE, BASE, *self.at.mounts) if self.setup.lab.provisions else ()
         self.steps += [Mkdir(path=folder) for folder in folders]
         self.commands("make", self.lines("make", self.filesystem.make))
 
     def mount(self) -> None:
         """Mounts the file system and checks the mount."""
         self.commands("mount", self.lines("mount", self.filesystem.mount))
-        if self.cores and self.filesystem.hosts and self.filesystem.hosts.threads:
-            self.steps.append(hosts.pinned(self.filesystem.hosts.threads, self.cores["s1"]))
+        if self.at.cores and self.filesystem.hosts and self.filesystem.hosts.threads:
+            self.steps.append(hosts.pinned(self.filesystem.hosts.threads, self.at.cores["s1"]))
         self.mounted()
         if self.together:
             self.bind()
@@ -258,7 +241,7 @@ class _Writer:
     def bind(self) -> None:
         """Puts the folders of the clients on other hosts, each seen through its own host's mount, in their place."""
         self.together = True
-        for folder, place in self.elsewhere.items():
+        for folder, place in self.at.elsewhere.items():
             self.commands("mount", [["mount", "--bind", f"{place}/{Path(folder).relative_to(MOUNTPOINT)}", folder]])
 
     def mounted(self) -> None:
@@ -270,7 +253,7 @@ class _Writer:
 
     def unmount(self) -> None:
         """Unmounts the file system."""
-        self.commands("unmount", [["umount", folder] for folder in self.elsewhere])
+        self.commands("unmount", [["umount", folder] for folder in self.at.elsewhere])
         self.commands("unmount", self.lines("unmount", self.filesystem.unmount))
 
     def cold(self) -> None:
@@ -300,7 +283,7 @@ class _Writer:
         """Adds the output of the file system's tools, the folders, and the tree that the engine will make."""
         setup = self.setup
         self.commands("inspect", self.lines("inspect", self.filesystem.inspect))
-        self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.folders])]
+        self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.at.folders])]
         self.bind()
         values = setup.scale.parameters()
         tree = {key: values[key] for key in TREE if key in values}
@@ -363,7 +346,7 @@ class _Writer:
         else:
             what = {"operation": operation, "order": phase.order}
         before, after = self.outage(phase)
-        together = [Barrier(host=self.apart)] if self.apart else []  # nobody does anything else during a phase
+        together = [Barrier(host=self.at.apart)] if self.at.apart else []  # nobody does anything else during a phase
         self.rest()
         self.steps += [*before, *together]
         self.steps.append(
@@ -431,18 +414,9 @@ class _Writer:
         self.steps.append(steps.Drop())
         lines = self.recovery
         words = lines[0] if len(lines) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, lines))]
-        what = self.execute(words, 1, SETUP_LIMIT_S, "/")
+        what = self.execute(words, 1, SETUP_LIMIT_S, "/") | {"run": self.numbered(run), "space": self.space}
         self.rest()
-        self.steps.append(
-            Phase(
-                name=name + RECOVERY,
-                cache="cold",
-                sync=self.syncs,
-                run=self.numbered(run),
-                space=self.space,
-                **what,
-            )
-        )
+        self.steps.append(Phase(name=name + RECOVERY, cache="cold", sync=self.syncs, **what))
         self.mounted()
         self.readback(self.stack.readback)
 
@@ -450,18 +424,12 @@ class _Writer:
         """The workload's own comparison of what a phase has written, with cold caches, for each client."""
         self.cold()
         limit = SETUP_LIMIT_S if self.setup.lab.in_guest else check_limit_s(self.setup, SETUP_LIMIT_S)
-        for number, folder in enumerate(self.folders):
+        for number, folder in enumerate(self.at.folders):
             words = self.words(command, run)
-            if self.clients > 1:
+            if self.at.clients > 1:
                 words = [word.replace("{client}", f"{number:03}") for word in words]
             self.steps.append(
-                Exec(
-                    stage=f"check {phase}",
-                    limit_s=limit,
-                    cwd=folder,
-                    env=self.environment(),
-                    arg=words,
-                )
+                Exec(stage=f"check {phase}", limit_s=limit, cwd=folder, env=self.environment(), arg=words)
             )
 
     def numbered(self, run: int) -> int | None:
@@ -471,7 +439,7 @@ class _Writer:
     def words(self, text: str, run: int) -> list[str]:
         """A command of the workload."""
         # Every client has a seed of its own: the engine puts its number, three digits, in the place of {client}.
-        seed = f"{self.seed}{{client}}" if self.clients > 1 else self.seed
+        seed = f"{self.seed}{{client}}" if self.at.clients > 1 else self.seed
         workload, names = self.setup.workload, self.setup.cell
         text = text.replace("engine replay ", f"engine {self.setup.replay} ")
         return workload.words(text, names.scale, seed, f"{workload.file}: workload {names.workload}", run)
@@ -489,16 +457,8 @@ class _Writer:
         """Waits for the end of a rebuild, reads the stack back again, and checks the file system."""
         stack = self.stack
         if stack.rebuild:
-            self.steps.append(
-                Phase(
-                    name="rebuild",
-                    cache="warm",
-                    sync=self.syncs,
-                    space=self.space,
-                    operation="rebuild",
-                    limit_s=RESYNC_LIMIT_S,
-                )
-            )
+            what: dict[str, Any] = {"space": self.space, "operation": "rebuild", "limit_s": RESYNC_LIMIT_S}
+            self.steps.append(Phase(name="rebuild", cache="warm", sync=self.syncs, **what))
         if self.setup.cell.memory_mib:
             self.steps += memory.end(GROUPS)
         # A rebuilt array is whole again.
@@ -512,11 +472,11 @@ class _Writer:
     def teardown(self) -> None:
         """Unmounts and takes the stack down, even after a failure."""
         self.steps.append(steps.Teardown())
-        for folder in self.elsewhere:
+        for folder in self.at.elsewhere:
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=folder, arg=["umount", folder]))
         for words in self.lines("unmount", self.filesystem.unmount):
             mounted = words[-1] if "umount" in hosts.programs(words) else MOUNTPOINT
             self.steps.append(Exec(stage="teardown", limit_s=SETUP_LIMIT_S, if_mounted=mounted, arg=words))
         if self.filesystem.hosts:
-            self.steps += hosts.ends(list(dict.fromkeys(self.hosts.values())), self.filesystem.hosts.logs)
+            self.steps += hosts.ends(list(dict.fromkeys(self.at.hosts.values())), self.filesystem.hosts.logs)
         self.commands("teardown", self.stack.teardown)

@@ -109,13 +109,21 @@ def decide(claim: Claim, found: Sequence[Interval], value: float = math.nan) -> 
         factor = claim.within or 1.0
         return _all([_inside(one, 1 / factor, factor, whole=True) for one in found])
     if claim.kind == "monotone":
-        if any(one.high < 1 for one in found):
-            return CONTRADICTED
-        return REPRODUCED if found[-1].low > 1 and all(one.low >= 1 for one in found) else UNDECIDED
-    others = len(claim.of) - 1
+        return _monotone(found)
+    return _steps(found, len(claim.of) - 1, claim.kind == "mostly")
+
+
+def _monotone(found: Sequence[Interval]) -> str:
+    if any(one.high < 1 for one in found):
+        return CONTRADICTED
+    return REPRODUCED if found[-1].low > 1 and all(one.low >= 1 for one in found) else UNDECIDED
+
+
+def _steps(found: Sequence[Interval], others: int, mostly: bool) -> str:
+    """Of a claim over steps, each with so many comparisons: mostly the first is more, or else none wins everywhere."""
     steps = [_all([_more(one) for one in found[at : at + others]]) for at in range(0, len(found), others)]
     ups, downs = steps.count(REPRODUCED), steps.count(CONTRADICTED)
-    if claim.kind == "mostly":
+    if mostly:
         return REPRODUCED if 2 * ups > len(steps) else CONTRADICTED if 2 * downs >= len(steps) else UNDECIDED
     if ups and downs:
         return REPRODUCED
