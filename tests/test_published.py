@@ -1,5 +1,6 @@
 """A study beside published numbers: ranks, ratios, laws and sentences against worked examples; the files of data."""
 
+import functools
 import itertools
 import json
 import math
@@ -18,11 +19,10 @@ import reprofs as package
 import run
 import study2015
 from conftest import ROOT
-from helpers import Late
+from helpers import CATALOG, Late
 from reprofs import cli
 from reprofs.data.keys import Phase, Place
 from reprofs.errors import UserError
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.published import CLAIMS as KINDS
 from reprofs.plan.published import Published
 from reprofs.plan.read import validate
@@ -49,12 +49,15 @@ pytestmark = pytest.mark.xdist_group("published")  # one worker: the study is ma
 NOTEBOOK = "published"
 
 
+planned = functools.cache(lambda name: make_plan(name, CATALOG))
+
+
 def study(name: str, seconds, skip=(), rounds: int = 3) -> Study:
     """The study of that name as if it had run: `seconds` of (label, stack, phase, cache, size, round); None is no row.
 
     `skip` are labels whose trials failed.
     """
-    plan = make_plan(name, Catalog())
+    plan = planned(name)
     size = plan.published.size
     rows = []
     for trial in plan.trials:
@@ -103,7 +106,11 @@ def same():
 
 @pytest.fixture
 def pages(tmp_path, monkeypatch):
-    """Executes the notebook on a study and returns the Markdown that it says in the body and in the appendix."""
+    """Executes the notebook on a study and returns the Markdown that it says in the body and in the appendix.
+
+    Its figures are made, but written as SVG by the last test of this module only: that takes the longest.
+    """
+    monkeypatch.setattr(plots, "svg", lambda plot: "<svg/>")
 
     def execute(found: Study) -> tuple[str, str]:
         monkeypatch.setattr(package, "open", lambda name: found, raising=False)
@@ -141,9 +148,9 @@ def said_of(found: Study) -> dict[str, str]:
 # ---- the files of data -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", Catalog().paths(Published))
+@pytest.mark.parametrize("name", CATALOG.paths(Published))
 def test_every_file_is_whole_and_its_claims_can_be_tested(name):
-    table, about = numbers.load(name), Catalog().get(Published, name)
+    table, about = numbers.load(name), CATALOG.get(Published, name)
     for claim in about.claims:
         ratios, _ = claims.by_its_numbers(table, claim)  # every value it names is one cell, or none
         assert about.size_of(claim), f"{claim.id}: how large was that?"
@@ -158,12 +165,12 @@ def test_bibliography_has_every_published_study():
     found = {
         entry["id"]: entry for entry in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     }
-    assert set(Catalog().paths(Published)) <= set(found)
+    assert set(CATALOG.paths(Published)) <= set(found)
     assert all(entry.get("author") and entry.get("title") and entry.get("issued") for entry in found.values())
 
 
 def test_there_are_claims_of_every_kind():
-    files = [Catalog().get(Published, name) for name in Catalog().paths(Published)]
+    files = [CATALOG.get(Published, name) for name in CATALOG.paths(Published)]
     assert {claim.kind for about in files for claim in about.claims} == set(KINDS)
 
 
@@ -208,12 +215,12 @@ RELATIONS = {
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_claim_of_a_source_is_there(name):
-    assert len(Catalog().get(Published, name).claims) == CLAIMS[name]
+    assert len(CATALOG.get(Published, name).claims) == CLAIMS[name]
 
 
 def test_the_source_without_numbers_has_all_relations():
     assert not Path(numbers.FOLDER, "small-files-2017.csv").exists()
-    places = [claim.where for claim in Catalog().get(Published, "small-files-2017").claims]
+    places = [claim.where for claim in CATALOG.get(Published, "small-files-2017").claims]
     assert {where: places.count(where) for where in places} == RELATIONS
 
 
@@ -258,8 +265,8 @@ def test_several_runs_of_a_cell_are_one_time_and_repeated_numbers_none():
 
 
 def test_studies_name_published_numbers_that_meet_theirs():
-    studies = {name: Catalog().get(StudyFile, name).published for name in Catalog().paths(StudyFile)}
-    sized = {name for name, told in studies.items() if told and Catalog().get(Published, told).size}
+    studies = {name: CATALOG.get(StudyFile, name).published for name in CATALOG.paths(StudyFile)}
+    sized = {name for name, told in studies.items() if told and CATALOG.get(Published, told).size}
     timed = {name for name in sized if len(numbers.times(numbers.load(studies[name])))}
     assert {"arrays-2015", "datalad-2015", "plug-2020", "why-2015"} <= timed
     assert {"streaming", "streaming-disks"} <= sized - timed
