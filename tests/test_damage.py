@@ -1,7 +1,7 @@
 """Damaged descriptors: whatever is in a file, it is taken, or refused in one short sentence that names the file.
 
-Every kind of file is damaged in every way below, at places drawn from a fixed seed, then read, planned and rendered as
-`reprofs plan` and the workflow do it: of the ways of a damage half at one place, in `make soak` all at five places.
+Every kind of file is damaged in the ways below, at drawn places, then read, planned and rendered as `reprofs plan` and
+the workflow do it: of a few drawn damages half of the ways at one place, in `make soak` of all damages all at five.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers import drawn
 from reprofs.errors import UserError
 from reprofs.guest import check
 from reprofs.labs import _guard as guard
@@ -30,7 +31,7 @@ from reprofs.trial.plan import make_plan, table
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import tools
 
-MANY = [pytest.param(1, id="1"), pytest.param(5, id="5", marks=pytest.mark.soak)]  # places for each damage
+FEW = 4  # damages of a kind of file
 LONGEST = 300  # characters of a sentence
 FILES = {kind.kind: kind.folder for kind in (*NAMED, Tree)} | {
     "guest": "envs/guest.yaml",
@@ -278,18 +279,16 @@ def verdict_on(kind: str, name: str, file: str, known: dict) -> tuple[str, str]:
     return "taken", ""
 
 
-def trials_of(kind: str, damage: str, known: dict, place, times: int):
-    """(verdict, what was done, sentence) for every damage of a kind of file."""
+def trials_of(kind: str, damage: str, known: dict, place, draw: random.Random, whole: bool):
+    """(verdict, what was done, sentence) for a damage of a kind of file."""
     folder = place / FILES[kind]
     files = [folder] if folder.is_file() else sorted(p for p in folder.glob("*.yaml") if not p.name.startswith("_"))
-    for number in range(times):
-        # By the names, so that a new file, or a change of another one, does not damage this one elsewhere.
-        draws = {path: random.Random(f"{kind}/{damage}/{number}/{path.name}") for path in files}
-        path, draw = min(draws.items(), key=lambda one: one[1].random())
+    for _ in range(5 if whole else 1):
+        path = draw.choice(files)
         text = path.read_text()
         file = str(path.relative_to(place))
         try:
-            for done, data in damaged(draw, text, damage, times > 1):
+            for done, data in damaged(draw, text, damage, whole):
                 path.write_bytes(data)
                 verdict, sentence = verdict_on(kind, path.stem, file, known)
                 if (place / "PWNED").exists():
@@ -301,10 +300,11 @@ def trials_of(kind: str, damage: str, known: dict, place, times: int):
             path.write_text(text)
 
 
-@pytest.mark.parametrize("times", MANY)
-@pytest.mark.parametrize("damage", [*VALUES, *TEXTS])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])
 @pytest.mark.parametrize("kind", FILES)
-def test_damage_is_taken_or_refused_in_a_sentence(kind, damage, times, known, place):
-    found = list(trials_of(kind, damage, known, place, times))
+def test_damage_is_taken_or_refused_in_a_sentence(kind, whole, known, place):
+    draw, damages = drawn(), [*VALUES, *TEXTS]
+    chosen = damages if whole else draw.sample(damages, FEW)
+    found = [one for damage in chosen for one in trials_of(kind, damage, known, place, draw, whole)]
     wrong = [one for one in found if one[0] not in ("taken", "refused")]
     assert not wrong, "\n".join(map(str, wrong))

@@ -1,7 +1,7 @@
 """Fuzz: records, files to import and command lines, each changed at one place, drawn from a seed.
 
 Whatever is in them, they are taken, or refused in one sentence of at most 300 characters that names the file. (What is
-in descriptors: test_damage.py.) In `make soak` ten times as many.
+in descriptors: test_damage.py.) A few are drawn, in `make soak` thousands.
 """
 
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 import make
 import pytest
 from conftest import ROOT
+from helpers import drawn
 from reprofs import cleanup, cli, doctor, importers
 from reprofs.data import tables
 from reprofs.data.columns import dictionary
@@ -26,7 +27,7 @@ from reprofs.trial import run
 from test_importers import FILES, FIXTURES
 
 LONGEST = 300  # characters of a sentence, without the folder of the test
-MANY = [pytest.param(1, id="1"), pytest.param(10, id="10", marks=pytest.mark.soak)]
+MANY = [pytest.param(60, id="drawn"), pytest.param(3500, id="many", marks=pytest.mark.soak)]
 LONG = "x" * 5000
 NUMBERS = (0, -1, 1, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63), 10**25, 1e300, -1e300, 1e-300, 0.5)
 SPECIAL = tuple(map(float, ("inf", "-inf", "nan")))
@@ -115,9 +116,8 @@ def test_records(times, tmp_path):
     make.make(tmp_path, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
     (path,) = (tmp_path / "raw").iterdir()
     whole = path.read_bytes()
-    wrong = []
-    for number in range(times * 350):
-        draw = random.Random(f"record/{number}")
+    draw, wrong = drawn(), []
+    for number in range(times):
         record = json.loads(whole)
         if draw.random() < 0.2:
             done, made = scratched(draw, whole)
@@ -139,9 +139,8 @@ def test_records(times, tmp_path):
 @pytest.mark.parametrize("times", MANY)
 def test_files_to_import(times, tmp_path):
     texts = {file: (FIXTURES / file).read_bytes() for _, file in FILES}
-    wrong = []
-    for number in range(times * 350):
-        draw = random.Random(f"import/{number}")
+    draw, wrong = drawn(), []
+    for number in range(times):
         form, file = draw.choice(FILES)
         done, made = scratched(draw, texts[file])
         (tmp_path / file).write_bytes(made)
@@ -207,9 +206,9 @@ def playground(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("times", MANY)
 def test_command_lines(times, playground, monkeypatch, capsys):
-    wrong = []
-    for number in range(times * 300):
-        words = call(random.Random(f"call/{number}"))
+    draw, wrong = drawn(), []
+    for number in range(times):
+        words = call(draw)
         monkeypatch.setattr(sys, "argv", ["reprofs", *words])
         found = ""
         try:
