@@ -69,7 +69,6 @@ FILES = ["topics", "own_notebooks", "sources", "goldens", "catalog", "importers"
 TESTS = [
     "test_topics",
     "test_all_that_python_loads_is_there",
-    "test_goldens_are_small_executed_and_from_the_sources",
     "test_the_notebooks_themselves_hold_no_results",
     "test_schemas",
     "test_the_formats_read_here_are_there",

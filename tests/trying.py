@@ -32,7 +32,7 @@ OTHERS = {
     "workflow/*": ["catalog", "workloads", "catalog_page"],
     "config/*": ["catalog", "catalog_page"],
     "data/published/*": ["published"],
-    "notebooks/*": ["goldens", "own_notebooks"],
+    "notebooks/*": ["goldens", "notebooks"],
     "scripts/engine/*": ["engine", "programs"],
     "scripts/setup": ["setup"],
     "Makefile": ["setup"],
