@@ -96,7 +96,7 @@ bench: setup  ## the engine against a bare loop; a trial step by step, and its p
 	@$(RUN) python tests/bench_inference.py
 	@$(RUN) python tests/bench_scale.py
 
-catalog: setup  ## write CATALOG.md, the tables of studies, file systems, workloads, …, from their files
+catalog: setup  ## write docs/CATALOG.md, the tables of studies, file systems, workloads, …, from their files
 	@$(RUN) python scripts/catalog.py
 
 # Its settings are those of a user who was asked about news and updates, and wants none.

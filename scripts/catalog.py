@@ -1,4 +1,4 @@
-"""Writes CATALOG.md, tables of what a checkout has, from the files of its folders.
+"""Writes docs/CATALOG.md, tables of what a checkout has, from the files of its folders.
 
 python scripts/catalog.py [--check]     --check only compares
 """
@@ -13,13 +13,13 @@ import yaml
 from reprofs.plan.study import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = "CATALOG.md"
+PAGE = "docs/CATALOG.md"
 VERDICTS = get_args(Verdict)
 OPEN = {"undecided", "at another size", "not decidable here"}
 HEAD = """# Catalogue
 
 What this checkout has, one file each. `make catalog` writes this page from these files; how to add one is in
-[CONTRIBUTING.md](CONTRIBUTING.md#one-file-each).
+[CONTRIBUTING.md](../CONTRIBUTING.md#one-file-each).
 """
 
 
@@ -51,7 +51,7 @@ def _title(part: dict) -> object:
 VERDICTS_TABLE = Table(
     "Verdicts on published claims",
     """Of the studies that were run whole at their own scale, as their files expect them: `make report STUDY=NAME
-STRICT=1` fails on others. What each [verdict](docs/methods/published.md#verdicts-on-claims) means is in the methods;
+STRICT=1` fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods;
 most studies are far smaller than the published ones, and say nothing of these.""",
     "config/studies",
     {"published": lambda study: study["published"], **{name: _verdict(name) for name in VERDICTS}},
@@ -144,11 +144,11 @@ def measured(root: Path, study: str) -> str:
     if not digests.is_file():
         return ""
     hours = json.loads(digests.read_text())["host_hours"]
-    return f"[{f'{hours:.2g} h' if hours >= 1 else f'{hours * 60:.2g} min'}](results/{study}/ABOUT.md)"
+    return f"[{f'{hours:.2g} h' if hours >= 1 else f'{hours * 60:.2g} min'}](../results/{study}/ABOUT.md)"
 
 
 def page(root: Path) -> str:
-    """CATALOG.md as it should be. Raises SystemExit for a file that cannot be read or lacks a key."""
+    """The page as it should be. Raises SystemExit for a file that cannot be read or lacks a key."""
     numbers, text = decided(root), HEAD
     for table in TABLES:
         rows = [["name", *table.columns], ["---"] * (len(table.columns) + 1)]
@@ -158,7 +158,7 @@ def page(root: Path) -> str:
                 cells = [" ".join(str(column(entry)).split()).replace("|", r"\|") for column in table.columns.values()]
             except KeyError as key:
                 sys.exit(f"{path} has no {key}.")
-            rows.append([f"[`{path.stem}`]({path})", *cells])
+            rows.append([f"[`{path.stem}`](../{path})", *cells])
         text += f"\n## {table.title}\n\n{table.about}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return text
 

@@ -1,4 +1,4 @@
-"""CATALOG.md follows from the files of a checkout; `make lint` checks that the committed one does."""
+"""docs/CATALOG.md follows from the files of a checkout; `make lint` checks that the committed one does."""
 
 import importlib.util
 import shutil
@@ -28,6 +28,7 @@ def catalog(folder, *options) -> str:
 
 @pytest.fixture
 def copy(tmp_path):
+    (tmp_path / "docs").mkdir()
     for name in ("config/studies", "data/published", *FOLDERS):
         shutil.copytree(ROOT / name, tmp_path / name)
     assert not catalog(tmp_path)
@@ -36,12 +37,12 @@ def copy(tmp_path):
 
 def test_a_new_study_is_a_row(copy):
     (copy / "config/studies/zero.yaml").write_text(STUDY)
-    before = (copy / "CATALOG.md").read_text()
-    assert catalog(copy, "--check") == "CATALOG.md is not current: run `make catalog`."
-    assert (copy / "CATALOG.md").read_text() == before
+    before = (copy / "docs/CATALOG.md").read_text()
+    assert catalog(copy, "--check") == "docs/CATALOG.md is not current: run `make catalog`."
+    assert (copy / "docs/CATALOG.md").read_text() == before
     assert not catalog(copy)
-    row = "| [`zero`](config/studies/zero.yaml) | What is this \\| that? | exact, host | smoke |  |\n"
-    after = (copy / "CATALOG.md").read_text()
+    row = "| [`zero`](../config/studies/zero.yaml) | What is this \\| that? | exact, host | smoke |  |\n"
+    after = (copy / "docs/CATALOG.md").read_text()
     assert row in after and after.replace(row, "") == before
     assert not catalog(copy, "--check")
 
@@ -50,18 +51,18 @@ def test_a_published_result_is_linked_with_its_time(copy):
     (copy / "results/quick").mkdir(parents=True)
     (copy / "results/quick/digests.json").write_text('{"host_hours": 0.125}')
     assert not catalog(copy)
-    assert "| exact | smoke | [7.5 min](results/quick/ABOUT.md) |\n" in (copy / "CATALOG.md").read_text()
+    assert "| exact | smoke | [7.5 min](../results/quick/ABOUT.md) |\n" in (copy / "docs/CATALOG.md").read_text()
 
 
 def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):
     (copy / "config/studies/zero.yaml").write_text(STUDY + "published: plug-2020\n")
     assert not catalog(copy)
-    assert "| [`zero`](config/studies/zero.yaml) | plug-2020 |" not in (copy / "CATALOG.md").read_text()
+    assert "| [`zero`](../config/studies/zero.yaml) | plug-2020 |" not in (copy / "docs/CATALOG.md").read_text()
     with (copy / "config/studies/zero.yaml").open("a") as file:
         file.write("expected: {reproduced: [a, b], contradicted: [c]}\n")
     assert not catalog(copy)
-    row = "| [`zero`](config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 | 0 |\n"
-    assert row in (copy / "CATALOG.md").read_text()
+    row = "| [`zero`](../config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 | 0 |\n"
+    assert row in (copy / "docs/CATALOG.md").read_text()
 
 
 def test_a_claim_that_two_studies_decide_is_one_decided_claim(copy):
@@ -71,7 +72,7 @@ def test_a_claim_that_two_studies_decide_is_one_decided_claim(copy):
     (copy / "config/studies/one.yaml").write_text(study + "{reproduced: [a, b], undecided: [c]}\n")
     (copy / "config/studies/two.yaml").write_text(study + "{contradicted: [b, d], not decidable here: [c, e]}\n")
     assert not catalog(copy)
-    (row,) = [line for line in (copy / "CATALOG.md").read_text().splitlines() if "published/plug-2020.yaml" in line]
+    (row,) = [line for line in (copy / "docs/CATALOG.md").read_text().splitlines() if "published/plug-2020.yaml" in line]
     assert row.endswith(" | 3 |")  # a, b, d
 
 
@@ -81,9 +82,9 @@ def test_every_file_of_a_kind_is_a_row_and_one_that_is_gone_is_none(copy, folder
     gone.unlink()
     assert "not current" in catalog(copy, "--check")
     assert not catalog(copy)
-    page = (copy / "CATALOG.md").read_text()
-    assert f"({folder}/{gone.name})" not in page
-    assert all(f"({folder}/{path.name})" in page for path in others)
+    page = (copy / "docs/CATALOG.md").read_text()
+    assert f"(../{folder}/{gone.name})" not in page
+    assert all(f"(../{folder}/{path.name})" in page for path in others)
 
 
 @pytest.mark.parametrize(

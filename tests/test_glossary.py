@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (ROOT / "GLOSSARY.md").read_text(), re.MULTILINE)
+ROWS = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (ROOT / "docs/GLOSSARY.md").read_text(), re.MULTILINE)
 PLACES = [(word, place) for word, where in ROWS for place in re.findall(r"`([^`]+)`", where)]
 
 
@@ -23,7 +23,7 @@ def exists(place: str) -> bool:
 
 @pytest.mark.parametrize(("word", "place"), [(w, p) for w, p in PLACES if "/" in p or "." in p or p == "cleanup"])
 def test_what_a_word_names_is_there(word, place):
-    assert exists(place), f"GLOSSARY.md: {word} is not at {place}"
+    assert exists(place), f"docs/GLOSSARY.md: {word} is not at {place}"
 
 
 def test_every_word_is_there_once():

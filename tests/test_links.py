@@ -12,7 +12,7 @@ from conftest import ROOT
 from markdown_it import MarkdownIt
 
 MARKDOWN = MarkdownIt("js-default")
-DOCUMENTS = "METHODOLOGY|CATALOG|CONTRIBUTING|GLOSSARY|CHANGELOG"
+DOCUMENTS = "METHODOLOGY|CONTRIBUTING|CHANGELOG"
 MENTION = re.compile(rf"(?<![\w/])(?:docs/[\w/-]+|{DOCUMENTS})\.md(?:#[\w-]+)?")
 BINARY = (".png", ".svg", ".parquet", ".gz")
 

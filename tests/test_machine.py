@@ -20,7 +20,7 @@ from reprofs.labs import _qemu
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import Study
 from reprofs.trial.plan import as_root, edited, make_plan
-from reprofs.trial.run import run_trial
+from reprofs.trial.run import ready
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 
@@ -140,7 +140,7 @@ def test_a_trial_of_other_files_than_were_planned_is_not_run(tmp_path):
     with pytest.raises(
         UserError, match="was edited after the run began, and the rest was planned before: nothing was run"
     ):
-        run_trial(cell(), CATALOG, tmp_path / "record.json", planned="0" * 64)
+        ready(cell(), CATALOG, "0" * 64)
     assert not list(tmp_path.iterdir())
 
 

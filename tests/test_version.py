@@ -23,7 +23,8 @@ def repository(tmp_path, monkeypatch):
     """A checkout with one commit, in which the command runs."""
     (tmp_path / "workflow/schemas").mkdir(parents=True)
     (tmp_path / "workflow/schemas/one.yaml").write_text("1")
-    (tmp_path / "CATALOG.md").write_text("1")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/CATALOG.md").write_text("1")
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message", "one")
@@ -41,7 +42,7 @@ def test_version_and_commit_are_shown(repository, reprofs):
 
 def test_a_changed_checkout_is_called_modified(repository):
     (repository / "workflow/schemas/other.yaml").write_text("not added: it may be anything")
-    (repository / "CATALOG.md").write_text("made again")
+    (repository / "docs/CATALOG.md").write_text("made again")
     assert "modified" not in version.text()
     (repository / "workflow/schemas/one.yaml").write_text("2")
     assert version.text().endswith(f"({git(repository, 'rev-parse', 'HEAD')[:7]}, modified)")

@@ -19,7 +19,7 @@ def commit() -> str:
         if top != str(root):  # a copy without git, inside of another repository
             return ""
         # What is published is made, and so is the catalogue that links it; nothing is made of them.
-        own = (".", ":(exclude)results", ":(exclude)CATALOG.md")
+        own = (".", ":(exclude)results", ":(exclude)docs/CATALOG.md")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", *own)
     except (OSError, ValueError, subprocess.CalledProcessError, UserError):
         return ""
