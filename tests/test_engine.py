@@ -1,15 +1,18 @@
 """The load engine on this host: what it does, counts and says when something fails; also under sanitizers."""
 
+import json
 import math
 import os
 import statistics
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from helpers import events
+from helpers import events, flip
+from reprofs.data.latency import bucket_bounds
 from reprofs.guest import engine as builder
 from reprofs.guest.steps import job_line
 
@@ -75,6 +78,10 @@ def test_life_cycle_of_a_tree(any_engine, tmp_path):
         assert h["min_ns"] <= h["sum_ns"] / h["count"] <= h["max_ns"]
         # Operations, the driver's share and the sync make up the phase.
         assert h["sum_ns"] + p["driver_ns"] + p["sync_ns"] == p["wall_ns"]
+        bounds = [bucket_bounds(index) for index, _ in h["buckets"]]
+        assert all(high - low <= max(1, 0.016 * low) for low, high in bounds)
+        middle = sum(count * sum(bucket_bounds(index)) / 2 for index, count in h["buckets"])
+        assert middle == pytest.approx(h["sum_ns"], rel=0.01)
     assert by_name["read"]["bytes"] == by_name["create"]["bytes"] > 0
     content, renamed = (e for e in found if e["event"] == "verification")
     assert content["files"] == renamed["files"] == TREE["files"]
@@ -106,10 +113,10 @@ def test_tree_follows_from_the_seed(engine, tmp_path):
 
 
 def test_content_shrinks_like_source_code(engine, tmp_path):
-    import zlib
-
+    """The tree is a preparation here, which is no phase."""
     one = tree(tmp_path, files=1, directories=1, size_median=1 << 20, size_sigma=0)
-    run(engine, [one, phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    made = run(engine, [one, phase(tmp_path, "make-tree") + "\tunmeasured=1", phase(tmp_path, "create")], tmp_path)
+    assert [(e["event"], e.get("name")) for e in made[:2]] == [("preparation", "make-tree"), ("phase", "create")]
     ((_, data),) = names(tmp_path)
     assert len(data) == 1 << 20
     assert 0.15 < len(zlib.compress(data)) / len(data) < 0.45
@@ -121,42 +128,38 @@ def test_large_files_are_verified_to_the_last_byte(engine, tmp_path):
     assert run(engine, lines, tmp_path)[-2]["mismatches"] == 0
 
 
-@pytest.mark.parametrize("damage", ["byte", "short", "long", "gone", "extra"])
+DAMAGE = {
+    "byte": lambda victim: flip(victim, -1),
+    "short": lambda victim: os.truncate(victim, victim.stat().st_size - 1),
+    "long": lambda victim: victim.write_bytes(victim.read_bytes() + b"x"),
+    "gone": lambda victim: victim.unlink(),
+    "extra": lambda victim: (victim.parent / "stranger").touch(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_found(engine, tmp_path, damage):
-    run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
-    victim = max((p for p in (tmp_path / "tree").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
-    data = bytearray(victim.read_bytes())
-    if damage == "byte":
-        data[-1] ^= 1
-        victim.write_bytes(data)
-    elif damage == "short":
-        os.truncate(victim, len(data) - 1)
-    elif damage == "long":
-        victim.write_bytes(data + b"x")
-    elif damage == "gone":
-        victim.unlink()
-    else:
-        (victim.parent / "stranger").write_bytes(b"")
-    found = run(engine, [tree(tmp_path), "verify\tname=content", "teardown"], tmp_path)
+    small = tree(tmp_path, files=30, directories=5)
+    run(engine, [small, phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    DAMAGE[damage](max((p for p in (tmp_path / "tree").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size))
+    found = run(engine, [small, "verify\tname=content", "teardown"], tmp_path)
     assert found[0]["mismatches"] == 1
-    assert "1 of 300 files are not what was written" in found[1]["reason"]
+    assert "1 of 30 files are not what was written" in found[1]["reason"]
 
 
-def test_random_order_is_a_permutation(engine, tmp_path):
+@pytest.mark.parametrize("files", [1, 2, 3, 255, 256, 257])
+def test_random_order_is_a_permutation(engine, tmp_path, files):
     """remove in random order leaves nothing: every file was visited exactly once."""
-    for files in (1, 2, 3, 255, 256, 257, 1000):
-        lines = [tree(tmp_path, files=files), phase(tmp_path, "make-tree"), phase(tmp_path, "create")]
-        lines += [phase(tmp_path, "remove", "random"), phase(tmp_path, "remove-tree")]
-        found = run(engine, lines, tmp_path)
-        assert [e["items"] for e in found if e["event"] == "phase" and e["name"] == "remove"] == [files]
-        assert not [e for e in found if e["event"] == "failed"]
+    lines = [tree(tmp_path, files=files, size_max=1), phase(tmp_path, "make-tree"), phase(tmp_path, "create")]
+    found = run(engine, [*lines, phase(tmp_path, "remove", "random"), phase(tmp_path, "remove-tree")], tmp_path)
+    assert [e["items"] for e in found if e["event"] == "phase" and e["name"] == "remove"] == [files]
+    assert not [e for e in found if e["event"] == "failed"]
 
 
 def test_commands(any_engine, tmp_path):
+    script = 'echo "$GREETING"; pwd; printf %s \'a"b\\c\' >&2'
     lines = [
-        execute(
-            tmp_path, "sh", "-c", 'echo "$GREETING"; pwd; printf %s \'a"b\\c\' >&2', env="GREETING=hello", cwd=tmp_path
-        ),
+        execute(tmp_path, "sh", "-c", script, env="GREETING=hello", cwd=tmp_path),
         job_line("exec", ("stage", "make"), ("arg", "printf"), ("arg", "two\nlines\tand tab\n")),
         job_line("exec", ("stage", "skipped"), ("if_mounted", tmp_path), ("arg", "false")),
         execute(tmp_path, "sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done"),
@@ -174,11 +177,7 @@ def test_commands(any_engine, tmp_path):
 FAILURES = {
     "exit": (["sh", "-c", "echo so sorry; exit 3"], {}, "x: sh exited with 3: so sorry"),
     "signal": (["sh", "-c", "kill -SEGV $$"], {}, "x: sh was ended by signal 11"),
-    "absent": (
-        ["no-such-tool"],
-        {},
-        "x: no-such-tool exited with 127: cannot run no-such-tool: No such file or directory",
-    ),
+    "absent": (["no-tool"], {}, "x: no-tool exited with 127: cannot run no-tool: No such file or directory"),
     "late": (["sleep", "60"], {"limit_s": 1}, "x: sleep was stopped at its time limit of 1 s"),
 }
 
@@ -211,22 +210,30 @@ def test_full_device(engine, tmp_path):
     assert created["items"] == created["latency"]["count"] < TREE["files"]
 
 
+TREE_LINE = "tree\troot=/x\tseed=1\tdirectories=1\tfan_out=1\tsize_max=1\tsize_median=1\tsize_sigma=1"
 BAD_JOBS = {
     "dance\tstep=1": "the engine has no step dance",
     "phase\tname=x\tcache=warm\toperation=dance\tsync=/": "phase x: the engine has no operation dance",
+    "phase\tname=x\tcache=warm\toperation=exec\targ=true\titems=1\tsync=/nowhere": "cannot sync /nowhere",
     "mkdir\tpath": "step mkdir: 'path' is not key=value",
     "write\ttext=1": "step write has no path",
     "mounted\tpath=/proc\ttype=ext4": "/proc is a proc file system, not ext4",
     "mounted\tpath=/proc\ttype=proc\texpect=compress=zstd:3": "does not report the mount option compress=zstd:3",
     "mounted\tpath=/nowhere\ttype=ext4": "nothing is mounted on /nowhere",
-    "tree\troot=/x\tseed=1\tfiles=0\tdirectories=1\tfan_out=1\tsize_max=1\tsize_median=1\tsize_sigma=1": "above zero",
+    f"{TREE_LINE}\tfiles=0": "above zero",
+    f"{TREE_LINE}\tfiles=1\tclients=0": "but from 1 to 256 are possible",
+    f"{TREE_LINE}\tfiles=1\tclients=257": "but from 1 to 256 are possible",
+    "devices\tpath=/nowhere/disk0": "there is no device /nowhere/disk0: No such file or directory",
+    "evict\troot=/nowhere": "cannot walk",
+    "await\tpath=/nowhere\tlimit_s=1": "cannot read",
+    "exec\tstage=x\targ=true\tmatch=(": "job: '(' is not a regular expression",
 }
 
 
-@pytest.mark.parametrize("line", BAD_JOBS)
-def test_bad_job(any_engine, tmp_path, line):
-    failed = next(e for e in run(any_engine, [line], tmp_path) if e["event"] == "failed")
-    assert BAD_JOBS[line] in failed["reason"]
+def test_bad_jobs(any_engine, tmp_path):
+    for line, reason in BAD_JOBS.items():
+        (failed,) = [e["reason"] for e in run(any_engine, [line], tmp_path) if e["event"] == "failed"]
+        assert reason in failed
 
 
 def test_padding_ends_the_job(engine, tmp_path):
@@ -235,37 +242,16 @@ def test_padding_ends_the_job(engine, tmp_path):
     assert [e["event"] for e in events(done.stdout)] == ["clock", "end"]
 
 
-def test_histogram_is_within_one_percent(engine, tmp_path):
-    """The same sums from buckets and from the exact total; and the scheme itself, value by value."""
-    from reprofs.data.latency import bucket_bounds
-
-    found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
-    h = next(e for e in found if e.get("name") == "create")["latency"]
-    middle = sum(count * sum(bucket_bounds(index)) / 2 for index, count in h["buckets"])
-    assert abs(middle / h["sum_ns"] - 1) < 0.01
-    for index, _ in h["buckets"]:
-        low, high = bucket_bounds(index)
-        assert high - low <= max(1, 0.016 * low)
-
-
 def test_output_must_match_every_expression(engine, tmp_path):
     def read(*expressions):
-        words = [("arg", "printf"), ("arg", "one\ntwo 2\n")]
-        return run(
-            engine, [job_line("exec", ("stage", "readback"), *(("match", e) for e in expressions), *words)], tmp_path
-        )
+        matches = [("match", expression) for expression in expressions]
+        words = [("stage", "readback"), *matches, ("arg", "printf"), ("arg", "one\ntwo 2\n")]
+        return run(engine, [job_line("exec", *words)], tmp_path)
 
     assert [e["event"] for e in read("^one$", "^two [0-9]+$")] == ["command", "end"]
     command, failed, _ = read("^one$", "^three$")
     assert command["exit"] == 0 and command["output"] == "one\ntwo 2"  # what was there is in the record
     assert failed["reason"] == "readback: the output of printf does not match '^three$'"
-    assert read("(")[1]["reason"] == "job: '(' is not a regular expression"
-
-
-def test_preparation_is_no_phase(engine, tmp_path):
-    lines = [tree(tmp_path), phase(tmp_path, "make-tree") + "\tunmeasured=1", phase(tmp_path, "create")]
-    found = run(engine, lines, tmp_path)
-    assert [(e["event"], e.get("name")) for e in found[:2]] == [("preparation", "make-tree"), ("phase", "create")]
 
 
 def test_how_busy_the_processors_are_in_a_phase(engine, tmp_path):
@@ -298,7 +284,6 @@ def test_waits_until_idle_and_times_the_rebuild(engine, tmp_path):
     found = run(engine, [job_line("await", path=state, limit_s=0)], tmp_path)
     assert found[0]["event"] == "awaited" and found[1]["timeout"]
     assert "did not become idle within 0 s" in found[1]["reason"]
-    assert "cannot read" in run(engine, [job_line("await", path=tmp_path / "none", limit_s=1)], tmp_path)[1]["reason"]
 
 
 def test_finds_the_mount_that_holds_a_folder(engine, tmp_path):
@@ -315,22 +300,11 @@ def test_evicts_pages_without_root(engine, tmp_path):
     (tmp_path / "folder/file").write_bytes(bytes(1 << 20))
     (tmp_path / "folder/loop").symlink_to("file")
     assert run(engine, [job_line("evict", root=tmp_path / "folder")], tmp_path) == [{"event": "end"}]
-    assert "cannot walk" in run(engine, [job_line("evict", root=tmp_path / "none")], tmp_path)[0]["reason"]
-
-
-def test_device_that_is_not_there(engine, tmp_path):
-    found = run(engine, [job_line("devices", path=tmp_path / "disk0")], tmp_path)
-    assert found[0]["reason"] == f"there is no device {tmp_path}/disk0: No such file or directory"
-
-
-def test_everything_named_is_synced(engine, tmp_path):
-    found = run(engine, [tree(tmp_path), phase(tmp_path, "make-tree") + f"\tsync={tmp_path}/none"], tmp_path)
-    assert "cannot sync" in found[-2]["reason"] and "none" in found[-2]["reason"]
 
 
 def client_lines(folder, clients, *phases):
     folders = [f"mkdir\tpath={folder}/c{i}" for i in range(clients)]
-    return [tree(folder, clients=clients), *folders, *phases]
+    return [tree(folder, clients=clients, files=40, directories=5), *folders, *phases]
 
 
 def test_clients_have_trees_of_their_own_and_start_together(any_engine, tmp_path):
@@ -341,7 +315,7 @@ def test_clients_have_trees_of_their_own_and_start_together(any_engine, tmp_path
     assert not [e for e in found if e["event"] == "failed"]
     one = {e["name"]: e for e in found if e["event"] == "phase"}["create"]
     assert len(one["clients"]) == clients and min(c["start_ns"] for c in one["clients"]) == 0
-    assert {c["items"] for c in one["clients"]} == {TREE["files"]} and one["items"] == clients * TREE["files"]
+    assert {c["items"] for c in one["clients"]} == {40} and one["items"] == clients * 40
     assert len({c["bytes"] for c in one["clients"]}) == 1 and one["bytes"] == clients * one["clients"][0]["bytes"]
     last = max(c["start_ns"] + c["wall_ns"] for c in one["clients"])
     assert one["wall_ns"] == last + one["sync_ns"]
@@ -356,7 +330,7 @@ def test_damage_in_one_of_many_clients_is_found(engine, tmp_path):
     words = [("arg", word) for word in ("sh", "-c", script)]
     damage = job_line("exec", ("stage", "x"), ("cwd", tmp_path / "c2/tree"), *words)
     found = run(engine, [*client_lines(tmp_path, 3, *phases), damage, "verify\tname=a"], tmp_path)
-    assert found[-2]["event"] == "failed" and "1 of 900 files are not what was written" in found[-2]["reason"]
+    assert found[-2]["event"] == "failed" and "1 of 120 files are not what was written" in found[-2]["reason"]
 
 
 def test_commands_of_clients(any_engine, tmp_path):
@@ -367,10 +341,8 @@ def test_commands_of_clients(any_engine, tmp_path):
     (one,) = [e for e in found if e["event"] == "phase"]
     assert one["items"] == 15 and [c["items"] for c in one["clients"]] == [5, 5, 5]
     command = execute(tmp_path, "sh", "-c", "exit $REPROFS_CLIENT", cwd=tmp_path, clients=3)
-    assert (
-        run(any_engine, [tree(tmp_path, clients=3), command], tmp_path)[-2]["reason"]
-        == "x: sh exited with 1: no output"
-    )
+    failed = run(any_engine, [tree(tmp_path, clients=3), command], tmp_path)[-2]
+    assert failed["reason"] == "x: sh exited with 1: no output"
 
 
 @pytest.mark.parametrize(
@@ -402,10 +374,7 @@ def test_samples_of_a_command_are_in_its_phase(any_engine, tmp_path):
     script = f"echo '{sample}' >> $REPROFS_SAMPLES; echo '{sample}' >> $REPROFS_SAMPLES"
     found = run(any_engine, [execute(tmp_path, "sh", "-c", script), execute(tmp_path, "true")], tmp_path)
     phases = [e for e in found if e["event"] == "phase"]
-    assert [p["samples"] for p in phases] == [
-        [{"name": "a", "start_ns": 1, "wall_ns": 2, "items": 3, "bytes": 4}] * 2,
-        [],
-    ]
+    assert [p["samples"] for p in phases] == [[json.loads(sample)] * 2, []]
 
 
 def test_engine_is_a_command_of_its_own_jobs(any_engine, tmp_path):
@@ -413,9 +382,3 @@ def test_engine_is_a_command_of_its_own_jobs(any_engine, tmp_path):
     assert "x: engine exited with 2" in run(any_engine, lines, tmp_path)[-2]["reason"]
     found = run(any_engine, [execute(tmp_path, "sh", "-c", '"$ENGINE" nonsense; test $? = 2')], tmp_path)
     assert not [e for e in found if e["event"] == "failed"]
-
-
-@pytest.mark.parametrize("clients", [0, 257])
-def test_number_of_clients_has_limits(engine, tmp_path, clients):
-    found = run(engine, [tree(tmp_path, clients=clients)], tmp_path)
-    assert "but from 1 to 256 are possible" in found[0]["reason"]

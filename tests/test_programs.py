@@ -107,29 +107,22 @@ def test_every_program_has_its_name_and_tells_what_it_takes(engine, name):
     assert refused.stderr.partition("; known are ")[2].strip().split(", ") == options
 
 
-# What is asked of a program, and what its sentence has.
+# What is asked of a program, and what its sentence has. What all programs refuse alike, by options.c, stands here once.
 TREE = "--files 3 --sizes 1:1 --level"
 WRONG = {
     "access-lists": [("--how set d", "--files must be given")],
     "age": [
         ("", "--fill is missing"),
-        ("--fill 0", "--fill cannot be 0"),
         ("--fill 99", "--fill cannot be 99", "1 to 97"),
-        ("--fill -1", "--fill cannot be -1"),
         ("--fill 50 --churn -1", "--churn cannot be -1"),
         ("--fill 50 --churn nan", "--churn cannot be nan"),
-        ("--fill 50 --churn", "--churn needs a value"),
         ("--fill 50 --size-median 0", "--size-median cannot be 0"),
         ("--fill 50 --size-median 1G", "--size-median", "above --size-max"),
-        ("--fill 50 --nonsense 1", "unknown option --nonsense", "--reserve"),
-        ("--fill 50 a b", "b is one argument too many"),
         ("--verify --layout", "exclude"),
     ],
     "compile-tree": [
         ("-i 0", "-i", "from 1"),
-        ("-i -3", "-i", "-3"),
         ("-b 0", "-b"),
-        ("-r", "-r"),
         ("--files 19", "--files", "19"),
         ("--files 1e3", "--files", "1e3"),
         ("--order create,build", "build", "known"),
@@ -145,7 +138,6 @@ WRONG = {
         ("--reads 1", "--reads", "--makej"),
         ("--content zeros", "zeros", "letter", "random"),
         ("--list kernel", "kernel", "known"),
-        ("-t", "-t", "known"),
     ],
     "file-ops": [
         ("--how create d", "--files"),
@@ -157,21 +149,15 @@ WRONG = {
     "look-alike": [
         ("", "--files is missing"),
         ("--files 0", "--files cannot be 0"),
-        ("--files -3", "--files cannot be -3"),
         ("--files 3", "--level and --sizes are missing"),
-        ("--files 3 --nonsense 4", "unknown option --nonsense", "--level"),
-        ("--files 3 --seed", "--seed needs a value"),
         ("--files 3 --sizes 1:2,1:3", "--sizes cannot be"),
         ("--files 3 --sizes 1:0", "--sizes cannot be"),
         (f"{TREE} 1/0/0/0//", "has files"),
         (f"{TREE} 1/1/0//", "--level cannot be"),
         ("--files 3 --compress 101", "--compress cannot be 101"),
         (f"{TREE} 1/1/0/0// --level 1/0/0/0// --files 100000000", "more than 6000000 folders"),
-        (f"{TREE} 1/1/0/0// a b", "b is one argument too many"),
     ],
     "mdtest": [
-        ("-Q -I 1", "unknown option -Q", "known are -C"),
-        ("-I -1", "-I cannot be -1"),
         ("-I 0", "-I cannot be 0"),
         ("-I many", "-I cannot be many"),
         ("-I", "-I needs a value"),
@@ -194,25 +180,18 @@ WRONG = {
     ],
     "scratch-dna": [
         ("", "usage"),
-        ("5 10 1", "usage"),
         ("-5 10 1 d", "number-of-files", "-5"),
-        ("0 10 1 d", "number-of-files", "0"),
         ("5 0 1 d", "file-size-bytes"),
         ("5 10 -1 d", "random-multiplier", "-1"),
         ("5 10 x d", "random-multiplier", "x"),
         ("-p 0 5 10 1 d", "-p"),
         ("-p 6 5 10 1 d", "6 workers", "5 files"),
-        ("-q 5 10 1 d", "unknown option -q"),
-        ("--seed x 5 10 1 d", "--seed"),
-        ("5 10 1 d e", "e is one argument too many"),
     ],
     "walk": [
         ("", "folder"),
-        ("--slow .", "unknown option --slow", "known are --NoSnap"),
         ("--threads 33 .", "--threads", "32"),
         ("--threads 0 .", "--threads"),
         ("--depth -1 .", "--depth", "-1"),
-        ("--depth", "--depth needs a value"),
         ("--count .", "--count", "--fast"),
         ("--fast --count --output x .", "--count", "--output"),
         ("--header .", "--header"),
