@@ -178,6 +178,19 @@ WRONG = {
         ("-I 1 -i 0", "-i"),
         (f"-I 1 -z 100 -b 1 -d {'d' * 3000}", "paths", "longer"),
     ],
+    "read-while-write": [
+        ("--size 1M --count 1", "--prepare"),
+        ("--size 1M --count 1 --prepare 1 --buffer 64K --chunk 100K", "--chunk must be a multiple"),
+        ("--size 1G --count 4294967295 --prepare 4294967295", "too large"),
+    ],
+    "record-sweep": [
+        ("--file-sizes 1M", "--record-sizes must be given"),
+        ("--file-sizes 1M --record-sizes 2M", "no record fits into a file of 1048576 bytes"),
+        ("--file-sizes 1M,,2M --record-sizes 4K", "not '1M,,2M'"),
+        ("--file-sizes 1M,1024K --record-sizes 4K", "twice"),
+        ("--file-sizes 1M --record-sizes 1000 -I", "multiples of 4K"),
+        ("--file-sizes 1M --record-sizes 4K --prefix A_", "--prefix"),
+    ],
     "scratch-dna": [
         ("", "usage"),
         ("-5 10 1 d", "number-of-files", "-5"),
@@ -186,6 +199,15 @@ WRONG = {
         ("5 10 x d", "random-multiplier", "x"),
         ("-p 0 5 10 1 d", "-p"),
         ("-p 6 5 10 1 d", "6 workers", "5 files"),
+    ],
+    "stream-fill": [
+        ("--size 1M", "give either --count above zero or --until-full"),
+        ("--size 1M --count 2 --until-full", "give either"),
+        ("--size 0 --count 2", "--size, the bytes of a file"),
+        ("--size -1 --count 2", "--size needs a number"),
+        ("--size 1M --count 2 --buffer 0", "--buffer must be above zero"),
+        ("--size 1000 --count 2 --direct", "multiples of 4K"),
+        ("--size 4T --count 16777216", "--size times --count is too large"),
     ],
     "walk": [
         ("", "folder"),

@@ -270,36 +270,6 @@ def test_check_says_what_will_be_made_and_makes_nothing(run, arguments, size, na
     assert list(run.folder.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("stream-fill --size 1M", "give either --count above zero or --until-full"),
-        ("stream-fill --size 1M --count 2 --until-full", "give either"),
-        ("stream-fill --size 0 --count 2", "--size, the bytes of a file"),
-        ("stream-fill --size -1 --count 2", "--size needs a number"),
-        ("stream-fill --size 1M --count 2 --buffer 0", "--buffer must be above zero"),
-        ("stream-fill --size 1M --count 2 --foo", "unknown option --foo; known are --size"),
-        ("stream-fill --size 1M --count", "--count needs a value"),
-        ("stream-fill --size 1000 --count 2 --direct", "multiples of 4K"),
-        ("stream-fill --size 4T --count 16777216", "--size times --count is too large"),
-        ("record-sweep --file-sizes 1M", "--record-sizes must be given"),
-        ("record-sweep --file-sizes 1M --record-sizes 2M", "no record fits into a file of 1048576 bytes"),
-        ("record-sweep --file-sizes 1M,,2M --record-sizes 4K", "not '1M,,2M'"),
-        ("record-sweep --file-sizes 1M,1024K --record-sizes 4K", "twice"),
-        ("record-sweep --file-sizes 1M --record-sizes 1000 -I", "multiples of 4K"),
-        ("record-sweep --file-sizes 1M --record-sizes 4K --prefix A_", "--prefix"),
-        ("read-while-write --size 1M --count 1", "--prepare"),
-        ("read-while-write --size 1M --count 1 --prepare 1 --buffer 64K --chunk 100K", "--chunk must be a multiple"),
-        ("read-while-write --size 1G --count 4294967295 --prepare 4294967295", "too large"),
-    ],
-)
-def test_wrong_arguments_are_one_sentence_before_anything_is_done(run, arguments, words):
-    program, *rest = arguments.split()
-    assert words in run(program, "--check", *rest, expect=2).stderr
-    assert words in run(*arguments.split(), expect=2).stderr
-    assert list(run.folder.iterdir()) == []
-
-
 def test_direct_io_writes_and_reads_the_same_content(run):
     tried = run.folder / "try"
     command = ["dd", "if=/dev/zero", f"of={tried}", "bs=4096", "count=1", "oflag=direct"]
