@@ -72,7 +72,8 @@ def test_a_claim_that_two_studies_decide_is_one_decided_claim(copy):
     (copy / "config/studies/one.yaml").write_text(study + "{reproduced: [a, b], undecided: [c]}\n")
     (copy / "config/studies/two.yaml").write_text(study + "{contradicted: [b, d], not decidable here: [c, e]}\n")
     assert not catalog(copy)
-    (row,) = [line for line in (copy / "docs/CATALOG.md").read_text().splitlines() if "published/plug-2020.yaml" in line]
+    lines = (copy / "docs/CATALOG.md").read_text().splitlines()
+    (row,) = [line for line in lines if "published/plug-2020.yaml" in line]
     assert row.endswith(" | 3 |")  # a, b, d
 
 

@@ -40,8 +40,9 @@ def small(text: str) -> str:
             for child in parent:
                 child.attrib.pop("style", None)
     _flat(root)
-    # pandoc puts it before the names of the parts, so that those of two figures are not the same.
-    root.set("id", f"f{hashlib.sha256(text.encode()).hexdigest()[:6]}")
+    # pandoc puts it before the names of the parts, so that those of two figures are not the same. It is of what is
+    # written: the last digits of what matplotlib wrote differ between processors.
+    root.set("id", f"f{hashlib.sha256(ElementTree.tostring(root)).hexdigest()[:6]}")
     _classes(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
 
