@@ -18,6 +18,7 @@ from reprofs.plan.override import override
 from reprofs.plan.plan import read_plan, write_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.study import Profiled, Study
+from reprofs.report.flame import WIDTH, flame
 from reprofs.report.topics import profiles
 from reprofs.stats.study import open as open_study
 from reprofs.trial.plan import make_plan
@@ -226,9 +227,9 @@ def test_the_report_has_the_answer_and_a_flame_graph_for_each_file_system(folder
     assert "jfs has no profile, for its trial did not end well: No space left on device." in words
     figures = [data["text/html"] for data in shown if "data-figure" in data.get("text/html", "")]
     assert [("on ext4" in html, "on xfs" in html) for html in figures] == [(True, False), (False, True)]
-    colours = profiles.flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
+    colours = flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
     (boxes,) = colours.axes[0].collections
-    assert [round(path.get_extents().width / profiles.WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
+    assert [round(path.get_extents().width / WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
 
 
 def test_a_profile_that_was_edited_is_named(folder, create):

@@ -1,9 +1,9 @@
 # Where the instructions of a trial went: it runs once more under a plugin that counts, and must measure the same.
+# An edit of how its pictures are drawn repeats none.
 rule profile:
     input:
         files("scripts/guest/profile/*"),
         code("reprofs.guest.subsystems"),
-        code("reprofs.report.flame"),
         code="scripts/reprofs/trial/profile.py",
         record="data/raw/{study}/{trial}.json",
     output:

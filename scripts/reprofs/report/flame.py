@@ -1,4 +1,4 @@
-"""Flame graphs: where the instructions of a phase went, by call, as one SVG file that needs nothing else.
+"""Flame graphs of stacks: a figure for paper and page, and speedscope's format, to zoom and search in.
 
 The form is Brendan Gregg's: a box is a function, its width the share of the instructions executed in it and in what it
 called, what stands on it is what it called. Order from left to right is that of names.
@@ -6,92 +6,102 @@ called, what stands on it is what it called. Order from left to right is that of
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from html import escape
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
-WIDTH, ROW, TOP, LETTER = 1200, 17, 58, 6.6  # pixels
-LEAST = 0.5  # pixels: narrower boxes are left out
-SCRIPT = Path(__file__).parents[3] / "report" / "flame.js"
-STYLE = """
-text { font: 11px ui-monospace, monospace; fill: #111; pointer-events: none }
-.head { font: 14px system-ui, sans-serif } .button { cursor: pointer; pointer-events: auto; fill: #0b57a4 }
-.frame { cursor: pointer } .frame:hover rect { stroke: #111 } rect.hit { fill: #d64bd6 }
-"""
+from matplotlib import pyplot as plt
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
+
+from reprofs.guest.symbols import Function, label
+from reprofs.report.plots import GREY, HIGHEST, WIDTH, Plot, styled
+from reprofs.stats.profiles import OWN
+
+NARROW = 0.003  # of the width: boxes below this share are left out
+ROW, FONT = 0.14, 8  # inches, points
+LETTER = 0.602 * FONT / 72  # inches, of DejaVu Sans Mono
+# Parts of the system by colour; the text on them is black.
+REST = "all else"
+COLOURS = {
+    "file system, journal": "#8ec9ef",
+    "VFS, page cache": "#8fdcc0",
+    "block layer, device": "#f5c77e",
+    "allocating, copying": "#e7b5d0",
+    REST: "#d9dce0",
+}
+GROUPS = {
+    "file system, journal": (OWN, "journal"),
+    "VFS, page cache": ("VFS", "page cache", "file systems' common code"),
+    "block layer, device": ("block layer", "device", "MD and device mapper"),
+    "allocating, copying": ("allocator", "copying and clearing", "memory of processes"),
+}
 
 
 class Box(NamedTuple):
-    """A function in a flame graph: left end and width in its unit, callers below it, instructions in it and above."""
+    """A function in a flame graph: left end and width in inches, callers below it."""
 
     name: str
     x: float
     width: float
     depth: int
-    instructions: int
 
 
-@dataclass
-class _Node:
-    total: int = 0
-    below: dict[str, _Node] = field(default_factory=dict)
+def boxes(stacks: Mapping[str, int]) -> Iterator[Box]:
+    """The boxes of a flame graph without those that are too narrow; callers before what they call.
+
+    stacks: "caller;...;function" -> instructions.
+    """
+    inch = WIDTH / max(sum(stacks.values()), 1)
+
+    def on(below: list[tuple[list[str], int]], depth: int, x: float) -> Iterator[Box]:
+        calls = (one for one in below if len(one[0]) > depth)
+        for name, own in groupby(calls, lambda one: one[0][depth]):
+            inside = list(own)
+            width = sum(count for _, count in inside) * inch
+            if width >= NARROW * WIDTH:
+                yield Box(name, x, width, depth)
+                yield from on(inside, depth + 1, x)
+            x += width
+
+    return on(sorted((stack.split(";"), count) for stack, count in stacks.items()), 0, 0.0)
 
 
-def flame(stacks: Mapping[str, int], title: str) -> str:
-    """The SVG. stacks: "caller;...;function" -> instructions; title: plain text."""
-    total, placed = sum(stacks.values()), boxes(stacks, WIDTH, LEAST)
-    height = TOP + ROW * (max((box.depth for box in placed), default=0) + 1) + 30
-    frames = "\n".join(_frame(box, height - 30, total) for box in placed)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-        f' data-width="{WIDTH}" role="img" aria-label="{escape(title)}">\n<style>{STYLE}</style>\n'
-        f'<rect width="100%" height="100%" fill="#fff"/>\n<text class="head" x="8" y="20">{escape(title)}</text>\n'
-        f'<text id="told" x="8" y="{height - 10}">{total:,} instructions; click a function to zoom</text>\n'
-        f'<text id="reset" class="button" x="{WIDTH - 150}" y="20">whole</text>\n'
-        f'<text id="search" class="button" x="{WIDTH - 80}" y="20">search</text>\n'
-        f'<text id="found" x="{WIDTH - 300}" y="40"></text>\n{frames}\n'
-        f"<script><![CDATA[\n{SCRIPT.read_text()}]]></script>\n</svg>\n"
-    )
+def colours(functions: list[dict]) -> dict[str, str]:
+    """The functions of a phase of a profile, as stacks name them -> the names of their colours."""
+    return {label(Function(one["name"], one["module"])): _colour(one["part"]) for one in functions}
 
 
-def boxes(stacks: Mapping[str, int], width: float, least: float) -> list[Box]:
-    """The boxes of a flame graph of that width, without those narrower than `least`; callers before what they call."""
-    root = _Node()
-    for stack, count in stacks.items():
-        node = root
-        node.total += count
-        for name in stack.split(";"):
-            node = node.below.setdefault(name, _Node())
-            node.total += count
-    found: list[Box] = []
-    _place(root, 0.0, 0, width / max(root.total, 1), least, found)
-    return found
+def _colour(part: str) -> str:
+    part = OWN if part.startswith("file system ") else part
+    return next((name for name, parts in GROUPS.items() if part in parts), REST)
 
 
-def _place(node: _Node, x: float, depth: int, scale: float, least: float, found: list[Box]) -> None:
-    for name, one in sorted(node.below.items()):
-        width = one.total * scale
-        if width >= least:
-            found.append(Box(name, x, width, depth, one.total))
-            _place(one, x, depth + 1, scale, least, found)
-        x += width
-
-
-def _frame(box: Box, base: int, total: int) -> str:
-    name, x, width, depth, count = box
-    room = int((width - 6) / LETTER)
-    shown = "" if room < 3 else name if len(name) <= room else f"{name[: room - 1]}…"
-    digits = hashlib.sha256(name.encode()).digest()
-    colour = f"hsl({15 + digits[0] % 40} {70 + digits[1] % 25}% {66 + digits[2] % 12}%)"
-    y = base - ROW * (depth + 1)
-    return (
-        f'<g class="frame" tabindex="0" data-name="{escape(name)}" data-x="{x:.2f}" data-w="{width:.2f}"'
-        f' data-depth="{depth}"><title>{escape(name)}: {count:,} instructions, {count / total:.2%}</title>'
-        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW - 1}" rx="1" fill="{colour}"/>'
-        f'<text x="{x + 3:.2f}" y="{y + 12}">{escape(shown)}</text></g>'
-    )
+@styled
+def flame(stacks: Mapping[str, int], colours: Mapping[str, str]) -> Plot:
+    """A flame graph of stacks as of `boxes`; colours: as of `colours`."""
+    high, key = int((HIGHEST - 1.2) / ROW), 0.25
+    found = [box for box in boxes(stacks) if box.depth < high]
+    height = ROW * (1 + max((box.depth for box in found), default=0))
+    plot = plt.figure(figsize=(WIDTH, height + key))
+    axes = plot.add_axes((0, 0, 1, height / (height + key)))
+    names = [colours.get(box.name, REST) for box in found]
+    corners = ((0, 0), (1, 0), (1, 1), (0, 1))
+    shapes = [[(box.x + x * box.width, (box.depth + y) * ROW) for x, y in corners] for box in found]
+    faces = [COLOURS[name] for name in names]
+    axes.add_collection(PolyCollection(shapes, facecolors=faces, edgecolors="#ffffff", linewidths=0.4))
+    for box in found:
+        room = int((box.width - 0.04) / LETTER)
+        if room >= 3:
+            words = box.name if len(box.name) <= room else f"{box.name[: room - 1]}…"
+            place = (box.x + 0.02, (box.depth + 0.5) * ROW)
+            axes.text(*place, words, va="center", fontsize=FONT, family="DejaVu Sans Mono", color="#000000")
+    axes.plot([0, WIDTH], [0, 0], color=GREY, lw=0.5)  # all figures are as wide, whatever is left out at their ends
+    axes.set(xlim=(0, WIDTH), ylim=(0, height))
+    axes.axis("off")
+    keys = [Patch(color=hue, label=name) for name, hue in COLOURS.items() if name in names]
+    plot.legend(handles=keys, loc="upper left", ncols=len(COLOURS), frameon=False, fontsize=FONT, handlelength=1)
+    return plot
 
 
 def speedscope(phases: Mapping[str, Mapping[str, int]], title: str) -> dict:

@@ -6,43 +6,20 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from matplotlib import pyplot as plt
-from matplotlib.collections import PolyCollection
-from matplotlib.patches import Patch
-
 from reprofs.data.keys import Load, Operation, Setting
-from reprofs.guest.symbols import Function, label
 from reprofs.plan.cell import lab_parts
 from reprofs.report.display import DASH, MINUS, Table, digits, listing, percent, slug, time
-from reprofs.report.flame import boxes
+from reprofs.report.flame import NARROW, colours, flame
 from reprofs.report.marks import code
-from reprofs.report.plots import GREY, HIGHEST, WIDTH, Figure, Plot, styled
+from reprofs.report.plots import Figure
 from reprofs.stats import profiles
-from reprofs.stats.profiles import OWN, STATE, Counted, an_item, waiting
+from reprofs.stats.profiles import STATE, Counted, an_item, waiting
 from reprofs.stats.study import Study
 
 MOST = 10  # functions in a table
 BESIDE = 3  # file systems whose differences fit into a table
 SMALL = 0.01  # of all instructions: parts below this share on every file system are one row
 TOLD = 3  # parts of the system in a sentence
-NARROW = 0.003  # of the width: boxes below this share are left out of a figure
-ROW, FONT = 0.14, 8  # inches, points
-LETTER = 0.602 * FONT / 72  # inches, of DejaVu Sans Mono
-# Parts of the system by colour; the text on them is black.
-REST = "all else"
-COLOURS = {
-    "file system, journal": "#8ec9ef",
-    "VFS, page cache": "#8fdcc0",
-    "block layer, device": "#f5c77e",
-    "allocating, copying": "#e7b5d0",
-    REST: "#d9dce0",
-}
-GROUPS = {
-    "file system, journal": (OWN, "journal"),
-    "VFS, page cache": ("VFS", "page cache", "file systems' common code"),
-    "block layer, device": ("block layer", "device", "MD and device mapper"),
-    "allocating, copying": ("allocator", "copying and clearing", "memory of processes"),
-}
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
@@ -231,7 +208,6 @@ def flames(study: Study, setting: Setting, found: list[Counted], operation: Oper
     figures, at = [], where(setting, found)
     for one in _with(found, operation):
         phase = one.phases[operation]
-        colours = {label(Function(each["name"], each["module"])): colour(each["part"]) for each in phase["functions"]}
         caption = (
             f"{title(study, operation)} on {one.label} ({at}): {phase['instructions']:,} instructions"
             " by call. A box is a function, its width the share of the instructions executed in it and in what it"
@@ -240,42 +216,6 @@ def flames(study: Study, setting: Setting, found: list[Counted], operation: Oper
         )
         largest = listing(each["name"] for each in phase["functions"][:3])
         alt = f"A flame graph; the functions with the most instructions are {largest}."
-        plot = flame(one.stacks(operation), colours)
+        plot = flame(one.stacks(operation), colours(phase["functions"]))
         figures.append(Figure(slug("flame", setting, operation, one.of, one.label), caption, alt, plot))
     return figures
-
-
-def colour(part: str) -> str:
-    """The name of the colour of a part of the system."""
-    part = OWN if part.startswith("file system ") else part
-    return next((name for name, parts in GROUPS.items() if part in parts), REST)
-
-
-@styled
-def flame(stacks: dict[str, int], colours: dict[str, str]) -> Plot:
-    """A flame graph for paper.
-
-    stacks: "caller;...;function" -> instructions; colours: function -> the name of its colour.
-    """
-    high, key = int((HIGHEST - 1.2) / ROW), 0.25
-    found = [box for box in boxes(stacks, WIDTH, NARROW * WIDTH) if box.depth < high]
-    height = ROW * (1 + max((box.depth for box in found), default=0))
-    plot = plt.figure(figsize=(WIDTH, height + key))
-    axes = plot.add_axes((0, 0, 1, height / (height + key)))
-    names = [colours.get(box.name, REST) for box in found]
-    corners = ((0, 0), (1, 0), (1, 1), (0, 1))
-    shapes = [[(box.x + x * box.width, (box.depth + y) * ROW) for x, y in corners] for box in found]
-    faces = [COLOURS[name] for name in names]
-    axes.add_collection(PolyCollection(shapes, facecolors=faces, edgecolors="#ffffff", linewidths=0.4))
-    for box in found:
-        room = int((box.width - 0.04) / LETTER)
-        if room >= 3:
-            words = box.name if len(box.name) <= room else f"{box.name[: room - 1]}…"
-            place = (box.x + 0.02, (box.depth + 0.5) * ROW)
-            axes.text(*place, words, va="center", fontsize=FONT, family="DejaVu Sans Mono", color="#000000")
-    axes.plot([0, WIDTH], [0, 0], color=GREY, lw=0.5)  # all figures are as wide, whatever is left out at their ends
-    axes.set(xlim=(0, WIDTH), ylim=(0, height))
-    axes.axis("off")
-    keys = [Patch(color=hue, label=name) for name, hue in COLOURS.items() if name in names]
-    plot.legend(handles=keys, loc="upper left", ncols=len(COLOURS), frameon=False, fontsize=FONT, handlelength=1)
-    return plot
