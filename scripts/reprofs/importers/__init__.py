@@ -10,25 +10,25 @@ and knows nothing about files, folders or the command line. Modules whose names 
 formats. A finding comes from a rule on the data, never from the name of a known file.
 """
 
-import csv
 import hashlib
 import importlib
-import io
 import json
 import os
 import pkgutil
 import re
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from reprofs import files as common
 from reprofs.errors import UserError, cut, short
+from reprofs.importers import _folder
+from reprofs.importers._json import json_line, json_path
 
 # The data dictionary and the schema of the tables in one: column | type | unit | meaning. As in `dataset`.
 _TABLES = {
@@ -67,41 +67,17 @@ why           | string |     | Why it matters
 """,
 }
 # Printed unit -> factor and base unit. MB of tools that mean MiB is written MiB by their importers.
+_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 UNITS: dict[str, tuple[int | Decimal, str]] = {
-    "s": (1, "s"),
-    "ms": (Decimal("1e-3"), "s"),
-    "us": (Decimal("1e-6"), "s"),
-    "ns": (Decimal("1e-9"), "s"),
-    "B": (1, "B"),
-    "KiB": (2**10, "B"),
-    "MiB": (2**20, "B"),
-    "GiB": (2**30, "B"),
-    "TiB": (2**40, "B"),
-    "kB": (10**3, "B"),
-    "MB": (10**6, "B"),
-    "GB": (10**9, "B"),
-    "B/s": (1, "B/s"),
-    "KiB/s": (2**10, "B/s"),
-    "MiB/s": (2**20, "B/s"),
-    "GiB/s": (2**30, "B/s"),
-    "TiB/s": (2**40, "B/s"),
-    "kB/s": (10**3, "B/s"),
-    "MB/s": (10**6, "B/s"),
-    "GB/s": (10**9, "B/s"),
-    "1/s": (1, "1/s"),
-    "kIOPS": (1000, "1/s"),
-    "MIOPS": (10**6, "1/s"),
-    "1": (1, "1"),
-    "%": (Decimal("0.01"), "1"),
+    **{"s": (1, "s"), "ms": (Decimal("1e-3"), "s"), "us": (Decimal("1e-6"), "s"), "ns": (Decimal("1e-9"), "s")},
+    **{f"{prefix}B{per}": (factor, f"B{per}") for per in ("", "/s") for prefix, factor in _PREFIXES.items()},
+    **{"1/s": (1, "1/s"), "kIOPS": (1000, "1/s"), "MIOPS": (10**6, "1/s"), "1": (1, "1"), "%": (Decimal("0.01"), "1")},
 }
 LARGEST = 2**62
 _LARGE = "a number is larger than any file or count can be"
 _LONGEST = 40  # characters of a number that a program prints
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_MANIFEST = "import.json"
-_SPACES = (" ", "\t", "\n", "\r")
-_READ = json.JSONDecoder().raw_decode  # (text, place) -> a value, and where it ends
 
 
 class Malformed(Exception):
@@ -158,6 +134,16 @@ class Source:
                 if "\0" in line:
                     raise Malformed(number, "it is not a text file (it has a NUL byte)")
                 yield line.replace("\r\n", "\n")
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """The lines without their ends."""
+        return self.text.splitlines()
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return max(len(self.rows), 1)
 
     @cached_property
     def json(self):
@@ -227,16 +213,19 @@ class Result:
     phases: list[dict] = field(default_factory=list)
     facts: dict = field(default_factory=dict)
 
-    def add(self, place: str, operation: str, quantity: str, printed, unit: str, **others) -> dict:
-        """A row. `printed` is the number in `unit` (a key of UNITS), as text or number, unless derived.
+    def add(self, at: int | str, operation: str, quantity: str, printed, unit: str, **others) -> dict:
+        """A row. at: the line it stands in, or another place; printed: the number in `unit` (a key of UNITS).
 
-        Raises Malformed when a number does not fit into the table.
+        Raises Malformed for a text that is no number, and when a number does not fit into the table.
         """
+        line = at if isinstance(at, int) else None
+        if line and isinstance(printed, str):
+            number(printed, line)
         factor, base = UNITS[unit]
         derived = others.get("derived", False)
         row = self.common | {
             "source": self.source,
-            "place": place,
+            "place": _place(at),
             "operation": operation,
             "phase": word(operation),
             "quantity": quantity,
@@ -250,13 +239,17 @@ class Result:
         row |= others
         for key in ("iteration", "items", "bytes", "file_bytes", "record_bytes"):
             if row.get(key) is not None and abs(row[key]) > LARGEST:
-                raise Malformed(int(found[1]) if (found := re.search(r"line (\d+)", place)) else None, _LARGE)
+                raise Malformed(line, _LARGE)
         self.rows.append(row)
-        return self.rows[-1]
+        return row
 
-    def find(self, rule: str, what: str, why: str, place: str = "") -> None:
-        """A finding about this file."""
-        self.findings.append(Finding(self.source, rule, what, why, place))
+    def find(self, rule: str, what: str, why: str, at: int | str = "") -> None:
+        """A finding about this file, or about a line or another place of it."""
+        self.findings.append(Finding(self.source, rule, what, why, _place(at)))
+
+
+def _place(at: int | str) -> str:
+    return f"line {at}" if isinstance(at, int) else at
 
 
 def formats() -> dict[str, str]:
@@ -285,7 +278,7 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     if name not in known:
         raise UserError(f"there is no import format {short(name)}; known formats are {', '.join(known)}.")
     output, paths = Path(output), [Path(path) for path in paths]
-    _replaceable(output)
+    _folder.check(output)
     # realpath, for a link that leads to itself raises nothing there; reading it says what is wrong.
     inside = [path for path in paths if Path(os.path.realpath(output)) in Path(os.path.realpath(path)).parents]
     if inside:
@@ -296,32 +289,40 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     seen: dict[str, str] = {}  # digest -> the file that had it first
     files: list[dict] = []
     for path in paths:
-        source = Source(str(path), path)
         digest = _digest(path)
         if digest in seen:
             what = f"it has the same content as {seen[digest]}, so it was read once"
-            findings.append(Finding(source.name, "duplicate", what, "the same runs would count twice"))
+            findings.append(Finding(str(path), "duplicate", what, "the same runs would count twice"))
             continue
-        seen[digest] = source.name
-        try:
-            result = module.read(source)
-            if not result.rows:
-                raise Malformed(1, "it has no results")
-        except Malformed as error:
-            where = f", line {error.line}" if error.line else ""
-            raise UserError(f"{path}{where}: {error.what}; give the whole of {known[name]}.") from None
-        for row in result.rows:
-            row["format"] = name
-        _repeated_lines(source, result)
-        results.append(result)
+        seen[digest] = str(path)
+        results.append(result := _read(name, module, path))
         findings += result.findings
-        files.append({"file": source.name, "sha256": digest, "rows": len(result.rows)})
+        files.append({"file": str(path), "sha256": digest, "rows": len(result.rows)})
     if hasattr(module, "compare"):
         findings += module.compare(results)
-    _write(output, name, files, results, findings, tables)
+    rows, phases = (list(chain.from_iterable(map(attrgetter(key), results))) for key in ("rows", "phases"))
+    described = dictionary() + [row for row in (tables() if phases else []) if row["table"] == "phases"]
+    manifest = {"made_by": "reprofs import", "format": name, "files": files}
+    _folder.write(output, manifest, described, rows, phases, list(map(vars, findings)))
     alike = Counter(finding.rule for finding in findings)
     first = {finding.rule: finding for finding in reversed(findings)}  # of each rule
     return [finding.sentence(alike[finding.rule]) for finding in findings if finding is first[finding.rule]]
+
+
+def _read(name: str, module, path: Path) -> Result:
+    """A file of a format. Raises UserError."""
+    source = Source(str(path), path)
+    try:
+        result = module.read(source)
+        if not result.rows:
+            raise Malformed(1, "it has no results")
+    except Malformed as error:
+        where = f", line {error.line}" if error.line else ""
+        raise UserError(f"{path}{where}: {error.what}; give the whole of {module.WHAT}.") from None
+    for row in result.rows:
+        row["format"] = name
+    _repeated_lines(source, result)
+    return result
 
 
 def word(text: str) -> str:
@@ -351,53 +352,13 @@ def whole(text: str, line: int) -> int:
     return int(text)
 
 
-def json_path(path: tuple) -> str:
-    """("times", 3, "cold") -> $.times[3].cold"""
-    parts = (f"[{p}]" if isinstance(p, int) else f".{p}" if re.fullmatch(r"\w[\w-]*", p) else f"[{p!r}]" for p in path)
-    return "$" + "".join(parts)
-
-
-def json_line(text: str, wanted: tuple) -> int:
-    """The line, from 1, where the value at a path of valid JSON begins; of its nearest parent if it is not there."""
-    place = _skip(text, 0)
-    for key in wanted:
-        found = [begin for name, begin in _members(text, place) if name == key]
-        if not found:
-            break
-        place = found[-1]
-    return text.count("\n", 0, place) + 1
-
-
-def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
-    """(key or index, where its value begins) of all that is in the object or list which begins at `place`."""
-    kind, number = text[place], 0
-    while kind in "[{" and text[place] not in "]}":
-        place = _skip(text, place + 1)  # after the bracket or a comma
-        if text[place] in "]}":
-            break
-        name: str | int = number
-        if kind == "{":
-            name, place = _READ(text, place)
-            place = _skip(text, _skip(text, place) + 1)
-        yield name, place
-        place = _skip(text, _READ(text, place)[1])
-        number += 1
-
-
-def _skip(text: str, place: int) -> int:
-    """The index of the next character that is not white space."""
-    while text[place : place + 1] in _SPACES:
-        place += 1
-    return place
-
-
 def _repeated_lines(source: Source, result: Result) -> None:
     """Adds a finding when lines of the file occur twice and gave the same rows."""
     given: dict[str, list] = {}  # line -> what its rows measure
     for row in result.rows:
         if re.fullmatch(r"line \d+", row["place"]):
             given.setdefault(row["place"], []).append((row["operation"], row["quantity"], row["unit"]))
-    lines = source.text.splitlines() if given else []
+    lines = source.rows if given else []
     first: dict[tuple, str] = {}
     again = []
     for place, rows in given.items():
@@ -418,101 +379,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; name files that exist and can be read.") from None
-
-
-def _replaceable(output: Path, besides: Path | None = None) -> None:
-    """Raises UserError unless `output` does not exist, is empty (but for `besides`), or was written by an import."""
-    if not output.exists() and not output.is_symlink():
-        return
-    if output.is_dir() and not output.is_symlink():
-        try:
-            if all(path == besides for path in output.iterdir()):
-                return
-            if json.loads((output / _MANIFEST).read_text())["made_by"] == "reprofs import":
-                return
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-    raise UserError(f"{output} exists and was not made by an import: choose another --output; nothing was written.")
-
-
-def _write(
-    output: Path,
-    name: str,
-    files: list[dict],
-    results: list[Result],
-    findings: list[Finding],
-    tables: Callable[[], list[dict]],
-) -> None:
-    rows = [row for result in results for row in result.rows]
-    phases = [row for result in results for row in result.phases]
-    described = dictionary()
-    if phases:
-        described += [row for row in tables() if row["table"] == "phases"]
-    manifest = {"made_by": "reprofs import", "format": name, "files": files}
-    partial = None
-    try:
-        # An existing folder is kept and only its files are exchanged: it may be a private one, the working
-        # directory, or a mount point. A new one appears only when it is complete.
-        there = output.exists()
-        if not there:
-            output.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=output if there else output.parent, prefix=".import."))
-        new = partial / "new"
-        new.mkdir()
-        _tables(new, "measurements", rows, described)
-        if phases:
-            _tables(new, "phases", sorted(phases, key=lambda row: (row["trial"], row["position"])), described)
-        columns = [row["column"] for row in described if row["table"] == "findings"]
-        _csv(new / "findings.csv", columns, [vars(finding) for finding in findings])
-        _csv(new / "dictionary.csv", list(described[0]), described)
-        (new / _MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
-        common.write_sums(new / common.SUMS, new.iterdir())
-        _replaceable(output, partial)
-        if there:
-            _exchange(output, new, partial)
-        else:
-            new.rename(output)
-    except OSError as error:
-        raise common.unwritable(output, error) from None
-    finally:
-        if partial:
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-def _exchange(output: Path, new: Path, partial: Path) -> None:
-    """Moves what is in `output` into `partial`, and what is in `new` into its place; all back when that fails."""
-    (partial / "old").mkdir()
-    moved = []
-    try:
-        for source, target in ((output, partial / "old"), (new, output)):
-            for path in sorted(source.iterdir()):
-                if path != partial:
-                    path.rename(target / path.name)
-                    moved.append((path, target / path.name))
-    except BaseException:  # an interrupt too: what was there would be removed with `partial`
-        for before, now in reversed(moved):
-            now.rename(before)
-        raise
-
-
-def _tables(folder: Path, name: str, rows: list[dict], described: list[dict]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(r["column"], pa.type_for_alias(r["type"])) for r in described if r["table"] == name])
-    rows = [{key: _clean(row.get(key)) for key in schema.names} for row in rows]
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / f"{name}.parquet")
-    _csv(folder / f"{name}.csv", schema.names, rows)
-
-
-def _csv(path: Path, columns: list[str], rows: list[dict]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _clean(row[key]) for key in columns} for row in rows)
-    path.write_text(text.getvalue(), encoding="utf-8")
-
-
-def _clean(value):
-    """Text in which bytes that are not UTF-8 are written as escapes."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

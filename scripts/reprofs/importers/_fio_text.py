@@ -52,6 +52,7 @@ class _Job:
     parts: dict = field(default_factory=dict)
     rows: dict[str, list[dict]] = field(default_factory=dict)
     flushed_ns: float = 0
+    section: tuple[str, int] | None = None  # of percentiles: their kind and unit
     unfinished: bool = False  # a list of percentiles goes on in the next line
 
 
@@ -69,47 +70,30 @@ def read(source: Source) -> tuple[Result, list[dict]]:
     result = Result(source.name, {"tool": "fio", "iteration": 0})
     asked: dict[str, tuple] = {}
     jobs: list[_Job] = []
-    section: tuple[str, int] | None = None
-    line_number, ended = 0, False
-    for line_number, line in enumerate(source.text.splitlines(), 1):
+    ended = False
+    for at, line in enumerate(source.rows, 1):
         host, line = _HOST.match(line), _HOST.sub("", line, 1).rstrip()
-        job = jobs[-1] if jobs else None
         if found := re.fullmatch(r"fio[- ](\d\S*)", line):
             result.common["tool_version"] = found[1]
         elif found := _ASKED.match(line):
             asked[found[1]] = (found[2], [_record(one) for one in re.split(r"[,/] ?", found[3])])
         elif found := _JOB.match(line):
-            _finish(result, job, line_number)
+            _finish(jobs, at)
             words, records = asked.get(found[1], (None, []))
-            jobs.append(_Job(found[1], f"line {line_number}", whole(found[2], line_number), records))
+            jobs.append(_Job(found[1], f"line {at}", whole(found[2], at), records))
             client = " ".join(filter(None, (host and host[1], found[1], str(len(jobs) - 1))))
             together = found[1] == TOGETHER
             result.common |= {"client": None if together else client, "label": TOGETHER if together else None}
-            result.common["workload"], section, ended = words, None, False
+            result.common["workload"], ended = words, False
         elif line.startswith("Run status group"):
             ended = True
-        elif not job or ended:
-            continue
-        elif _DIRECTION.match(line):
-            _direction(result, job, line, line_number)
-        elif re.match(r" *fsync/fdatasync/sync_file_range", line):
-            job.direction = "sync"
-        elif found := _PERCENTILES.match(line):
-            section = (found[1], _WORDS[found[2]])
-        elif "percentiles (" in line:
-            section = None  # of one priority
-        elif re.match(r" *\|", line):
-            _percentiles(result, job, section, line, line_number)
-        elif re.match(r" *(slat|clat|lat|sync) \([num]?sec\) *: *[a-z]", line):
-            _latency(result, job, line, line_number)
-        elif re.match(r" *issued", line):
-            _issued(result, job, line, line_number)
-    _finish(result, jobs[-1] if jobs else None, line_number)
+        elif jobs and not ended:
+            _of_job(result, jobs[-1], line, at)
+    _finish(jobs, source.last)
     if not result.rows:
-        raise Malformed(line_number or 1, "no job read, wrote or trimmed anything")
+        raise Malformed(source.last, "no job read, wrote or trimmed anything")
     if not ended:
-        why = "later lines may be missing"
-        result.find("no-end", "the text ends before 'Run status group'", why, f"line {line_number}")
+        result.find("no-end", "the text ends before 'Run status group'", "later lines may be missing", source.last)
     result.common.clear()
     return result, [
         {"name": job.name, "place": job.place, "error": job.error, "options": {}, "parts": job.parts}
@@ -117,6 +101,24 @@ def read(source: Source) -> tuple[Result, list[dict]]:
         | {"lasted_s": max((part["runtime_ms"] / 1000 for part in job.parts.values()), default=0)}
         for job in jobs
     ]
+
+
+def _of_job(result: Result, job: _Job, line: str, at: int) -> None:
+    """A line of a job's part."""
+    if _DIRECTION.match(line):
+        _direction(result, job, line, at)
+    elif re.match(r" *fsync/fdatasync/sync_file_range", line):
+        job.direction = "sync"
+    elif found := _PERCENTILES.match(line):
+        job.section = (found[1], _WORDS[found[2]])
+    elif "percentiles (" in line:
+        job.section = None  # of one priority
+    elif re.match(r" *\|", line):
+        _percentiles(result, job, line, at)
+    elif re.match(r" *(slat|clat|lat|sync) \([num]?sec\) *: *[a-z]", line):
+        _latency(result, job, line, at)
+    elif re.match(r" *issued", line):
+        _issued(result, job, line, at)
 
 
 def _record(text: str) -> int | None:
@@ -150,8 +152,7 @@ def _direction(result: Result, job: _Job, line: str, at: int) -> None:
         ("throughput", rate, f"{rate_unit}B/s", "value"),
         ("rate", iops, _RATES[thousands], "value"),
     ):
-        number(text, at)
-        row = result.add(f"line {at}", job.direction, quantity, text, unit, statistic=statistic, record_bytes=record)
+        row = result.add(at, job.direction, quantity, text, unit, statistic=statistic, record_bytes=record)
         job.rows.setdefault(job.direction, []).append(row)
 
 
@@ -177,25 +178,24 @@ def _latency(result: Result, job: _Job, line: str, at: int) -> None:
             part["longest_ns"] = max(part["longest_ns"], longest)
 
 
-def _percentiles(result: Result, job: _Job, section: tuple[str, int] | None, line: str, at: int) -> None:
+def _percentiles(result: Result, job: _Job, line: str, at: int) -> None:
     if not _LIST.fullmatch(line):
         raise Malformed(at, "the line of percentiles is cut short or of an unknown version")
     job.unfinished = line.endswith(",")
-    if section and job.direction:
+    if job.section and job.direction:
         for percentile, text in _PERCENTILE.findall(line):
             if number(percentile, at) > 100:
                 raise Malformed(at, f"{percentile} is no percentile")
-            _time(result, job, section[0], f"p{float(percentile):g}", text, section[1], at)
+            _time(result, job, job.section[0], f"p{float(percentile):g}", text, job.section[1], at)
 
 
 def _time(result: Result, job: _Job, kind: str, statistic: str, text: str, unit: int, at: int) -> dict:
-    number(text, at)
     if unit >= len(_TIMES):
         raise Malformed(at, "a latency is longer than any run")
     title, records = f"{job.direction}{_TITLES[kind]}", {}
     if rows := job.rows.get(job.direction, []):
         records = {"record_bytes": rows[0].get("record_bytes")}
-    row = result.add(f"line {at}", title, "latency", text, _TIMES[unit], statistic=statistic, **records)
+    row = result.add(at, title, "latency", text, _TIMES[unit], statistic=statistic, **records)
     job.rows.setdefault(job.direction, []).append(row)
     return row
 
@@ -218,19 +218,18 @@ def _issued(result: Result, job: _Job, line: str, at: int) -> None:
         count = sum(total[:3]) if direction == "mixed" else total[_PLACES[direction]]
         if not count:
             continue
-        result.add(
-            f"line {at}", direction, "count", count, "1", statistic="total", record_bytes=rows[0].get("record_bytes")
-        )
+        record = rows[0].get("record_bytes")
+        result.add(at, direction, "count", count, "1", statistic="total", record_bytes=record)
         moved = None
         if direction in job.parts:
             place = _PLACES.get(direction, 0)  # of mixed ones the first
             job.parts[direction]["short"] = short[place] + dropped[place]
-            asked, printed = count * (rows[0].get("record_bytes") or 0), rows[1]["value"]
+            asked, printed = count * (record or 0), rows[1]["value"]
             moved = asked if 0.99 * printed < asked < min(1.01 * printed, LARGEST) else None
         for row in [*rows, result.rows[-1]]:
             row |= {"items": count, "bytes": moved}
 
 
-def _finish(result: Result, job: _Job | None, line: int) -> None:
-    if job and job.unfinished:
+def _finish(jobs: list[_Job], line: int) -> None:
+    if jobs and jobs[-1].unfinished:
         raise Malformed(line, "the text ends within a list of percentiles")

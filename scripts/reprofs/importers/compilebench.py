@@ -2,7 +2,7 @@
 
 import re
 
-from reprofs.importers import Malformed, Result, Source, number, whole
+from reprofs.importers import Malformed, Result, Source, whole
 
 WHAT = "the text that compilebench prints"
 
@@ -25,33 +25,33 @@ def read(source: Source) -> Result:
     """
     result = Result(source.name, {"tool": "compilebench"})
     singles: dict = {}
-    said, before, line_number = set(), "", 0
-    for line_number, line in enumerate(source.text.splitlines(), 1):
-        line, place = line.strip(), f"line {line_number}"
+    said, before = set(), ""
+    for at, line in enumerate(source.rows, 1):
+        line = line.strip()
         if found := re.match(r"no runs for (.+)$", line):
             tag = found[1]
             if tag not in _TAGS:
-                raise Malformed(line_number, f"the operation {tag!r} is not known or cut short")
+                raise Malformed(at, f"the operation {tag!r} is not known or cut short")
             why = "the random order did not choose it, or --makej has no such operation"
-            result.find("not-run", f"{_title(tag)} did not run", why, place)
+            result.find("not-run", f"{_title(tag)} did not run", why, at)
         elif " total runs " in line:
             found = _TOTAL.match(line)
             if not found or found["tag"] not in _TAGS:
-                raise Malformed(line_number, "the line of the report is cut short or of an unknown version")
+                raise Malformed(at, "the line of the report is cut short or of an unknown version")
             tag = found["tag"]
-            _total(result, line_number, found)
+            _total(result, at, found)
         else:
             if found := _SINGLE.match(line):
-                _single(result, line_number, found, singles)
+                _single(result, at, found, singles)
             continue
         if tag in said and line != before:  # the same line at once again is told for every format
-            raise Malformed(line_number, f"a second report begins with {tag!r}; put each report into a file of its "
+            raise Malformed(at, f"a second report begins with {tag!r}; put each report into a file of its "
                             "own, for nothing in the text tells their runs apart")  # fmt: skip
         said.add(tag)
         before = line
     missing = [tag for tag in _TAGS if tag not in said]
     if missing:
-        raise Malformed(line_number or 1, f"the report ends without {missing[0]!r}")
+        raise Malformed(source.last, f"the report ends without {missing[0]!r}")
     for what, values in singles.items():
         _means(result, what, values)
     return result
@@ -63,29 +63,23 @@ def _title(tag: str) -> str:
 
 
 def _total(result: Result, line: int, found: re.Match) -> None:
-    operation, runs, place = _title(found["tag"]), whole(found["runs"], line), f"line {line}"
-    for name in ("value", "user", "system"):
-        number(found[name], line)
+    operation, runs = _title(found["tag"]), whole(found["runs"], line)
     quantity, unit = ("throughput", "MiB/s") if found["unit"] == "MB/s" else ("time", "s")
-    result.add(place, operation, quantity, found["value"], unit, statistic="mean", items=runs)
-    result.add(place, operation, "count", found["runs"], "1", statistic="total", items=runs)
-    result.add(place, f"{operation} user", "time", found["user"], "s", statistic="mean", items=runs)
-    result.add(place, f"{operation} system", "time", found["system"], "s", statistic="mean", items=runs)
+    result.add(line, operation, quantity, found["value"], unit, statistic="mean", items=runs)
+    result.add(line, operation, "count", found["runs"], "1", statistic="total", items=runs)
+    result.add(line, f"{operation} user", "time", found["user"], "s", statistic="mean", items=runs)
+    result.add(line, f"{operation} system", "time", found["system"], "s", statistic="mean", items=runs)
     if runs < 5:
         what = f"runs of {operation}: {runs}"
-        result.find("few-runs", what, "a mean of so few does not tell how much they vary", place)
+        result.find("few-runs", what, "a mean of so few does not tell how much they vary", line)
 
 
 def _single(result: Result, line: int, found: re.Match, singles: dict) -> None:
-    what, place = found["what"], f"line {line}"
-    for name in ("seconds", "rate"):
-        if found[name]:
-            number(found[name], line)
-    values = singles.setdefault(what, [])
+    what, values = found["what"], singles.setdefault(found["what"], [])
     moved = whole(found["size"], line) * 2**20 if found["size"] else None
     others = {"iteration": len(values), "client": None, "bytes": moved, "configuration": found["tree"]}
-    seconds = result.add(place, what, "time", found["seconds"], "s", **others)["value"]
-    rate = result.add(place, what, "throughput", found["rate"], "MiB/s", **others)["value"] if found["rate"] else None
+    seconds = result.add(line, what, "time", found["seconds"], "s", **others)["value"]
+    rate = result.add(line, what, "throughput", found["rate"], "MiB/s", **others)["value"] if found["rate"] else None
     values.append((seconds, rate))
 
 

@@ -226,39 +226,46 @@ def _run_findings(result: Result, runs: list[int], shapes: Counter, counts: Coun
 
 
 def _series_findings(result: Result, series: dict) -> None:
-    from scipy import stats  # here, for every import lists all formats and it is slow to load
-
-    drifting, tested, strongest = 0, 0, (0.0, "")
+    drifts: list[tuple[float, float, str]] = []  # p, rho, phase
     for (phase, cache), values in series.items():
         seconds = [value for _, value in values]
         if cache != "cold" or len(values) < 5 or len(set(seconds)) < 2:
             continue
-        tested += 1
-        found = stats.spearmanr([run for run, _ in values], seconds)
-        if found.pvalue < 0.05:
-            drifting += 1
-            strongest = max(strongest, (float(found.statistic), phase), key=lambda pair: abs(pair[0]))
+        drifts.append((*_drift(values), phase))
         spread = stdev(seconds) / mean(seconds)
         if spread > 0.5:
             what = f"the cold times of {phase} vary by {100 * spread:.0f} % (standard deviation over mean)"
             result.find("wide-spread", what, "a mean says little of them")
-    if drifting > max(1, 0.05 * tested):
+    drifting = [(rho, phase) for p, rho, phase in drifts if p < 0.05]
+    if len(drifting) > max(1, 0.05 * len(drifts)):
+        rho, phase = max(drifting, key=lambda pair: abs(pair[0]))
         what = (
-            f"{drifting} of {tested} cold series drift with the run number (Spearman, 5 %; by chance about "
-            f"{0.05 * tested:.1f}), most {strongest[1]} with rho {strongest[0]:+.2f}"
+            f"{len(drifting)} of {len(drifts)} cold series drift with the run number (Spearman, 5 %; by chance about "
+            f"{0.05 * len(drifts):.1f}), most {phase} with rho {rho:+.2f}"
         )
         result.find("drift", what, "the runs share one ageing file system and are no replicates")
-    for (phase, cache), values in series.items():
-        cold = dict(series.get((phase, "cold"), []))
-        pairs = [(cold[run], seconds) for run, seconds in values if cache == "warm" and run in cold]
-        idle = sum(warm < 0.02 * first and warm < 0.02 for first, warm in pairs)
-        if pairs and 2 * idle > len(pairs):
-            what = f"{phase}: {idle} of {len(pairs)} warm times are below 20 ms and 2 % of the cold one"
-            result.find("warm-no-op", what, "the first call had changed the state, so the repeat probably did nothing")
-        ratios = [warm / first for first, warm in pairs]
-        if ratios and median(ratios) > 0.5:
-            what = f"{phase}: a warm time is {100 * median(ratios):.0f} % of the cold one in the median"
-            result.find("warm-as-cold", what, "either cold was not cold, or nothing stayed in the cache")
+    for phase in [phase for phase, cache in series if cache == "warm"]:
+        _warm_findings(result, phase, series[phase, "warm"], dict(series.get((phase, "cold"), [])))
+
+
+def _drift(values: list[tuple[int, float]]) -> tuple[float, float]:
+    """p and rho of Spearman's test of times on run numbers."""
+    from scipy import stats  # here, for every import lists all formats and it is slow to load
+
+    found = stats.spearmanr([run for run, _ in values], [value for _, value in values])
+    return float(found.pvalue), float(found.statistic)
+
+
+def _warm_findings(result: Result, phase: str, warm: list[tuple[int, float]], cold: dict[int, float]) -> None:
+    pairs = [(cold[run], seconds) for run, seconds in warm if run in cold]
+    idle = sum(again < 0.02 * first and again < 0.02 for first, again in pairs)
+    if pairs and 2 * idle > len(pairs):
+        what = f"{phase}: {idle} of {len(pairs)} warm times are below 20 ms and 2 % of the cold one"
+        result.find("warm-no-op", what, "the first call had changed the state, so the repeat probably did nothing")
+    ratios = [again / first for first, again in pairs]
+    if ratios and median(ratios) > 0.5:
+        what = f"{phase}: a warm time is {100 * median(ratios):.0f} % of the cold one in the median"
+        result.find("warm-as-cold", what, "either cold was not cold, or nothing stayed in the cache")
 
 
 def compare(results: list[Result]) -> list[Finding]:

@@ -10,7 +10,12 @@ WHAT = "the JSON, JSON+ or text that fio writes"
 
 _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"  # all directions together, with unified_rw_reporting
-_LATENCIES = (("slat", "submission latency"), ("clat", "completion latency"), ("lat", "latency"))
+# Key, title, unit and its ns of what a version may have.
+_LATENCIES = [
+    (f"{kind}lat{end}", f"{title}latency", unit, ns)
+    for kind, title in (("s", "submission "), ("c", "completion "), ("", ""))
+    for end, unit, ns in (("_ns", "ns", 1), ("", "us", 1000))
+]
 _SIZE = re.compile(r"(\d{1,15})(?:b?|([kmgtp])(ib|b?))", re.ASCII)
 _FLUSHES = {"fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range"}
 
@@ -117,8 +122,8 @@ def read(source: Source) -> Result:
             for key, quantity, unit, statistic in (
                 ("runtime", "time", "ms", "value"),
                 ("total_ios", "count", "1", "total"),
-                (part["bytes_key"], "bytes", part["bytes_unit"], "total"),
-                (part["bw_key"], "throughput", part["bw_unit"], "value"),
+                ("io_bytes", "bytes", part["bytes_unit"], "total"),
+                (part["rate"][0], "throughput", part["rate"][1], "value"),
                 ("iops", "rate", "1/s", "value"),
             ):
                 if key == "total_ios" and part["items"] is None:
@@ -205,49 +210,8 @@ def _job(source: Source, at: tuple, shared: dict) -> dict:
         "parts": {},
     }
     for direction in (*_DIRECTIONS, _MIXED):
-        part, path = source.get((*at, direction), dict, {}), (*at, direction)
-        if not part:
-            continue
-        # Before version 3 io_bytes counted KiB and latencies were in us; io_kbytes came with the change.
-        new = "io_kbytes" in part
-        moved = source.get((*path, "io_bytes"), int)
-        runtime = source.get((*path, "runtime"), int)
-        # Versions as old as 2.1.4 do not tell the number of requests.
-        requests = source.get((*path, "total_ios"), int) if "total_ios" in part else None
-        if not (moved or runtime if requests is None else requests):
-            continue
-        if not 0 <= moved < 2**50 or not 0 <= runtime < 2**40 or (requests or 0) < 0:
-            raise source.wrong(path, "has io_bytes, total_ios or a runtime that no run has")
-        latencies = [(key + end, title, unit) for key, title in _LATENCIES for end, unit in (("_ns", "ns"), ("", "us"))]
-        latencies = [entry for entry in latencies if isinstance(part.get(entry[0]), dict)]
-        wall = runtime * 10**6
-        options = found["options"]
-        # With group_reporting an entry has the latencies of all jobs of a group, which go on at once.
-        alone = options.get("iodepth", "1") == "1" and not {"group_reporting", *_FLUSHES} & set(options)
-        if requests and latencies and (alone or not wall):
-            key, _, unit = latencies[-1]
-            mean = source.amount((*path, key, "mean"))
-            wall = round(mean * requests * (1000 if unit == "us" else 1)) or wall  # 0: it was told not to measure them
-        found["parts"][direction] = {
-            "path": path,
-            "items": requests,
-            "bytes": moved if new else moved * 1024,
-            "bytes_key": "io_bytes",
-            "bytes_unit": "B" if new else "KiB",
-            "bw_key": "bw_bytes" if "bw_bytes" in part else "bw",
-            "bw_unit": "B/s" if "bw_bytes" in part else "KiB/s",
-            "runtime_ms": runtime,
-            "wall_ns": wall,
-            "latencies": latencies,
-            "longest_ns": max(
-                (
-                    source.amount((*path, key, "max"), default=0) * (1000 if unit == "us" else 1)
-                    for key, _, unit in latencies
-                ),
-                default=0,
-            ),
-            "short": source.get((*path, "short_ios"), int, 0) + source.get((*path, "drop_ios"), int, 0),
-        }
+        if part := _part(source, (*at, direction), found["options"]):
+            found["parts"][direction] = part
     ran = max((part["runtime_ms"] / 1000 for part in found["parts"].values()), default=0)
     found |= {
         "flushed_ns": source.amount((*at, "sync", "lat_ns", "max"), default=0),
@@ -258,6 +222,44 @@ def _job(source: Source, at: tuple, shared: dict) -> dict:
     if read and not source.get((*at, "sync", "total_ios"), int, 0) and read["short"] == _flush_count(source, at):
         read["short"] = 0
     return found
+
+
+def _part(source: Source, path: tuple, options: dict) -> dict | None:
+    """What a job did in a direction; None for nothing."""
+    part = source.get(path, dict, {})
+    if not part:
+        return None
+    # Before version 3 io_bytes counted KiB and latencies were in us; io_kbytes came with the change.
+    new = "io_kbytes" in part
+    moved = source.get((*path, "io_bytes"), int)
+    runtime = source.get((*path, "runtime"), int)
+    # Versions as old as 2.1.4 do not tell the number of requests.
+    requests = source.get((*path, "total_ios"), int) if "total_ios" in part else None
+    if not (moved or runtime if requests is None else requests):
+        return None
+    if not 0 <= moved < 2**50 or not 0 <= runtime < 2**40 or (requests or 0) < 0:
+        raise source.wrong(path, "has io_bytes, total_ios or a runtime that no run has")
+    known, latencies = [entry for entry in _LATENCIES if isinstance(part.get(entry[0]), dict)], 0
+    if requests and known and (not runtime or _alone(options)):
+        key, _, _, ns = known[-1]
+        latencies = round(source.amount((*path, key, "mean")) * requests * ns)  # 0: it was told not to measure them
+    return {
+        "path": path,
+        "items": requests,
+        "bytes": moved if new else moved * 1024,
+        "bytes_unit": "B" if new else "KiB",
+        "rate": ("bw_bytes", "B/s") if "bw_bytes" in part else ("bw", "KiB/s"),
+        "runtime_ms": runtime,
+        "wall_ns": latencies or runtime * 10**6,
+        "latencies": [entry[:3] for entry in known],
+        "longest_ns": max((source.amount((*path, key, "max"), default=0) * ns for key, *_, ns in known), default=0),
+        "short": source.get((*path, "short_ios"), int, 0) + source.get((*path, "drop_ios"), int, 0),
+    }
+
+
+def _alone(options: dict) -> bool:
+    """Whether requests came one at a time. Of group_reporting an entry has the latencies of all jobs, at once."""
+    return options.get("iodepth", "1") == "1" and not {"group_reporting", *_FLUSHES} & set(options)
 
 
 def _latency(result: Result, source: Source, path: tuple, title: str, unit: str, common: dict, sizes: dict) -> None:

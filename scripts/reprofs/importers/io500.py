@@ -42,48 +42,51 @@ def read(source: Source) -> Result:
     if re.search(r"^(\[run\]|result-dir\s*=.*)\s*$", source.text, re.MULTILINE):
         return _long(source, result)
     values: dict = {}
-    scored, wanted, invalid, line_number = set(), {"SCORE"}, [], 0
-    for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
-        ends, line, place = line.endswith("\n"), _PROCESS.sub("", line.strip(), 1), f"line {line_number}"
+    scored, wanted, invalid = set(), {"SCORE"}, []
+    for at, line in enumerate(source.text.splitlines(keepends=True), 1):
+        ends, line = line.endswith("\n"), _PROCESS.sub("", line.strip(), 1)
+        marked = "INVALID" in line.upper()
         if found := re.match(r"IO500 version (\S+)", line):
             result.common["tool_version"] = found[1]
             wanted |= {"SCOREX"} if line.endswith("(extended)") else set()
         elif line.startswith("ERROR"):
-            result.find("invalid", f"a line says: {line}", _ERROR, place)
+            result.find("invalid", f"a line says: {line}", _ERROR, at)
         elif line.upper().startswith("[SCORE"):
             found = _SCORE.match(line)
             # Six decimals are whole; the first version printed fewer, which only the end of the line tells from a part.
-            complete = found and (re.fullmatch(r"\d+\.\d{6}", found[5]) or (ends and not found[3]))
-            if not found or not complete:
-                raise Malformed(line_number, "the line of the score is cut short or of an unknown version")
-            kind, printed = found[1].upper(), [(found[group], line_number) for group in (2, 4, 5)]
+            if not found or not (re.fullmatch(r"\d+\.\d{6}", found[5]) or (ends and not found[3])):
+                raise Malformed(at, "the line of the score is cut short or of an unknown version")
+            kind, printed = found[1].upper(), [(found[group], at) for group in (2, 4, 5)]
             _score(result, kind, printed, values, first=not found[3])
             scored.add(kind)
-            if "INVALID" in line.upper():
-                invalid.append(_SCORES[kind])
+            invalid += [_SCORES[kind]] if marked else []
         elif _OWN.match(line):
-            found = _RESULT.match(line)
-            if not found:
-                raise Malformed(line_number, "the line is cut short or of an unknown version")
-            name, (quantity, unit) = found[3], _UNITS[found[5].lower()]
-            rate, seconds = number(found[4], line_number), number(found[6], line_number)
-            if name == "timestamp":
-                continue  # it makes the file that find compares with, and has no rate
-            # In the list's names the first versions have an underscore.
-            values[name.replace("_", "-")] = (rate, found[4])
-            result.add(place, name, quantity, found[4], unit, iteration=0)
-            result.add(place, name, "time", found[6], "s", iteration=0)
-            if "INVALID" in line.upper():
-                invalid.append(name)
-            else:
-                _short(result, name, seconds, place)
+            invalid += _phase(result, at, line, marked, values)
     if wanted - scored:
         missing = min(wanted - scored)
         if missing != "SCORE" or any(name not in values for name in _PHASES):
-            raise Malformed(line_number or 1, f"the line of the score ('[{missing}') is missing up to the end")
-        _no_end(result, values, line_number)
+            raise Malformed(source.last, f"the line of the score ('[{missing}') is missing up to the end")
+        _no_end(result, values, source.last)
     _invalid(result, invalid)
     return result
+
+
+def _phase(result: Result, at: int, line: str, marked: bool, values: dict) -> list[str]:
+    """The rows of a phase; its name if it is marked as invalid."""
+    found = _RESULT.match(line)
+    if not found:
+        raise Malformed(at, "the line is cut short or of an unknown version")
+    name, (quantity, unit) = found[3], _UNITS[found[5].lower()]
+    rate, seconds = number(found[4], at), number(found[6], at)
+    if name == "timestamp":
+        return []  # it makes the file that find compares with, and has no rate
+    # In the list's names the first versions have an underscore.
+    values[name.replace("_", "-")] = (rate, found[4])
+    result.add(at, name, quantity, found[4], unit, iteration=0)
+    result.add(at, name, "time", found[6], "s", iteration=0)
+    if not marked:
+        _short(result, name, seconds, at)
+    return [name] if marked else []
 
 
 def _long(source: Source, result: Result) -> Result:
@@ -93,54 +96,58 @@ def _long(source: Source, result: Result) -> Result:
     """
     values: dict = {}
     scores: dict = {}  # section -> key -> text, line
-    section, invalid, line_number = "", [], 0
-    for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
-        ends, line, place = line.endswith("\n"), line.strip(), f"line {line_number}"
+    section, invalid = "", []
+    for at, line in enumerate(source.text.splitlines(keepends=True), 1):
+        ends, line = line.endswith("\n"), line.strip()
         key, equal, text = (words.strip() for words in line.partition("="))
-        bandwidth = section.startswith("ior")
-        quantity, unit = _UNITS["gib/s" if bandwidth else "kiops"]
         if found := re.fullmatch(r"\[([\w-]+)\]", line):
             section = found[1]
         elif re.match(r"; *ERROR", line):
-            result.find("invalid", f"a line says: {line}", _ERROR, place)
+            result.find("invalid", f"a line says: {line}", _ERROR, at)
             invalid += [section] if section and section not in invalid else []
         elif line.startswith(";") or not equal or not ends:
             continue  # of a line that does not end the number may not be whole
         elif key == "version":
             result.common["tool_version"] = text
         elif section in _SCORES:
-            scores.setdefault(section, {})[key] = (text.removesuffix("[INVALID]").strip(), line_number)
+            scores.setdefault(section, {})[key] = (text.removesuffix("[INVALID]").strip(), at)
             invalid += [_SCORES[section]] if "[INVALID]" in text else []
-        elif key in ("throughput-stonewall", "rate-stonewall"):
-            number(text, line_number)
-            result.add(place, f"{section} (stonewall)", quantity, text, unit, iteration=0)
-        elif key == "score":
-            values[section] = (number(text, line_number), text)
-            result.add(place, section, quantity, text, unit, iteration=0)
-        elif key == "t_delta" and section in values:
-            _short(result, section, number(text, line_number), place)
-            result.add(place, section, "time", text, "s", iteration=0)
+        else:
+            _value(result, at, section, key, text, values)
     if not values:
-        raise Malformed(line_number or 1, "no phase has a score up to the end")
+        raise Malformed(source.last, "no phase has a score up to the end")
     for kind, own in scores.items():
         if {"BW", "MD", "SCORE"} <= set(own):
             _score(result, kind, [own["BW"], own["MD"], own["SCORE"]], values)
     if "SCORE" not in scores.get("SCORE", {}):
-        _no_end(result, values, line_number)
+        _no_end(result, values, source.last)
     _invalid(result, invalid)
     return result
 
 
-def _short(result: Result, name: str, seconds: float, place: str) -> None:
+def _value(result: Result, at: int, section: str, key: str, text: str, values: dict) -> None:
+    """The row of a line of a phase's section."""
+    quantity, unit = _UNITS["gib/s" if section.startswith("ior") else "kiops"]
+    if key in ("throughput-stonewall", "rate-stonewall"):
+        result.add(at, f"{section} (stonewall)", quantity, text, unit, iteration=0)
+    elif key == "score":
+        values[section] = (number(text, at), text)
+        result.add(at, section, quantity, text, unit, iteration=0)
+    elif key == "t_delta" and section in values:
+        _short(result, section, number(text, at), at)
+        result.add(at, section, "time", text, "s", iteration=0)
+
+
+def _short(result: Result, name: str, seconds: float, at: int) -> None:
     if name.endswith("write") and seconds < 300:
         result.find("short-write", f"{name} wrote for {seconds:g} s only",
-                    "the rules ask for 300 s, so that caches do not decide", place)  # fmt: skip
+                    "the rules ask for 300 s, so that caches do not decide", at)  # fmt: skip
 
 
 def _no_end(result: Result, values: dict, line: int) -> None:
     lack = sum(name not in values for name in _PHASES)
     what = "the score is missing up to the end" + (f", and so are {lack} of its {len(_PHASES)} phases" if lack else "")
-    result.find("no-end", what, "the run ended early, or the text is cut short", f"line {line}")
+    result.find("no-end", what, "the run ended early, or the text is cut short", line)
 
 
 def _invalid(result: Result, names: list[str]) -> None:
@@ -155,7 +162,7 @@ def _score(result: Result, kind: str, printed: list[tuple[str, int]], values: di
     printed: text and line of bandwidth, rate and total; first: as the first versions printed it, whose total may be the
     product.
     """
-    extended, place = "extended " if kind == "SCOREX" else "", f"line {printed[2][1]}"
+    extended, at = "extended " if kind == "SCOREX" else "", printed[2][1]
     for (text, line), name, quantity, unit in zip(
         printed,
         ("bandwidth score", "rate score", "score"),
@@ -163,21 +170,20 @@ def _score(result: Result, kind: str, printed: list[tuple[str, int]], values: di
         ("GiB/s", "kIOPS", "1"),
         strict=True,
     ):
-        number(text, line)
-        result.add(f"line {line}", extended + name, quantity, text, unit, statistic="geometric mean")
+        result.add(line, extended + name, quantity, text, unit, statistic="geometric mean")
     if extended:
         return
     missing = [name for name in _PHASES if values.get(name, (0, ""))[0] <= 0]
     if missing:
         why = "a score needs them all"
-        result.find("score-without-phases", f"without a rate: {', '.join(missing)}", why, place)
+        result.find("score-without-phases", f"without a rate: {', '.join(missing)}", why, at)
         return
     (bandwidth, loose_bandwidth), (rate, loose_rate) = (_mean(values, names) for names in (_BANDWIDTH, _RATES))
     total, said = math.sqrt(bandwidth * rate), [text for text, _ in printed]
-    result.add(place, "score", "score", total, "1", statistic="geometric mean", derived=True)
+    result.add(at, "score", "score", total, "1", statistic="geometric mean", derived=True)
     if first and abs(float(said[2]) / (bandwidth * rate) - 1) <= loose_bandwidth + loose_rate + 0.001:
         why = "later versions take the root of that, so totals do not compare"
-        result.find("score-is-product", f"the printed total {said[2]} is bandwidth times rate", why, place)
+        result.find("score-is-product", f"the printed total {said[2]} is bandwidth times rate", why, at)
         return
     for name, text, computed, loose in (
         ("bandwidth", said[0], bandwidth, loose_bandwidth),
@@ -186,7 +192,7 @@ def _score(result: Result, kind: str, printed: list[tuple[str, int]], values: di
     ):
         if abs(float(text) - computed) > loose * computed + 2 * _half_digit(text):
             what = f"the printed {name} score is {float(text):g}, the phases give {computed:.6f}"
-            result.find("score-differs", what, "a number was changed, or the score is of other phases", place)
+            result.find("score-differs", what, "a number was changed, or the score is of other phases", at)
 
 
 def _mean(values: dict, names: list[str]) -> tuple[float, float]:

@@ -47,62 +47,72 @@ def read(source: Source) -> Result:
     segments times the size of a block, for of the whole it prints three digits. Raises Malformed for a text without
     results, with a cut line, or whose run has not all results.
     """
-    result, run, head, line_number, results = Result(source.name, {"tool": "ior"}), _Run(), [], 0, 0
-    for line_number, line in enumerate(source.text.splitlines(), 1):
-        words, place = line.split(), f"line {line_number}"
+    result, run, head, results = Result(source.name, {"tool": "ior"}), _Run(), [], 0
+    for at, line in enumerate(source.rows, 1):
+        words = line.split()
         if found := re.match(r"IOR-(\S+?):", line):
-            _end(result, run, line_number)
-            result.common["tool_version"], run = found[1], _Run(line_number, finished=False)
+            _end(result, run, at)
+            result.common["tool_version"], run = found[1], _Run(at, finished=False)
         elif re.match(r"\s*(Run )?finished\s*:", line, re.IGNORECASE):
             run.finished = True
-        elif re.match(r"\s*WARNING", line, re.IGNORECASE):
-            result.find("warning", f"ior warned: {' '.join(words)}", "the run may not be what was asked for", place)
-            if found := re.search(r"Using actual aggregate bytes moved\s*=\s*(\d{1,20})\b", line, re.ASCII):
-                run.moved = whole(found[1], line_number)
-        elif found := re.match(r"\s*(Command line|Path|ordering inter file)\s*(?:used)?\s*:\s*(.*)", line):
-            key = {"Command line": "workload", "Path": "configuration"}.get(found[1])
-            if key:
-                result.common[key] = found[2].strip()
-            else:
-                run.order = found[2].strip()
-        elif found := re.match(
-            r"\s*(xfersize|blocksize|aggregate filesize)\s*[:=]\s*([\d.]+) (bytes|[KMGT]iB)\s*$", line
-        ):
-            size = number(found[2], line_number) * _SIZES[found[3]]
-            # With decimals it is rounded. A run that a stonewall ends may be asked for more than there can be.
-            exact = "." not in found[2] and size <= LARGEST
-            run.options[_OPTIONS[found[1]]] = int(size) if exact else None
-        elif found := re.match(r"\s*access\s*[:=]\s*(\S+)", line):
-            run.own_file = found[1].startswith("file-per-process")
-        elif found := re.match(r"\s*(tasks|clients|segments|repetitions)\s*[:=]\s*(\d+)\b", line, re.ASCII):
-            setattr(run, found[1].replace("clients", "tasks"), whole(found[2], line_number))
-        elif found := re.match(r"\s*pattern\s*=\s*strided \((\d+) segments\)", line, re.ASCII):  # of versions 2
-            run.segments = whole(found[1], line_number)
+        elif _head(result, at, line, run):
+            continue
         elif words[:2] == ["access", "bw(MiB/s)"]:
             if "iter" not in words:
-                raise Malformed(line_number, "the head of the table has no column 'iter', so it is cut short")
+                raise Malformed(at, "the head of the table has no column 'iter', so it is cut short")
             head, run.summary = words, None
         elif line.startswith("Summary of all tests"):
             run.summary = set()
         elif head and run.summary is None and words and words[0] in ("write", "read", "remove"):
             if len(words) != len(head):
                 what = f"{words[0]!r} has {len(words)} values where the head has {len(head)}, so the line is cut short"
-                raise Malformed(line_number, what)
-            _repetition(result, line_number, dict(zip(head, words, strict=True)), run)
+                raise Malformed(at, what)
+            _repetition(result, at, dict(zip(head, words, strict=True)), run)
             results += 1
         elif run.summary is not None and words and words[0] in ("write", "read"):
-            if len(words) < 10:
-                raise Malformed(line_number, f"the summary of {words[0]!r} is cut short")
-            run.summary.add(words[0])
-            moved = set(run.bytes.get(words[0], []))
-            options = _sizes(run) | {"bytes": moved.pop() if len(moved) == 1 else None}
-            for (name, unit), text in zip(_SUMMARY, words[1:5], strict=True):
-                number(text, line_number)
-                result.add(place, words[0], "throughput", text, unit, statistic=name, **options)
+            _summary(result, at, words, run)
     if not results:
-        raise Malformed(line_number or 1, "ior's table of results ('access bw(MiB/s) ...') is missing up to the end")
-    _end(result, run, line_number)
+        raise Malformed(source.last, "ior's table of results ('access bw(MiB/s) ...') is missing up to the end")
+    _end(result, run, source.last)
     return result
+
+
+def _summary(result: Result, at: int, words: list[str], run: _Run) -> None:
+    if len(words) < 10 or run.summary is None:
+        raise Malformed(at, f"the summary of {words[0]!r} is cut short")
+    run.summary.add(words[0])
+    moved = set(run.bytes.get(words[0], []))
+    options = _sizes(run) | {"bytes": moved.pop() if len(moved) == 1 else None}
+    for (name, unit), text in zip(_SUMMARY, words[1:5], strict=True):
+        result.add(at, words[0], "throughput", text, unit, statistic=name, **options)
+
+
+def _head(result: Result, at: int, line: str, run: _Run) -> bool:
+    """Whether a line is a warning, or one of those before the results."""
+    if re.match(r"\s*WARNING", line, re.IGNORECASE):
+        result.find("warning", f"ior warned: {' '.join(line.split())}", "the run may not be what was asked for", at)
+        if found := re.search(r"Using actual aggregate bytes moved\s*=\s*(\d{1,20})\b", line, re.ASCII):
+            run.moved = whole(found[1], at)
+    elif found := re.match(r"\s*(Command line|Path|ordering inter file)\s*(?:used)?\s*:\s*(.*)", line):
+        key = {"Command line": "workload", "Path": "configuration"}.get(found[1])
+        if key:
+            result.common[key] = found[2].strip()
+        else:
+            run.order = found[2].strip()
+    elif found := re.match(r"\s*(xfersize|blocksize|aggregate filesize)\s*[:=]\s*([\d.]+) (bytes|[KMGT]iB)\s*$", line):
+        size = number(found[2], at) * _SIZES[found[3]]
+        # With decimals it is rounded. A run that a stonewall ends may be asked for more than there can be.
+        exact = "." not in found[2] and size <= LARGEST
+        run.options[_OPTIONS[found[1]]] = int(size) if exact else None
+    elif found := re.match(r"\s*access\s*[:=]\s*(\S+)", line):
+        run.own_file = found[1].startswith("file-per-process")
+    elif found := re.match(r"\s*(tasks|clients|segments|repetitions)\s*[:=]\s*(\d+)\b", line, re.ASCII):
+        setattr(run, found[1].replace("clients", "tasks"), whole(found[2], at))
+    elif found := re.match(r"\s*pattern\s*=\s*strided \((\d+) segments\)", line, re.ASCII):  # of versions 2
+        run.segments = whole(found[1], at)
+    else:
+        return False
+    return True
 
 
 def _end(result: Result, run: _Run, line: int) -> None:
@@ -118,7 +128,7 @@ def _end(result: Result, run: _Run, line: int) -> None:
             raise Malformed(line, f"the run started in line {run.line} has no end ('Finished')")
         missing = "ior's summary and the line 'Finished' are" if run.summary is None else "the line 'Finished' is"
         why = "a run within IO500 prints none, in another the text is cut short"
-        result.find("no-end", f"{missing} missing after the results", why, f"line {line}")
+        result.find("no-end", f"{missing} missing after the results", why, line)
     if {"write", "read"} <= set(run.done) and run.order.startswith("no tasks offsets"):
         result.find("own-data-read", "every task read back what it had written itself (no task offset)",
                     "the reads may have come from the client's cache")  # fmt: skip
@@ -134,8 +144,8 @@ def _sizes(run: _Run) -> dict:
 
 
 def _repetition(result: Result, line: int, cells: dict, run: _Run) -> None:
-    """The rows of one line, and findings when its throughput is not its bytes over its time, or a part is longer."""
-    operation, iteration, place = cells["access"], whole(cells["iter"], line), f"line {line}"
+    """The rows of one line."""
+    operation, iteration = cells["access"], whole(cells["iter"], line)
     run.done[operation] += 1
     sizes = _sizes(run)
     for key, column in (("record_bytes", "xfer(KiB)"), ("file_bytes", "block(KiB)")):
@@ -152,20 +162,24 @@ def _repetition(result: Result, line: int, cells: dict, run: _Run) -> None:
     for column, (quantity, unit, part) in _COLUMNS.items():
         text = cells.get(column, "-")
         if text != "-":
-            number(text, line)
-            row = result.add(place, operation + part, quantity, text, unit, iteration=iteration, **sizes)
+            row = result.add(line, operation + part, quantity, text, unit, iteration=iteration, **sizes)
             found[column] = row["value"]
             if column == "Latency(s)":
                 row["statistic"] = "mean"
+    _check(result, line, f"{operation} {iteration}", found, sizes.get("bytes"))
+
+
+def _check(result: Result, line: int, what: str, found: dict[str, float], moved: int | None) -> None:
+    """Findings when a throughput is not the bytes over the time, or a part is longer than the whole."""
     longest = max((column for column in found if column.endswith("(s)")), key=found.__getitem__, default="total(s)")
     if found.get("total(s)") and found[longest] > 1.01 * found["total(s)"] + 0.01:
-        what = f"{operation} {iteration}: {longest} is {found[longest]:g} s, the whole took {found['total(s)']:g} s"
-        result.find("longer-than-run", what, "no part can take longer than the whole, so a number is wrong", place)
-    moved, throughput, seconds = sizes.get("bytes"), found.get("bw(MiB/s)"), found.get("total(s)")
+        told = f"{what}: {longest} is {found[longest]:g} s, the whole took {found['total(s)']:g} s"
+        result.find("longer-than-run", told, "no part can take longer than the whole, so a number is wrong", line)
+    throughput, seconds = found.get("bw(MiB/s)"), found.get("total(s)")
     if moved and throughput and seconds and abs(moved / seconds / throughput - 1) > 0.02:
-        what = (
-            f"{operation} {iteration}: {moved} bytes in {seconds:g} s are {moved / seconds / 2**20:.2f} MiB/s, "
+        told = (
+            f"{what}: {moved} bytes in {seconds:g} s are {moved / seconds / 2**20:.2f} MiB/s, "
             f"printed are {throughput / 2**20:.2f}"
         )
         why = "not all data was moved (stonewall) or a number is wrong"
-        result.find("rate-not-bytes-over-time", what, why, place)
+        result.find("rate-not-bytes-over-time", told, why, line)

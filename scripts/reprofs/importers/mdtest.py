@@ -47,75 +47,92 @@ def read(source: Source) -> Result:
     and 4.1). Without a table of times they are derived from the rates, but not when a stonewall decided how many items
     there were. Raises Malformed for a table that is missing or cut short.
     """
-    result = Result(source.name, {"tool": "mdtest"})
-    run, table, statistics, last = _Run(), None, [], ""
-    tables, started, finished, line_number, clock = 0, 0, True, 0, ""
-    for line_number, line in enumerate(source.text.splitlines(), 1):
-        line = line.strip()
+    reader = _Reader(Result(source.name, {"tool": "mdtest"}))
+    for at, line in enumerate(source.rows, 1):
+        reader.take(at, line.strip())
+    if not reader.table:
+        raise Malformed(source.last, "mdtest's SUMMARY table is missing up to the end")
+    if reader.last != "Tree removal":
+        raise Malformed(source.last, f"the text ends after {reader.last or 'the head'!r} of the SUMMARY table")
+    if reader.started:
+        raise Malformed(source.last, f"the run started in line {reader.started} has no end ('-- finished at')")
+    _derive(reader.result, reader.run)
+    return reader.result
+
+
+@dataclass
+class _Reader:
+    """started: the line in which the run began that has not ended; last: the operation before in the table."""
+
+    result: Result
+    run: _Run = field(default_factory=_Run)
+    table: _Table | None = None
+    statistics: list[str] = field(default_factory=list)
+    last: str = ""
+    started: int = 0
+    clock: str = ""
+
+    def take(self, at: int, line: str) -> None:
+        """One line."""
+        result, run = self.result, self.run
         if found := _LAUNCHED.search(line):
             _derive(result, run)
-            result.common["tool_version"], run = found[1], _Run()
-            continue
+            result.common["tool_version"], self.run = found[1], _Run()
+            return
         if line.startswith("Command line used:"):
             result.common["workload"] = line.partition(":")[2].strip()
             run.stonewall = bool(_STONEWALL.search(line))
-            continue
+            return
         if line.startswith("Path") and ":" in line:
             result.common["configuration"] = line.partition(":")[2].strip()
-            continue
+            return
         run.stonewall |= "stonewall" in line.lower()
         if "could not read stonewall status file" in line.lower():
             why = "it took the number of items from its command line, and may have looked for files that are not there"
-            what = "mdtest could not read how many items the run before had made"
-            result.find("stonewall-unread", what, why, f"line {line_number}")
+            result.find("stonewall-unread", "mdtest could not read how many items the run before had made", why, at)
         elif line.startswith("-- started at"):
-            if not finished:
-                raise Malformed(line_number, f"a run starts before that of line {started} has ended")
-            started, finished, clock = line_number, False, line
+            if self.started:
+                raise Malformed(at, f"a run starts before that of line {self.started} has ended")
+            self.started, self.clock = at, line
         elif line.startswith("-- finished at"):
-            finished = True
             _derive(result, run)
-            _wall_clock(result, run, clock, line)
+            _wall_clock(result, run, self.clock, line)
+            self.started = 0
         elif found := re.match(r"FS\s*:\s*(.*)", line):
-            _filesystem(result, found[1], line_number)
+            _filesystem(result, found[1], at)
         elif found := _TASKS.match(line):
-            count = whole(found[2], line_number)
-            items = {"File": count, "Directory": count}
-            run.items = {family: n for family, n in items.items() if family.lower()[:4] in found[3]}
-        elif found := _SUMMARY.match(line):
-            if table and last != "Tree removal":
-                raise Malformed(line_number, f"the table before ends after {last or 'its head'!r}")
-            iterations = whole(found[3], line_number)
+            count = whole(found[2], at)
+            run.items = {family: count for family in ("File", "Directory") if family.lower()[:4] in found[3]}
+        else:
+            self._of_table(at, line)
+
+    def _of_table(self, at: int, line: str) -> None:
+        table = self.table
+        if found := _SUMMARY.match(line):
+            if table and self.last != "Tree removal":
+                raise Malformed(at, f"the table before ends after {self.last or 'its head'!r}")
+            iterations = whole(found[3], at)
             if not iterations:
-                raise Malformed(line_number, "the summary has no iterations")
-            table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", iterations, line_number)
-            last, tables = "", tables + 1
+                raise Malformed(at, "the summary has no iterations")
+            self.table = _Table(found[1] or "rate", line.partition(":")[0], found[2] or "", iterations, at)
+            self.last = ""
         elif line.startswith("Operation") and "Mean" in line:
-            statistics = re.findall(r"Max|Min|Mean|Std Dev", line)
+            self.statistics = re.findall(r"Max|Min|Mean|Std Dev", line)
         elif table and (found := _UNTIL_STONEWALL.match(line)):
-            last, value = found[1], found[2]
-            number(value, line_number)
+            self.last = found[1]
             unit, statistic = ("1/s", "mean") if table.kind == "rate" else ("s", "total")
-            result.add(f"line {line_number}", last, table.kind, value, unit, statistic=statistic)
+            self.result.add(at, self.last, table.kind, found[2], unit, statistic=statistic)
         elif table and (found := _ROW.match(line)):
             values = found[2].split()
-            if len(values) != len(statistics) or statistics[-4:] != ["Max", "Min", "Mean", "Std Dev"]:
-                raise Malformed(line_number, f"{found[1]!r} has {len(values)} values where the head has "
-                                f"{len(statistics)}, so the table is cut short or of an unknown version")  # fmt: skip
-            last = found[1]
+            if len(values) != len(self.statistics) or self.statistics[-4:] != ["Max", "Min", "Mean", "Std Dev"]:
+                raise Malformed(at, f"{found[1]!r} has {len(values)} values where the head has {len(self.statistics)}, "
+                                "so the table is cut short or of an unknown version")  # fmt: skip
+            self.last = found[1]
             # The 3.4 series may put statistics over the ranks in front; those over the iterations are the last four.
-            table.rows.append((line_number, last, [(text, number(text, line_number)) for text in values[-4:]]))
-            if last == "Tree removal":
-                _table(result, run, table)
+            table.rows.append((at, self.last, [(text, number(text, at)) for text in values[-4:]]))
+            if self.last == "Tree removal":
+                _table(self.result, self.run, table)
                 table.rows = []
-    if not tables:
-        raise Malformed(line_number or 1, "mdtest's SUMMARY table is missing up to the end")
-    if last != "Tree removal":
-        raise Malformed(line_number, f"the text ends after {last or 'the head'!r} of the SUMMARY table")
-    if not finished:
-        raise Malformed(line_number, f"the run started in line {started} has no end ('-- finished at')")
-    _derive(result, run)
-    return result
 
 
 def _table(result: Result, run: _Run, table: _Table) -> None:
@@ -124,9 +141,9 @@ def _table(result: Result, run: _Run, table: _Table) -> None:
         run.timed, unit = True, "ms" if _milliseconds(run, table) else "s"
         if table.unit and unit == "s":
             what = f"the head says {table.head!r}, the numbers are seconds of a whole phase"
-            result.find("wrong-unit", what, "mdtest prints another unit than it measures in", f"line {table.line}")
+            result.find("wrong-unit", what, "mdtest prints another unit than it measures in", table.line)
     for line, operation, values in table.rows:
-        _summary(result, run, f"line {line}", operation, table, unit, values)
+        _summary(result, run, line, operation, table, unit, values)
 
 
 def _milliseconds(run: _Run, table: _Table) -> bool:
@@ -149,10 +166,10 @@ def _filesystem(result: Result, text: str, line: int) -> None:
     shares = re.findall(r"(-?(?:nan|inf|\d+(?:\.\d+)?))%", text)
     if any(n.startswith("-") or n in ("nan", "inf") for n in numbers) or any(float(n) > 100 for n in shares):
         why = "the server's statfs is wrong, so the fill level of this run is unknown"
-        result.find("impossible-size", f"the file system reports a size that cannot be ({text})", why, f"line {line}")
+        result.find("impossible-size", f"the file system reports a size that cannot be ({text})", why, line)
 
 
-def _summary(result: Result, run: _Run, place: str, operation: str, table: _Table, unit: str, values) -> None:
+def _summary(result: Result, run: _Run, at: int, operation: str, table: _Table, unit: str, values) -> None:
     """The rows of one line of a table. `values`: text and number of max, min, mean, sd."""
     (_, high), (_, low), (mean_text, mean), (_, sd) = values
     kind, iterations = table.kind, table.iterations
@@ -160,10 +177,10 @@ def _summary(result: Result, run: _Run, place: str, operation: str, table: _Tabl
     if high == low == mean == 0:
         if kind == "rate" or not run.lowest:
             why = "mdtest prints 0.000 for a phase that was not asked for, which is no measurement"
-            result.find("not-run", f"{operation} has {kind} {mean_text}, so the phase did not run", why, place)
+            result.find("not-run", f"{operation} has {kind} {mean_text}, so the phase did not run", why, at)
         elif operation in run.lowest:
             what = f"{operation} has time {mean_text}, less than mdtest's digits can tell"
-            result.find("too-short", what, "the time is left out, and its rate is of a phase that short", place)
+            result.find("too-short", what, "the time is left out, and its rate is of a phase that short", at)
             run.spent[operation] = 0.0
         return
     if kind == "rate":
@@ -172,32 +189,36 @@ def _summary(result: Result, run: _Run, place: str, operation: str, table: _Tabl
         run.spent[operation] = mean * iterations
     slack = _slack(mean_text)
     if iterations == 1:
-        row = result.add(place, operation, kind, mean_text, unit, iteration=0, **others)
+        row = result.add(at, operation, kind, mean_text, unit, iteration=0, **others)
         run.rates += [row] if kind == "rate" else []
         return
     for name, (text, _) in zip(("max", "min", "mean", "sd"), values, strict=True):
-        result.add(place, operation, kind, text, unit, statistic=name, **others)
+        result.add(at, operation, kind, text, unit, statistic=name, **others)
     recovered = recover(iterations, high, low, mean, sd, slack)
-    damaged = not low - slack <= mean <= high + slack or (iterations <= 3 and not recovered)
-    if damaged:
+    if not low - slack <= mean <= high + slack or (iterations <= 3 and not recovered):
         what = f"{operation}: no {iterations} values have this max, min, mean and Std Dev"
-        result.find("impossible-summary", what, "a number of the table was changed or lost", place)
-    if not recovered:
-        return
-    found, divisor = recovered  # their order in time is not known, so they have no iteration number
-    rows = [result.add(place, operation, kind, value, unit, derived=True, **others) for value in found]
+        result.find("impossible-summary", what, "a number of the table was changed or lost", at)
+    if recovered:
+        _iterations(result, run, at, operation, kind, unit, (low, mean, sd), recovered, others)
+
+
+def _iterations(result, run: _Run, at: int, operation: str, kind: str, unit: str, printed, recovered, others) -> None:
+    """Rows of the values that a line was made of, and what follows from them. printed: min, mean and sd."""
+    (low, mean, sd), (found, divisor), n = printed, recovered, len(recovered[0])
+    # Their order in time is not known, so they have no iteration number.
+    rows = [result.add(at, operation, kind, value, unit, derived=True, **others) for value in found]
     run.rates += rows if kind == "rate" else []
     if divisor == "n" and kind == "rate":
-        sample = sd * math.sqrt(iterations / (iterations - 1))
-        result.add(place, operation, kind, sample, unit, derived=True, statistic="sd (n - 1)", **others)
+        sample = sd * math.sqrt(n / (n - 1))
+        result.add(at, operation, kind, sample, unit, derived=True, statistic="sd (n - 1)", **others)
         what = f"{operation}: the printed Std Dev {sd:g} divides by n; with n - 1 it is {sample:.3f}"
-        result.find("population-sd", what, "versions from 4.0 divide by n - 1, so the two do not compare", place)
+        result.find("population-sd", what, "versions from 4.0 divide by n - 1, so the two do not compare", at)
     if kind == "rate" and low > 0:
         harmonic = len(found) / sum(1 / value for value in found)
-        result.add(place, operation, kind, harmonic, unit, derived=True, statistic="harmonic mean", **others)
+        result.add(at, operation, kind, harmonic, unit, derived=True, statistic="harmonic mean", **others)
         if mean > 1.1 * harmonic:
             what = f"{operation}: the mean of the rates is {mean:.0f}/s, all operations over all time {harmonic:.0f}/s"
-            result.find("mean-of-rates", what, "an arithmetic mean of rates overstates by the slow iterations", place)
+            result.find("mean-of-rates", what, "an arithmetic mean of rates overstates by the slow iterations", at)
 
 
 def _derive(result: Result, run: _Run) -> None:

@@ -90,31 +90,31 @@ class _Run:
     threads: list[dict] = field(default_factory=list)
     totals: dict = field(default_factory=dict)  # first name of a key in _RESULTS -> value
     records: bool = False
-    place: str = ""  # of its first thread
+    place: int | str = ""  # the line of its first thread
 
 
 def _printed(source: Source) -> Result:
     """The same of what smallfile prints: runs one after another, each with parameters before and totals behind it."""
-    result, run, line_number = Result(source.name), _Run(), 0
-    for line_number, line in enumerate(source.text.splitlines(keepends=True), 1):
+    result, run = Result(source.name), _Run()
+    for at, line in enumerate(source.text.splitlines(keepends=True), 1):
         ends, line = line.endswith("\n"), line.rstrip()
         if found := _PARAMETER.fullmatch(line):
             if run.threads:
-                _end(result, run, line_number)
+                _end(result, run, at)
                 run = _Run()
             text = found[2].strip()
             run.params[found[1].strip()] = int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else text
         elif line.startswith("host = "):
             found = _THREAD.fullmatch(line)
             if not found or not ends:
-                raise Malformed(line_number, "the line of a thread is cut short or of an unknown version")
-            _printed_thread(result, run, found, line_number)
+                raise Malformed(at, "the line of a thread is cut short or of an unknown version")
+            _printed_thread(result, run, found, at)
         elif run.threads and (found := _TOTAL.fullmatch(line) or _DONE.fullmatch(line)):
             name, text = ("done", found[1]) if found.re is _DONE else (found[1] or found[4], found[2] or found[3])
             if not ends and not re.search(r"\.\d{5}", text):
-                raise Malformed(line_number, "the number of the last line may be cut short, for the line does not end")
-            _printed_total(result, run, _TOTALS[name], text, line_number)
-    _end(result, run, line_number)
+                raise Malformed(at, "the number of the last line may be cut short, for the line does not end")
+            _printed_total(result, run, _TOTALS[name], text, at)
+    _end(result, run, source.last)
     return result
 
 
@@ -125,13 +125,13 @@ def _printed_thread(result: Result, run: _Run, found: re.Match, line: int) -> No
     folders = next((str(run.params[key]) for key in run.params if key.startswith("top")), "")  # ['/a', '/b']
     result.common["configuration"] = ",".join(re.findall("'([^']*)'", folders)) or folders
     host, thread, elapsed, files, records, status = found.groups()
-    run.place, run.records = run.place or f"line {line}", run.records or bool(int(records[:9]))
+    run.place, run.records = run.place or line, run.records or bool(int(records[:9]))
     entry = {"client": f"{host} {thread}", "files": whole(files, line), "status": status, "elapsed": _NEVER}
     others = {"client": entry["client"], "items": entry["files"]}
     if elapsed != "None":
         entry["elapsed"] = number(elapsed, line)
-        result.add(f"line {line}", str(run.params["operation"]), "time", elapsed, "s", **others)
-    result.add(f"line {line}", str(run.params["operation"]), "count", files, "1", **others)
+        result.add(line, str(run.params["operation"]), "time", elapsed, "s", **others)
+    result.add(line, str(run.params["operation"]), "count", files, "1", **others)
     run.threads.append(entry)
 
 
@@ -144,7 +144,7 @@ def _printed_total(result: Result, run: _Run, key: str, text: str, line: int) ->
     items = int(value if key == "total-files" else run.totals.get("total-files", 0)) or None
     others = {"statistic": statistic, "items": items}
     operation = str(run.params["operation"])
-    run.totals[key] = result.add(f"line {line}", operation, quantity, text, unit, **others)["value"]
+    run.totals[key] = result.add(line, operation, quantity, text, unit, **others)["value"]
 
 
 def _end(result: Result, run: _Run, line: int) -> None:
@@ -152,14 +152,14 @@ def _end(result: Result, run: _Run, line: int) -> None:
     if result.rows and not run.threads:
         if "operation" in run.params:  # else other programs have written such lines
             what = f"a run of {run.params['operation']} begins, of which nothing else is there"
-            result.find("no-end", what, "the text is cut short", f"line {line}")
+            result.find("no-end", what, "the text is cut short", line)
         return
     if "elapsed-time" not in run.totals or "total-files" not in run.totals:
-        raise Malformed(line or 1, "the number of all files and the time of the run are missing up to the end")
+        raise Malformed(line, "the number of all files and the time of the run are missing up to the end")
     rates = ["files-per-sec", *(["total-IOPS", "total-MiBps"] if run.records else [])]
     if run.totals["elapsed-time"] >= 0.001 and any(key not in run.totals for key in rates):
         why = "they follow from the rest, but the text is cut short"
-        result.find("no-end", "the rates of the run are missing after its time", why, f"line {line}")
+        result.find("no-end", "the rates of the run are missing after its time", why, line)
     _check(result, run.totals, run.threads, run.place)
 
 
@@ -202,7 +202,8 @@ def _thread(source: Source, result: Result, operation: str, path: tuple) -> dict
     return entry
 
 
-def _check(result: Result, totals: dict, threads: list[dict], place: str) -> None:
+def _check(result: Result, totals: dict, threads: list[dict], place: int | str) -> None:
+    """Findings about a run. place: of its results."""
     endless = [thread["client"] for thread in threads if thread["elapsed"] == _NEVER]
     if endless:
         what = f"{len(endless)} of {len(threads)} threads did not end, the first is {endless[0]}"
@@ -216,20 +217,29 @@ def _check(result: Result, totals: dict, threads: list[dict], place: str) -> Non
     if share < 0.9999:
         what = f"{100 * share:.2f} % of the files were done when the first thread ended"
         result.find("stonewall", what, "the rate leaves out the slow end of the run", place)
-    seconds, rate = totals["elapsed-time"], totals.get("files-per-sec")
-    overall = totals["total-files"] / seconds if seconds else 0
-    if rate and overall and abs(overall / rate - 1) > 0.01:
-        summed = sum(thread["files"] / thread["elapsed"] for thread in threads if thread["elapsed"])
-        what = f"{totals['total-files']:g} files in {seconds:g} s are {overall:.1f}/s, printed are {rate:.1f}"
-        if abs(summed / rate - 1) < 0.01:
-            what += ", the sum of the rates of the threads"
-            result.find("sum-of-rates", what, "it leaves out that some threads ended early", place)
-        else:
-            result.find("rate-not-items-over-time", what, "one of the three numbers is wrong", place)
+    _check_rate(result, totals, threads, place)
     if threads and sum(thread["files"] for thread in threads) != totals["total-files"]:
         what = f"the threads did {sum(t['files'] for t in threads)} files, the total says {totals['total-files']:g}"
         result.find("threads-missing", what, "results of some threads are lost", place)
-    slowest, fastest = (pick((t["elapsed"] for t in threads), default=0) for pick in (max, min))
+    _check_time(result, totals["elapsed-time"], [thread["elapsed"] for thread in threads], place)
+
+
+def _check_rate(result: Result, totals: dict, threads: list[dict], place: int | str) -> None:
+    seconds, rate = totals["elapsed-time"], totals.get("files-per-sec")
+    overall = totals["total-files"] / seconds if seconds else 0
+    if not rate or not overall or abs(overall / rate - 1) <= 0.01:
+        return
+    summed = sum(thread["files"] / thread["elapsed"] for thread in threads if thread["elapsed"])
+    what = f"{totals['total-files']:g} files in {seconds:g} s are {overall:.1f}/s, printed are {rate:.1f}"
+    if abs(summed / rate - 1) < 0.01:
+        what += ", the sum of the rates of the threads"
+        result.find("sum-of-rates", what, "it leaves out that some threads ended early", place)
+    else:
+        result.find("rate-not-items-over-time", what, "one of the three numbers is wrong", place)
+
+
+def _check_time(result: Result, seconds: float, threads: list[float], place: int | str) -> None:
+    slowest, fastest = max(threads, default=0), min(threads, default=0)
     if fastest and slowest > 2 * fastest:
         what = f"the slowest thread took {slowest / fastest:.1f} times as long as the fastest"
         result.find("unfair", what, "the rate of the whole run is mostly that of the slowest", place)
@@ -237,10 +247,5 @@ def _check(result: Result, totals: dict, threads: list[dict], place: str) -> Non
         what = f"a thread took {slowest:g} s, the whole run {seconds:g} s"
         result.find("longer-than-run", what, "no thread can take longer than all, so a number is wrong", place)
     if 0 < seconds < 10:
-        what = f"the run took {seconds:g} s"
-        result.find(
-            "short-run",
-            what,
-            "the start of the threads is a large part of it, and little data reached the device",
-            place,
-        )
+        why = "the start of the threads is a large part of it, and little data reached the device"
+        result.find("short-run", f"the run took {seconds:g} s", why, place)
