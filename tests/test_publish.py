@@ -103,7 +103,7 @@ def tabulate(made):
     tables.build(made / "data/plan/small.json", made / "data/raw/small", made / "data/tables/small")
 
 
-def without_notebooks(work, pdf=False):
+def without_notebooks(work, processes):
     """What `derive` makes of records but for the report, which is not what is tested."""
     study, made = results.derived.tables(work)
     (work / "report").mkdir()

@@ -29,7 +29,7 @@ from reprofs.plan.guest import read_guest
 from reprofs.plan.result import Result
 from reprofs.project import place, project_root
 from reprofs.publish import describe
-from reprofs.publish.derive import derive
+from reprofs.publish.derive import derive, pool
 from reprofs.publish.sealed import SUMS, listed
 from reprofs.publish.verify import other_lab
 from reprofs.records.published import checked, read, unpack
@@ -156,7 +156,8 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
     found = (path.name.removesuffix(".dist-info").rpartition("-") for path in (top / "python/site").glob("*.dist-info"))
     wheels = {name: number for name, _, number in found if name not in ONLY_VERSIONS}
     describe.sbom(top, result.study, commit, {each for packages in sets for each in packages}, used, wheels)
-    made = derive(work / "records")
+    with pool() as processes:
+        made = derive(work / "records", processes)
     describe.tables(top, work / "records/tables", result)
     shutil.copytree(made.report / "notebooks", top / "notebooks", ignore=shutil.ignore_patterns("*.sha256"))
     describe.crate(top, result, commit)

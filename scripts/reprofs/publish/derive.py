@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,22 +42,28 @@ def tables(work: Path) -> tuple[studies.Study, dict[str, str]]:
     return studies.open(f"{work}/tables"), read_sums(work / "tables" / SUMS)
 
 
-def derive(work: Path, pdf: bool = False) -> Derived:
+@contextlib.contextmanager
+def pool() -> Iterator[Executor]:
+    """Processes that execute notebooks, each many of them: their imports take seconds."""
+    # A copy of this process (fork) could wait for ever for a lock of one of its threads.
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as processes:
+        yield processes
+
+
+def derive(work: Path, processes: Executor, pdf: bool = False) -> Derived:
     """The same with all notebooks run and the report rendered into work/report. Raises UserError where one fails."""
     study, sums = tables(work)
     plan, report = read_plan(work / "plan.json"), work / "report"
     notebooks = contents.notebooks(plan, place("notebooks"))
     for some in ([path for path in notebooks if (path.name == FIRST) is first] for first in (True, False)):
-        with ProcessPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(_execute, [(path, work) for path in some]))
+        list(processes.map(_execute, some, [work] * len(some)))
     executed = [report / "notebooks" / path.name for path in notebooks]
     render.render(executed, report, work / "tables", contents.first(plan), pdf)
     return Derived(plan, study, sums, text.text(study, executed, contents.first(plan)), report)
 
 
-def _execute(one: tuple[Path, Path]) -> None:
-    notebook, work = one
-    run.execute(notebook, f"{work}/tables", work / "logs" / notebook.name, work / "report/notebooks" / notebook.name)
+def _execute(notebook: Path, work: Path) -> None:
+    run.execute_here(notebook, f"{work}/tables", work / "report/notebooks" / notebook.name)
 
 
 def verdicts(study: studies.Study) -> dict[str, list[str]]:

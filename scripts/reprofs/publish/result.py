@@ -70,7 +70,7 @@ def publish(name: str) -> Path:
             shutil.copyfile(record, work / "raw" / record.name)
         for trial in plan.profiled():
             profile = place(f"data/profiles/{name}/{trial.id}")
-            drawn = shutil.ignore_patterns("*.svg", "speedscope.json")  # made of the rest
+            drawn = shutil.ignore_patterns("*.svg", "speedscope.json", ".snakemake_timestamp")  # made of the rest
             shutil.copytree(profile, work / "profiles" / trial.id, ignore=drawn)
         return _write(work, place(LOCK), commit)
 
@@ -107,7 +107,8 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
         records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
         _pack("records", records, work, partial)
         _pack("profiles", sorted(path for path in (work / "profiles").rglob("*") if path.is_file()), work, partial)
-        made = derived.derive(work)
+        with derived.pool() as processes:
+            made = derived.derive(work, processes)
         shutil.copyfile(made.report / "index.html", partial / "index.html")
         result = Result(
             study=name,

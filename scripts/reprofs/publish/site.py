@@ -13,7 +13,7 @@ from reprofs.files import write_bytes
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.publish import index
-from reprofs.publish.derive import derive
+from reprofs.publish.derive import derive, pool
 from reprofs.records.published import read, unpack
 
 PAGES = ("index.html", "report.pdf")
@@ -28,17 +28,18 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
     known = sorted(path.parent.name for path in place("results").glob(f"*/{DIGESTS}"))
     if odd := next((name for name in studies if name not in known), None):
         raise UserError(f"nothing is published of {odd}: there are {several(known)}.")
-    for name in studies or known:
-        folder, began = place(f"results/{name}"), time.monotonic()
-        result = read(folder)
-        with tempfile.TemporaryDirectory() as work:
-            unpack(folder, result, Path(work))
-            made = derive(Path(work), pdf=True)
-            for page in PAGES:
-                write_bytes(site / name / page, (made.report / page).read_bytes())
-        for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
-            if (folder / file).is_file():
-                shutil.copyfile(folder / file, site / name / file)
-        say(f"{name}: {time.monotonic() - began:.0f} s")
+    with pool() as processes:
+        for name in studies or known:
+            folder, began = place(f"results/{name}"), time.monotonic()
+            result = read(folder)
+            with tempfile.TemporaryDirectory() as work:
+                unpack(folder, result, Path(work))
+                made = derive(Path(work), processes, pdf=True)
+                for page in PAGES:
+                    write_bytes(site / name / page, (made.report / page).read_bytes())
+            for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
+                if (folder / file).is_file():
+                    shutil.copyfile(folder / file, site / name / file)
+            say(f"{name}: {time.monotonic() - began:.0f} s")
     write_bytes(site / "index.html", index.page(place("results"), pdf=True).encode())
     return site / "index.html"

@@ -1,4 +1,4 @@
-"""Runs a notebook of the report on a study's tables, in a kernel of its own that ends with this process."""
+"""Runs a notebook of the report on a study's tables: in a kernel of its own, or in this process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from reprofs.errors import UserError, cut
 from reprofs.files import write_sums
@@ -45,3 +46,33 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(log, output)
     write_sums(output.with_name(f"{output.name}.sha256"), [output])
+
+
+def execute_here(notebook: Path, study: str, output: Path) -> None:
+    """The same in this process, in a tenth of the time: for published results, whose notebooks are known to run whole.
+
+    Nothing else may use IPython here meanwhile. Raises UserError like `execute`.
+    """
+    import nbformat
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from traitlets.config import Config
+
+    executed = nbformat.read(notebook, as_version=4)
+    InteractiveShell.clear_instance()
+    # What is executed here is in nobody's history.
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    formatter: Any = shell.display_formatter
+    for cell in executed.cells:
+        if cell.cell_type != "code":
+            continue
+        parameters = "parameters" in cell.metadata.get("tags", [])
+        with capture_output() as captured:
+            result = shell.run_cell(f"{cell.source}\nstudy = {study!r}" if parameters else cell.source)
+        if error := result.error_before_exec or result.error_in_exec:
+            raise UserError(f"{notebook}: a cell failed with {type(error).__name__}: {cut(error)}.")
+        shown = [each.data for each in captured.outputs]
+        shown += [formatter.format(result.result)[0]] if result.result is not None else []
+        cell.outputs = [nbformat.v4.new_output("display_data", data=data) for data in shown]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(executed, output)

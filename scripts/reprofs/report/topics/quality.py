@@ -51,11 +51,14 @@ def taken(study: Study) -> str:
         return ""
     names = {"cache": "this machine's cache"}
     places = listing(f"{each['taken']:,} from {names.get(place, place)}" for place, each in sorted(found.items()))
-    again = sum(each["checked"] for each in found.values())
-    checked = f" {again:,} of these {verb(again, 'was', 'were')} run again and measured the same." if again else ""
-    total = len(study.trials)
+    again, total = sum(each["checked"] for each in found.values()), len(study.trials)
     run = f"{total - number:,} {verb(total - number, 'was', 'were')} run"
-    return f"Of {count(total, 'trial')} {run}, and {places} {verb(number, 'was', 'were')} taken.{checked}"
+    checked = (
+        f" {again:,} of those taken {verb(again, 'was', 'were')} run again and measured the same." if again else ""
+    )
+    return (
+        f"{number:,} of {count(total, 'trial')} {verb(number, 'was', 'were')} taken, not run: {places}; {run}.{checked}"
+    )
 
 
 def completeness(study: Study) -> Table:
