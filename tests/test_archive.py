@@ -118,11 +118,15 @@ def test_two_versions_of_a_package_keep_their_licences_and_sources(tmp_path, dat
 
     tool = Package("compiler", "3", "source", "0" * 64, 1, "pool/compiler.dsc")
     inside = {package for packages in sets for package in packages}
-    describe.sbom(tmp_path, "small", COMMIT, inside, {tool, *sets[0]}, {"pydantic": "2.1"})
-    found = json.loads((tmp_path / describe.SBOM).read_text())["components"]
-    assert {each["purl"]: each["scope"] for each in found} == {
+    for again in (tmp_path / "again", tmp_path):  # serial number and time are of the commit
+        describe.sbom(again, "small", COMMIT, inside, {tool, *sets[0]}, {"pydantic": "2.1"})
+    text = (tmp_path / describe.SBOM).read_text()
+    assert text == (tmp_path / "again" / describe.SBOM).read_text()
+    found = json.loads(text)
+    assert (found["specVersion"], found["metadata"]["timestamp"]) == ("1.6", "2026-11-26T05:00:00+00:00")
+    assert {each["purl"]: each["scope"] for each in found["components"]} == {
         "pkg:deb/debian/thing@1.0?arch=amd64": "required",
-        "pkg:deb/debian/thing@1%3A2.0%2Bb1?arch=amd64": "required",
+        "pkg:deb/debian/thing@1:2.0%2Bb1?arch=amd64": "required",
         "pkg:deb/debian/compiler@3?arch=source": "excluded",
         "pkg:pypi/pydantic@2.1": "required",
     }
@@ -142,7 +146,12 @@ def test_tables_and_crate_are_those_of_the_published_result(tmp_path, dated):
         assert len(rows) == len(pd.read_parquet(source / f"{path.stem}.parquet"))
         assert resource["hash"] == f"sha256:{sha256(path)}"
     describe.crate(tmp_path, result, COMMIT)
-    graph = {entity["@id"]: entity for entity in json.loads((tmp_path / describe.CRATE).read_text())["@graph"]}
+    text = (tmp_path / describe.CRATE).read_text()
+    describe.crate(tmp_path, result, COMMIT)
+    assert (tmp_path / describe.CRATE).read_text() == text
+    graph = {entity["@id"]: entity for entity in json.loads(text)["@graph"]}
+    assert graph["#run"]["instrument"] == graph["./"]["mainEntity"] == {"@id": "checkout/Snakefile"}
+    assert "https://w3id.org/ro/wfrun/workflow/0.5" in {one["@id"] for one in graph["./"]["conformsTo"]}
     named = {part["@id"] for part in graph["./"]["hasPart"]} | {part["@id"] for part in graph["#run"]["result"]}
     assert named <= graph.keys() and "checkout/results/quick/records-1.tar.xz" in named and "tables/phases.csv" in named
     result.tables["phases.parquet"] = "0" * 64

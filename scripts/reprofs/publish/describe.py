@@ -10,11 +10,20 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow.csv
 import pyarrow.parquet
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from rocrate.model import ContextEntity
+from rocrate.rocrate import ROCrate
 
 from reprofs import version
 from reprofs.errors import UserError
@@ -82,35 +91,28 @@ def sbom(top: Path, name: str, commit: str, inside: set[Package], used: set[Pack
     inside: Debian packages of which the archive has files; used: those that compiled or made something in it; wheels:
     Python packages by version.
     """
-    components = []
-    for package in sorted(inside | used):
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"reprofs {commit} {name}"))
+    bom.metadata.timestamp = datetime.fromisoformat(date_of(commit))
+    bom.metadata.component = own = _component(PackageURL("generic", None, "reprofs", version.VERSION))
+    own.type = ComponentType.APPLICATION
+    own.licenses.add(DisjunctiveLicense(id="MIT"))
+    own.properties.update([Property(name="commit", value=commit), Property(name="study", value=name)])
+    for package in inside | used:
         kind = "source" if package.arch == "source" else package.arch
-        components.append(
-            _component("deb/debian", package.name, package.version, f"?arch={kind}")
-            | {"hashes": [{"alg": "SHA-256", "content": package.sha256}]}
-            | {"scope": "required" if package in inside else "excluded"}
-        )
-    components += [_component("pypi", each, number) | {"scope": "required"} for each, number in sorted(wheels.items())]
-    own = _component("generic", "reprofs", version.VERSION) | {
-        "type": "application",
-        "licenses": [{"license": {"id": "MIT"}}],
-        "properties": [{"name": "commit", "value": commit}, {"name": "study", "value": name}],
-    }
-    content = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'reprofs {commit} {name}')}",
-        "version": 1,
-        "metadata": {"timestamp": date_of(commit), "component": own},
-        "components": components,
-    }
-    _write(top / SBOM, content)
+        part = _component(PackageURL("deb", "debian", package.name, package.version, {"arch": kind}))
+        part.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=package.sha256))
+        part.scope = ComponentScope.REQUIRED if package in inside else ComponentScope.EXCLUDED
+        bom.components.add(part)
+    for each, number in wheels.items():
+        part = _component(PackageURL("pypi", None, each, number))
+        part.scope = ComponentScope.REQUIRED
+        bom.components.add(part)
+    bom.register_dependency(own, bom.components)
+    write_text(top / SBOM, JsonV1Dot6(bom).output_as_string(indent=1) + "\n")
 
 
-def _component(kind: str, name: str, number: str, qualifiers: str = "") -> dict:
-    """Source: the package URL specification (purl)."""
-    url = f"pkg:{kind}/{quote(name)}@{quote(number, safe='')}{qualifiers}"
-    return {"type": "library", "bom-ref": url, "name": name, "version": number, "purl": url}
+def _component(url: PackageURL) -> Component:
+    return Component(name=url.name, version=url.version, purl=url, bom_ref=str(url))
 
 
 def tables(top: Path, source: Path, result: Result) -> None:
@@ -155,7 +157,7 @@ def tables(top: Path, source: Path, result: Result) -> None:
         "licenses": [{"name": "MIT", "path": MIT}],
         "resources": resources,
     }
-    _write(top / DATA, content)
+    write_text(top / DATA, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def crate(top: Path, result: Result, commit: str) -> None:
@@ -171,66 +173,44 @@ def crate(top: Path, result: Result, commit: str) -> None:
         DATA: ("Description of the tables, Frictionless data package", "application/json"),
         **{f"{TABLES}/{path.name}": (f"Table {path.stem}", "text/csv") for path in sorted((top / TABLES).iterdir())},
     }
-    workflow, asked = "checkout/Snakefile", f"checkout/config/studies/{result.study}.yaml"
+    asked = f"checkout/config/studies/{result.study}.yaml"
     if (top / asked).is_file():
         parts[asked] = ("The study", "application/yaml")
-    files = [
-        {"@id": name, "@type": "File", "name": text, "encodingFormat": kind} for name, (text, kind) in parts.items()
+    made = ROCrate(version="1.1")
+
+    def context(each: str, kind: str, /, **more: str) -> ContextEntity:
+        return made.add(ContextEntity(made, each, {"@type": kind, **more}))
+
+    made.name = result.title
+    made.description = f"{result.question} Records, tables, report, and all that runs the trials again."
+    made.datePublished = datetime.fromisoformat(date_of(commit)).date()
+    made.license = context(MIT, "CreativeWork", name="MIT License")
+    authors = context("#authors", "Organization", name="The ReproFS authors")
+    made.root_dataset["author"] = authors
+    about = {"name": "ReproFS, from study to report", "version": f"{version.VERSION}, commit {commit}"}
+    workflow = made.add_workflow(dest_path="checkout/Snakefile", properties=about, main=True, lang="snakemake")
+    workflow["license"] = made.license
+    made.root_dataset["conformsTo"] = [
+        context(each, "CreativeWork", name=name, version=number) for each, (name, number) in PROFILES.items()
     ]
-    made = [name for name in parts if name.startswith((study, TABLES))]
-    run = {
-        "@id": "#run",
-        "@type": "CreateAction",
-        "name": f"The study {result.study}",
-        "instrument": {"@id": workflow},
-        "agent": {"@id": "#authors"},
-        "object": _ids([asked] if asked in parts else []),
-        "result": _ids(made),
-        "endTime": result.measured.last,
-        "actionStatus": "http://schema.org/CompletedActionStatus",
+    files = {
+        name: made.add_file(dest_path=name, properties={"name": text, "encodingFormat": kind})
+        for name, (text, kind) in parts.items()
     }
-    graph = [
-        {
-            "@id": CRATE,
-            "@type": "CreativeWork",
-            "about": {"@id": "./"},
-            "conformsTo": _ids(["https://w3id.org/ro/crate/1.1", list(PROFILES)[-1]]),
+    run = made.add_action(
+        workflow,
+        "#run",
+        object=[files[asked]] if asked in files else [],
+        result=[file for name, file in files.items() if name.startswith((study, TABLES))],
+        properties={
+            "name": f"The study {result.study}",
+            "endTime": result.measured.last,
+            "actionStatus": "http://schema.org/CompletedActionStatus",
         },
-        {
-            "@id": "./",
-            "@type": "Dataset",
-            "name": result.title,
-            "description": f"{result.question} Records, tables, report, and all that runs the trials again.",
-            "datePublished": date_of(commit)[:10],
-            "license": {"@id": MIT},
-            "author": {"@id": "#authors"},
-            "conformsTo": _ids(PROFILES),
-            "mainEntity": {"@id": workflow},
-            "hasPart": _ids([workflow, *parts]),
-            "mentions": {"@id": "#run"},
-        },
-        {
-            "@id": workflow,
-            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-            "name": "ReproFS, from study to report",
-            "version": f"{version.VERSION}, commit {commit}",
-            "programmingLanguage": {"@id": "#snakemake"},
-            "license": {"@id": MIT},
-        },
-        run,
-        *files,
-        {"@id": "#authors", "@type": "Organization", "name": "The ReproFS authors"},
-        {
-            "@id": "#snakemake",
-            "@type": "ComputerLanguage",
-            "name": "Snakemake",
-            "identifier": {"@id": "https://doi.org/10.12688/f1000research.29032.1"},
-            "url": {"@id": "https://snakemake.github.io"},
-        },
-        {"@id": MIT, "@type": "CreativeWork", "name": "MIT License"},
-        *({"@id": each, "@type": "CreativeWork", "name": n, "version": v} for each, (n, v) in PROFILES.items()),
-    ]
-    _write(top / CRATE, {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph})
+    )
+    run["agent"] = authors
+    made.root_dataset["mentions"] = run
+    made.metadata.write(top)
 
 
 def date_of(commit: str) -> str:
@@ -240,11 +220,3 @@ def date_of(commit: str) -> str:
     if done.returncode:
         raise UserError(f"commit {commit[:12]} is in no branch of this checkout: fetch it.")
     return done.stdout.strip()
-
-
-def _ids(names: Iterable[str]) -> list[dict]:
-    return [{"@id": name} for name in names]
-
-
-def _write(path: Path, content: dict) -> None:
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
