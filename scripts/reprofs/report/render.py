@@ -113,36 +113,45 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
     if odd := next((name for name in first if name not in {path.stem for path in executed}), None):
         raise UserError(f"there is no notebook {short(odd)} whose answer could stand first: name one of the report's.")
     for path in executed:
-        if not path.is_file():
-            raise UserError(f"There is no executed notebook {path}: run `make report`.")
-        sums = path.with_name(f"{path.name}.sha256")  # of what the workflow executed
-        if sums.exists() and changed(sums, path.name):
-            raise UserError(f"{path} was changed after it was executed: run `make report`, which executes it again.")
-        try:
-            read = nbformat.read(path, as_version=4)
-        except (ValueError, KeyError, AttributeError, nbformat.ValidationError):
-            raise UserError(f"{path} is not a notebook: name executed notebooks, or run `make report`.") from None
-        cells = [cell for cell in read.cells if "notebook" not in _tags(cell)]
+        cells = [cell for cell in _read(path).cells if "notebook" not in _tags(cell)]
         whole = "appendix" in _tags(cells[0])
-        own = [cell for cell in cells if whole or "appendix" in _tags(cell)]
         answer = [cell for cell in cells if "answer" in _tags(cell)]
         if answer:
             place = len(body) + cells.index(answer[0]) if place is None else place
             answers.append((path.stem not in first, answer))
         body += [cell for cell in cells if not (whole or {"appendix", "answer"} & set(_tags(cell)))]
-        if own and not whole:
-            title = cells[0].source.splitlines()[0].removeprefix("#").strip()
-            own.insert(0, nbformat.v4.new_markdown_cell(f"# {title}: details"))
-        if any(cell.get("outputs") for cell in own):
-            letter = string.ascii_uppercase[len(appendices)]
-            for cell in own:
-                cell.metadata["appendix"] = letter
-            appendices.append(own)
+        appendices += _appendix(cells, whole, string.ascii_uppercase[len(appendices)])
     if place is not None:
         body[place:place] = [cell for _, own in sorted(answers, key=lambda pair: pair[0]) for cell in own]
-    cells = [*body, *(cell for own in appendices for cell in own)]
+    return _alike([*body, *(cell for own in appendices for cell in own)])
+
+
+def _read(path: Path) -> nbformat.NotebookNode:
+    if not path.is_file():
+        raise UserError(f"There is no executed notebook {path}: run `make report`.")
+    sums = path.with_name(f"{path.name}.sha256")  # of what the workflow executed
+    if sums.exists() and changed(sums, path.name):
+        raise UserError(f"{path} was changed after it was executed: run `make report`, which executes it again.")
+    try:
+        return nbformat.read(path, as_version=4)
+    except (ValueError, KeyError, AttributeError, nbformat.ValidationError):
+        raise UserError(f"{path} is not a notebook: name executed notebooks, or run `make report`.") from None
+
+
+def _appendix(cells: list[nbformat.NotebookNode], whole: bool, letter: str) -> list[list[nbformat.NotebookNode]]:
+    """The cells of a notebook that are an appendix, with its letter; none where they show nothing."""
+    own = [cell for cell in cells if whole or "appendix" in _tags(cell)]
+    if own and not whole:
+        title = cells[0].source.splitlines()[0].removeprefix("#").strip()
+        own.insert(0, nbformat.v4.new_markdown_cell(f"# {title}: details"))
+    for cell in own:
+        cell.metadata["appendix"] = letter
+    return [own] if any(cell.get("outputs") for cell in own) else []
+
+
+def _alike(cells: list[nbformat.NotebookNode]) -> nbformat.NotebookNode:
+    """A notebook without times of execution and names of cells, which would make the bytes of the report differ."""
     for number, cell in enumerate(cells):
-        # Times of execution and names of cells would make the bytes of the report differ from run to run.
         kept = {key: cell.metadata[key] for key in ("tags", "appendix") if key in cell.metadata}
         cell["metadata"], cell["id"] = nbformat.NotebookNode(kept), f"cell-{number}"
         if cell.cell_type == "code":

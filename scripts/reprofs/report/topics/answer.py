@@ -275,24 +275,13 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     y, reach = np.arange(len(totals)) + 0.5 * totals["bound"].to_numpy(), totals["geometric_mean_ns"].max() / scale
     right = reach
     for at, row in zip(y, totals.itertuples(), strict=True):
-        end, start = row.geometric_mean_ns / scale, 0.0
-        own = parts.loc[row.label]
-        for key in [*colours, None]:
-            width = end * (own[key] if key else own[[one for one in parts if one not in colours]].sum())
-            axes.barh(at, width, 0.72, start, color=colours.get(key, GREY), lw=0)
-            start += width
+        end = _bar(axes, at, row.geometric_mean_ns / scale, parts.loc[row.label], colours)
         if known(row.low_ns):
             # The interval of two rounds can be many times as wide as they are apart.
             ends = [max(row.low_ns / scale, 0), min(row.high_ns / scale, 1.15 * reach)]
             axes.plot(ends, [at, at], color=INK, lw=1.1, solid_capstyle="butt")
             end = max(end, ends[1])
-        told = "1" if row.label == best.best else DASH
-        if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
-            pair = ratios.loc[row.label]
-            told = ratio(pair["ratio"], pair["low"], pair["high"])
-        if row.bound:
-            told = SLOWER if row.role == "ceiling" and row.geometric_mean_ns > best.geometric_mean_ns else ""
-        if told:
+        if told := _told(row, best, ratios):
             axes.text(end + 0.01 * reach, at, told, va="center")
             right = max(right, end + 0.016 * len(told) * reach)  # as wide as the text is
     axes.set_yticks(y, totals["label"])
@@ -310,6 +299,25 @@ def _panel(axes, study: Study, setting: Setting, load: Load) -> None:
     style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "handlelength": 1, "fontsize": 8}
     legend = axes.legend(handles=handles, title=str(load), ncols=columns, alignment="left", borderaxespad=0.2, **style)
     legend.get_title().set_fontweight("bold")
+
+
+def _bar(axes, at: float, length: float, own: pd.Series, colours: dict) -> float:
+    """Draws a total as the parts that have a colour, in their order, and all others; returns where it ends."""
+    start, others = 0.0, own[[key for key in own.index if key not in colours]].sum()
+    for share_of, colour in [*((own[key], colour) for key, colour in colours.items()), (others, GREY)]:
+        axes.barh(at, length * share_of, 0.72, start, color=colour, lw=0)
+        start += length * share_of
+    return length
+
+
+def _told(row, best, ratios: pd.DataFrame) -> str:
+    """What stands behind the bar of a total."""
+    if row.bound:
+        return SLOWER if row.role == "ceiling" and row.geometric_mean_ns > best.geometric_mean_ns else ""
+    if row.label in ratios.index and known(ratios.loc[row.label, "ratio"]):
+        pair = ratios.loc[row.label]
+        return ratio(pair["ratio"], pair["low"], pair["high"])
+    return "1" if row.label == best.best else DASH
 
 
 def _columns(labels: list[str]) -> int:

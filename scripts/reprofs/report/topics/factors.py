@@ -40,8 +40,6 @@ def facts(factors: Factors) -> dict[str, Any]:
     names = [cell.filesystem for cell in entries[0].cells]
     known = {row["factor"] for row in found}
     changed.sort(key=lambda row: row["off"] / row["base_off"])
-    nearer = [row for row in changed if row["off"] * MUCH <= row["base_off"]]
-    further = [row for row in changed if row["off"] >= row["base_off"] * MUCH]
     base = next((row for row in found if row["factor"] == BASE), None)
     near = [row for row in deviating if row["left"] < OFF]
     return {
@@ -52,14 +50,18 @@ def facts(factors: Factors) -> dict[str, Any]:
         "ratios": base["ratios"] if base else 0,
         "base": base,
         "factors": changed,
-        "nearer": nearer,
-        "further": further,
-        "same": [row for row in changed if row not in nearer and row not in further],
+        **{what: [row for row in changed if _moved(row) == what] for what in ("nearer", "further", "same")},
         "missing": [entry.title for entry in entries[1:] if entry.title not in known],
         "near": near,
         "helped": dict(Counter(row["nearest"] for row in near).most_common()),
         "far": [row for row in deviating if row["left"] >= OFF],
     }
+
+
+def _moved(row: dict[str, Any]) -> str:
+    if row["off"] * MUCH <= row["base_off"]:
+        return "nearer"
+    return "further" if row["off"] >= row["base_off"] * MUCH else "same"
 
 
 def steps(factors: Factors, filesystem: str) -> list[Phase]:

@@ -126,22 +126,30 @@ def winners(study: Study, setting: Setting) -> Table:
             }
         )
         before = row.workload
+    caption = _caption(study, setting, single)
+    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", *told, "Next"])
+
+
+def _caption(study: Study, setting: Setting, single: bool) -> str:
+    """Of `winners`; only the first of several tables, as they come in the report, says what its columns are."""
+    winners, bounds = study.results.winners, bool(study.bounds(setting))
+    first = next((place for place in study.shown_settings if (select(winners, place)["n"] > 1).any()), None)
     caption = f"The best contender of each operation ({setting})."
-    # As the tables come in the report.
-    first = next((place for place in study.shown_settings if (select(results.winners, place)["n"] > 1).any()), None)
     if single:
         caption = f"The contender with the least time in each operation ({setting}), and the next: of one round, which"
         caption += " shows no difference."
     elif setting == first:
-        caption += " " + verdict_note(study) + f" {interval_note(results.statistics)} Next: the nearest contender,"
+        caption += (
+            " " + verdict_note(study) + f" {interval_note(study.results.statistics)} Next: the nearest contender,"
+        )
         caption += " beside an open verdict of those it is about; the interval of its ratio is not corrected."
         caption += " Not normal: the verdict rests on this cell, whose logarithms are refuted to be normal (Shapiro and"
         caption += " Wilk, 5 % by Holm over all cells)."
     else:
         caption += " Its columns and verdicts are those of the first of these tables."
-    if study.bounds(setting) and (single or setting == first):
+    if bounds and (single or setting == first):
         caption += " Upper bound: none where its time, in brackets, is longer than the best."
-    return Table(f"tbl-{slug('winners', setting)}", caption, rows, left=["Workload", "Operation", *told, "Next"])
+    return caption
 
 
 def _bound(bounds: pd.Series, best: float) -> str:
