@@ -42,6 +42,23 @@ def drawn() -> random.Random:
     return random.Random(seed)
 
 
+def put(where: str, value):
+    """A change of a document: a value at a dotted path (after + added to its list); ... removes what is there."""
+
+    def change(data) -> None:
+        *path, last = (int(key) if key.isdigit() else key for key in where.split("."))
+        for key in path:
+            data = data[key]
+        if value is ...:
+            del data[last]
+        elif str(last).endswith("+"):
+            data[last[:-1]].append(value)
+        else:
+            data[last] = value
+
+    return change
+
+
 def names(filesystem: str = "ext4", **changes) -> dict:
     """The names of a smoke trial on one disk in the exact lab, in the first variant of a file system, with some
     changed: as the command line and records have them.

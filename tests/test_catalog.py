@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN
-from helpers import CATALOG, cell, drawn, names, rendered
+from helpers import CATALOG, cell, drawn, names, put, rendered
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import read, schemas, tree
@@ -177,23 +177,6 @@ def test_defaults_are_filled_in():
     assert variant_of("btrfs+zstd", Catalog()) == ("btrfs", "zstd")
 
 
-def put(where: str, value):
-    """A change of a descriptor: a value at a dotted path (after + added to its list); ... removes what is there."""
-
-    def change(data) -> None:
-        *path, last = (int(key) if key.isdigit() else key for key in where.split("."))
-        for key in path:
-            data = data[key]
-        if value is ...:
-            del data[last]
-        elif str(last).endswith("+"):
-            data[last[:-1]].append(value)
-        else:
-            data[last] = value
-
-    return change
-
-
 def changed(kind: type[Descriptor], name: str, where, value=None) -> dict:
     """The data of a descriptor after `put`, or after a change of one's own."""
     data = Catalog().get(kind, name).as_json()
@@ -293,13 +276,18 @@ WHAT_NO_MACHINE_HAS = [
 ]
 
 
+def told(value) -> str | None:
+    """A value in the name of a test; functions have no name that stays."""
+    return None if callable(value) else str(value)
+
+
 def some(published: dict, key: str) -> dict:
     """A claim with that key."""
     return next(claim for claim in published["claims"] if key in claim)
 
 
 @pytest.mark.parametrize(
-    ("file", "where", "value", "told"), NAMED_KEYS + BAD_NAMES_IN_FILES + WHAT_NO_MACHINE_HAS, ids=str
+    ("file", "where", "value", "told"), NAMED_KEYS + BAD_NAMES_IN_FILES + WHAT_NO_MACHINE_HAS, ids=told
 )
 def test_a_mistake_in_a_file_names_its_key(file, where, value, told):
     kind, name = OF_KIND[file.split()[0]], file.split()[1]
@@ -565,7 +553,7 @@ def make_with(file: str, where, value=None, **place) -> None:
         ("device ssd", "completion_ns", 3.0, "completion_ns is 3.0, but must be of type integer"),
         ("device hdd-7200", "disk.outer_mb_s", 1e25, r"outer_mb_s is 1e\+25, but must be at most"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_what_no_job_is_made_of(file, where, value, told):
     with pytest.raises(UserError, match=told) as found:

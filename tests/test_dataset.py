@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from helpers import cell
+from helpers import cell, drawn, put
 from reprofs.data import columns, outputs, records, rows
 from reprofs.data import study as data
 from reprofs.data import tables as dataset
@@ -231,41 +230,57 @@ def test_environment_counts_distinct_values(tables):
     assert not any(key.startswith("job") for key in environment["values"])
 
 
+def create(key: str, value):
+    """A change of the phase create."""
+    return put(f"measurement.phases.1.{key}", value)
+
+
+def latency(**keys):
+    """A change of the latencies of the phase create."""
+    return lambda record: record["measurement"]["phases"][1]["latency"].update(keys)
+
+
+def twice(record):
+    record["measurement"]["phases"].append(record["measurement"]["phases"][0])
+
+
+def another_job(record):
+    job = "another job\n"
+    record["environment"].update(job=job, job_sha256=hashlib.sha256(job.encode()).hexdigest())
+
+
+BAD_INDEX = "phases.1.latency.buckets has an index that is not one of 0 to 3710"
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (lambda record: record.pop("status"), "'status' is a required property"),
-        (lambda record: record.update(status="fine"), "status: 'fine' is not one of"),
-        (lambda record: record["measurement"]["phases"][1].update(wall_ns="1"), "measurement.phases.1.wall_ns"),
-        (lambda record: record["measurement"]["phases"][1].update(surprise=1), "measurement.phases.1: Additional"),
-        (lambda record: record["trial"].update(seed=1), "trial.seed is 1, but 20260101 is planned"),
-        (lambda record: record["measurement"]["phases"][1]["latency"].update(count=1), "phases.1.latency.count"),
-        (
-            lambda record: record["measurement"]["phases"].append(record["measurement"]["phases"][0]),
-            "repeats make-tree",
-        ),
-        (
-            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[3711, 1]]),
-            "phases.1.latency.buckets has an index that is not one of 0 to 3710",
-        ),
-        (
-            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[-1, 1]]),
-            "phases.1.latency.buckets has an index that is not one of 0 to 3710",
-        ),
-        (
-            lambda record: record["measurement"]["phases"][1]["latency"].update(count=6, buckets=[[1], [2, 3, 4]]),
-            "phases.1.latency.buckets.0: [1] ",
-        ),
-        (
-            lambda record: record["measurement"]["phases"][1]["latency"].update(count=1, buckets=[[5, 2**63]]),
-            "phases.1.latency.buckets.0.1 does not fit into 64 bits",
-        ),
-        (
-            lambda record: record["measurement"]["phases"][1]["latency"].update(count=0, buckets=[[5, 2**62]] * 4),
-            "phases.1.latency.count is not the sum",  # which would be 0 in 64 bits
-        ),
-        (lambda record: record["measurement"]["phases"][1].update(wall_ns=2**63), "phases.1.wall_ns does not fit"),
-        (lambda record: record["measurement"]["devices"][0].update(extra=[1, -1e19]), "extra.1 does not fit into 64"),
+        (put("status", ...), "'status' is a required property"),
+        (put("status", "fine"), "status: 'fine' is not one of"),
+        (create("wall_ns", "1"), "measurement.phases.1.wall_ns"),
+        (create("surprise", 1), "measurement.phases.1: Additional"),
+        (put("trial.seed", 1), "trial.seed is 1, but 20260101 is planned"),
+        (latency(count=1), "phases.1.latency.count"),
+        (twice, "repeats make-tree"),
+        (latency(count=1, buckets=[[3711, 1]]), BAD_INDEX),
+        (latency(count=1, buckets=[[-1, 1]]), BAD_INDEX),
+        (latency(count=6, buckets=[[1], [2, 3, 4]]), "phases.1.latency.buckets.0: [1] "),
+        (latency(count=1, buckets=[[5, 2**63]]), "phases.1.latency.buckets.0.1 does not fit into 64 bits"),
+        (latency(count=0, buckets=[[5, 2**62]] * 4), "phases.1.latency.count is not the sum"),  # 0 in 64 bits
+        (create("wall_ns", 2**63), "phases.1.wall_ns does not fit"),
+        (create("wall_ns", 2**70), "phases.1.wall_ns does not fit"),
+        (put("measurement.devices.0.extra", [1, -1e19]), "extra.1 does not fit into 64"),
+        # Whole, but of another job, protocol, lab or clock; or its status is not what its measurement says.
+        (another_job, "environment.job_sha256 is"),
+        (put("environment.job", "another job\n"), "is not the digest of environment.job"),
+        (put("environment.protocol", 2), "environment.protocol is 2, but 1 is planned"),
+        (put("environment.lab.name", "vm"), "environment.lab.name is vm, but exact is planned"),
+        (put("measurement.clock.name", "wall"), "measurement.clock.name is wall"),
+        (put("trial.round", 2), "trial.round is 2, but 1 is planned"),
+        (put("measurement.phases.1", ...), "phase create (warm) is missing"),
+        (put("measurement", {}), "phase make-tree (warm) is missing"),
+        (put("measurement.verification.0.mismatches", 1), "1 files differed"),
+        (put("schema", 1), "another version of ReproFS"),
     ],
 )
 def test_a_bad_record_is_named_with_its_key(source, tmp_path, change, part):
@@ -276,29 +291,28 @@ def test_a_bad_record_is_named_with_its_key(source, tmp_path, change, part):
     assert not (tmp_path / "tables").exists()
 
 
-def halve(record):
-    record["measurement"]["phases"][1]["wall_ns"] //= 2
-
-
 def swap_round(record):
-    other = make._measurement(record["trial"] | {"round": 2}, 1.0)
-    record["measurement"] = other
+    record["measurement"] = make._measurement(record["trial"] | {"round": 2}, 1.0)
+
+
+def failed(record):
+    record.update(status="failed", reason="It broke.")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        halve,
+        create("wall_ns", 7),
+        create("items", 4000),
+        put("measurement.phases.1", ...),
+        put("measurement", {}),
+        put("measurement.verification", []),
+        put("measurement.commands.0.argv", ["mkfs.ext4", "-O", "^has_journal"]),
+        put("environment.qemu", "9"),
+        put("environment.lab.image_sha256", "0" * 64),
+        put("digests.measurement", "0" * 64),
         swap_round,
-        lambda record: record["measurement"]["phases"][1].update(items=4000),
-        lambda record: record["measurement"]["phases"].pop(1),
-        lambda record: record.update(measurement={}),
-        lambda record: record["measurement"].update(verification=[]),
-        lambda record: record["measurement"]["commands"][0].update(argv=["mkfs.ext4", "-O", "^has_journal"]),
-        lambda record: record.update(status="failed", reason="It broke."),
-        lambda record: record["environment"].update(qemu="9"),
-        lambda record: record["environment"]["lab"].update(image_sha256="0" * 64),
-        lambda record: record["digests"].update(measurement="0" * 64),
+        failed,
     ],
 )
 def test_a_record_that_was_changed_after_its_trial_is_refused(source, tmp_path, change):
@@ -306,38 +320,6 @@ def test_a_record_that_was_changed_after_its_trial_is_refused(source, tmp_path, 
     with pytest.raises(UserError, match="was changed after its trial") as caught:
         dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
     assert str(path) in str(caught.value) and not (tmp_path / "tables").exists()
-
-
-def another_job(record):
-    job = "another job\n"
-    record["environment"].update(job=job, job_sha256=hashlib.sha256(job.encode()).hexdigest())
-
-
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
-        (another_job, "environment.job_sha256 is"),
-        (lambda record: record["environment"].update(job="another job\n"), "is not the digest of environment.job"),
-        (lambda record: record["environment"].update(protocol=2), "environment.protocol is 2, but 1 is planned"),
-        (
-            lambda record: record["environment"]["lab"].update(name="vm"),
-            "environment.lab.name is vm, but exact is planned",
-        ),
-        (lambda record: record["measurement"]["clock"].update(name="wall"), "measurement.clock.name is wall"),
-        (lambda record: record["trial"].update(round=2), "trial.round is 2, but 1 is planned"),
-        (lambda record: record["measurement"]["phases"].pop(1), "phase create (warm) is missing"),
-        (lambda record: record.update(measurement={}), "phase make-tree (warm) is missing"),
-        (lambda record: record["measurement"]["verification"][0].update(mismatches=1), "1 files differed"),
-        (lambda record: record["measurement"]["phases"][1].update(wall_ns=2**70), "phases.1.wall_ns does not fit"),
-        (lambda record: record.update(schema=1), "another version of ReproFS"),
-    ],
-)
-def test_a_record_of_something_else_is_refused(source, tmp_path, change, part):
-    """Whole, but of another job, protocol, lab or clock; or its status is not what its measurement says."""
-    path = copy_with(source, tmp_path, change)
-    with pytest.raises(UserError) as caught:
-        dataset.build(tmp_path / "plan.json", tmp_path / "raw", tmp_path / "tables")
-    assert str(path) in str(caught.value) and part in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["qemu", "image_sha256", "initrd_sha256", "command"])
@@ -375,12 +357,13 @@ def test_records_of_two_engines_are_not_one_study(tmp_path, changes, key):
     assert f"environment.lab.{key} has 2 values" in str(caught.value)
 
 
-def test_every_flipped_bit_is_noticed(source, tmp_path):
+@pytest.mark.parametrize("times", [15, pytest.param(500, marks=pytest.mark.soak)])
+def test_every_flipped_bit_is_noticed(source, tmp_path, times):
     """A damaged record never becomes a table, wherever the damage is."""
     path = copy_with(source, tmp_path, lambda record: None)
     whole = path.read_bytes()
-    draw = random.Random(1)
-    for _ in range(60):
+    draw = drawn()
+    for _ in range(times):
         damaged = bytearray(whole)
         damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
         path.write_bytes(damaged)
@@ -504,7 +487,19 @@ def test_key_lines_of_what_a_stack_says_of_itself():
 
 
 def sample(name: str, wall: int, **more) -> dict:
-    return {"name": name, "start_ns": 0, "wall_ns": wall, "items": 10, "bytes": 100, **more}
+    return {"name": name, "start_ns": 0, "wall_ns": wall, "items": 10, "bytes": 100} | more
+
+
+def with_phase(folder: Path, entry: dict, **phase) -> data.Tables:
+    """The tables of one trial with these keys of its first phase, in the record and as it is planned."""
+
+    def change(part):
+        if "measurement" in part:
+            part["measurement"]["phases"][0] |= phase
+        else:
+            part["workloads"]["metadata"]["phases"][0] |= entry
+
+    return built(folder, change)
 
 
 def built(folder: Path, change) -> data.Tables:
@@ -524,14 +519,7 @@ def test_parts_of_a_phase_are_rows_in_its_place(tmp_path):
     parts += [
         sample("a", w, client=c, iteration=i) for i, c, w in [(0, 0, 10), (0, 0, 20), (0, 1, 7), (1, 0, 3), (1, 1, 50)]
     ]
-
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0]["samples"] = parts
-        else:
-            part["workloads"]["metadata"]["phases"][0]["samples"] = {"a": "First", "b": "Second", "c": "Third"}
-
-    study = built(tmp_path, change)
+    study = with_phase(tmp_path, {"samples": {"a": "First", "b": "Second", "c": "Third"}}, samples=parts)
     rows = study.phases.set_index("phase")
     assert list(study.phases["phase"][:3]) == ["a", "b", "create"], "a declared part without samples is no row"
     assert list(study.phases["position"]) == list(range(len(study.phases)))
@@ -587,14 +575,7 @@ def test_runs_in_one_file_system_are_one_row_and_a_series(tmp_path):
 
 def test_output_of_fio_becomes_a_sample(tmp_path):
     text = (Path(__file__).parent / "fixtures/import/fio.json").read_text()
-
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0] |= {"output": text, "exit": 0}
-        else:
-            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
-
-    study = built(tmp_path, change)
+    study = with_phase(tmp_path, {"parse": "fio", "samples": {"write": "Write with fio"}}, output=text, exit=0)
     expected = fio.samples(text)
     found = study.samples[study.samples["phase"] == "make-tree"]
     assert list(found["wall_ns"]) == [one["wall_ns"] for one in expected] and set(found["name"]) == {"write"}
@@ -613,16 +594,9 @@ def test_output_of_fio_becomes_a_sample(tmp_path):
     ],
 )
 def test_a_part_of_a_command_says_whether_it_has_a_sum_with_others(samples, kind, tmp_path):
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0]["samples"] = [
-                {"name": name, "start_ns": start, "wall_ns": wall, "items": 1, "bytes": 0} | more
-                for name, start, wall, more in samples
-            ]
-        else:
-            part["workloads"]["metadata"]["phases"][0]["samples"] = {"one": "One", "two": "Two"}
-
-    phases = built(tmp_path, change).phases.set_index("phase")["part"]
+    parts = [sample(name, wall, start_ns=start) | more for name, start, wall, more in samples]
+    planned = {"samples": {"one": "One", "two": "Two"}}
+    phases = with_phase(tmp_path, planned, samples=parts).phases.set_index("phase")["part"]
     assert phases["one"] == kind and (phases["two"] == kind or kind == "repeated")
     assert phases.drop(["one", "two"]).isna().all()
 
@@ -632,14 +606,8 @@ def test_flushes_that_fio_timed_are_columns(tmp_path):
     data = json.loads((Path(__file__).parent / "fixtures/import/fio.json").read_text())
     lat = {"min": 700, "max": 9000, "mean": 800.5, "stddev": 1.0, "N": 40, "percentile": {"99.000000": 8800}}
     data["jobs"][0]["sync"] = {"total_ios": 0, "lat_ns": lat}
-
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0] |= {"output": json.dumps(data), "exit": 0}
-        else:
-            part["workloads"]["metadata"]["phases"][0] |= {"parse": "fio", "samples": {"write": "Write with fio"}}
-
-    phases = built(tmp_path, change).phases
+    planned = {"parse": "fio", "samples": {"write": "Write with fio"}}
+    phases = with_phase(tmp_path, planned, output=json.dumps(data), exit=0).phases
     columns = [f"flush_{key}" for key in ("count", "sum_ns", "min_ns", "max_ns", "p99_ns")]
     timed = phases.dropna(subset="flush_count")
     assert timed[["phase", *columns]].to_numpy().tolist() == [["write", 40, 32020, 700, 9000, 8800]]
@@ -650,13 +618,7 @@ IOZONE = (Path(__file__).parent / "fixtures/import/iozone.txt").read_text()
 
 
 def test_every_number_of_iozone_becomes_a_sample(tmp_path):
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0] |= {"output": IOZONE, "exit": 0}
-        else:
-            part["workloads"]["metadata"]["phases"][0] |= {"parse": "iozone", "samples": {"write": "Write"}}
-
-    study = built(tmp_path, change)
+    study = with_phase(tmp_path, {"parse": "iozone", "samples": {"write": "Write"}}, output=IOZONE, exit=0)
     found = study.samples[study.samples["phase"] == "make-tree"]
     names = ["write", "rewrite", "random-read", "random-write", "write", "rewrite", "random-read", "random-write"]
     assert list(found["name"]) == names
@@ -678,14 +640,8 @@ def test_every_number_of_iozone_becomes_a_sample(tmp_path):
 )
 def test_output_that_cannot_be_read_is_a_failed_trial(tmp_path, program, output):
     """A failure is a row: the other trials of the study are in the tables."""
-
-    def change(part):
-        if "measurement" in part:
-            part["measurement"]["phases"][0] |= {"output": output, "exit": 0}
-        else:
-            part["workloads"]["metadata"]["phases"][0] |= {"parse": program, "samples": {"write": "Write"}}
-
-    (row,) = built(tmp_path, change).trials.itertuples()
+    planned = {"parse": program, "samples": {"write": "Write"}}
+    (row,) = with_phase(tmp_path, planned, output=output, exit=0).trials.itertuples()
     assert row.status == "failed"
     assert row.reason.startswith(f"Phase make-tree: {program}'s output") and len(row.reason) < 300
 
