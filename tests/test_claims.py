@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from helpers import CATALOG, drawn
 from reprofs.data.rows import label as label_of
 from reprofs.errors import UserError
 from reprofs.labs import get_lab
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
 from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.plan.processor import Processor
@@ -183,7 +183,7 @@ def study(
         published=published,
         workloads={"metadata": PlannedWorkload.model_construct(phases=PHASES, scale=scale)},
         devices=devices or {},
-        labs={"exact": get_lab("exact").facts(Catalog().get(Processor, "v2-0.5ns"))},
+        labs={"exact": get_lab("exact").facts(CATALOG.get(Processor, "v2-0.5ns"))},
         siblings=siblings or {},
     )
     nothing = pd.DataFrame()
@@ -193,7 +193,7 @@ def study(
 
 @pytest.fixture
 def numbers(tmp_path, monkeypatch):
-    """Writes published numbers: (label, value) pairs of the phase, in seconds."""
+    """Writes published numbers: (label, value) pairs of the phase, in seconds; at first a single one."""
     monkeypatch.setattr(numbers_of_files, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text("")
 
@@ -206,6 +206,7 @@ def numbers(tmp_path, monkeypatch):
         ]
         pd.DataFrame(rows, columns=list(numbers_of_files.COLUMNS)).to_csv(tmp_path / "mine.csv", index=False)
 
+    write(("xfs", 1.0))
     return write
 
 
@@ -254,7 +255,6 @@ def test_a_value_is_never_compared_with_itself(numbers):
 
 
 def test_stacks_and_file_systems_stand_in_where_the_study_says_so_and_the_claim_lets_them(numbers):
-    numbers(("xfs", 1.0))
     own = claim("order", at={"stack": "md-raid5@24", "phase": "create"})
     measured = {("xfs", "md-raid5"): 2.0, ("ext4", "md-raid5"): 1.0}
     assert verdicts(study([own], measured)) == {"it": "not decidable here"}
@@ -268,7 +268,6 @@ def test_stacks_and_file_systems_stand_in_where_the_study_says_so_and_the_claim_
 
 
 def test_a_study_that_is_too_small_does_not_decide(numbers):
-    numbers(("xfs", 1.0))
     own = claim("order", least_size=1000)
     assert verdicts(study([own], {("xfs", "single"): 2.0, ("ext4", "single"): 1.0})) == {"it": "not decidable here"}
 
@@ -287,7 +286,6 @@ TWO = {("xfs", "single"): 2.0, ("ext4", "single"): 1.0}
     ],
 )
 def test_a_claim_at_another_size_is_neither_reproduced_nor_contradicted(numbers, files, size, verdict):
-    numbers(("xfs", 1.0))
     scale = Scale(device_mib=320, files=files)
     at = {"phase": "create", "size": size}
     own = [claim("order", id="up", at=at), claim("order", of=["ext4", "xfs"], id="down", at=at)]
@@ -330,7 +328,6 @@ def test_sizes_are_read_from_the_parameter_that_counts():
     ],
 )
 def test_nothing_is_contradicted_by_a_busy_processor(numbers, about, of, busy, verdict):
-    numbers(("xfs", 1.0))
     found = study([claim("order", of=of, about=about)], TWO)
     phases = found.phases.assign(processor_busy=0.5)
     phases.loc[phases["label"] == "ext4", "processor_busy"] = busy
@@ -343,7 +340,6 @@ def test_nothing_is_contradicted_by_a_busy_processor(numbers, about, of, busy, v
 
 
 def test_values_without_a_stack_are_compared_on_one_that_has_both(numbers):
-    numbers(("xfs", 1.0))
     measured = {("ext4", "servers"): 1.0, ("xfs", "single"): 2.0, ("ext4", "single"): 4.0}
     assert verdicts(study([claim("order")], measured)) == {"it": CONTRADICTED}
     del measured["ext4", "single"]  # there is none: each on the first that has it
@@ -362,9 +358,8 @@ def test_values_without_a_stack_are_compared_on_one_that_has_both(numbers):
     ],
 )
 def test_one_thread_of_several_processors_may_have_been_measured(numbers, processor, real, busy, verdict):
-    numbers(("xfs", 1.0))
     found = study([claim("order", of=["ext4", "xfs"], about="devices")], TWO)
-    lab = get_lab("exact").facts(Catalog().get(Processor, processor)) if processor else get_lab("host").facts(None)
+    lab = get_lab("exact").facts(CATALOG.get(Processor, processor)) if processor else get_lab("host").facts(None)
     plan = found.plan.model_copy(update={"labs": {"exact": lab}})
     phases = found.phases.assign(processor_busy=busy)
     (one,) = claims_of(replace(found, plan=plan, phases=phases, environment={"values": real})).judged
@@ -385,21 +380,18 @@ def test_one_thread_of_several_processors_may_have_been_measured(numbers, proces
     ],
 )
 def test_devices_of_another_kind_decide_no_claim_about_devices(numbers, disks, profile, verdict):
-    numbers(("xfs", 1.0))
-    devices = {"ssd": Catalog().get(Device, profile)}
+    devices = {"ssd": CATALOG.get(Device, profile)}
     own = [claim("order", id="it", about="devices"), claim("order", id="files")]
     found = study(own, TWO, devices=devices, disks=disks)
     assert verdicts(found) == {"it": verdict, "files": REPRODUCED}
 
 
 def test_what_no_trial_can_contain_is_not_decidable(numbers):
-    numbers(("xfs", 1.0))
     assert verdicts(study([claim("order", never=True)], TWO)) == {"it": "not decidable here"}
 
 
 def test_one_client_and_many_are_compared_each_at_its_own_size(numbers):
     """The tree of each of 30 clients is smaller than that of one."""
-    numbers(("xfs", 1.0))
     of = [{"workload": "metadata+clients30", "label": "xfs"}, {"workload": "metadata", "label": "xfs"}]
     found = study([claim("order", of=of)], {("xfs", "single"): 1.0})
     many = found.phases.assign(workload="metadata@20+clients30", wall_ns=2 * found.phases["wall_ns"])
@@ -418,18 +410,17 @@ def test_one_client_and_many_are_compared_each_at_its_own_size(numbers):
 
 
 def test_what_another_study_measured_is_named_with_it(numbers):
-    numbers(("xfs", 1.0))
     own = [claim("order", id="here"), claim("order", of=["a", "b"], id="there"), claim("order", of="ab", id="nowhere")]
     siblings = {"here": {"other": REPRODUCED}, "there": {"other": CONTRADICTED, "third": UNDECIDED}}
     found = claims_of(study(own, TWO, siblings=siblings))
     assert found.elsewhere == {"other": ["there"], "third": ["there"]}
     told = [row["Another study"] for row in topic.open_table(found).rows]
     assert told == ["`other`: contradicted; `third`: undecided", DASH]
-    plan = make_plan("small-files", Catalog())
+    plan = make_plan("small-files", CATALOG)
     assert plan.siblings["r1-create-ceph"] == {"small-files-distributed": "undecided"}
     assert plan.siblings["r2-clean-ceph"] == {"small-files-distributed": "reproduced"}
     assert "r2-fuse" not in plan.siblings
-    assert make_plan("quick", Catalog()).siblings == {}
+    assert make_plan("quick", CATALOG).siblings == {}
 
 
 def test_the_period_of_dips_is_a_value(numbers):
@@ -446,7 +437,6 @@ def test_the_period_of_dips_is_a_value(numbers):
 
 def test_more_claims_need_clearer_differences(numbers):
     """Intervals hold for all claims together, so each is wider than alone."""
-    numbers(("xfs", 1.0))
     own = [claim("order", id=f"c{number}") for number in range(20)]
     measured = {("xfs", "single"): 1.01, ("ext4", "single"): 1.0}
     alone, among = (claims_of(study(own[:many], measured)).judged[0] for many in (1, 20))
@@ -550,7 +540,7 @@ DECIDED = {  # what a study measures at its own scale, so that there may be a ve
 
 def as_planned(name: str) -> Study:
     """A study as if every phase and every part of one had taken the same time, with three rounds."""
-    plan = make_plan(name, Catalog())
+    plan = make_plan(name, CATALOG)
     phases, samples = [], []
     for trial in plan.trials:
         names = trial.names()
@@ -570,26 +560,28 @@ def as_planned(name: str) -> Study:
     return Study(nothing, *frames, nothing, nothing, plan, {"values": {}}, {}, folder=Path("unused"))
 
 
-@pytest.mark.parametrize("name", DECIDED)
-def test_what_shipped_studies_can_decide(name):
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])
+def test_what_shipped_studies_can_decide(whole):
     """A claim whose cells have other names than the study's would never be decided; none is expected to be."""
-    found = as_planned(name)
-    (own,) = Comparison(found).claims.values()
-    assert {one.claim.id for one in own.measured} == set(DECIDED[name].split())
-    several = any(processors(found, lab) > 1 for lab in found.plan.labs)  # one of whose threads may decide all there is
-    for verdict, names in (found.plan.study.expected or {}).items():
-        if not (several and verdict == "not decidable here"):
-            assert set(names).isdisjoint(DECIDED[name].split()) == (verdict == "not decidable here")
+    draw = drawn()
+    for name in DECIDED if whole else draw.sample(sorted(DECIDED), 2):
+        found, expected = as_planned(name), set(DECIDED[name].split())
+        (own,) = Comparison(found).claims.values()
+        assert {one.claim.id for one in own.measured} == expected, name
+        several = any(processors(found, lab) > 1 for lab in found.plan.labs)  # one thread of which may decide all
+        for verdict, names in (found.plan.study.expected or {}).items():
+            if not (several and verdict == "not decidable here"):
+                assert expected.isdisjoint(names) == (verdict == "not decidable here"), name
 
 
 # ---- verdicts that are expected --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(Catalog().paths(StudyFile)))
-def test_a_shipped_study_has_the_ratios_of_its_claims_at_another_size(name):
+def test_shipped_studies_have_the_ratios_of_their_claims_at_another_size():
     """So that STRICT=1 says what changed, and not that there are none."""
-    own = Catalog().get(StudyFile, name)
-    assert set(own.ratios or {}) == set((own.expected or {}).get("at another size", []))
+    for name in CATALOG.paths(StudyFile):
+        own = CATALOG.get(StudyFile, name)
+        assert set(own.ratios or {}) == set((own.expected or {}).get("at another size", [])), name
 
 
 def test_a_changed_verdict_is_told(numbers):
@@ -615,7 +607,6 @@ def test_a_changed_verdict_is_told(numbers):
 @pytest.mark.parametrize("lab", ["exact", "host"])
 def test_a_changed_ratio_at_another_size_is_told(numbers, lab):
     """Of the exact lab any other number, elsewhere one outside of the interval."""
-    numbers(("xfs", 1.0))
     own = [claim("order", id="up", at={"phase": "create", "size": 5000})]
 
     def told(times: dict, **about) -> list[str]:
