@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import yaml
+from reprofs.plan.catalog import UNAVAILABLE
+from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.study import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,23 +117,29 @@ doctor` says what works on this machine, and why some cannot be had.""",
 ]
 
 
-def read(root: Path, table: Table) -> dict[Path, dict]:
-    """The content of a table's files, by name. Raises SystemExit for one that cannot be read."""
+def read(root: Path, table: Table) -> dict[str, tuple[Path, dict]]:
+    """Name -> file and content of what a table has, sorted. Raises SystemExit for a file that cannot be read."""
     found = {}
-    for path in sorted((root / table.folder).glob("[!_.]*.yaml"), key=lambda path: path.stem):
+    unavailable = root / table.folder / UNAVAILABLE
+    for path in [*(root / table.folder).glob("[!_.]*.yaml"), *([unavailable] if unavailable.is_file() else [])]:
         try:
             content = dict(yaml.load(path.read_text(), yaml.CSafeLoader))
         except (yaml.YAMLError, TypeError, ValueError) as error:
             sys.exit(f"{path.relative_to(root)} cannot be read: {' '.join(str(error).split())}")
-        if table is not VERDICTS_TABLE or "expected" in content:  # else beside no published claims, or not run
-            found[path.relative_to(root)] = content
-    return found
+        if path == unavailable:
+            new = {name: entry | Filesystem.listed for name, entry in content.items() if name not in found}
+        else:
+            new = {path.stem: content}
+        for name, entry in new.items():
+            if table is not VERDICTS_TABLE or "expected" in entry:  # else beside no published claims, or not run
+                found[name] = path.relative_to(root), entry
+    return dict(sorted(found.items()))
 
 
 def decided(root: Path) -> dict[str, int]:
     """Published study -> how many of its claims at least one study decides."""
     found: dict[str, set[str]] = {}
-    for study in read(root, VERDICTS_TABLE).values():
+    for _, study in read(root, VERDICTS_TABLE).values():
         for verdict, claims in study["expected"].items():
             if verdict not in OPEN:
                 found.setdefault(study["published"], set()).update(claims or ())
@@ -152,13 +160,13 @@ def page(root: Path) -> str:
     numbers, text = decided(root), HEAD
     for table in TABLES:
         rows = [["name", *table.columns], ["---"] * (len(table.columns) + 1)]
-        for path, content in read(root, table).items():
-            entry = content | {"decided": numbers.get(path.stem, 0), "measured": measured(root, path.stem)}
+        for name, (path, content) in read(root, table).items():
+            entry = content | {"decided": numbers.get(name, 0), "measured": measured(root, name)}
             try:
                 cells = [" ".join(str(column(entry)).split()).replace("|", r"\|") for column in table.columns.values()]
             except KeyError as key:
                 sys.exit(f"{path} has no {key}.")
-            rows.append([f"[`{path.stem}`](../{path})", *cells])
+            rows.append([f"[`{name}`](../{path})", *cells])
         text += f"\n## {table.title}\n\n{table.about}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return text
 

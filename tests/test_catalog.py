@@ -153,10 +153,10 @@ def test_schemas_are_those_of_the_models(root, tmp_path):
 def test_schemas_take_every_file_as_the_models_do(kind):
     """For editors: what the models take the schemas take too, and what they fill in."""
     check = jsonschema.Draft202012Validator(kind.schema_of())
-    paths = Catalog().paths(kind)
-    for path in paths.values():
-        check.validate(yaml.safe_load(path.read_text()))
-        check.validate(read_yaml(path, kind).as_json())
+    for name, path in CATALOG.paths(kind).items():
+        written = yaml.safe_load(path.read_text())
+        check.validate(written if path.stem == name else written[name] | kind.listed)
+        check.validate(CATALOG.get(kind, name).as_json())
 
 
 def test_a_variant_may_be_checked_in_another_way():
@@ -190,6 +190,7 @@ def axis_in_no_cross(study: dict) -> None:
 
 
 QUICK, EXT4 = "config/studies/quick.yaml", "workflow/filesystems/ext4.yaml"
+UNAVAILABLE = "workflow/filesystems/_unavailable.yaml"
 MISTAKES = [
     (QUICK, put("filesystems+", "ext5"), "file system 'ext5'", "did you mean ext4"),
     (QUICK, put("filesystems+", "btrfs+zst"), "variant of btrfs 'zst'", "did you mean zstd"),
@@ -219,6 +220,10 @@ def test_mistakes_in_a_study_and_in_a_file_system(checkout, reprofs, says, edit_
         path.write_text(original)
     (checkout / EXT4).write_text("title: [")
     says(reprofs("plan", "quick", cwd=checkout), f"{EXT4} line", "not valid YAML")
+    edit_yaml(checkout / UNAVAILABLE, lambda d: d["avere"].update(title=3))
+    says(reprofs("list", cwd=checkout), f"{UNAVAILABLE}: avere", "title", "string")
+    (checkout / UNAVAILABLE).write_text("- avere")
+    says(reprofs("list", cwd=checkout), UNAVAILABLE, "mapping of names")
 
 
 RULE = {"min": 3, "max": 20, "until": "5 %"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reprofs.errors import FileError, UserError, short
 from reprofs.plan.parts import NAME, NAME_RULE, Descriptor
-from reprofs.plan.read import Kind, read_yaml, shown, unknown, validate
+from reprofs.plan.read import Kind, parse, read_yaml, shown, unknown, validate
 from reprofs.project import project_root
 
 
@@ -30,11 +30,15 @@ def named(folder: Path) -> dict[str, Path]:
     return found
 
 
+UNAVAILABLE = "_unavailable.yaml"  # what cannot be had, by name, beside the files of the others
+
+
 class Catalog:
     """All descriptors of a checkout, plus file systems from further folders. Files named _* or .* are ignored."""
 
     def __init__(self, extra_filesystem_dirs: Sequence[str] = ()):
         self.extra_filesystem_dirs = list(extra_filesystem_dirs)
+        self._lists: dict[Path, dict] = {}  # what the files UNAVAILABLE hold
         self._known: dict[tuple[str, str], Descriptor] = {}  # what was read or added, by kind and name
 
     def paths(self, kind: type[Descriptor]) -> dict[str, Path]:
@@ -48,7 +52,9 @@ class Catalog:
             folders.append(folder)
         found: dict[str, Path] = {}
         for folder in folders:
-            for name, path in named(folder).items():
+            listed = self._list(folder / UNAVAILABLE) if kind.listed else {}
+            own = dict.fromkeys(listed, folder / UNAVAILABLE) | named(folder)
+            for name, path in sorted(own.items(), key=lambda item: f"{item[0]}.yaml"):
                 if name in found:
                     raise UserError(f"{path} and {found[name]} have the same name: rename one of them.")
                 found[name] = path
@@ -60,8 +66,23 @@ class Catalog:
             paths = self.paths(kind)
             if name not in paths:
                 raise unknown(kind.word or kind.kind, name, paths)
-            self._known[kind.kind, name] = read_yaml(paths[name], kind)
+            self._known[kind.kind, name] = self._read(kind, name, paths[name])
         return self._known[kind.kind, name]  # type: ignore[return-value]
+
+    def _read(self, kind: type[Kind], name: str, path: Path) -> Kind:
+        if path.name != UNAVAILABLE:
+            return read_yaml(path, kind)
+        entry = self._list(path)[name]
+        data = entry | kind.listed if isinstance(entry, dict) else entry
+        return validate(data, kind, f"{shown(path)}: {name}").known_as(name, shown(path))
+
+    def _list(self, path: Path) -> dict:
+        if path not in self._lists:
+            found = parse(path, shown(path)) if path.is_file() else {}
+            if not isinstance(found, dict) or not all(map(NAME.fullmatch, found)):
+                raise FileError(f"{shown(path)}: the top level must be a mapping of names to descriptions.")
+            self._lists[path] = found
+        return self._lists[path]
 
     def add(self, kind: type[Kind], name: str, data: dict) -> None:
         """Add a descriptor that has no file, or one in the place of a file's. Raises UserError when it does not fit."""

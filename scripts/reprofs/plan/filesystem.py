@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -171,6 +171,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
     kind = "filesystem"
     word = "file system"
     folder = "workflow/filesystems"
+    listed: ClassVar[dict] = {"role": "contender", "labs": ["exact"], "variants": {"default": {"title": "never run"}}}
 
     model_config = ConfigDict(
         title="A file system (one file = one file system; every key is explained in"

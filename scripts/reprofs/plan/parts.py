@@ -193,12 +193,14 @@ class Promising(Part):
 class Descriptor(Part):
     """What a whole file holds.
 
-    kind: the name of its schema; word: for it in sentences, where that is another; folder: of its files.
+    kind: the name of its schema; word: for it in sentences, where that is another; folder: of its files; listed: keys
+    that all have which no file describes, but the list UNAVAILABLE in that folder.
     """
 
     kind: ClassVar[str]
     word: ClassVar[str] = ""
     folder: ClassVar[str] = ""
+    listed: ClassVar[dict] = {}
 
     _name: str = PrivateAttr("")
     _file: str = PrivateAttr("")
