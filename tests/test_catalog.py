@@ -218,12 +218,14 @@ def test_mistakes_in_a_study_and_in_a_file_system(checkout, reprofs, says, edit_
         edit_yaml(path, change)
         says(reprofs("plan", "quick", cwd=checkout), *words)
         path.write_text(original)
-    (checkout / EXT4).write_text("title: [")
-    says(reprofs("plan", "quick", cwd=checkout), f"{EXT4} line", "not valid YAML")
+    listed = (checkout / UNAVAILABLE).read_text()
     edit_yaml(checkout / UNAVAILABLE, lambda d: d["avere"].update(title=3))
     says(reprofs("list", cwd=checkout), f"{UNAVAILABLE}: avere", "title", "string")
     (checkout / UNAVAILABLE).write_text("- avere")
     says(reprofs("list", cwd=checkout), UNAVAILABLE, "mapping of names")
+    (checkout / UNAVAILABLE).write_text(listed)
+    (checkout / EXT4).write_text("title: [")
+    says(reprofs("plan", "quick", cwd=checkout), f"{EXT4} line", "not valid YAML")
 
 
 RULE = {"min": 3, "max": 20, "until": "5 %"}

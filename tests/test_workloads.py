@@ -220,15 +220,13 @@ def came_back(record: dict) -> None:
 # One of each kind of program: the engine's own operations, its programs, tar and find, git, several processes at once.
 # What fio and a busy machine do is in tests/test_disks.py and tests/test_trial.py.
 TWICE = ["metadata", "mdtest", "fsync-each", "many-inodes", "parallel-walk", "repository", "stream-fill"]
-SMALL = ("git-annex-small", "git-annex-test")
 RECORDED = [name for name in NAMES if name.startswith("recorded-") and name != "recorded-git"]  # of one program
 OWN_GUEST = [name for name in NAMES if CATALOG.get(Workload, name).guest != "base"]  # whose guest takes long to build
 
 
 @pytest.mark.parametrize(
-    # Of git-annex-small, nearly all commands are in git-annex, too; git-annex-test takes long.
     "name",
-    [pytest.param(name, marks=pytest.mark.soak if name in (*SMALL, *RECORDED, *OWN_GUEST) else ()) for name in NAMES],
+    [pytest.param(name, marks=pytest.mark.soak if name in (*RECORDED, *OWN_GUEST) else ()) for name in NAMES],
 )
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""
