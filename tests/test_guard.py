@@ -90,31 +90,26 @@ def test_empty_listed_disk_passes(disk):
     guard.check_again(found, disk.sysfs)
 
 
-def test_not_listed(disk):
-    with refused(disk.path, "not in config/devices.yaml"):
-        guard.check(disk.path, [{**disk.entry, "path": "/dev/other"}], disk.sysfs)
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"path": "/dev/other"}, ["not in config/devices.yaml"]),
+        ({"serial": "S2"}, ["serial S1", "says S2"]),
+        ({"size_bytes": 101 * MIB}, [str(100 * MIB), "correct the list"]),
+    ],
+)
+def test_a_disk_that_is_not_the_listed_one(disk, entry, words):
+    with refused(disk.path, *words):
+        disk.check(**entry)
 
 
-def test_symbolic_link(disk, tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to(disk.path)
-    with refused("symbolic link"):
-        guard.check(str(link), [{**disk.entry, "path": str(link)}], disk.sysfs)
-
-
-def test_not_a_block_device(disk):
-    with refused("not a block device"):
-        guard.check(str(disk.file), [{**disk.entry, "path": str(disk.file)}], disk.sysfs)
-
-
-def test_missing(disk, tmp_path):
-    with refused("is missing"):
-        guard.check(str(tmp_path / "gone"), [{**disk.entry, "path": str(tmp_path / "gone")}], disk.sysfs)
-
-
-def test_wrong_serial(disk):
-    with refused("serial S1", "says S2"):
-        disk.check(serial="S2")
+@pytest.mark.parametrize(
+    ("name", "word"), [("link", "symbolic link"), ("backing", "not a block device"), ("gone", "is missing")]
+)
+def test_a_path_that_is_no_disk(disk, tmp_path, name, word):
+    (tmp_path / "link").symlink_to(disk.path)
+    with refused(word):
+        guard.check(str(tmp_path / name), [{**disk.entry, "path": str(tmp_path / name)}], disk.sysfs)
 
 
 def test_no_serial(disk):
@@ -129,11 +124,6 @@ def test_serial_of_nvme_and_scsi(tmp_path):
     assert guard.serial(tmp_path) == "WD-1234"
     (tmp_path / "device/serial").write_text("S3X9    \n")
     assert guard.serial(tmp_path) == "S3X9"
-
-
-def test_wrong_size(disk):
-    with refused(str(100 * MIB), "correct the list"):
-        disk.check(size_bytes=101 * MIB)
 
 
 def write_at(path: str, *pieces: tuple[int, bytes]) -> None:
@@ -162,23 +152,19 @@ def partition_table() -> tuple[int, bytes]:
     ) + b"\x55\xaa"
 
 
-@pytest.mark.parametrize(("kind", "signature"), [("LVM2_member", lvm_label()), ("linux_raid_member", md_superblock())])
-def test_signature_of_lvm_and_raid(disk, kind, signature):
-    write_at(disk.path, signature)
-    with refused("not empty", f"signature ({kind})", f"wipefs --all {disk.path}"):
-        disk.check()
-
-
-@pytest.mark.parametrize(("maker", "kind"), [("mkfs.ext4", "ext4"), ("mkswap", "swap")])
-def test_signature_of_a_file_system(disk, maker, kind):
-    run(maker, "-q", disk.path) if maker != "mkswap" else run(maker, disk.path)
-    with refused("not empty", f"signature ({kind})"):
-        disk.check()
-
-
-def test_partition_table(disk):
-    write_at(disk.path, partition_table())
-    with refused("not empty", "partition table (dos)"):
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: write_at(path, lvm_label()), ["signature (LVM2_member)"]),
+        (lambda path: write_at(path, md_superblock()), ["signature (linux_raid_member)"]),
+        (lambda path: run("mkfs.ext4", "-q", path), ["signature (ext4)"]),
+        (lambda path: run("mkswap", path), ["signature (swap)"]),
+        (lambda path: write_at(path, partition_table()), ["partition table (dos)"]),
+    ],
+)
+def test_what_blkid_knows(disk, make, words):
+    make(disk.path)
+    with refused("not empty", *words, f"wipefs --all {disk.path}"):
         disk.check()
 
 
