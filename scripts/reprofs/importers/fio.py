@@ -231,14 +231,9 @@ def _part(source: Source, path: tuple, options: dict) -> dict | None:
         return None
     # Before version 3 io_bytes counted KiB and latencies were in us; io_kbytes came with the change.
     new = "io_kbytes" in part
-    moved = source.get((*path, "io_bytes"), int)
-    runtime = source.get((*path, "runtime"), int)
-    # Versions as old as 2.1.4 do not tell the number of requests.
-    requests = source.get((*path, "total_ios"), int) if "total_ios" in part else None
+    moved, runtime, requests = _counts(source, path)
     if not (moved or runtime if requests is None else requests):
         return None
-    if not 0 <= moved < 2**50 or not 0 <= runtime < 2**40 or (requests or 0) < 0:
-        raise source.wrong(path, "has io_bytes, total_ios or a runtime that no run has")
     known, latencies = [entry for entry in _LATENCIES if isinstance(part.get(entry[0]), dict)], 0
     if requests and known and (not runtime or _alone(options)):
         key, _, _, ns = known[-1]
@@ -255,6 +250,15 @@ def _part(source: Source, path: tuple, options: dict) -> dict | None:
         "longest_ns": max((source.amount((*path, key, "max"), default=0) * ns for key, *_, ns in known), default=0),
         "short": source.get((*path, "short_ios"), int, 0) + source.get((*path, "drop_ios"), int, 0),
     }
+
+
+def _counts(source: Source, path: tuple) -> tuple[int, int, int | None]:
+    """Bytes or KiB, ms, and requests, which versions as old as 2.1.4 do not tell."""
+    moved, runtime = source.get((*path, "io_bytes"), int), source.get((*path, "runtime"), int)
+    requests = source.get((*path, "total_ios"), int, None)
+    if requests != 0 and not (0 <= moved < 2**50 and 0 <= runtime < 2**40 and (requests or 0) >= 0):
+        raise source.wrong(path, "has io_bytes, total_ios or a runtime that no run has")
+    return moved, runtime, requests
 
 
 def _alone(options: dict) -> bool:
