@@ -508,6 +508,26 @@ def test_text_that_is_less_than_the_program_is_refused(reprofs, place, lines, co
     assert done.returncode == (2 if said else 0) and said in done.stderr
 
 
+def test_several_roots_are_folders_of_one_tree(reprofs, place):
+    roots = [word for name in ("manuscript", "figures") for word in ("--below", f"/home/ada/thesis/{name}")]
+    done = reprofs("record", "--from-strace", THESIS, *roots, "--output", "it", "--accept", cwd=place)
+    assert done.returncode == 0, done.stderr
+    before = recording.read(place / "workflow/recordings" / f"it{SUFFIX}").before
+    assert sum(line[0] == "d" and line[1] != "." and "/" not in line[1] for line in before) == 2
+
+
+def test_a_path_is_written_to_with_the_workload_beside_it(reprofs, says, place):
+    words = ("record", "--from-strace", THESIS, "--output")
+    done = reprofs(*words, f"mine/it{SUFFIX}", cwd=place)
+    assert done.returncode == 0 and "Written: mine/it.jsonl.xz and mine/it.yaml; put them into" in done.stdout
+    assert recording.read(place / "mine/it.jsonl.xz").head.calls == 73 and (place / "mine/it.yaml").is_file()
+    assert not list((place / "workflow").rglob("it*"))
+    says(reprofs(*words, f"mine/it{SUFFIX}", cwd=place), "it.jsonl.xz exists", "--output")
+    says(reprofs(*words, "mine/it", cwd=place), "--output cannot be 'mine/it'", f"ends in NAME{SUFFIX}")
+    done = reprofs(*words, place / f"workflow/recordings/it{SUFFIX}", cwd=place / "mine")  # as --output it
+    assert done.returncode == 0 and done.stdout.endswith("workflow/workloads/it.yaml; the workload is it.\n")
+
+
 def test_strace_that_was_told_to_leave_calls_out_is_found(reprofs, place):
     text = "".join(line for line in THESIS.read_text().splitlines(keepends=True) if "exit_group" not in line)
     (place / "text").write_text(text)

@@ -16,7 +16,13 @@ command = Commands()
     option(
         "--below", type=Path, action="append", default=[], metavar="FOLDER", help="whose calls (default: this folder)"
     ),
-    option("--output", required=True, metavar="NAME", help="of the recording and of its workload"),
+    option(
+        "--output",
+        required=True,
+        metavar="NAME",
+        help="of the recording and of its workload, which go where studies find them; or a path ending in "
+        "NAME.jsonl.xz: the workload, NAME.yaml, is then beside it",
+    ),
     option("--seconds", type=seconds, default=3600, metavar="N", help="after which it is ended (3600)"),
     option("--accept", action="store_true", help="write it also where it is less than the program"),
     option(
@@ -34,13 +40,13 @@ def _record(arguments) -> None:
     """Record the file-system calls of a command, without names and contents, as a workload that replays them."""
     from reprofs.recorder import record
 
-    below, name, accept = arguments.below, arguments.output, arguments.accept
+    below, output, accept = arguments.below, arguments.output, arguments.accept
     if bool(arguments.words) == bool(arguments.from_strace):
         raise UserError("record takes either a command, after --, or --from-strace FILE.")
     if arguments.from_strace:
-        print(record.from_strace(arguments.from_strace, below, name, accept), end="")
+        print(record.from_strace(arguments.from_strace, below, output, accept), end="")
     else:
-        print(record.record(arguments.words, below, name, arguments.seconds, accept), end="")
+        print(record.record(arguments.words, below, output, arguments.seconds, accept), end="")
 
 
 @command(

@@ -41,14 +41,15 @@ BYTES_A_NAME = 8192  # that a file system needs besides content, with much to sp
 
 
 def record(
-    command: Sequence[str], roots: Sequence[Path], name: str, seconds: int = SECONDS, accept: bool = False
+    command: Sequence[str], roots: Sequence[Path], output: str, seconds: int = SECONDS, accept: bool = False
 ) -> str:
-    """Runs a command and writes the recording `name` of its calls below the roots, and the workload that replays it.
+    """Runs a command and writes the recording of its calls below the roots, and the workload that replays it.
 
-    seconds: after which the command is ended; accept: write it also where it is less than the program. Returns the
-    page about it. Raises UserError, with nothing written, where that cannot be done or is less and was not accepted.
+    output: its name, or a path that ends in NAME.jsonl.xz; seconds: after which the command is ended; accept: write it
+    also where it is less than the program. Returns the page about it. Raises UserError, with nothing written, where
+    that cannot be done or is less and was not accepted.
     """
-    targets = _targets(name)
+    targets, name = _targets(output)
     places, names = _roots(roots), Names()
     before, special = _entries(places, names)
     follower = Follower(places, str(Path.cwd()), _umask(), names)
@@ -61,13 +62,13 @@ def record(
     return _written(targets, content, facts, accept)
 
 
-def from_strace(paths: Sequence[Path], roots: Sequence[Path], name: str, accept: bool = False) -> str:
+def from_strace(paths: Sequence[Path], roots: Sequence[Path], output: str, accept: bool = False) -> str:
     """Like `record`, of the text of strace about a program that ran elsewhere.
 
     roots: folders of that machine, none: the one in which the program began. The tree before is as far as the calls
     tell of it, the tree after is what a replay here makes of it.
     """
-    targets, names = _targets(name), Names()
+    (targets, name), names = _targets(output), Names()
     found = strace.survey(paths)
     places = _told_roots(roots or [Path(found.folder)])
     umask = page.UMASK if found.umask is None else found.umask
@@ -101,8 +102,12 @@ def _written(targets: tuple[Path, Path], content: Content, facts: page.Facts, ac
         )
     files.write_bytes(targets[0], data)
     files.write_text(targets[1], workload(facts.name, content))
-    shown = [str(target.relative_to(project_root())) for target in targets]
-    return f"{told}Written: {shown[0]} and {shown[1]}; the workload is {facts.name}.\n"
+    root = project_root()
+    shown = [target.relative_to(root) if target.is_relative_to(root) else target for target in targets]
+    use = f"the workload is {facts.name}"
+    if targets[0].parent == targets[1].parent:
+        use = f"put them into {Recording.folder} and {Workload.folder} to use them"
+    return f"{told}Written: {shown[0]} and {shown[1]}; {use}.\n"
 
 
 def _umask() -> int:
@@ -111,17 +116,28 @@ def _umask() -> int:
     return umask
 
 
-def _targets(name: str) -> tuple[Path, Path]:
-    """The files of a recording and of its workload. Raises UserError for a bad name, or if one exists."""
+def _targets(output: str) -> tuple[tuple[Path, Path], str]:
+    """The files of a recording and of its workload, and its name.
+
+    Of a name they are where studies find them, so are those of a path in workflow/recordings; of another path the
+    workload is beside the recording. Raises UserError for a bad name or path, or if one of the files exists.
+    """
+    root, path = project_root(), Path(output)
+    name = path.name.removesuffix(SUFFIX)
+    folders = (root / Recording.folder, root / Workload.folder)
+    if "/" in output or output.endswith(SUFFIX):
+        if not output.endswith(SUFFIX):
+            raise UserError(f"--output cannot be {short(output)}: give a name, or a path that ends in NAME{SUFFIX}.")
+        if (folder := path.parent.resolve()) != folders[0].resolve():
+            folders = (folder, folder)
     if not NAME.fullmatch(name):
-        raise UserError(f"--output cannot be {short(name)}: it must have {NAME_RULE}.")
-    root = project_root()
-    targets = (root / Recording.folder / f"{name}{SUFFIX}", root / Workload.folder / f"{name}.yaml")
+        raise UserError(f"--output cannot be {short(output)}: its name must have {NAME_RULE}.")
+    targets = (folders[0] / f"{name}{SUFFIX}", folders[1] / f"{name}.yaml")
     for target in targets:
         if target.exists():
             raise UserError(f"{target} exists: remove it, or choose another name for --output.")
         files.check_writable(target)
-    return targets
+    return targets, name
 
 
 def _roots(roots: Sequence[Path]) -> list[str]:
