@@ -560,11 +560,12 @@ def test_visits_in_the_order_of_a_listing_are_found(retold, ordered, found):
     assert retold(*lines).follower.order.is_that_of_listings() == found
 
 
-def test_damaged_text_is_never_more_than_a_sentence(tmp_path):
+@pytest.mark.parametrize("times", [12, pytest.param(300, marks=pytest.mark.soak)])
+def test_damaged_text_is_never_more_than_a_sentence(times, tmp_path):
     """Lines are lost, doubled and cut, letters are others."""
     good, chance = THESIS.read_text().replace("/home/ada/thesis", LAB).splitlines(), random.Random(1)
     outcomes = set()
-    for _ in range(60):
+    for _ in range(times):
         lines = list(good)
         for _ in range(chance.choice((1, 3, 30))):
             at, how = chance.randrange(len(lines)), chance.randrange(4)
