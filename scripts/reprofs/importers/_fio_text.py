@@ -27,7 +27,7 @@ _LATENCY = re.compile(
     re.ASCII,
 )
 _PERCENTILES = re.compile(r" *(slat|clat|lat|sync) percentiles \(([num]?sec)\):")
-_PERCENTILE = re.compile(r"([\d.]+)th=\[ *([\d.]+)\]", re.ASCII)
+_PERCENTILE = re.compile(r"(?<![\d.])([\d.]+)th=\[ *([\d.]+)\]", re.ASCII)
 _LIST = re.compile(r" *\|(?: *[\d.]+th=\[[^][]*\],?)+", re.ASCII)
 _ISSUED = re.compile(r" *issued[ :rwts]*total=([\d,]+) short=([\d,]+) dropped=([\d,]+)", re.ASCII)
 _ISSUED_OLD = re.compile(r" *issued *: total=r=(\d+)/w=(\d+)/d=(\d+), short=r=(\d+)/w=(\d+)/d=(\d+)", re.ASCII)

@@ -15,13 +15,13 @@ _RESULT = re.compile(
 )
 _SCORE = re.compile(
     r"\[(SCOREX?)\s*[\s-]*(?:INVALID|valid)?\s*\]\s+Bandwidth\s+(\S+)\s+(?:GB/s|(GiB/s))\s*:\s*IOPS\s+(\S+)\s+kiops\s*:"
-    r"\s*TOTAL\s+(\d*\.?\d+)(?:\s.*)?$",
+    r"\s*TOTAL\s+(\d+(?:\.\d+)?|\.\d+)(?:\s.*)?$",
     re.IGNORECASE,
 )
 # A line in brackets that is io500's: its kinds, or blanks. In the log of a job there are others, of its libraries or of
 # the first version's shell script. mpirun and srun may put the number of the process in front of each line.
 _OWN = re.compile(r"\[\s*(RESULT|INVALID|\])", re.IGNORECASE)
-_PROCESS = re.compile(r"(\[\d+,\d+\]<std(out|err)>:|\d+:) *")
+_PROCESS = re.compile(r"(\[\d+,\d+\]<std(out|err)>:|(?<!\d)\d+:) *")
 _BANDWIDTH = [f"ior-{kind}-{what}" for kind in ("easy", "hard") for what in ("write", "read")]
 _RATES = [f"mdtest-{kind}-{what}" for kind in ("easy", "hard") for what in ("write", "stat", "delete")]
 _RATES += ["mdtest-hard-read", "find"]

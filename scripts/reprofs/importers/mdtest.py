@@ -163,7 +163,7 @@ def _milliseconds(run: _Run, table: _Table) -> bool:
 
 def _filesystem(result: Result, text: str, line: int) -> None:
     numbers = re.findall(r"(?<![\w.])(-?(?:nan|inf|\d+(?:\.\d+)?))(?=[ %])", text)
-    shares = re.findall(r"(-?(?:nan|inf|\d+(?:\.\d+)?))%", text)
+    shares = re.findall(r"(-?(?:nan|inf|(?<!\d)\d+(?:\.\d+)?))%", text)
     if any(n.startswith("-") or n in ("nan", "inf") for n in numbers) or any(float(n) > 100 for n in shares):
         why = "the server's statfs is wrong, so the fill level of this run is unknown"
         result.find("impossible-size", f"the file system reports a size that cannot be ({text})", why, line)
@@ -235,7 +235,7 @@ def _derive(result: Result, run: _Run) -> None:
 def _wall_clock(result: Result, run: _Run, *clock: str) -> None:
     """Whether the times of all phases fill the time between the first and the last line of a run."""
     ran = {operation for operation in run.lowest if not operation.startswith("Tree")}
-    stamps = [found[0] for line in clock if (found := re.search(r"\d+/\d+/\d+ \d+:\d+:\d+", line))]
+    stamps = [found[0] for line in clock if (found := re.search(r"(?<!\d)\d+/\d+/\d+ \d+:\d+:\d+", line))]
     if not run.spent or ran - set(run.spent) or len(stamps) != 2:
         return
     try:
