@@ -1,8 +1,9 @@
-"""Writes docs/CATALOG.md, tables of what a checkout has, from the files of its folders.
+"""Writes docs/CATALOG.md, tables of what a checkout has, and docs/MODULES.md, from the files of its folders.
 
 python scripts/catalog.py [--check]     --check only compares
 """
 
+import ast
 import json
 import sys
 from collections.abc import Callable
@@ -18,6 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/CATALOG.md"
 VERDICTS = get_args(Verdict)
 OPEN = {"undecided", "at another size", "not decidable here"}
+MODULES = "docs/MODULES.md"
+MODULES_HEAD = """# Modules
+
+What each module of the package says of itself; `make catalog` writes this page. The packages in the order of the flow are
+in [CONTRIBUTING.md](../CONTRIBUTING.md#where-things-are).
+"""
 HEAD = """# Catalogue
 
 What this checkout has, one file each. `make catalog` writes this page from these files; how to add one is in
@@ -171,15 +178,28 @@ def page(root: Path) -> str:
     return text
 
 
+def modules(root: Path) -> str:
+    """The page of the modules of the package, by package: what the first sentence of each says of it."""
+    text, package = MODULES_HEAD, root / "scripts/reprofs"
+    for folder in [package, *sorted(path.parent for path in package.rglob("__init__.py") if path.parent != package)]:
+        rows = [["module", ""], ["---"] * 2]
+        for path in sorted(folder.glob("*.py")):
+            said = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0].split())
+            rows.append([f"[`{path.name}`](../{path.relative_to(root)})", said.replace("|", r"\|")])
+        text += f"\n## `{folder.relative_to(root)}`\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return text
+
+
 def main(arguments: list[str], root: Path = ROOT) -> None:
     """The command. Raises SystemExit with one sentence when --check finds the page out of date."""
     if arguments not in ([], ["--check"]):
         sys.exit("usage: catalog.py [--check]")
-    wanted = page(root)
-    if not arguments:
-        (root / PAGE).write_text(wanted)
-    elif not (root / PAGE).is_file() or (root / PAGE).read_text() != wanted:
-        sys.exit(f"{PAGE} is not current: run `make catalog`.")
+    pages = {PAGE: page(root)} | ({MODULES: modules(root)} if (root / "scripts/reprofs").is_dir() else {})
+    for name, wanted in pages.items():
+        if not arguments:
+            (root / name).write_text(wanted)
+        elif not (root / name).is_file() or (root / name).read_text() != wanted:
+            sys.exit(f"{name} is not current: run `make catalog`.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """docs/CATALOG.md follows from the files of a checkout; `make lint` checks that the committed one does."""
 
 import importlib.util
+import re
 import shutil
 from pathlib import Path
 
@@ -109,3 +110,12 @@ def test_what_cannot_be_had_is_a_row_until_it_has_a_file(copy):
     assert not catalog(copy)
     page = (copy / "CATALOG.md").read_text()
     assert "| [`beegfs`](workflow/filesystems/beegfs.yaml) | Ours | `here` |  |\n" in page and listed not in page
+
+
+def test_every_package_is_in_the_map_and_every_module_says_what_it_is():
+    """docs/MODULES.md is made of these sentences; the map is by hand."""
+    told = (ROOT / "CONTRIBUTING.md").read_text()
+    packages = {path.parent.name for path in (ROOT / "scripts/reprofs").glob("*/__init__.py")}
+    assert set(re.findall(r"^\| … `(\w+)/` \|", told, re.MULTILINE)) == packages
+    silent = [line for line in (ROOT / "docs/MODULES.md").read_text().splitlines() if line.endswith(" |  |")]
+    assert [line for line in silent if "__init__" not in line and line != "| module |  |"] == []
