@@ -20,7 +20,7 @@ from conftest import ROOT
 from reprofs import importers
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
-from reprofs.importers import Malformed, Source, fio, mdtest
+from reprofs.importers import Malformed, Source, fio, iozone, mdtest
 from reprofs.stats.cells import statistics
 
 FIXTURES = ROOT / "tests/fixtures/import"
@@ -898,6 +898,8 @@ def test_iozone_throughput_mode(load):
     rows, _ = load("iozone", "iozone-t.txt")
     assert pick(rows, statistic="sum of clients") == [400000 * 1024]
     assert pick(rows, statistic="work over makespan") == [300000 * 1024]
+    with pytest.raises(ValueError, match="no rate in kB/s"):  # of a whole file each, as samples are
+        iozone.samples((FIXTURES / "iozone-t.txt").read_text())
 
 
 @pytest.mark.parametrize(
