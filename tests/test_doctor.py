@@ -12,39 +12,12 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.stack import Layer
 from reprofs.plan.workload import Workload
 
-BASE = {
-    "raw": False,
-    "title": "Example",
-    "home": "https://example.org/",
-    "role": "contender",
-    "type": "example",
-    "guest": "base",
-    "device": True,
-    "packages": [],
-    **{key: [] for key in ("make", "mount", "inspect", "unmount", "recover", "check")},
-    "variants": {"default": {"title": "defaults", "make": "", "mount": "", "expect": []}},
-}
-LAYER = {
-    "title": "A layer",
-    "disks": {"default": 1, "least": 1, "multiple_of": 1, "only": False},
-    "data": "n",
-    "least_mib": 32,
-    "filesystem": "",
-    "devices": ["{disks}"],
-    "layout": "",
-    **{key: [] for key in ("packages", "modules", "makes", "build", "readback", "resync", "cold")},
-    **{key: [] for key in ("stop", "assemble", "teardown")},
-}
-PROFILE = {"title": "Memory", "backing": "memory", "completion_ns": 0, "bandwidth_mb_s": 0, "iops": 0}
-SMOKE = {
-    "device_mib": 320,
-    "files": 1,
-    "directories": 1,
-    "fan_out": 1,
-    "size_median": 1,
-    "size_sigma": 1,
-    "size_max": 1,
-}
+BASE = {"title": "Example", "home": "https://example.org/", "role": "contender", "type": "example", "packages": []}
+BASE |= {"mount": [], "unmount": [], "variants": {"default": {"title": "defaults"}}}
+LAYER = {"title": "A layer", "disks": {"default": 1}}
+PROFILE = {"title": "Memory", "backing": "memory"}
+SMOKE = {"device_mib": 320, "files": 1, "directories": 1, "fan_out": 1}
+SMOKE |= {"size_median": 1, "size_sigma": 1, "size_max": 1}
 KINDS = {
     "filesystem": {
         "plain": BASE,
