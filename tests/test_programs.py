@@ -9,14 +9,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import BIN, ROOT
-from helpers import CATALOG, cell, shell
+from helpers import CATALOG, cell, rendered, shell
 from reprofs import files
 from reprofs.guest import engine as builder
 from reprofs.guest import image
 from reprofs.guest.hosts import Bridge
 from reprofs.guest.steps import Exec, Job, Mkdir, engine_calls
 from reprofs.labs import host, mount
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.workload import Workload
 from reprofs.trial.run import run_trial
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
@@ -63,6 +66,11 @@ def test_the_example_of_contributing_is_a_program(tmp_path, monkeypatch):
     assert json.loads(needs.stdout) == {"bytes": 0, "names": 10} and not list(folder.iterdir())
     subprocess.run([program, "-n", "10", "-d", folder], check=True)
     assert len(list(folder.iterdir())) == 10
+    (workload,) = re.findall(r"```yaml\n(title: Empty.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    catalog = Catalog()
+    catalog.add(Workload, "mine", yaml.safe_load(workload))
+    made = rendered(cell(workload="mine"), catalog).text()
+    assert "arg=mine\targ=-n\targ=1000\targ=-d\targ=." in made and "cwd=/run/reprofs/mnt/trial" in made
 
 
 def original(names: list[str]) -> dict[str, Path]:
