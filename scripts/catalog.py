@@ -22,8 +22,8 @@ OPEN = {"undecided", "at another size", "not decidable here"}
 MODULES = "docs/MODULES.md"
 MODULES_HEAD = """# Modules
 
-What each module of the package says of itself; `make catalog` writes this page. The packages in the order of the flow are
-in [CONTRIBUTING.md](../CONTRIBUTING.md#where-things-are).
+What each module of the package says of itself; `make catalog` writes this page. The packages in the order of the flow
+are in [CONTRIBUTING.md](../CONTRIBUTING.md#where-things-are).
 """
 HEAD = """# Catalogue
 
