@@ -66,7 +66,6 @@ try:  ## in a minute: linters on what was changed since the last commit, and the
 soak: setup  ## the tests that take too long for every change; before a release
 	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m soak tests
 
-# Not below the limits yet.
 lint:
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
