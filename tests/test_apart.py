@@ -20,7 +20,7 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.study import Study
 from reprofs.plan.workload import Workload
 from reprofs.trial.commands import trial_lines
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 

@@ -31,7 +31,7 @@ from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
 from reprofs.plan.workload import Workload
 from reprofs.trial.job import devices, render
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.resolve import resolve as resolve_cell
 
 KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)

@@ -30,7 +30,7 @@ from reprofs.stats.published.sides import Sides
 from reprofs.stats.published.values import Ground
 from reprofs.stats.published.verdicts import Claims, Judged
 from reprofs.stats.study import Study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 GROUND = Ground("exact", "ssd")
 REPRODUCED, SAME, CONTRADICTED, UNDECIDED = "reproduced", "same direction", "contradicted", "undecided"

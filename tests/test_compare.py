@@ -22,7 +22,7 @@ from reprofs.report import contents
 from reprofs.report import runs as words
 from reprofs.stats import runs
 from reprofs.stats.study import open as open_study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 LEAST = 0.01
 

@@ -27,7 +27,7 @@ from reprofs.plan.schemas import NAMED
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
 from reprofs.trial.job import devices, render
-from reprofs.trial.plan import make_plan, table
+from reprofs.trial.planning import make_plan, table
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import tools
 

@@ -20,7 +20,7 @@ from reprofs.report import contents
 from reprofs.report.topics import factors as topic
 from reprofs.stats import factors
 from reprofs.stats.study import Study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 STUDY = yaml.safe_load((ROOT / "config/studies/why-2015.yaml").read_text())
 BITMAP, AGED = "write-intent bitmap", "the third run in one file system"

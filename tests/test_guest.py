@@ -22,7 +22,7 @@ from conftest import ROOT
 from helpers import CATALOG, device, job_of, outputs, shell, told
 from reprofs import files
 from reprofs.errors import UserError
-from reprofs.guest import fetch, initrd, inside, store, unpack
+from reprofs.guest import cache, fetch, initrd, inside, unpack
 from reprofs.guest import image as builder
 from reprofs.guest.lock import read_lock
 from reprofs.guest.steps import Clock, Exec, Job, Teardown, job_line
@@ -155,16 +155,16 @@ def test_cached_folder_is_made_once_and_again_when_it_was_cut(tmp_path):
 
     home = tmp_path / "things/abc"
     home.parent.mkdir()
-    assert [store.kept(home, make, lambda known: {})["turn"] for _ in range(3)] == [1, 1, 1]
+    assert [cache.kept(home, make, lambda known: {})["turn"] for _ in range(3)] == [1, 1, 1]
     os.truncate(home / "file", 10)
-    assert store.kept(home, make, lambda known: {}) == {"turn": 2, "sizes": {"file": 1000}}
+    assert cache.kept(home, make, lambda known: {}) == {"turn": 2, "sizes": {"file": 1000}}
 
     def fail(home: Path) -> dict:
         (home / "file").write_text("half")
         raise UserError("no")
 
     with pytest.raises(UserError):
-        store.kept(tmp_path / "things/other", fail, lambda known: {})
+        cache.kept(tmp_path / "things/other", fail, lambda known: {})
     assert {path.name for path in home.parent.iterdir()} == {"abc", "abc.lock", "other.lock"}
 
 
@@ -539,10 +539,10 @@ def test_a_damaged_file_of_a_kept_folder_makes_the_folder_again(tmp_path, capsys
 
     def make(home: Path) -> dict:
         made.append(home)
-        return {"kernel": store.put(home, b"x" * 1000, ""), "other": store.put(home, b"log", ".lock")}
+        return {"kernel": cache.put(home, b"x" * 1000, ""), "other": cache.put(home, b"log", ".lock")}
 
     def kept() -> dict:
-        return store.kept(tmp_path / "root/it", make, lambda known: {known["kernel"]: known["kernel"]})
+        return cache.kept(tmp_path / "root/it", make, lambda known: {known["kernel"]: known["kernel"]})
 
     (tmp_path / "root").mkdir()
     found = kept()

@@ -39,7 +39,7 @@ from reprofs.plan.schemas import NAMED
 from reprofs.records import raw as seals
 from reprofs.report import display, explore, marks, plots, render, text
 from reprofs.stats.study import Study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once
 

@@ -20,7 +20,7 @@ from reprofs.plan.device import Device
 from reprofs.plan.guest import read_guest
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.study import Study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 

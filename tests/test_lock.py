@@ -16,7 +16,7 @@ from conftest import ROOT
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import engine as engines
-from reprofs.guest import fetch, freeze, image, lock, modules, qemu, resolve, tree, unpack
+from reprofs.guest import fetch, freeze, image, lock, modules, packages, qemu, rootfs, unpack
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import BASE, FILE, Guests, read_guest
 from reprofs.plan.kernel import Kernel
@@ -314,7 +314,7 @@ def test_folders_that_are_links_stay_links(tmp_path):
 
 def test_what_no_guest_needs_is_left_out(tmp_path):
     made = deb(tmp_path / "thing.deb", ("./usr/share/doc/x/copyright", b"a"), ("./usr/share/documents", b"b"))
-    unpack.Tree(tmp_path / "tree").add(made, skip=tree.SKIP)
+    unpack.Tree(tmp_path / "tree").add(made, skip=rootfs.SKIP)
     assert [path.name for path in (tmp_path / "tree/usr/share").iterdir()] == ["documents"]
 
 
@@ -344,11 +344,11 @@ def test_modules_are_unpacked_and_lose_their_signatures(tmp_path):
     import lzma
 
     signature = b"signed" * 10
-    end = bytes(8) + len(signature).to_bytes(4, "big") + tree.SIGNED
+    end = bytes(8) + len(signature).to_bytes(4, "big") + rootfs.SIGNED
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/a.ko.xz").write_bytes(lzma.compress(b"module" + signature + end))
     (tmp_path / "b.ko").write_bytes(b"unsigned")
-    tree.plain_modules(tmp_path)
+    rootfs.plain_modules(tmp_path)
     assert (tmp_path / "deep/a.ko").read_bytes() == b"module" and (tmp_path / "b.ko").read_bytes() == b"unsigned"
     assert not (tmp_path / "deep/a.ko.xz").exists()
 
@@ -375,7 +375,7 @@ def test_qemu_runs_without_a_library_of_this_machine(guest):
 def test_what_the_loader_lists_is_copied_into_the_folder_and_nowhere_else(tmp_path, monkeypatch):
     """The loader names itself by an absolute path: once, that was written to."""
     root, home, outside = tmp_path / "root", tmp_path / "home", tmp_path / "outside"
-    for name in (tree.LOADER, qemu.DEBIANS, f"{tree.LIBRARIES}/liba.so.1", f"{qemu.MODULE_FOLDER}/{qemu.MODULE}"):
+    for name in (rootfs.LOADER, qemu.DEBIANS, f"{rootfs.LIBRARIES}/liba.so.1", f"{qemu.MODULE_FOLDER}/{qemu.MODULE}"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     for name in qemu.FIRMWARE:
@@ -383,7 +383,7 @@ def test_what_the_loader_lists_is_copied_into_the_folder_and_nowhere_else(tmp_pa
         (root / "usr/share/seabios" / name).touch()
     home.mkdir()
     outside.write_text("precious")
-    listed = f"\tliba.so.1 => {tree.LIBRARIES}/liba.so.1 (0x1)\n\t{outside} => {tree.LOADER} (0x2)\n"
+    listed = f"\tliba.so.1 => {rootfs.LIBRARIES}/liba.so.1 (0x1)\n\t{outside} => {rootfs.LOADER} (0x2)\n"
     monkeypatch.setattr(tree, "run", lambda *_, loader=(): listed if loader else "version 7.2.22 (Debian)")
     assert qemu._gather(root, home) == "7.2.22"
     assert outside.read_text() == "precious"
@@ -401,35 +401,35 @@ def test_what_the_loader_lists_is_copied_into_the_folder_and_nowhere_else(tmp_pa
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
 def test_mirrors_of_this_machine_for_another_release():
-    main, more = resolve.apt_mirrors("trixie"), resolve.apt_mirrors("trixie", "contrib")
+    main, more = packages.apt_mirrors("trixie"), packages.apt_mirrors("trixie", "contrib")
     assert all(line.endswith(" main") for line in main)
     assert more == [f"{line} contrib" for line in main]
-    newer = resolve.apt_mirrors("sid")  # Debian has no archive for its security
+    newer = packages.apt_mirrors("sid")  # Debian has no archive for its security
     assert newer and all(line.split()[2] == "sid" for line in newer)
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
 def test_mirrors_are_found_without_fetched_lists(tmp_path, monkeypatch):
-    known = resolve.apt_mirrors("trixie")
+    known = packages.apt_mirrors("trixie")
     (tmp_path / "apt.conf").write_text(f'Dir::State::lists "{tmp_path}/lists";')  # as after rm -r /var/lib/apt/lists/*
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
-    assert resolve.apt_targets() == []
-    assert resolve.apt_mirrors("trixie") == known
+    assert packages.apt_targets() == []
+    assert packages.apt_mirrors("trixie") == known
 
 
 def test_a_line_of_apt_is_a_package():
     line = f"'http://m/debian/pool/main/n/n/n_1%3a2+b3_amd64.deb' n_1%3a2+b3_amd64.deb 12 SHA256:{'a' * 64}"
-    found = resolve._Apt._package(object.__new__(resolve._Apt), line)
+    found = packages._Apt._package(object.__new__(packages._Apt), line)
     assert found == lock.Package("n", "1:2+b3", "amd64", "a" * 64, 12, "pool/main/n/n/n_1:2+b3_amd64.deb")
     with pytest.raises(UserError, match="without its SHA-256"):
-        resolve._Apt._file(object.__new__(resolve._Apt), "'http://m/pool/n.deb' n.deb 12 MD5Sum:abc")
+        packages._Apt._file(object.__new__(packages._Apt), "'http://m/pool/n.deb' n.deb 12 MD5Sum:abc")
 
 
 @pytest.mark.soak
 def test_resolving_asks_for_what_a_set_needs(known):
     """A small set, anew: the mirrors may have newer versions, of the same packages or a few others."""
     fresh = copy.deepcopy(known)
-    resolve.resolve(fresh, WISHES, [lock.EROFS], print)
+    packages.resolve(fresh, WISHES, [lock.EROFS], print)
     names = {package.name for package in fresh.sets[lock.EROFS].packages}
     assert {"erofs-utils", "libc6"} <= names
     assert fresh.date > known.date and fresh.sets[BASE] == known.sets[BASE]

@@ -19,7 +19,7 @@ from reprofs.guest import engine
 from reprofs.labs import _qemu
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import Study
-from reprofs.trial.plan import as_root, edited, make_plan
+from reprofs.trial.planning import as_root, edited, make_plan
 from reprofs.trial.run import ready
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")

@@ -16,7 +16,7 @@ from reprofs.plan.study import Study
 from reprofs.plan.workload import Workload
 from reprofs.report.topics import memory as topic
 from reprofs.stats import places
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.run import run_trial
 
 STUDY = {

@@ -10,7 +10,7 @@ from reprofs.files import check_writable, unwritable
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import Study
 from reprofs.records.raw import set_aside
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 TRIAL = ["trial", "--stack", "single", "--profile", "ssd", "--workload", "metadata@20", "--scale", "smoke"]
 TRIAL += ["--round", 1, "--seed", 7, "--lab", "exact@v2-0.5ns", "--filesystem", "ext4"]

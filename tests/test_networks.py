@@ -23,7 +23,7 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.study import Study
 from reprofs.plan.workload import Workload
 from reprofs.stats.networks import BAND
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.run import run_trial
 
 NAMES = sorted(CATALOG.paths(Network))

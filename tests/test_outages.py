@@ -16,7 +16,7 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.study import Study
 from reprofs.report import contents
 from reprofs.report.topics import outages
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from reprofs.trial.run import run_trial
 from test_topics_series import made, shown
 

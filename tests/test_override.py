@@ -16,7 +16,7 @@ from reprofs.plan.override import Override, override, place_name
 from reprofs.plan.study import Study
 from reprofs.trial import commands, limits
 from reprofs.trial.job import render
-from reprofs.trial.plan import check_machine, make_plan
+from reprofs.trial.planning import check_machine, make_plan
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 

@@ -16,7 +16,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.study import Study
 from reprofs.report import contents
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 QUICK = Catalog().get(Study, "quick").as_json()
 

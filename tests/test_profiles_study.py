@@ -21,7 +21,7 @@ from reprofs.plan.study import Profiled, Study
 from reprofs.report.flame import WIDTH, flame
 from reprofs.report.topics import profiles
 from reprofs.stats.study import open as open_study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 NS = 0.5  # an instruction
 # File system -> part of the system, function, module -> instructions of 2,000 items; and waiting, ns.

@@ -20,13 +20,13 @@ from reprofs.guest.lock import read_lock
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
 from reprofs.publish import index, stale, verify
-from reprofs.publish import result as results
+from reprofs.publish import write as results
 from reprofs.publish.claims import claims
 from reprofs.records import identity
-from reprofs.records import published as reading
+from reprofs.records import publication as reading
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.raw import seal
-from reprofs.trial import plan as plans
+from reprofs.trial import planning as plans
 from reprofs.trial import run as trials
 from reprofs.trial.run import run_trial
 

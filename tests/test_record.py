@@ -23,7 +23,7 @@ from helpers import cell, rendered
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
-from reprofs.guest import listed, order, trace
+from reprofs.guest import lanes, listed, trace
 from reprofs.plan import PROCESSOR, recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.read import read_yaml
@@ -780,7 +780,7 @@ def threads_of(calls: list[list], before: list = (["d", ".", 0o755],)) -> list[l
     """What each call waits for; the last value of a call is its lane."""
     head = recording.Recording.model_construct(lanes=1 + max(line[-1] for line in calls))
     made = recording.Content(head, list(before), [line[:-1] for line in calls], [], [[line[-1]] for line in calls])
-    return list(order.waits(made))
+    return list(lanes.waits(made))
 
 
 def test_what_waits_for_what():

@@ -10,9 +10,9 @@ from helpers import CATALOG, cell, changed
 from reprofs.data import tables
 from reprofs.errors import UserError
 from reprofs.plan.plan import write_plan
-from reprofs.records import identity, published, store
+from reprofs.records import identity, publication, store
 from reprofs.records.raw import LAYOUT, seal
-from reprofs.trial import plan as plans
+from reprofs.trial import planning as plans
 from reprofs.trial import progress
 from reprofs.trial import run as trials
 
@@ -175,7 +175,7 @@ def test_a_full_cache_loses_no_record(record, monkeypatch, tmp_path):
 
 
 def test_published_records_are_taken_only_when_asked(guest, cache):
-    result = published.read(ROOT / "results/quick")
+    result = publication.read(ROOT / "results/quick")
     name, trial = next(iter(result.trials.items()))
     assert store.get(trial.identity, False) is None
     found = store.get(trial.identity, True)

@@ -21,7 +21,7 @@ from reprofs.plan.plan import Plan, Stopping
 from reprofs.plan.study import Rounds, Study
 from reprofs.report.topics import methods
 from reprofs.stats import compare, results, rounds
-from reprofs.trial.plan import make_plan, table
+from reprofs.trial.planning import make_plan, table
 from test_stats import frame
 
 reference = Late("scipy.stats")

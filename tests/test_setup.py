@@ -13,7 +13,7 @@ from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.config import read_config
 from reprofs.plan.override import override
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 
 TOOLS = ("bash", "dirname", "env", "git", "mount", "cat", "tail", "mktemp", "rm")
 

@@ -49,7 +49,7 @@ from reprofs.report.topics import (
 from reprofs.stats.cores import curves
 from reprofs.stats.disks import comparison
 from reprofs.stats.study import Study
-from reprofs.trial.plan import make_plan
+from reprofs.trial.planning import make_plan
 from test_disks import SOLID, profile
 from test_series import WHOLE, client_rows, filling, swept, table, three_windows
 

@@ -460,14 +460,14 @@ def test_values_in_shell_lines_are_quoted(root):
 def test_edited_descriptor_repeats_its_own_trials_only(guest, tmp_path):
     """In the graph: after an edit of jfs.yaml the jobs of jfs differ, and no other's."""
     from reprofs.plan.catalog import Catalog
-    from reprofs.trial.plan import make_plan
+    from reprofs.trial.planning import make_plan
 
     trials = make_plan("quick", Catalog()).trials
     before = {t.id: rendered(t, Catalog()).text() for t in trials}
     script = (
-        "import json; from reprofs.plan import catalog; from reprofs.trial import job, plan, resolve;"
+        "import json; from reprofs.plan import catalog; from reprofs.trial import job, planning, resolve;"
         "c = catalog.Catalog();"
-        "trials = {t.id: resolve.resolve(t, c) for t in plan.make_plan('quick', c).trials};"
+        "trials = {t.id: resolve.resolve(t, c) for t in planning.make_plan('quick', c).trials};"
         "print(json.dumps({name: job.render(parts).text() for name, parts in trials.items()}))"
     )
     prepare(tmp_path)

@@ -33,7 +33,7 @@ from reprofs.plan.result import file_of_run
 from reprofs.project import place
 from reprofs.records.raw import LAYOUT
 from reprofs.report import contents
-from reprofs.trial import plan as trials
+from reprofs.trial import planning as trials
 from reprofs.trial import progress
 
 DRY = {"-n", "--dry-run", "--dryrun"}

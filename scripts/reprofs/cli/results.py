@@ -20,9 +20,9 @@ command = Commands()
 def _publish(arguments) -> None:
     """Write results/NAME of a study that was run to its report: records, report, lock and digests."""
     from reprofs.project import place
-    from reprofs.publish import index, result
+    from reprofs.publish import index, write
 
-    make = result.render if arguments.records else result.publish
+    make = write.render if arguments.records else write.publish
     print(os.path.relpath(make(arguments.study)))
     print(os.path.relpath(index.write_index(place("results"))))
 

@@ -47,10 +47,10 @@ def _list(arguments) -> None:
 def _plan(arguments) -> None:
     """Check a study and print its trials in order, or write its plan with --output."""
     from reprofs.plan.plan import write_plan
-    from reprofs.trial import commands, plan
+    from reprofs.trial import commands, planning
 
     catalog = catalog_of(arguments)
-    made = plan.make_plan(arguments.study, catalog, override(arguments))
+    made = planning.make_plan(arguments.study, catalog, override(arguments))
     if made.study.published:  # what is wrong with its numbers is said before hours of trials
         from reprofs.stats.published import numbers
 
@@ -60,7 +60,7 @@ def _plan(arguments) -> None:
     elif arguments.commands:
         print(commands.text(made, catalog))
     else:
-        print(plan.table(made))
+        print(planning.table(made))
 
 
 @command(

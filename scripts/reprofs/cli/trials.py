@@ -55,7 +55,7 @@ SEED_MAX = 10**13  # above that of any study and its rounds
 def _trial(arguments) -> None:
     """Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."""
     from reprofs.guest import image
-    from reprofs.trial import plan, run
+    from reprofs.trial import planning, run
     from reprofs.trial.resolve import resolve
 
     catalog = catalog_of(arguments)
@@ -64,7 +64,7 @@ def _trial(arguments) -> None:
     if setup.lab.in_guest:
         image.ensure(setup.guest, say)
     files.check_writable(arguments.output)
-    if not progress.in_workflow() and (said := plan.as_root([setup.cell], catalog)):
+    if not progress.in_workflow() and (said := planning.as_root([setup.cell], catalog)):
         say(f"reprofs: {said}")
     started = time.monotonic()
     one, limit_s = run.ready(trial, catalog, arguments.job), arguments.time_limit

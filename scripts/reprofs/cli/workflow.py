@@ -84,9 +84,9 @@ def _beside(arguments) -> None:
 )
 def _notebook(arguments) -> None:
     """Run a notebook on a study's tables, and keep the copy when it ran whole."""
-    from reprofs.report import run
+    from reprofs.report import execute
 
-    run.execute(arguments.notebook, arguments.study, arguments.log, arguments.output)
+    execute.execute(arguments.notebook, arguments.study, arguments.log, arguments.output)
 
 
 @command(

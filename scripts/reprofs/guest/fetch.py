@@ -20,8 +20,8 @@ from pathlib import Path
 
 from reprofs.errors import UserError, cut
 from reprofs.files import write_bytes
+from reprofs.guest.cache import locked
 from reprofs.guest.lock import LOCK, Lock, Package
-from reprofs.guest.store import locked
 
 Progress = Callable[[str], None]
 

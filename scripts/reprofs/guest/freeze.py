@@ -21,7 +21,7 @@ from reprofs.guest.lock import (
     wishes,
     write_lock,
 )
-from reprofs.guest.resolve import resolve
+from reprofs.guest.packages import resolve
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import BASE, FILE, Guest, Guests
 from reprofs.plan.kernel import Kernel

@@ -16,19 +16,19 @@ from pathlib import Path
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_bytes
 from reprofs.guest import engine as engines
-from reprofs.guest import local, qemu, tree
+from reprofs.guest import local, qemu, rootfs
+from reprofs.guest.cache import check_space, digest_of, kept, put, writable
 from reprofs.guest.engine import build_gate, build_nosync
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd, cpio
 from reprofs.guest.lock import EROFS, Lock, Package, read_lock, recipe_of, tool_wishes, versions, wish_of
 from reprofs.guest.modules import SCRIPTS, add_modules, modules_recipe
-from reprofs.guest.store import check_space, digest_of, kept, put, writable
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, Guest, read_guest
 from reprofs.project import place as inside
 
 INIT = SCRIPTS / "init"
-BUILDER = 5  # increase when another root image is made of the same packages (here, unpack.py, tree.py)
+BUILDER = 5  # increase when another root image is made of the same packages (here, unpack.py, rootfs.py)
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 PMEM_BYTES = 128 << 20  # the root image is a memory module of the guest, whose size is a multiple of this
@@ -127,7 +127,7 @@ def make_image(folder: Path, image: Path, tools: Path) -> None:
     a tree with the lock's erofs-utils. No attribute that the host gives its files gets into the image (-x-1).
     """
     options = ["--quiet", f"-T{EPOCH}", f"-U{UUID}", "--all-root", "-x-1"]
-    tree.run(tools, "usr/bin/mkfs.erofs", *options, str(image), str(folder))
+    rootfs.run(tools, "usr/bin/mkfs.erofs", *options, str(image), str(folder))
     os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
 
 
@@ -152,14 +152,23 @@ def _unpack(folder: Path, cache: Path, lock: Lock, packages: list[Package], say:
     say(f"unpacking {len(packages)} packages")
     into = Tree(folder)
     for package in packages:
-        into.add(files[package.name], package.sha256, tree.SKIP)
+        into.add(files[package.name], package.sha256, rootfs.SKIP)
 
 
 def recipe_of_root(lock: Lock, guest: Guest) -> str:
     """A digest of all that a guest's root image is made of. Raises UserError like `Lock.packages`."""
     packages, tools = lock.packages(guest.name, wish_of(guest)), lock.packages(EROFS, tool_wishes(guest.suite)[EROFS])
-    ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, tree.SKIPPED, tree.FOLDERS, tree.FILES, tree.LINKS]
-    ingredients += [tree.USERS, guest.modprobe, guest.preload, recipe_of(packages), recipe_of(tools)]
+    ingredients: list[object] = [
+        BUILDER,
+        EPOCH,
+        UUID,
+        BOOT_MODULES,
+        rootfs.SKIPPED,
+        rootfs.FOLDERS,
+        rootfs.FILES,
+        rootfs.LINKS,
+    ]
+    ingredients += [rootfs.USERS, guest.modprobe, guest.preload, recipe_of(packages), recipe_of(tools)]
     ingredients += [package.sha256 for package in guest.debs]
     return digest_of([*ingredients, *modules_recipe(lock, guest)])
 
@@ -177,7 +186,7 @@ def _root(cache: Path, lock: Lock, guest: Guest, progress: Progress) -> dict:
         check_space(cache)
         return {"recipe": recipe, **_build_root(home, cache, lock, guest, packages, say)}
 
-    with tree.umask():
+    with rootfs.umask():
         return kept(cache / "root" / recipe, make, _named_by_digest)
 
 
@@ -190,10 +199,10 @@ def _build_root(home: Path, cache: Path, lock: Lock, guest: Guest, packages: lis
     folder = home / "tree"
     _unpack(folder, cache, lock, packages, say)
     own = local.add(Tree(folder), guest)
-    release = tree.release_of(folder)
-    tree.plain_modules(folder / "usr/lib/modules" / release)
+    release = rootfs.release_of(folder)
+    rootfs.plain_modules(folder / "usr/lib/modules" / release)
     compiled = add_modules(folder, cache, lock, guest, release, say)
-    tree.finish(folder, guest, release)
+    rootfs.finish(folder, guest, release)
 
     say("making the root image")
     lines = [package.line() for package in packages] + [f"{name} {version}" for name, version in own.items()]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
-from reprofs.guest.tree import SKIP
+from reprofs.guest.rootfs import SKIP
 from reprofs.guest.unpack import Tree
 from reprofs.workplace import end_with_parent
 

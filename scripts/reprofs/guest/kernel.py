@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from reprofs.errors import UserError
 from reprofs.files import sha256
-from reprofs.guest import image, local, tree
+from reprofs.guest import image, local, rootfs
+from reprofs.guest.cache import digest_of, kept, put, writable
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd
 from reprofs.guest.lock import EROFS, Lock, Package, kernel_set, kernel_wish, recipe_of, tool_wishes, wish_of
 from reprofs.guest.modules import SCRIPTS
-from reprofs.guest.store import digest_of, kept, put, writable
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, read_guest
 from reprofs.plan.kernel import Kernel
@@ -66,7 +66,7 @@ def build(cache: Path, lock: Lock, kernel: Kernel, engine: Path, say: Progress) 
     """
     recipe = recipe_of_kernel(lock, kernel)
     home = cache / "kernel" / recipe
-    with writable(cache), tree.umask():
+    with writable(cache), rootfs.umask():
         (cache / "kernel").mkdir(parents=True, exist_ok=True)
         found = kept(home, lambda folder: _build(folder, cache, lock, kernel, say), _named_by_digest)
     if found["config_sha256"] != kernel.config_sha256:
@@ -86,7 +86,7 @@ def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
     """A digest of all that a kernel's files are made of. Raises UserError like `Lock.packages`."""
     own = [package.sha256 for package in kernel.debs or _packages(lock, kernel)]
     erofs = lock.packages(EROFS, tool_wishes(read_guest().suite)[EROFS])
-    made = [BUILDER, BOOT_MODULES, tree.SKIPPED, image.EPOCH, image.UUID, recipe_of(_tools(lock)), recipe_of(erofs)]
+    made = [BUILDER, BOOT_MODULES, rootfs.SKIPPED, image.EPOCH, image.UUID, recipe_of(_tools(lock)), recipe_of(erofs)]
     return digest_of([*made, *own])
 
 
@@ -116,7 +116,7 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
     packages = _unpack(folder, cache, lock, kernel, say)
     helpers = fetch(cache, lock, _tools(lock), say)
     for package in _tools(lock):
-        Tree(tools).add(helpers[package.name], package.sha256, tree.SKIP)
+        Tree(tools).add(helpers[package.name], package.sha256, rootfs.SKIP)
     release = found_release(folder, kernel.file)
     modules = folder / MODULES / release
     config = part_of(folder, release, "config").read_bytes()
@@ -126,11 +126,11 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
         )
     found = {"vmlinuz": put(home, part_of(folder, release, "vmlinuz").read_bytes(), "")}
     (home / "config").write_bytes(config)
-    tree.plain_modules(modules)
+    rootfs.plain_modules(modules)
     for name in ("build", "source", "vmlinuz", "config", "System.map"):
         (modules / name).unlink(missing_ok=True)
     (modules / "updates").mkdir(exist_ok=True)
-    tree.depmod(tools, folder.absolute(), release)
+    rootfs.depmod(tools, folder.absolute(), release)
     names = _names(modules)
     wanted = tuple(module for module in BOOT_MODULES if module in _names(modules, built_in=False))
     found["base"] = put(home, base_initrd(folder, release, tools, wanted), ".cpio")
@@ -153,7 +153,7 @@ def _unpack(folder: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress
         return local.unpack(into, kernel.debs, f"{kernel.file}: debs")
     packages = _packages(lock, kernel)
     files = fetch(cache, lock, packages, say)
-    return dict(into.add(files[package.name], package.sha256, tree.SKIP) for package in packages)
+    return dict(into.add(files[package.name], package.sha256, rootfs.SKIP) for package in packages)
 
 
 def found_release(folder: Path, where: str) -> str:

@@ -3,7 +3,7 @@
 A replay makes them in the order in which its own file system lists that folder. A pass is a stretch of calls that are
 all below one listed folder, a part of it those below one name of that folder; passes within a part are such stretches
 of a folder further down. Parts change places only where no call could have another result for it: where they use the
-same only as calls of several threads may at the same time (guest/order.py). A second pass over the same names stays as
+same only as calls of several threads may at the same time (guest/lanes.py). A second pass over the same names stays as
 it was recorded, for its order may be the program's own (ls -lR sorts).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reprofs.guest import order
+from reprofs.guest import lanes
 from reprofs.plan.recording import KINDS, Content
 
 SHARE = 0.9  # of the first visits: so many are in passes where a replay follows the listings
@@ -37,8 +37,8 @@ class Pass:
     open: bool
     parts: list[Part] = field(default_factory=list)
     fixed: bool = False  # it stays as recorded
-    used: dict[int, tuple[order.Use, int, int]] = field(default_factory=dict)  # id of a use -> in which part and how
-    waiting: list[order.Uses] = field(default_factory=list)  # of calls on it or those above, after the last part
+    used: dict[int, tuple[lanes.Use, int, int]] = field(default_factory=dict)  # id of a use -> in which part and how
+    waiting: list[lanes.Uses] = field(default_factory=list)  # of calls on it or those above, after the last part
 
     @property
     def calls(self) -> int:
@@ -60,7 +60,7 @@ class Found:
 def found(content: Content) -> Found:
     """The passes of a recording."""
     finder = _Finder(content.before)
-    calls, handles = order.numbered(content)
+    calls, handles = lanes.numbered(content)
     for number, line in enumerate(calls):
         finder.take(number, line)
     while finder.open:
@@ -74,7 +74,7 @@ class _Finder:
     """Takes the calls one after the other, and changes the numbers of their open files."""
 
     def __init__(self, before: list[list]) -> None:
-        self.names = order.Names(before)
+        self.names = lanes.Names(before)
         self.where: dict[int, Path] = {0: ()}  # open file or mapping -> its path
         self.same: dict[int, int] = {}  # a folder opened again -> its number before
         self.listed: dict[Path, int] = {}  # folder -> open file
@@ -108,7 +108,7 @@ class _Finder:
         if line[0] == "list":
             self.listed[places[0]] = line[2]
 
-    def _slot(self, one: Pass) -> order.Use | None:
+    def _slot(self, one: Pass) -> lanes.Use | None:
         """How the open folder of a pass is used; closed and opened again it is another use."""
         return self.names.open[one.file][1] if one.file in self.names.open else None
 
@@ -138,7 +138,7 @@ class _Finder:
                 line[-1] = one.file
         self.where[line[-1]] = places[0]
 
-    def _add(self, one: Pass, name: str, uses: order.Uses) -> None:
+    def _add(self, one: Pass, name: str, uses: lanes.Uses) -> None:
         seen = self.seen.setdefault(one.folder, set())
         if one.waiting:
             one.parts[-1].calls += len(one.waiting)
@@ -153,13 +153,13 @@ class _Finder:
         self._use(one, uses)
 
     @staticmethod
-    def _use(one: Pass, uses: order.Uses) -> None:
+    def _use(one: Pass, uses: lanes.Uses) -> None:
         for use, how in uses:
             _, part, before = one.used.setdefault(id(use), (use, len(one.parts), how))
             if part != len(one.parts):
-                one.fixed = one.fixed or how != before or how == order.ALONE
+                one.fixed = one.fixed or how != before or how == lanes.ALONE
             elif how != before:
-                one.used[id(use)] = (use, part, order.ALONE)
+                one.used[id(use)] = (use, part, lanes.ALONE)
 
     def end(self) -> None:
         """The innermost pass is over."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import sha256
-from reprofs.guest.tree import SKIP
+from reprofs.guest.rootfs import SKIP
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import FILE, Guest, LocalPackage
 from reprofs.project import place

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError, cut
 from reprofs.files import write_text
-from reprofs.guest.store import digest_of
+from reprofs.guest.cache import digest_of
 from reprofs.plan.guest import BASE, FILE, Guest, Guests
 from reprofs.plan.kernel import Kernel
 from reprofs.project import project_root

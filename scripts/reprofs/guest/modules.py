@@ -8,9 +8,9 @@ from pathlib import Path
 from reprofs.errors import UserError
 from reprofs.files import sha256
 from reprofs.guest import inside
+from reprofs.guest.cache import digest_of, kept
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.lock import MODULES, Lock, modules_wish, recipe_of, versions
-from reprofs.guest.store import digest_of, kept
 from reprofs.plan.guest import Guest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"

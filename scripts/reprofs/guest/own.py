@@ -13,7 +13,7 @@ import yaml
 
 from reprofs.errors import UserError, short
 from reprofs.files import sha256, tar, write_bytes, write_text
-from reprofs.guest import tree
+from reprofs.guest import rootfs
 from reprofs.guest.kernel import found_release, missing, part_of
 from reprofs.guest.unpack import Tree
 from reprofs.plan.catalog import named
@@ -48,7 +48,7 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         for deb in debs:
             if not deb.is_file():
                 raise UserError(f"{deb} is missing: name a package that is there.")
-            into.add(deb, skip=tree.SKIP)
+            into.add(deb, skip=rootfs.SKIP)
         release = found_release(into.root, ", ".join(map(str, (build and [build]) or debs)))
         part_of(into.root, release, "vmlinuz")
         config = part_of(into.root, release, "config")
@@ -83,7 +83,7 @@ def _package(name: str, build: Path) -> bytes:
     files = {f"boot/vmlinuz-{release}": build / IMAGE, f"boot/config-{release}": build / ".config"}
     files |= {f"{modules}/{BUILT_IN}": build / BUILT_IN} if (build / BUILT_IN).is_file() else {}
     drivers = {f"{modules}/kernel/{name}": build / name for name in _modules(build)}
-    files |= {place: path for place, path in drivers.items() if not tree.SKIP.match(place)}
+    files |= {place: path for place, path in drivers.items() if not rootfs.SKIP.match(place)}
     version = release.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
     control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
     members = {

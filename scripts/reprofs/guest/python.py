@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from reprofs.errors import UserError
-from reprofs.guest import tree
+from reprofs.guest import rootfs
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.lock import BASE, Lock, Package, wish_of
 from reprofs.guest.unpack import Tree
@@ -45,12 +45,12 @@ def gather(home: Path, cache: Path, lock: Lock, say: Progress) -> None:
     root = home.with_name(f"{home.name}.tree")
     into = Tree(root)
     for package in wanted:
-        into.add(files[package.name], package.sha256, tree.SKIP)
+        into.add(files[package.name], package.sha256, rootfs.SKIP)
     (home / "bin").mkdir(parents=True)
-    shutil.copy(root / tree.LOADER, home / LOADER)
+    shutil.copy(root / rootfs.LOADER, home / LOADER)
     shutil.copy(root / f"usr/{PROGRAM}", home / PROGRAM)
     _copy_modules(root / f"usr/{STANDARD}", home / STANDARD)
-    libraries = {name: root / tree.LIBRARIES / name for name in ALSO} | _libraries(root, f"usr/{PROGRAM}")
+    libraries = {name: root / rootfs.LIBRARIES / name for name in ALSO} | _libraries(root, f"usr/{PROGRAM}")
     for module in sorted((home / STANDARD / "lib-dynload").glob("*.so")):
         try:
             libraries |= _libraries(root, f"usr/{STANDARD}/lib-dynload/{module.name}")
@@ -73,11 +73,11 @@ def check(home: Path, folder: Path) -> None:
 
 def _libraries(root: Path, file: str) -> dict[str, Path]:
     """Name -> file of the libraries that a program or a library of the tree loads. Raises UserError without one."""
-    listed = tree.run(root, file, loader=("--list",))
+    listed = rootfs.run(root, file, loader=("--list",))
     # The loader itself is listed as well, by its absolute path, and needs no copy.
     found = re.findall(r"^\s*([^\s/]+) => (\S+) \(0x", listed, re.MULTILINE)
     for name, path in found:
-        if not path.startswith(tree.LIBRARIES):
+        if not path.startswith(rootfs.LIBRARIES):
             raise UserError(f"{name}, which {file} loads, is in none of the locked packages: found was {path}.")
     return {name: root / path for name, path in found}
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from reprofs.errors import UserError
 from reprofs.files import intact, sha256
-from reprofs.guest import inside, tree
+from reprofs.guest import inside, rootfs
+from reprofs.guest.cache import digest_of, kept, writable
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.lock import QEMU, QEMU_CORES, Lock, read_lock, recipe_of, tool_wishes
 from reprofs.guest.modules import SCRIPTS
-from reprofs.guest.store import digest_of, kept, writable
-from reprofs.guest.tree import umask
+from reprofs.guest.rootfs import umask
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import read_guest
 
@@ -28,7 +28,7 @@ DEBIANS = f"usr/bin/{COMPILED}"
 # All that a PC without a display, a disk controller and a network opens: the BIOS, the loader of -kernel, the option
 # ROM of the interrupt controller.
 FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
-MODULE_FOLDER, MODULE = f"{tree.LIBRARIES}/qemu", "accel-tcg-x86_64.so"
+MODULE_FOLDER, MODULE = f"{rootfs.LIBRARIES}/qemu", "accel-tcg-x86_64.so"
 SCRIPT = SCRIPTS / "qemu.sh"
 SOURCES = ("windows.c", "tcg-accel-ops-windows.h", "windows.patch")  # of scripts/guest/qemu
 
@@ -65,12 +65,12 @@ def _gather(root: Path, home: Path) -> str:
 
     Returns QEMU's version.
     """
-    shutil.copy(root / tree.LOADER, home / LOADER)
+    shutil.copy(root / rootfs.LOADER, home / LOADER)
     shutil.copy(root / DEBIANS, home / PROGRAM)
-    listed = tree.run(root, DEBIANS, loader=("--list",))
+    listed = rootfs.run(root, DEBIANS, loader=("--list",))
     # The loader itself is listed as well, by its absolute path, and needs no copy.
     for name, path in re.findall(r"^\s*([^\s/]+) => (.+) \(0x", listed, re.MULTILINE):
-        if not path.startswith(tree.LIBRARIES):
+        if not path.startswith(rootfs.LIBRARIES):
             raise UserError(f"{name}, which QEMU loads, is in none of the locked packages: found was {path}.")
         shutil.copy(root / path, home / name)
     # Emulation is a module of QEMU, which it looks for where QEMU_MODULE_DIR says.
@@ -89,7 +89,7 @@ def _gather(root: Path, home: Path) -> str:
     for path in home.iterdir():
         if path.is_file():
             path.chmod(0o755 if path.name in (LOADER, PROGRAM) else 0o644)
-    said = re.search(r"version (\d[\w.]*)", tree.run(root, DEBIANS, "--version"))
+    said = re.search(r"version (\d[\w.]*)", rootfs.run(root, DEBIANS, "--version"))
     assert said
     return said[1]
 

@@ -4,7 +4,7 @@ The file is numbers of seven bits a byte, the lowest first, the highest bit sayi
 folded (0, -1, 1, -2, ...). After eight bytes of a mark: flags (1: content was moved), handles, strings, bytes of all
 strings, entries before, calls, entries after. Then the strings, each ended by a zero byte; the entries before; the
 calls; the entries after; of several lanes their number, and for each call its lane, how many it waits for, and
-these: lane, number of that one's calls (guest/order.py). Where listings are followed, 0 and the number of passes; of
+these: lane, number of that one's calls (guest/lanes.py). Where listings are followed, 0 and the number of passes; of
 each its first call, the open folder, how many parts it has, and of each of these name, calls and passes within
 (guest/listed.py). In both cases open files have numbers of their own, never used again.
 Entry: kind as a letter, string, numbers or string. Call: number of its kind in
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reprofs.errors import FileError
 from reprofs.files import sha256, whole, write_bytes, write_text
-from reprofs.guest import engine, listed, order
+from reprofs.guest import engine, lanes, listed
 from reprofs.guest.steps import Job
 from reprofs.plan import recording
 from reprofs.plan.read import shown
@@ -62,7 +62,7 @@ def compiled(content: Content) -> bytes:
         found = listed.found(content)
         made, handles, rest = found.calls, found.handles, _passes(found.passes, string)
     elif content.who:
-        (made, handles), rest = order.numbered(content), _lanes(content)
+        (made, handles), rest = lanes.numbered(content), _lanes(content)
     else:
         made, handles, rest = content.calls, content.head.handles, b""
     calls = b"".join(_call(line, string) for line in made)
@@ -74,7 +74,7 @@ def compiled(content: Content) -> bytes:
 
 def _lanes(content: Content) -> bytes:
     made = [_unsigned(content.head.lanes)]
-    for who, waits in zip(content.who, order.waits(content), strict=True):
+    for who, waits in zip(content.who, lanes.waits(content), strict=True):
         made += map(_unsigned, [who[0], len(waits), *(number for one in waits for number in one)])
     return b"".join(made)
 

@@ -32,7 +32,7 @@ from reprofs.publish import describe
 from reprofs.publish.derive import derive, pool
 from reprofs.publish.sealed import SUMS, listed
 from reprofs.publish.verify import other_lab
-from reprofs.records.published import checked, read, unpack
+from reprofs.records.publication import checked, read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from reprofs import version
-from reprofs.publish.result import differences
 from reprofs.publish.verify import Say, by_its_own_code
-from reprofs.records.published import OtherVersion, read
+from reprofs.publish.write import differences
+from reprofs.records.publication import OtherVersion, read
 
 
 def claims(folder: Path, say: Say, own: bool = False) -> bool:

@@ -14,7 +14,7 @@ from reprofs.data.tables import build
 from reprofs.files import SUMS, read_sums
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.project import place
-from reprofs.report import contents, render, run, text
+from reprofs.report import contents, execute, render, text
 from reprofs.stats import study as studies
 from reprofs.stats.published import claims, comparison
 
@@ -63,7 +63,7 @@ def derive(work: Path, processes: Executor, pdf: bool = False) -> Derived:
 
 
 def _execute(notebook: Path, work: Path) -> None:
-    run.execute_here(notebook, f"{work}/tables", work / "report/notebooks" / notebook.name)
+    execute.execute_here(notebook, f"{work}/tables", work / "report/notebooks" / notebook.name)
 
 
 def verdicts(study: studies.Study) -> dict[str, list[str]]:

@@ -15,8 +15,8 @@ import pandas as pd
 from reprofs.files import write_text
 from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place
-from reprofs.publish.result import CELLS, PICTURE
-from reprofs.records.published import read
+from reprofs.publish.write import CELLS, PICTURE
+from reprofs.records.publication import read
 from reprofs.report.display import DASH
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study

@@ -11,7 +11,7 @@ from reprofs.errors import UserError
 from reprofs.files import SUMS, read_sums, unwritable, write_text
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import DIGESTS, file_of_run
-from reprofs.records.published import read, unpack
+from reprofs.records.publication import read, unpack
 from reprofs.stats import study
 from reprofs.stats.runs import NAME, refuse
 

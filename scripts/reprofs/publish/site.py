@@ -14,7 +14,7 @@ from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.publish import index
 from reprofs.publish.derive import derive, pool
-from reprofs.records.published import read, unpack
+from reprofs.records.publication import read, unpack
 
 PAGES = ("index.html", "report.pdf")
 

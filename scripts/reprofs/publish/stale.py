@@ -12,8 +12,8 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.publish.verify import other_lab
-from reprofs.records.published import OtherVersion, read, unpack
-from reprofs.trial.plan import make_plan
+from reprofs.records.publication import OtherVersion, read, unpack
+from reprofs.trial.planning import make_plan
 
 
 def why(name: str) -> str:

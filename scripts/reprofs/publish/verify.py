@@ -16,14 +16,14 @@ from reprofs import version
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.guest import image
-from reprofs.guest.store import locked
+from reprofs.guest.cache import locked
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import Result
 from reprofs.project import project_root
 from reprofs.records.identity import difference, differing, parts_of
-from reprofs.records.published import OtherVersion, checked, read, unpack
+from reprofs.records.publication import OtherVersion, checked, read, unpack
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import promised, run_trial
 

@@ -18,7 +18,7 @@ from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_bytes, write_text
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
-from reprofs.records import published
+from reprofs.records import publication
 from reprofs.records.identity import of, parts_of
 from reprofs.records.raw import broken, seal
 
@@ -51,10 +51,10 @@ def get(identity: str, in_results: bool) -> Found | None:
         return None
     for file in sorted(place("results").glob(f"*/{DIGESTS}")):
         if identity.encode() in file.read_bytes():  # to parse those of all results takes longer than the rest
-            result = published.read(file.parent)
+            result = publication.read(file.parent)
             name = next((name for name, trial in result.trials.items() if trial.identity == identity), "")
             if name and result.trials[name].status == "ok":
-                return Found(published.record_of(file.parent, result, name), f"results/{result.study}")
+                return Found(publication.record_of(file.parent, result, name), f"results/{result.study}")
     return None
 
 

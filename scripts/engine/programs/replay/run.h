@@ -9,7 +9,7 @@
  *
  * The layout of the recording is in scripts/reprofs/guest/trace.py, the kinds in scripts/reprofs/plan/recording.py.
  * Source of the method: Weiss et al., ROOT: Replaying Multithreaded Traces with Resource-Oriented Ordering, SOSP 2013.
- * Which call waits for which is in the recording, after the tree (guest/order.py); here it is only waited.
+ * Which call waits for which is in the recording, after the tree (guest/lanes.py); here it is only waited.
  *
  * The parts are one translation unit: in several its bytes would not be those of published records. */
 #ifndef REPROFS_REPLAY_RUN_H

@@ -25,7 +25,7 @@ from reprofs.plan.result import DIGESTS, Measured, Rendered, Result, ResultTrial
 from reprofs.project import place
 from reprofs.publish import derive as derived
 from reprofs.records import identity
-from reprofs.records.published import read, unpack
+from reprofs.records.publication import read, unpack
 from reprofs.stats import study as studies
 
 CELLS, PICTURE = "cells.csv", "picture.svg"
