@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from helpers import cell, drawn, put
-from reprofs.data import columns, outputs, records, rows
+from reprofs.data import columns, outputs, reader, rows
 from reprofs.data import study as data
 from reprofs.data import tables as dataset
 from reprofs.data.keys import Load, Operation, Setting, distinct, select
@@ -155,7 +155,7 @@ def test_every_planned_trial_is_a_row(source, tables):
 
 def test_a_new_key_of_a_phase_needs_a_line_in_the_schema_and_one_in_the_columns(source, tmp_path, monkeypatch):
     monkeypatch.setitem(columns.TABLES, "phases", f"{columns.TABLES['phases']}page_faults | int64 | | Page faults\n")
-    known = records.record_schema()
+    known = reader.record_schema()
     keys = known["$defs"]["phase"]["properties"] | {"page_faults": {"type": "integer"}}
     changed = known | {"$defs": known["$defs"] | {"phase": known["$defs"]["phase"] | {"properties": keys}}}
     monkeypatch.setattr(records, "record_schema", lambda: changed)

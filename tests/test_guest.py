@@ -189,7 +189,7 @@ def test_mirror_that_cannot_be_reached(tmp_path, engine, monkeypatch):
 
 
 def test_full_disk_is_said_before_anything_starts(tmp_path, engine, monkeypatch):
-    monkeypatch.setattr(store, "FREE_BYTES", 10**18)
+    monkeypatch.setattr(cache, "FREE_BYTES", 10**18)
     monkeypatch.setattr(builder.qemu, "bundle", lambda *_: {})
     with pytest.raises(UserError, match="not enough disk space for the guest image"):
         build_small(tmp_path, engine)

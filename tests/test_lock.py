@@ -384,14 +384,14 @@ def test_what_the_loader_lists_is_copied_into_the_folder_and_nowhere_else(tmp_pa
     home.mkdir()
     outside.write_text("precious")
     listed = f"\tliba.so.1 => {rootfs.LIBRARIES}/liba.so.1 (0x1)\n\t{outside} => {rootfs.LOADER} (0x2)\n"
-    monkeypatch.setattr(tree, "run", lambda *_, loader=(): listed if loader else "version 7.2.22 (Debian)")
+    monkeypatch.setattr(rootfs, "run", lambda *_, loader=(): listed if loader else "version 7.2.22 (Debian)")
     assert qemu._gather(root, home) == "7.2.22"
     assert outside.read_text() == "precious"
     assert {path.name for path in home.iterdir()} == {
         *("liba.so.1", qemu.LOADER, qemu.PROGRAM, qemu.MODULE, qemu.LICENCES),
         *qemu.FIRMWARE,
     }
-    monkeypatch.setattr(tree, "run", lambda *_, loader=(): "\tlibb.so => /usr/lib/libb.so (0x1)\n")
+    monkeypatch.setattr(rootfs, "run", lambda *_, loader=(): "\tlibb.so => /usr/lib/libb.so (0x1)\n")
     with pytest.raises(UserError, match=r"libb\.so, which QEMU loads, is in none of the locked packages"):
         qemu._gather(root, home)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import run
 from helpers import Late
-from reprofs.plan.plan import PlannedStack
+from reprofs.plan.stack import PlannedStack
 from reprofs.stats import cells, compare, labs, spread, stacks
 
 reference = Late("scipy.stats")

@@ -21,8 +21,9 @@ from reprofs.data.keys import Load, Setting, select
 from reprofs.plan import disk
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
+from reprofs.plan.filesystem import PlannedHosts
 from reprofs.plan.network import Network
-from reprofs.plan.plan import Plan, PlannedHosts, PlannedWorkload, read_plan
+from reprofs.plan.plan import Plan, PlannedWorkload, read_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.read import validate
 from reprofs.plan.workload import Scale

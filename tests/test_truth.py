@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from reprofs.data.keys import Load, Setting
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import PlannedHosts
 from reprofs.plan.kernel import Kernel
-from reprofs.plan.plan import PlannedHosts
 from reprofs.plan.processor import Leads, Processor
 from reprofs.report import plots
 from reprofs.report import text as terminal

@@ -158,17 +158,8 @@ def _unpack(folder: Path, cache: Path, lock: Lock, packages: list[Package], say:
 def recipe_of_root(lock: Lock, guest: Guest) -> str:
     """A digest of all that a guest's root image is made of. Raises UserError like `Lock.packages`."""
     packages, tools = lock.packages(guest.name, wish_of(guest)), lock.packages(EROFS, tool_wishes(guest.suite)[EROFS])
-    ingredients: list[object] = [
-        BUILDER,
-        EPOCH,
-        UUID,
-        BOOT_MODULES,
-        rootfs.SKIPPED,
-        rootfs.FOLDERS,
-        rootfs.FILES,
-        rootfs.LINKS,
-    ]
-    ingredients += [rootfs.USERS, guest.modprobe, guest.preload, recipe_of(packages), recipe_of(tools)]
+    ingredients: list[object] = [BUILDER, EPOCH, UUID, BOOT_MODULES, rootfs.SKIPPED, rootfs.FOLDERS, rootfs.FILES]
+    ingredients += [rootfs.LINKS, rootfs.USERS, guest.modprobe, guest.preload, recipe_of(packages), recipe_of(tools)]
     ingredients += [package.sha256 for package in guest.debs]
     return digest_of([*ingredients, *modules_recipe(lock, guest)])
 

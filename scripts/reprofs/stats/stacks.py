@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import SETTING
-from reprofs.plan.plan import PlannedStack
+from reprofs.plan.stack import PlannedStack
 from reprofs.stats.cells import groups, interval, measured
 from reprofs.stats.compare import by_round
 
