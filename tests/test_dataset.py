@@ -158,7 +158,7 @@ def test_a_new_key_of_a_phase_needs_a_line_in_the_schema_and_one_in_the_columns(
     known = reader.record_schema()
     keys = known["$defs"]["phase"]["properties"] | {"page_faults": {"type": "integer"}}
     changed = known | {"$defs": known["$defs"] | {"phase": known["$defs"]["phase"] | {"properties": keys}}}
-    monkeypatch.setattr(records, "record_schema", lambda: changed)
+    monkeypatch.setattr(reader, "record_schema", lambda: changed)
     monkeypatch.setattr(rows, "record_schema", lambda: changed)
     caches = columns.schema, rows._in_record, rows._keys
     for cached in caches:
