@@ -54,23 +54,27 @@ def texts(figure: plots.Figure) -> list[str]:
     return [text.get_text() for axes in figure.plot.axes for text in axes.texts]
 
 
-def test_a_setting_has_every_kind(figures):
+def words_are_whole(figures: list[plots.Figure]) -> None:
+    """Caption and words for those who cannot see."""
+    assert len({figure.name for figure in figures}) == len(figures)
+    for figure in figures:
+        assert figure.caption.endswith(".") and figure.alt.endswith(".") and "nan" not in figure.caption + figure.alt
+
+
+def test_a_setting_has_every_kind_with_its_words(figures):
     kinds = [figure.name.partition("-")[0] for figure in figures]
     # Phases that execute commands have no latencies of single operations.
     assert kinds == ["heatmap", "totals", "intervals", "latencies", "intervals"]
-    assert len({figure.name for figure in figures}) == len(figures)
-
-
-def test_captions_and_words_for_those_who_cannot_see(figures):
-    for figure in figures:
-        assert figure.caption.endswith(".") and figure.alt.endswith(".")
-        assert "nan" not in figure.caption + figure.alt
+    words_are_whole(figures)
     intervals = named(figures, "intervals")
     assert "not measurement noise" in intervals.caption and "upper bound, tmpfs" in intervals.caption
 
 
 def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
-    for first, again in zip(figures, of_one_setting(study), strict=True):
+    """No figure stays with pyplot, which a kernel would show a second time, and no style with the notebook."""
+    style, drawn = dict(matplotlib.rcParams), list(of_one_setting(study))
+    assert plots.plt.get_fignums() == [] and dict(matplotlib.rcParams) == style
+    for first, again in zip(figures, drawn, strict=True):
         text = plots.svg(first.plot)
         assert text == plots.svg(again.plot)
         assert "currentColor" in text and plots.INK not in text
@@ -138,13 +142,6 @@ def test_a_figure_can_be_changed_before_it_is_shown(study):
     assert figure.caption in repr(figure) and figure.alt in repr(figure)
 
 
-def test_drawing_leaves_nothing_behind(study):
-    """No figure stays with pyplot, which a kernel would show a second time, and no style with the notebook."""
-    style = dict(matplotlib.rcParams)
-    list(of_one_setting(study))
-    assert plots.plt.get_fignums() == [] and dict(matplotlib.rcParams) == style
-
-
 def test_a_figure_escapes_its_words(study):
     figure = plots.Figure("f", "**a** < b & `c`", 'a "b" <c>', answer.figures(study, SETTING)[0].plot)
     html = figure._repr_html_()
@@ -160,14 +157,11 @@ def test_the_printed_width_is_that_of_the_page(figures):
         assert min(text.get_fontsize() for text in sized if text.get_text()) >= 8
 
 
-def test_the_upper_bound_is_no_row_among_contenders(figures):
-    rows = [label.get_text() for label in named(figures, "intervals").plot.axes[0].get_yticklabels()]
-    assert set(rows) == {"ext4", "xfs", "jfs"} and len(rows) == 3
-
-
-def test_a_reader_chooses_the_rows_of_the_intervals(study):
-    (figure,) = operations.intervals(study, SETTING, LOAD, ["xfs", "ext4"])
-    assert [label.get_text() for label in figure.plot.axes[0].get_yticklabels()] == ["xfs", "ext4"]
+def test_rows_of_intervals_are_contenders_or_those_a_reader_chooses(study, figures):
+    (chosen,) = operations.intervals(study, SETTING, LOAD, ["xfs", "ext4"])
+    shown = [named(figures, "intervals").plot, chosen.plot]
+    contenders, own = ([text.get_text() for text in plot.axes[0].get_yticklabels()] for plot in shown)
+    assert sorted(contenders) == ["ext4", "jfs", "xfs"] and own == ["xfs", "ext4"]
 
 
 def test_a_part_of_the_heat_map_shows_those_who_are_in_it(tmp_path, monkeypatch):
@@ -215,9 +209,7 @@ def test_stacks_have_heat_maps_and_lines_instead_of_sections(stacked):
     assert stacked.shown_settings == [SETTING] and stacked.places == [PLACE]
     figures = [*stacks.heatmaps(stacked, PLACE), *stacks.disks(stacked, PLACE)]
     assert [figure.name.partition("-")[0] for figure in figures] == [*["stacks"] * 3, *["disks"] * 3]
-    assert len({figure.name for figure in figures}) == len(figures)
-    for figure in figures:
-        assert figure.caption.endswith(".") and figure.alt.endswith(".") and "nan" not in figure.caption + figure.alt
+    words_are_whole(figures)
 
 
 def test_the_heat_map_of_stacks_names_them_and_colours_what_is_shown(stacked):

@@ -14,6 +14,7 @@ from reprofs.data.profiles import FILE
 from reprofs.errors import UserError
 from reprofs.files import SUMS, write_sums
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.override import override
 from reprofs.plan.plan import read_plan, write_plan
 from reprofs.plan.processor import Processor
@@ -79,17 +80,22 @@ def keep(folder: Path, found: dict, stacks: str) -> None:
     write_sums(folder / SUMS, [folder / FILE, folder / "1-create.folded"])
 
 
+def profiled(folder: Path, **options) -> list[PlannedTrial]:
+    """Makes a study whose file asks for profiles of create; returns the trials that have one."""
+    make.make(folder, workloads=["metadata"], **options)
+    plan, processor = read_plan(folder / "plan.json"), CATALOG.get(Processor, "v2-0.5ns")
+    labs = {name: lab.model_copy(update={"processor": processor}) for name, lab in plan.labs.items()}
+    study = plan.study.model_copy(update={"profile": Profiled(phases=["create"])})
+    write_plan(plan.model_copy(update={"labs": labs, "study": study}), folder / "plan.json")
+    return read_plan(folder / "plan.json").profiled()
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Tables of a study on three file systems with profiles; the trial of one failed."""
     folder = tmp_path_factory.mktemp("profiled")
     failures = {("jfs", "metadata", 1): ("failed", "No space left on device.")}
-    make.make(folder, systems=["ext4", "jfs", "xfs"], workloads=["metadata"], failures=failures)
-    plan = read_plan(folder / "plan.json")
-    lab = plan.labs["exact"].model_copy(update={"processor": CATALOG.get(Processor, "v2-0.5ns")})
-    study = plan.study.model_copy(update={"profile": Profiled(phases=["create"])})
-    write_plan(plan.model_copy(update={"labs": {"exact": lab}, "study": study}), folder / "plan.json")
-    for trial in read_plan(folder / "plan.json").profiled():
+    for trial in profiled(folder, systems=["ext4", "jfs", "xfs"], failures=failures):
         failed = trial.filesystem == "jfs"
         found = {"phases": [], "reason": "No space left on device."} if failed else profile(trial.filesystem)
         counts = {} if failed else CREATE[trial.filesystem][0]
@@ -106,13 +112,7 @@ KERNELS = ["debian-6.1", "debian-7.3"]
 def kernels(tmp_path_factory):
     """A study of two file systems on two kernels: on the last one ext4_create has 2,000 instructions an item more."""
     folder = tmp_path_factory.mktemp("kernels")
-    make.make(folder, systems=["ext4", "xfs"], workloads=["metadata"], kernels=KERNELS)
-    plan = read_plan(folder / "plan.json")
-    processor = CATALOG.get(Processor, "v2-0.5ns")
-    labs = {name: lab.model_copy(update={"processor": processor}) for name, lab in plan.labs.items()}
-    study = plan.study.model_copy(update={"profile": Profiled(phases=["create"])})
-    write_plan(plan.model_copy(update={"labs": labs, "study": study}), folder / "plan.json")
-    for trial in read_plan(folder / "plan.json").profiled():
+    for trial in profiled(folder, systems=["ext4", "xfs"], kernels=KERNELS):
         found = profile(trial.filesystem)
         (phase,) = found["phases"]
         if (trial.filesystem, trial.kernel) == ("ext4", KERNELS[1]):
@@ -255,9 +255,9 @@ def test_a_profile_that_was_edited_is_named(folder, create):
 SHIPPED = yaml.safe_load((ROOT / "config/studies/instructions.yaml").read_text())
 
 
-def planned(change=None, **keys):
+def planned(change=None, without=(), **keys):
     catalog = Catalog()
-    catalog.add(Study, "own", SHIPPED | keys)
+    catalog.add(Study, "own", {key: value for key, value in (SHIPPED | keys).items() if key not in without})
     return make_plan("own", catalog, change)
 
 
@@ -268,11 +268,7 @@ def test_trials_of_the_first_round_in_the_exact_lab_with_one_core_have_profiles(
     assert [trial.filesystem for trial in one] == ["btrfs"]
     assert planned(filesystems=["btrfs", "btrfs+zstd"], profile={"phases": ["create"], "filesystems": ["btrfs+zstd"]})
     assert not planned(override("vm", "file", "", "")).profiled()  # elsewhere the same study has none
-    plan = dict(SHIPPED)
-    del plan["profile"]
-    catalog = Catalog()
-    catalog.add(Study, "own", plan)
-    assert not make_plan("own", catalog).profiled()
+    assert not planned(without=["profile"]).profiled()
 
 
 @pytest.mark.parametrize(
