@@ -250,16 +250,16 @@ def shared(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def drawn(request):
+def again(request):
     """Whether something that this machine has measured is measured again in this test run: one in DRAWN, by its
     identity; all of it in `make soak`."""
     every = "not soak" not in request.config.getoption("-m")
-    seed = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(time.time())
+    seed = os.environ.get("TEST_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(time.time())
     return lambda key: every or int(hashlib.sha256((seed + key).encode()).hexdigest(), 16) % DRAWN == 0
 
 
 @pytest.fixture(scope="session")
-def recorded(guest, engine, shared, drawn):
+def recorded(guest, engine, shared, again):
     """The record of a trial in the exact lab: from the store of records (the cache, results/), else of a run.
 
     Of those in the store some are drawn, run again and compared. All tests of a run look at the same record.
@@ -270,14 +270,14 @@ def recorded(guest, engine, shared, drawn):
         one = trials.ready(trial, catalog)
         with _alone(shared / f"{one.identity}.json") as output:
             if not output.exists():
-                trials.take_or_run(one, output, 3600, True, drawn(one.identity))
+                trials.take_or_run(one, output, 3600, True, again(one.identity))
             return json.loads(output.read_text())
 
     return record
 
 
 @pytest.fixture(scope="session")
-def outcome(engine, drawn):
+def outcome(engine, again):
     """What a job that is no trial did in an exact lab: found by its identity in the cache of this machine, or run.
 
     What is found is drawn like records. A job that did not finish is run each time.
@@ -290,7 +290,7 @@ def outcome(engine, drawn):
         key = identity.of(identity.parts(names, digest, lab.environment("")))
         with _alone(files.cache_folder() / "outcomes" / f"{key}.json") as kept:
             known = Outcome(**json.loads(kept.read_text(), object_hook=_bytes)) if kept.exists() else None
-            if known and not drawn(key):
+            if known and not again(key):
                 return known
             found = lab.run(job, limit_s, disks)
             assert not known or known.output == found.output, "the same job has given something else"

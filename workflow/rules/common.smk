@@ -1,6 +1,7 @@
 # What all rules share: the flow of the chosen study (scripts/reprofs/flow.py).
 import re
 import sys
+from pathlib import Path
 
 from reprofs.flow import Flow, code, files
 

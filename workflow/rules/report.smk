@@ -30,7 +30,7 @@ rule report:
     conda:
         "../../envs/python.yaml"
     params:
-        folder="report/{study}",
+        folder=lambda wildcards, output: Path(output.html).parent,
         first=FLOW.first,
     shell:
         "exec reprofs report {input.notebooks:q} --tables {input.tables:q} --output {params.folder:q}"
