@@ -64,7 +64,7 @@ try:  ## in a minute: linters on what was changed since the last commit, and the
 	@$(RUN) python tests/trying.py
 
 soak: setup  ## the tests that take too long for every change; before a release
-	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m soak tests
+	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m "soak or wide" tests
 
 lint:
 	@$(RUN) ruff check --quiet

@@ -30,17 +30,21 @@ from reprofs.trial.resolve import resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-DRAWN = 16  # about twenty of the records and outcomes that the tests ask for
+# Of what a test run draws; the same in all its workers.
+SEED = os.environ.get("TEST_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or ""
+DRAWN = 16  # one in so many of the records and outcomes that tests ask for, about twenty, is measured again
+WIDE = 4  # one in so many of the tests with the mark `wide` runs
 
 # A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
     os.environ.pop(name, None)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Files with the longest tests first, those of many short ones last, so that the workers finish together.
 
-    OpenZFS is the very first: the first use of its guest compiles for minutes, while other workers test.
+    OpenZFS is the very first: the first use of its guest compiles for minutes, while other workers test. Of the tests
+    with the mark `wide` one in WIDE is drawn where all tests run; named alone, or in `make soak`, all of them run.
     """
     first = ["test_zfs", "test_workflow", "test_guest", "test_report", "test_notebooks", "test_engine", "test_trial"]
     last = ["test_damage", "test_importers", "test_catalog"]
@@ -48,6 +52,14 @@ def pytest_collection_modifyitems(items):
         name: place + 1 for place, name in enumerate(last)
     }
     items.sort(key=lambda item: order.get(item.path.stem, 0))
+    if SEED and "wide" not in config.getoption("-m"):
+        out = {item for item in items if item.get_closest_marker("wide") and _number(item.nodeid) % WIDE}
+        items[:] = [item for item in items if item not in out]
+        config.hook.pytest_deselected(items=list(out))
+
+
+def _number(key: str) -> int:
+    return int(hashlib.sha256((SEED + key.partition("@")[0]).encode()).hexdigest(), 16)
 
 
 def pytest_collection_finish(session):
@@ -253,9 +265,8 @@ def shared(tmp_path_factory) -> Path:
 def again(request):
     """Whether something that this machine has measured is measured again in this test run: one in DRAWN, by its
     identity; all of it in `make soak`."""
-    every = "not soak" not in request.config.getoption("-m")
-    seed = os.environ.get("TEST_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(time.time())
-    return lambda key: every or int(hashlib.sha256((seed + key).encode()).hexdigest(), 16) % DRAWN == 0
+    every = "wide" in request.config.getoption("-m")
+    return lambda key: every or _number(key) % DRAWN == 0
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,7 @@ def words_are_whole(figures: list[plots.Figure]) -> None:
         assert figure.caption.endswith(".") and figure.alt.endswith(".") and "nan" not in figure.caption + figure.alt
 
 
+@pytest.mark.wide
 def test_a_setting_has_every_kind_with_its_words(figures):
     kinds = [figure.name.partition("-")[0] for figure in figures]
     # Phases that execute commands have no latencies of single operations.
@@ -70,6 +71,7 @@ def test_a_setting_has_every_kind_with_its_words(figures):
     assert "not measurement noise" in intervals.caption and "upper bound, tmpfs" in intervals.caption
 
 
+@pytest.mark.wide
 def test_the_same_bytes_twice_in_the_ink_of_the_page(figures, study):
     """No figure stays with pyplot, which a kernel would show a second time, and no style with the notebook."""
     style, drawn = dict(matplotlib.rcParams), list(of_one_setting(study))
@@ -204,6 +206,7 @@ def stacked(tmp_path_factory):
     return run.build(folder)
 
 
+@pytest.mark.wide
 def test_stacks_have_heat_maps_and_lines_instead_of_sections(stacked):
     # One setting in full, whatever the number of stacks; for each file system one heat map and one of the disks.
     assert stacked.shown_settings == [SETTING] and stacked.places == [PLACE]
@@ -236,6 +239,7 @@ def test_the_lines_of_disks_have_shapes_and_the_single_device_a_line_across(stac
     assert plot.axes[0].get_ylim()[0] == 0
 
 
+@pytest.mark.wide
 def test_many_file_systems_are_rows_and_their_panels_fit_on_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "SYSTEMS", {f"fs{i:02}": (1 + i / 10, 1.0, 1.0, 0.01) for i in range(24)})
     make.make(tmp_path, rounds=2, systems=list(make.SYSTEMS), workloads=["metadata"], failures={})
@@ -249,6 +253,7 @@ def test_many_file_systems_are_rows_and_their_panels_fit_on_pages(tmp_path, monk
     assert rows == study.contenders(SETTING) and len(rows) == 24
 
 
+@pytest.mark.wide
 def test_two_labs_meet_in_one_figure_without_units(tmp_path, monkeypatch):
     make.make(tmp_path, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={}, labs=["exact", "host"])
     study = run.build(tmp_path)

@@ -221,6 +221,7 @@ def free_texts(node, name: str = "") -> Iterator[str]:
                 yield from free_texts(value, name)
 
 
+@pytest.mark.wide
 def test_every_text_of_every_descriptor_is_in_the_plan_of_this_test(hostile_report):
     """A new key of a descriptor fails here until the test has it."""
     plans = (places for kind, places in hostile_report.places.items() if kind != "record")

@@ -403,6 +403,7 @@ def test_quartiles_tell_which_pairs_have_a_published_order():
 # ---- orders and ratios -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_the_published_order_is_found_again(same, pages):
     assert Comparison(same).places == list(Comparison(same).orders) == [PLACE] and not Comparison(same).growth
     found = orders_of(same)
@@ -484,6 +485,7 @@ def test_ratios_of_one_cell_by_hand(same):
     assert ext4["Published runs"] == 100 and ext4["Ratio"] == "0.502"
 
 
+@pytest.mark.wide
 def test_the_opposite_order_is_another_order(pages):
     opposite = study("datalad-2015", lambda *key: as_published(*key, bend=-1.0))
     found = orders_of(opposite)
@@ -501,6 +503,7 @@ def test_the_opposite_order_is_another_order(pages):
     assert verdicts["lzo-clone"] == "at another size"
 
 
+@pytest.mark.wide
 def test_one_round_confirms_no_pair_and_equal_times_decide_nothing(pages):
     one = study("datalad-2015", as_published, rounds=1)
     table = orders_of(one).operations
@@ -513,6 +516,7 @@ def test_one_round_confirms_no_pair_and_equal_times_decide_nothing(pages):
     assert "**Undecided** (15 of 15)" in pages(flat)[0]
 
 
+@pytest.mark.wide
 def test_few_configurations_decide_little_by_ranks_and_the_report_says_so(pages):
     three = study("datalad-2015", as_published, skip=("zfs+ashift12", "reiserfs"))
     found = orders_of(three)
@@ -527,6 +531,7 @@ def test_few_configurations_decide_little_by_ranks_and_the_report_says_so(pages)
     assert len(shown_orders.scatter_figures(orders_of(one))) == 2
 
 
+@pytest.mark.wide
 def test_a_configuration_without_an_operation_is_left_out_and_told(pages):
     def partly(label, stack, phase, *more):
         return None if (label, phase) == ("xfs", "untar") else as_published(label, stack, phase, *more)
@@ -537,6 +542,7 @@ def test_a_configuration_without_an_operation_is_left_out_and_told(pages):
     assert "some operation is missing: xfs" in pages(found)[0]
 
 
+@pytest.mark.wide
 def test_another_size_is_set_beside_the_nearest_and_told(pages):
     large = study("datalad-2015@paper", as_published)
     ((_, own),) = Comparison(large).orders.items()
@@ -546,6 +552,7 @@ def test_another_size_is_set_beside_the_nearest_and_told(pages):
     assert "The sizes differ: 20 files in this study, 2,000 published" in pages(small)[0]
 
 
+@pytest.mark.wide
 def test_claims_by_hand(same):
     own = Claims(Sides(same), GROUND)
     rows = {one.claim.id: one for one in own.decided}
@@ -757,6 +764,7 @@ def test_the_table_of_differences_names_this_study(same):
     assert not any("{" in value for row in rows for value in row.values())
 
 
+@pytest.mark.wide
 def test_figures_hold_every_configuration_and_are_the_same_bytes_again(same):
     cold, warm = shown_orders.scatter_figures(orders_of(same))
     assert (cold.name.split("-exact")[0], warm.name.split("-exact")[0]) == ("published-cold", "published-warm")

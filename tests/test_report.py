@@ -301,11 +301,13 @@ def holds(words: str, expected: str) -> None:
     assert not re.search(r"(^|\s)[.,;](\s|$)|\{\{|\{%", words)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("options", "expected"), SENTENCES.values(), ids=SENTENCES)
 def test_every_sentence_holds_for_any_study(tmp_path, without_pictures, options, expected):
     holds(prose(*executed(tmp_path, **{"failures": {}, **options})), expected)
 
 
+@pytest.mark.wide
 def test_every_sentence_holds_with_six_rounds(reports):
     place = reports["six"] / "report/notebooks"
     holds(prose(*place.glob("*.ipynb")), "the median with an interval from order statistics")
@@ -370,6 +372,7 @@ def test_the_twelve_rules_of_hoefler_and_belli_are_kept(rule, kind, page, report
         assert re.search(part, text), part
 
 
+@pytest.mark.wide
 def test_the_same_records_give_the_same_bytes(reports, tmp_path):
     """Tables, notebooks and report, in a process with another order of sets, another folder, language and day."""
     elsewhere = tmp_path / "a folder of another name"
@@ -405,6 +408,7 @@ def stacked(tmp_path_factory):
         return executed(tmp_path_factory.mktemp("stacked"), stacks=[*STACKS, *FAULTS[1:]], **options)
 
 
+@pytest.mark.wide
 def test_a_study_of_many_stacks_has_one_section_on_stacks_not_one_for_each(stacked):
     shown = outputs(*stacked)
     # Ranks are of one stack.
@@ -454,6 +458,7 @@ def test_what_stacks_may_hide_is_among_the_threats(stacked):
     assert "Rounds" in failures and "1, 2 and 3" in failures  # rounds that ended alike share a row
 
 
+@pytest.mark.wide
 def test_healthy_and_degraded_stacks_are_compared_without_a_single_device(tmp_path, without_pictures):
     options = {"systems": ["ext4", "xfs"], "workloads": ["metadata"], "failures": {}, "stacks": FAULTS}
     text = prose(*executed(tmp_path, "answer", "stacks", "rebuilds", **options))
@@ -461,6 +466,7 @@ def test_healthy_and_degraded_stacks_are_compared_without_a_single_device(tmp_pa
     assert "Rebuild. While the workload ran" in text.replace("*", "") and "relative to single" not in text
 
 
+@pytest.mark.wide
 def test_a_study_of_two_labs_tells_how_far_they_agree(tmp_path, without_pictures):
     names = ["answer", "labs", "threats"]
     answer, agreement, threats = executed(

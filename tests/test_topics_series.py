@@ -417,6 +417,7 @@ def test_drift_over_runs_in_one_file_system(tmp_path):
     assert "there are rings alone" in shown(tmp_path, "runs")
 
 
+@pytest.mark.wide
 def test_runs_of_one_that_is_not_ranked_are_shown_but_not_of_an_upper_bound(tmp_path):
     def unkept(data):
         if "filesystems" in data:
@@ -430,6 +431,7 @@ def test_runs_of_one_that_is_not_ranked_are_shown_but_not_of_an_upper_bound(tmp_
     assert [text.get_text() for text in trends.plot.legends[0].get_texts()] == labels
 
 
+@pytest.mark.wide
 def test_six_rounds_have_violins_and_smooth_lines(tmp_path):
     study = made(tmp_path, lambda data: None, rounds=6)
     (place,) = runs.places(study)
@@ -917,6 +919,7 @@ def test_scaling_continues_the_law():
     assert max(line.get_xdata().max() for line in axes.lines if len(line.get_xdata())) == pytest.approx(10_000)
 
 
+@pytest.mark.wide
 def test_page_one_says_what_there_is_instead_of_a_total(tmp_path):
     """Of one process there is a sum, whatever its command times; of what ran at once and of means there is none."""
     one = {"name": "one", "start_ns": 0, "wall_ns": 4 * 10**8}

@@ -105,6 +105,7 @@ def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank, said):
     assert "is the cheapest" not in said(study, "answer")
 
 
+@pytest.mark.wide
 def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(blank, said):
     ten, three = (true(blank(rounds), 0.015, jfs=1 / 1.06) for rounds in (10, 3))
     assert verdicts(ten) == {"fastest"} and set(ten.results.winners["best"]) == {"jfs"}
@@ -159,6 +160,7 @@ def test_one_round_shows_nothing(blank, said):
     assert "Verdict" in tested.rows[0] and "Undecided" in tested.caption
 
 
+@pytest.mark.wide
 def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):
     study = true(blank(6, labs=("exact", "host")), 0.01, ext4=0.5, f2fs=0.7, jfs=1.4)
     (row,) = study.results.agreement.itertuples()
@@ -228,6 +230,7 @@ def test_what_spread_is_follows_from_the_protocol(blank, protocol, words):
     assert words in note and note.startswith("Spread over rounds is dependence on the input (") and note.endswith(".")
 
 
+@pytest.mark.wide
 def test_a_trend_over_rounds_is_told(blank, said):
     exact = said(true(blank(10), 0.005), "methods")
     assert "Trials of the exact lab cannot influence each other" in exact and "by permutation" not in exact
@@ -251,6 +254,7 @@ def modelled(study: Study, name: str = "v2-0.5ns") -> Study:
     return dataclasses.replace(study, plan=plan, phases=study.phases.assign(operation=operations))
 
 
+@pytest.mark.wide
 def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     small, large = (modelled(true(blank(10), 0.003, jfs=1 / lead)) for lead in (1.05, 1.2))
     text = said(small, "answer")
