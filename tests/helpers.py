@@ -27,7 +27,7 @@ class Late:
         self._name = name
 
     def __getattr__(self, key: str):
-        if key.startswith("_"):  # pytest asks every name of a test module for such
+        if key.startswith(("__", "_pytest")):  # pytest asks every name of a test module for such
             raise AttributeError(key)
         return getattr(importlib.import_module(self._name), key)
 

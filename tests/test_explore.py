@@ -19,9 +19,8 @@ from reprofs import importers
 from reprofs.data.columns import dictionary
 from reprofs.data.keys import Load, Operation, Setting
 from reprofs.errors import UserError
-from reprofs.report import explore
 
-stats = Late("scipy.stats")
+explore, stats = Late("reprofs.report.explore"), Late("scipy.stats")
 
 pytestmark = pytest.mark.xdist_group("explore")  # one worker: the study is made once
 
@@ -57,7 +56,7 @@ def study(folder):
     return dataclasses.replace(study, phases=phases)
 
 
-def choice(a="ext4", b="xfs", operation=CREATE, labels=("xfs", "ext4"), level=0.95) -> explore.Choice:
+def choice(a="ext4", b="xfs", operation=CREATE, labels=("xfs", "ext4"), level=0.95):
     return explore.Choice(SETTING, operation, labels, a, b, level)
 
 
