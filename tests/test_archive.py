@@ -19,7 +19,7 @@ from reprofs.data.tables import build
 from reprofs.errors import UserError
 from reprofs.files import SUMS, read_sums, sha256
 from reprofs.guest.lock import Package
-from reprofs.plan.result import Result
+from reprofs.plan.result import Measured, Result
 from reprofs.publish import sealed
 
 archive, describe = Late("reprofs.publish.archive"), Late("reprofs.publish.describe")
@@ -139,7 +139,10 @@ def test_tables_and_crate_are_those_of_the_published_result(tmp_path, dated):
     build(plan, plan.with_name("raw"), source)
     tables = {name: sha256(source / name) for name in read_sums(source / SUMS)}
     files = {"records-1.tar.xz": "0" * 64, "index.html": "0" * 64}
-    result = Result.model_construct(study="quick", title="t", question="q", tables=tables, files=files, commit=COMMIT)
+    when = "2026-11-26T05:00:00Z"
+    measured = Measured(reprofs={"1": 1}, commits={COMMIT: 1}, first=when, last=when)
+    known = {"tables": tables, "files": files, "measured": measured}
+    result = Result.model_construct(study="quick", title="t", question="q", **known)
     describe.tables(tmp_path, source, result)
     for resource in json.loads((tmp_path / describe.DATA).read_text())["resources"]:
         path = tmp_path / resource["path"]

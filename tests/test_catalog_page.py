@@ -104,12 +104,12 @@ def test_an_option_that_does_not_exist_shows_the_usage(copy):
 
 
 def test_what_cannot_be_had_is_a_row_until_it_has_a_file(copy):
-    listed = "| [`beegfs`](workflow/filesystems/_unavailable.yaml) | BeeGFS | `default` | cannot be had |\n"
-    assert listed in (copy / "CATALOG.md").read_text()
+    listed = "| [`beegfs`](../workflow/filesystems/_unavailable.yaml) | BeeGFS | `default` | cannot be had |\n"
+    assert listed in (copy / "docs/CATALOG.md").read_text()
     (copy / "workflow/filesystems/beegfs.yaml").write_text("title: Ours\nvariants: {here: {}}\n")
     assert not catalog(copy)
-    page = (copy / "CATALOG.md").read_text()
-    assert "| [`beegfs`](workflow/filesystems/beegfs.yaml) | Ours | `here` |  |\n" in page and listed not in page
+    page = (copy / "docs/CATALOG.md").read_text()
+    assert "| [`beegfs`](../workflow/filesystems/beegfs.yaml) | Ours | `here` |  |\n" in page and listed not in page
 
 
 def test_every_package_is_in_the_map_and_every_module_says_what_it_is():

@@ -92,7 +92,6 @@ def kill_guests(command: list[str], env: dict, place: Path, times: int) -> tuple
 def test_killed_guest_is_no_result(recorded, tmp_path, times):
     """Somebody, or the kernel for lack of memory, kills QEMU: the trial runs again once, else there is no record."""
     first = recorded(cell(workload=SMALL))
-    assert first["environment"]["attempts"] == 1
     (tmp_path / "tmp").mkdir()
     command = [str(BIN / "reprofs"), "trial", *options(workload=SMALL, output=tmp_path / "killed.json")]
     done, killed = kill_guests(command, {**os.environ, "TMPDIR": str(tmp_path / "tmp")}, tmp_path / "tmp", times)
