@@ -89,7 +89,7 @@ def test_verifying_imports_nothing_that_reports_are_made_with():
 @pytest.fixture
 def dated(monkeypatch):
     """Commits have a date, also in a copy without git."""
-    monkeypatch.setattr(describe, "date_of", lambda commit: "2026-11-26T05:00:00+00:00")
+    monkeypatch.setattr("reprofs.publish.describe.date_of", lambda commit: "2026-11-26T05:00:00+00:00")
 
 
 def debian_package(path, version, more=""):
