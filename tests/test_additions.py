@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import nbformat
+import pytest
 from conftest import ROOT
 
 NEW = "newcomer"
@@ -97,6 +98,7 @@ def add(checkout) -> None:
     contents.write_text("".join(lines))
 
 
+@pytest.mark.wide
 def test_one_of_each_more_is_found_and_fails_no_test(checkout):
     shutil.copytree(ROOT / "tests", checkout / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     add(checkout)

@@ -155,6 +155,7 @@ def test_it_fits_the_terminal(real):
     assert "Traceback" not in real and "None" not in real
 
 
+@pytest.mark.wide
 def test_without_a_guest_it_says_how_to_build_one(monkeypatch):
     for module in (_qemu, exact):  # imported before: a first import now would take what is patched for what was there
         monkeypatch.setattr(module, "read_manifest", _no_manifest)
@@ -167,6 +168,7 @@ def _no_manifest(guest):
     raise UserError(f"there is no guest yet (data/guest/{guest}.json is missing): run `reprofs guest --output` first")
 
 
+@pytest.mark.wide
 def test_a_file_of_a_fork_is_examined_too(tmp_path):
     (tmp_path / "forked.yaml").write_text(
         "title: Forked\nhome: https://example.org/\nrole: contender\ntype: forked\npackages: [forked-progs]\n"

@@ -567,6 +567,7 @@ def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tm
     assert json.loads((checkout / "data/guest/base.json").read_text()) == guest
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "name",
     [
@@ -612,6 +613,7 @@ def in_two_parts(first: str, rest: str) -> Job:
     return job_of(*before, *map(shell, after), Teardown(), shell("echo the end"))
 
 
+@pytest.mark.wide
 def test_what_begins_alike_goes_on_from_a_saved_state(guest, tmp_path, monkeypatch, capsys):
     """With the bytes that it has without one; and what begins otherwise has another state."""
     (tmp_path / "snapshot").symlink_to(files.cache_folder() / "snapshot")
@@ -636,6 +638,7 @@ def test_what_begins_alike_goes_on_from_a_saved_state(guest, tmp_path, monkeypat
     assert (booted.environment["start"], booted.output) == ("cold boot", first.output)
 
 
+@pytest.mark.wide
 def test_a_failure_before_the_saved_state_is_told_and_nothing_is_saved(guest, tmp_path):
     (tmp_path / "snapshot").symlink_to(files.cache_folder() / "snapshot")
     lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
@@ -658,6 +661,7 @@ def test_saved_states_go_when_there_is_no_room(tmp_path):
     assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "d"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("booted", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
     """It is neither used, which hangs the trial, nor passed by with a cold boot for ever. What is made again gives the
@@ -690,6 +694,7 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
     assert booted or made.save.call_count == 1
 
 
+@pytest.mark.wide
 def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest):
     """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ."""
     job = job_of(

@@ -105,6 +105,7 @@ def machine(guest, memory) -> vm.Lab:
     return vm.Lab(guest, files.cache_folder(), "tcg")
 
 
+@pytest.mark.wide
 def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     disks = Disks(device(), 24, 64)
     paths = machine.device_paths(disks)
@@ -138,6 +139,7 @@ def test_vm_with_many_disks_and_an_array_on_a_real_clock(machine):
     assert not list(cleanup.MEMORY.iterdir())
 
 
+@pytest.mark.wide
 def test_vm_throttles_its_disks(machine):
     """300 requests at 100 a second: at least two seconds, as the first second's may come at once."""
     profile = device(backing="file", iops=100, bandwidth_mb_s=50)
@@ -710,6 +712,7 @@ def test_workflow_without_the_limit_stops_before_any_trial(small_study):
     assert not list(small_study.glob("data/raw/mine/*.json"))
 
 
+@pytest.mark.wide
 def test_workflow_runs_real_clocks_one_at_a_time(small_study):
     """No guest is built for them, every trial has all cores, and its line says where it ran."""
     profile = small_study / "profiles/default/profile.yaml"

@@ -386,6 +386,7 @@ def test_the_same_bytes_from_cold_boot_on_a_busy_machine(engine, root, recorded,
     assert first["digests"]["measurement"] == second["digests"]["measurement"]
 
 
+@pytest.mark.wide
 def test_every_client_reads_and_writes_over_its_own_cable(net_guest, recorded):
     """A kernel NFS server and two clients, through all phases, with cold caches and content that comes back."""
     record = recorded(cell("nfs-ext4", variant="v4.2-sync@lan-1g", workload="metadata@30+clients2"))
@@ -471,6 +472,7 @@ COPIES = {  # file system -> a command that fails unless all three servers have 
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "nfs-xfs" else pytest.mark.soak) for n in COPIES])
 def test_what_one_client_writes_another_reads_and_every_server_has(engine, root, tmp_path, name):
     """200 files of the first client, after a cold mount, through the mount of the second and on the servers' disks."""

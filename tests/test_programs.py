@@ -347,6 +347,7 @@ def test_damage_is_found_before_a_guest_is_built(cache, reprofs, tmp_path, guest
 # ---- trials in the exact lab -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_trial_has_its_own_programs_and_no_others(guest, recorded):
     record = recorded(TRIAL)
     assert record["status"] == "ok", record["reason"]
@@ -358,6 +359,7 @@ def test_a_trial_has_its_own_programs_and_no_others(guest, recorded):
     assert not [one for one in recorded(cell("ext4"))["measurement"]["commands"] if one["stage"] == "programs"]
 
 
+@pytest.mark.wide
 def test_numbers_of_a_trial_stay_with_other_programs_in_the_tree(guest, recorded, changed, cache, tmp_path):
     """With a program more, one changed that the trial does not use, and its own one damaged in the cache."""
     before = recorded(TRIAL)

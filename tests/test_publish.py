@@ -211,6 +211,7 @@ def slower(record):
     return record
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("change", [slower, lambda record: seal(slower(record)), lambda _: {}, lambda _: []])
 def test_a_record_that_was_altered_is_never_identical(folder, reprofs, says, change):
     """Not when its digests are left as they were, and not when they are made again."""

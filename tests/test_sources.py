@@ -41,6 +41,7 @@ def imports(stage: str) -> str:
     return loads + "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 
 
+@pytest.mark.wide
 def test_all_that_python_loads_is_there():
     """Imports inside functions come on top of that; nothing that runs in a lab is among them."""
     code = json.dumps({stage: imports(stage) for stage in STAGES})

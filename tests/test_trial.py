@@ -51,6 +51,7 @@ def measurement(record: dict) -> str:
     return json.dumps(record["measurement"])
 
 
+@pytest.mark.wide
 def test_same_numbers_on_a_busy_host_beside_another_guest(trial, tmp_path):
     """tests/test_guest.py has a cold boot."""
     first = trial("btrfs", variant="zstd", workload="metadata@200")
@@ -285,6 +286,7 @@ def test_full_disk(reprofs, says, guest, tmp_path):
         subprocess.run(["umount", small], check=True)
 
 
+@pytest.mark.wide
 def test_the_last_disk_has_a_profile_of_its_own(trial):
     """A log on an SSD beside a rotating disk: the record names each, and a flush waits for one rotation, not three."""
     took = {}

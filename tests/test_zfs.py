@@ -84,7 +84,7 @@ def cells() -> list[Trial]:
 
 
 @pytest.fixture(scope="module")
-def asked(zfs_guest, cells) -> list[dict]:
+def asked(zfs_guest, outcome, cells) -> list[dict]:
     """Events of many questions in one guest, whose start takes much of the time: those of tests/test_contract.py, what
     its modules are, and pools that are others than the stacks.
     """
@@ -103,7 +103,7 @@ def asked(zfs_guest, cells) -> list[dict]:
         # It has an engine of its own: a step that fails ends the job.
         script = 'printf %s "$1" > /run/own; "$ENGINE" run /run/own; zpool destroy reprofs'
         steps.append(Exec(stage=name, arg=["sh", "-c", script, "sh", job]))
-    return events(run(zfs_guest, Job(steps)))
+    return events(outcome(exact.ExactLab(zfs_guest, files.cache_folder()), Job(steps), 900).output)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_nothing_else_is_taken_for_the_stack(asked, name):
 
 
 @pytest.mark.parametrize("twice", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_cold_from_the_device_and_damage_is_found(zfs_guest, twice):
+def test_cold_from_the_device_and_damage_is_found(zfs_guest, outcome, twice):
     """A trial that is checked twice at its end: all is well before damage that redundancy hides, which is then found.
     Without compression nothing can be smaller on the device, so that every cold byte must come from there. twice: with
     the same bytes again.
@@ -190,7 +190,7 @@ def test_cold_from_the_device_and_damage_is_found(zfs_guest, twice):
     check = part(job, "check", "check")
     damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=5 count=30 conv=notrunc oflag=direct"
     job = told(job.replace(check, f"{check}{shell(damage).line()}\n{check}"))
-    output = run(zfs_guest, job)
+    output = outcome(exact.ExactLab(zfs_guest, files.cache_folder()), job, 900).output
     assert not twice or run(zfs_guest, job) == output
     found = events(output)
     _, well, _, damaged = outputs(found, "check")
