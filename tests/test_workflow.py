@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 import run as run_notebooks
 import yaml
-from conftest import BIN, ROOT, SEED, copy_checkout
+from conftest import BIN, ROOT, copy_checkout
 from helpers import catalog_with, cell, rendered
 from reprofs.data import study as tables
+from reprofs.files import cache_folder
 from reprofs.plan.plan import read_plan
 from reprofs.report import contents
 from reprofs.report.render import render
@@ -35,6 +36,15 @@ def prepare(folder: Path) -> dict:
     (folder / "checkout/.venv").symlink_to(BIN.parent)
     (folder / "tmp").mkdir()
     return {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(folder / "checkout/scripts")}
+
+
+def without_records(env: dict, folder: Path) -> dict:
+    """The same with a cache that knows no trial, so that all are run, not taken."""
+    (folder / "cache").mkdir()
+    for kept in cache_folder().iterdir():
+        if kept.name != "records":
+            (folder / "cache" / kept.name).symlink_to(kept)
+    return env | {"REPROFS_CACHE": str(folder / "cache")}
 
 
 def start(folder: Path, env: dict, *arguments) -> subprocess.Popen:
@@ -129,10 +139,6 @@ def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
             other.write_text(json.dumps(mine))
 
 
-# A seed that this machine has not measured yet, the same in all workers of a test run: these trials are run, not taken.
-NEW = int(hashlib.sha256((SEED or str(time.time())).encode()).hexdigest()[:9], 16)
-
-
 def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | dict) -> list[str]:
     """A study with a new file system and a broken one in a folder of one's own. Returns the words that choose it."""
     own = folder / "own"
@@ -142,7 +148,7 @@ def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | d
     (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
     edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
     study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
-    study.update(filesystems=filesystems, workloads=[WORKLOAD], rounds=rounds, title="Small", seed=NEW)
+    study.update(filesystems=filesystems, workloads=[WORKLOAD], rounds=rounds, title="Small")
     del study["stop"]
     (folder / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
     return ["--config", "study=small", f"extra_filesystem_dirs=['{own}']"]
@@ -287,7 +293,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
 
 
 def test_killed_study_is_taken_up_and_ends_the_same(guest, tmp_path, shared, edit_yaml):
-    env = prepare(tmp_path)
+    env = without_records(prepare(tmp_path), tmp_path)
     config = small_study(tmp_path, edit_yaml, KILLED, rounds=1)
     kill_in_the_middle(tmp_path, env, config, after=1)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "checkout/data/raw/small").glob("*.json")}
@@ -327,7 +333,7 @@ def test_rounds_are_added_until_ratios_are_known(guest, tmp_path, edit_yaml):
 
 @pytest.mark.soak
 def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(guest, tmp_path, edit_yaml):
-    env, checkout = prepare(tmp_path), tmp_path / "checkout"
+    env, checkout = without_records(prepare(tmp_path), tmp_path), tmp_path / "checkout"
     config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)
 
     def ended(rounds) -> dict:
