@@ -191,8 +191,8 @@ def measured(monkeypatch, record):
     """How often a trial was really run; it gives the record."""
     count = []
 
-    def measure(one, output, _):
-        count.append(output)
+    def measure(one, output, _, keep=True):
+        count.append(keep)
         return json.loads(json.dumps(record))
 
     monkeypatch.setattr(trials, "measure", measure)
@@ -219,7 +219,14 @@ def test_a_drawn_trial_that_measures_something_else_ends_the_study(record, ready
     )
     with pytest.raises(UserError, match=words):
         trials.take_or_run(ready, tmp_path / "r1.json", 60, False, True)
-    assert not (tmp_path / "r1.json").exists()
+    assert not (tmp_path / "r1.json").exists() and measured == [False]
+
+
+def test_a_run_that_checks_is_not_kept(ready, cache, tmp_path):
+    trials.measure(ready, tmp_path / "check.json", 120, keep=False)
+    assert not cache.exists()
+    trials.measure(ready, tmp_path / "run.json", 120)
+    assert store.get(ready.identity, False)
 
 
 def test_in_another_round_of_another_study_it_is_the_same_measurement(record, ready, cache, measured, tmp_path):

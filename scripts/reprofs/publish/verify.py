@@ -148,7 +148,7 @@ def _again(trial: PlannedTrial, work: Path, plan: Plan, record: dict, say: Say) 
     """Runs a trial and compares it with its record; says what came of it. Raises UserError if it cannot be run."""
     catalog = Catalog()
     image.ensure(resolve(trial, catalog).guest, say)
-    found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s)
+    found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s, False)
     if found["status"] in ("skipped", "timeout"):
         raise UserError(f"{trial.id} could not be run here: {found['reason']}")
     if found["digests"]["measurement"] == record["digests"]["measurement"]:

@@ -149,7 +149,7 @@ def take_or_run(one: Ready, output: Path, time_limit_s: float, in_results: bool,
     origin = found.origin
     if draw:
         with workplace() as place:
-            again = measure(one, place / output.name, time_limit_s)
+            again = measure(one, place / output.name, time_limit_s, keep=False)
         if again["digests"]["measurement"] != found.record["digests"]["measurement"]:
             raise UserError(
                 f"{output.stem} was taken from {origin} and, drawn at random, run again: it measures something else "
@@ -162,18 +162,19 @@ def take_or_run(one: Ready, output: Path, time_limit_s: float, in_results: bool,
     return found.record, origin
 
 
-def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float = 1800.0) -> dict:
+def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float = 1800.0, keep: bool = True) -> dict:
     """Runs one trial and writes its raw record to `output`, the console log beside it. Returns the record.
 
-    Raises UserError like `ready` and `measure`.
+    keep: see `measure`. Raises UserError like `ready` and `measure`.
     """
-    return measure(ready(trial, catalog), output, time_limit_s)
+    return measure(ready(trial, catalog), output, time_limit_s, keep)
 
 
-def measure(one: Ready, output: Path, time_limit_s: float) -> dict:
-    """Runs a trial, writes its raw record to `output` and the console log beside it, and keeps it in the store.
+def measure(one: Ready, output: Path, time_limit_s: float, keep: bool = True) -> dict:
+    """Runs a trial, writes its raw record to `output` and the console log beside it.
 
-    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py). Whatever happens inside the lab
+    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py). keep: in the store; not of a run
+    that checks another record, which must not take its place where the two differ. Whatever happens inside the lab
     becomes a record with a status and a reason. Raises UserError for a folder that cannot be written, and when the
     lab's process was ended from outside: that says nothing about the file system, so no record is written.
     """
@@ -224,7 +225,8 @@ def measure(one: Ready, output: Path, time_limit_s: float) -> dict:
         with contextlib.suppress(OSError):  # a log without its record would be half a result
             log.unlink()
         raise
-    store.put(record)
+    if keep:
+        store.put(record)
     return record
 
 
