@@ -11,7 +11,12 @@ from typing import Any
 from reprofs.errors import UserError
 
 # Loaded on first use: a trial does not need what a notebook needs.
-_LATER = {"open": "reprofs.stats.study"}
+_SHOWN = ("figure", "table", "say", "items", "head", "ref")
+_LATER = {
+    "open": "reprofs.stats.study",
+    "style": "reprofs.report.style",
+    **dict.fromkeys(_SHOWN, "reprofs.report.show"),
+}
 
 
 def __getattr__(name: str) -> Any:

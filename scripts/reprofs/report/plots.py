@@ -7,16 +7,11 @@ Ito's, distinguishable for the colour-blind.
 
 from __future__ import annotations
 
-import base64
 import functools
-import html
-import io
 import itertools
 import math
-import re
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -30,10 +25,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from reprofs.data.keys import OPERATION, natural
-from reprofs.errors import legible
-from reprofs.report.display import DASH, inline
+from reprofs.report.display import DASH
 from reprofs.report.display import size as bytes_text
-from reprofs.report.svg import small
+from reprofs.report.show import Figure as Figure
+from reprofs.report.show import svg as svg
 
 matplotlib.use("agg")
 WIDTH = 6.6
@@ -74,37 +69,6 @@ LINES = [
     (GREY, "X", (0, (8, 2))),
     ("#56b4e9", "<", (0, (3, 1, 1, 1))),
 ]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure: `plot` is a matplotlib figure, which may be changed before it is shown; the rest describes it.
-
-    `name` is its file's name and its anchor in the report, `alt` describes it for readers who cannot see it.
-    """
-
-    name: str
-    caption: str
-    alt: str
-    plot: Plot
-
-    def _repr_html_(self) -> str:
-        data = f"data:image/svg+xml;base64,{base64.b64encode(svg(self.plot).encode()).decode()}"
-        # Its ink is that of the page, black here: it needs a light ground on a dark page.
-        words = html.escape(legible(self.alt))
-        image = f'<img data-figure="{self.name}" src="{data}" style="background:white" alt="{words}">'
-        return f'<figure id="fig-{self.name}">{image}<figcaption>{inline(self.caption)}</figcaption></figure>'
-
-    def __repr__(self) -> str:
-        return f"{self.caption}\n{self.alt}"
-
-
-def svg(plot: Plot) -> str:
-    """A figure as SVG: its words are text, its numbers are those of hundredths of a point."""
-    with matplotlib.rc_context(STYLE):
-        text = io.StringIO()
-        plot.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.03)
-    return re.sub(INK, "currentColor", small(legible(text.getvalue())))
 
 
 def styled(draw: Callable[..., Plot]) -> Callable[..., Plot]:

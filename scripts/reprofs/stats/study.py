@@ -6,12 +6,15 @@ import difflib
 import functools
 import io
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pandas as pd
 
-from reprofs.data.keys import OPERATION, SETTING, Load, Pair, Place, Setting, distinct, select
+from reprofs.data import published
+from reprofs.data.columns import dictionary
+from reprofs.data.keys import OPERATION, SETTING, Load, Pair, Place, Setting, distinct, natural, select
 from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError, several
@@ -19,6 +22,15 @@ from reprofs.project import place
 from reprofs.stats import cells, compare, results, stacks
 from reprofs.stats.results import Results
 
+# Columns of tables in ns -> of the same in ms.
+TIMES = {
+    "wall_ns": "ms",
+    "geometric_mean_ns": "ms",
+    "low_ns": "low_ms",
+    "high_ns": "high_ms",
+    "mean_ns": "mean_ms",
+    "sd_ns": "sd_ms",
+}
 CROWD = 12  # contenders: with more the figures of every round are in the appendix
 NAMES = {"lab": "lab", "stack": "stack", "profile": "device profile"}
 
@@ -40,6 +52,64 @@ class Study(Tables):
         names = ", ".join(field.name for field in fields(Results))
         print(textwrap.fill(names, initial_indent="  results  ", subsequent_indent=" " * 11), file=text, end="")
         return text.getvalue()
+
+    def dictionary(self, table: str = "phases") -> pd.DataFrame:
+        """The columns of a table: column, type, unit and meaning."""
+        rows = pd.DataFrame(dictionary())
+        return rows[rows["table"] == table].drop(columns="table").reset_index(drop=True)
+
+    @functools.cached_property
+    def times(self) -> pd.DataFrame:
+        """One row for each measured operation of each repetition of each file system, in the order of the operations.
+
+        The columns of `phases`, and: operation (words, in order), where (lab, stack and device model where the study
+        has several), ms (virtual or real milliseconds, see `clock`), seconds, throughput_mb_s, items_per_s.
+        """
+        return self.named(cells.measured(self.phases))
+
+    def named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Rows with the keys of operations, in their order, with the columns operation and where of `times`; and the
+        times in ns, if there are any, in ms as well."""
+        order = self.phases.groupby(["workload", "phase", "cache"], sort=False)["position"].min()
+        keys = list(frame[["workload", "phase", "cache"]].itertuples(index=False, name=None))
+        words = {key: self.title(*key) for key in dict.fromkeys(keys)}
+        rank = {
+            key: place for place, key in enumerate(sorted(words, key=lambda key: (natural(key[0]), order.get(key, 0))))
+        }
+        names = pd.Categorical([words[key] for key in keys], dict.fromkeys(words[key] for key in rank), ordered=True)
+        places = {key: self.differing(key) for key in distinct(frame, Setting)}
+        where = [places[Setting(*row)] for row in frame[SETTING].itertuples(index=False, name=None)]
+        found = frame.assign(operation=names, where=where, _place=[rank[key] for key in keys])
+        for column in [name for name in frame if name in TIMES]:
+            found[TIMES[column]] = frame[column].astype(float) / 1e6
+        if "wall_ns" in frame:
+            seconds = frame["wall_ns"].astype(float) / 1e9
+            found["seconds"] = seconds
+            for name, per in (("throughput_mb_s", "bytes"), ("items_per_s", "items")):
+                scale = 1e6 if per == "bytes" else 1
+                found[name] = frame[per].astype(float) / scale / seconds if per in frame else float("nan")
+        return found.sort_values("_place", kind="stable").drop(columns="_place").reset_index(drop=True)
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """`results.statistics` with the words of operations, and times in ms: one row a configuration and operation."""
+        return self.named(self.results.statistics)
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """The corrected verdict on each operation, one row each: see `stats.compare.winners`. Times in ms, too."""
+        return self.named(self.results.winners)
+
+    @property
+    def pairs_compared(self) -> pd.DataFrame:
+        """Every two file systems in every operation, paired by repetition: see `stats.compare.pairwise`."""
+        return self.named(self.results.pairwise)
+
+    def parts(self) -> Iterator[tuple[str, Setting, Load]]:
+        """The heading of each workload of each shown setting, and both: what one table or figure can show."""
+        for setting in self.shown_settings:
+            for load in self.loads(setting):
+                yield self.headline(load, setting), setting, load
 
     @functools.cached_property
     def results(self) -> Results:
@@ -178,8 +248,9 @@ class Study(Tables):
 
 
 def open(study: str = "quick") -> Study:
-    """A study that was run: by its name, or by the folder of its tables, from any folder of the checkout.
+    """A study by its name, from any folder of the checkout: as it was run here, else as it was published in results/.
 
+    A name with a slash is a folder of tables.
     "imported/NAME" is what `reprofs import FORMAT FILES --output data/imported/NAME` made. Raises UserError when it has
     no tables yet.
     """
@@ -193,6 +264,8 @@ def open(study: str = "quick") -> Study:
         have = f"there are {several(known)}" if known else "nothing is imported yet"
         how = f"`uv run reprofs import FORMAT FILE... --output data/{study}`"
         raise UserError(f"There is no import {study} ({have}): run {how} first.")
+    if "/" not in study and not (folder / "trials.parquet").is_file() and (kept := published.tables(study)):
+        return open(str(kept))
     if not (folder / "trials.parquet").is_file():
         known = sorted(path.parent.name for path in place("data/tables").glob("*/trials.parquet"))
         all_names = sorted({*known, *(path.stem for path in place("config/studies").glob("*.yaml"))})

@@ -1,0 +1,37 @@
+"""The tables of a published result, made of its records when they are first asked for, and kept in the cache."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from pathlib import Path
+
+from reprofs.data.tables import build
+from reprofs.files import cache_folder, sha256
+from reprofs.plan.result import DIGESTS
+from reprofs.project import place
+from reprofs.records import publication
+
+
+def tables(name: str) -> Path | None:
+    """The folder with the tables of results/NAME; None where there is no such result. Raises UserError for an altered
+    one.
+
+    Beside it, as `reprofs.open` expects them, are the profiles of its trials (tables-profiles).
+    """
+    folder = place("results") / name
+    if not (folder / DIGESTS).is_file():
+        return None
+    kept = cache_folder() / "published" / sha256(folder / DIGESTS)[:16] / "tables"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (kept / "trials.parquet").is_file():
+            with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+                work = Path(scratch)
+                publication.unpack(folder, publication.read(folder), work)
+                build(work / "plan.json", work / "raw", kept)
+                profiles = kept.with_name("tables-profiles")
+                if (work / "profiles").is_dir() and not profiles.exists():
+                    (work / "profiles").rename(profiles)
+    return kept

@@ -1,0 +1,1 @@
+"""Sentences of the report: typed functions, facts in, one sentence out; a module a subject."""

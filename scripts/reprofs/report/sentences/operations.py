@@ -1,0 +1,39 @@
+"""Sentences on single operations."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reprofs.data.keys import Setting
+from reprofs.report.words import count, listing, verb
+from reprofs.stats.study import Study
+
+
+def verdicts(found: pd.DataFrame) -> str:
+    """How the operations of a setting end. found: rows of `Study.verdicts`.
+
+    `6 of 9 operations have one significantly fastest file system: nilfs2 in 4 and ext4 in 2; 3 are undecided.`
+    """
+    if found.empty:
+        return "No file system completed an operation."
+    if (found["n"] == 1).all():
+        return "One repetition has no interval, so no difference is significant."
+    won = found.loc[found["verdict"] == "fastest", "best"].value_counts()
+    won = won.sort_index().sort_values(ascending=False, kind="stable")
+    number = f"{won.sum()} of {count(len(found), 'operation')}"
+    first = f"{number} {verb(int(won.sum()), 'has', 'have')} one significantly fastest file system"
+    first += f": {listing(f'{name} in {times}' for name, times in won.items())}" if len(won) else ""
+    others = [f"{own} {verb(own, 'is', 'are')} {word}" for word, own in _others(found) if own]
+    return "; ".join([first, *([listing(others)] if others else [])]) + "."
+
+
+def _others(found: pd.DataFrame) -> list[tuple[str, int]]:
+    words = {"equivalent": "equivalent in front", "undecided": "undecided", "alone": "completed by one file system"}
+    return [(word, int((found["verdict"] == verdict).sum())) for verdict, word in words.items()]
+
+
+def not_ranked(study: Study, setting: Setting) -> str:
+    """Who is shown in a setting without being ranked, and why: `Not ranked: tmpfs (baseline), jfs (not durable).`"""
+    names = [f"{name} (baseline)" for name in study.bounds(setting)]
+    names += [f"{name} (fsync is not durable)" for name in study.unpromised(setting)]
+    return f"Not ranked: {listing(names)}." if names else ""

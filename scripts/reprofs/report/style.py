@@ -1,0 +1,114 @@
+"""The shared style of figures: sizes, colours and lines, for seaborn and matplotlib alike.
+
+Every figure is 6.6 inches wide, the width of the printed page, with text of 8 points or more. The same tables give the
+same bytes. Ink is written as `currentColor`, so that figures are legible on white and on black. The colours are Okabe
+and Ito's, distinguishable for the colour-blind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+import matplotlib
+import pandas as pd
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Plot
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+WIDTH = 6.6  # inches
+HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
+INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
+COLOURS = [BLUE, ORANGE, "#009e73", "#cc79a7", INK, "#b8860b", GREY, "#56b4e9"]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<"]
+STYLE: Any = {
+    "svg.hashsalt": "reprofs",
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a $ in a title is one
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.title_fontsize": 8,
+    "legend.frameon": False,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "axes.grid.axis": "both",
+    "axes.axisbelow": True,
+    "grid.color": GREY,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "figure.figsize": (WIDTH, 3.2),
+}
+PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
+
+
+def style() -> None:
+    """Draw in the style of the report from here on: matplotlib's defaults and seaborn's colours."""
+    matplotlib.rcParams.update(STYLE)
+    seaborn.set_palette(COLOURS)
+
+
+def colours(names: Iterable[str]) -> dict[str, str]:
+    """Name -> colour, for seaborn's `palette`: the same for the same list of names; they repeat after eight."""
+    return dict(zip(names, itertools.cycle(COLOURS)))
+
+
+def log(axes: Axes | Iterable[Axes], which: str = "x") -> None:
+    """A logarithmic axis (x or y) with plain numbers, some of them within each power of ten."""
+    for one in [axes] if isinstance(axes, Axes) else axes:
+        one.set(**{f"{which}scale": "log"})
+        low, high = one.get_xlim() if which == "x" else one.get_ylim()
+        decades = math.log10(high / low)
+        axis = one.xaxis if which == "x" else one.yaxis
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.5 else (1, 3) if decades < 2.5 else (1,)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(PLAIN)
+
+
+def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
+    """The titles of a grid of seaborn, in lines that are no longer than that many letters."""
+    grid.set_titles(words)
+    for axes in grid.axes.flat:
+        axes.set_title(textwrap.fill(axes.get_title(), letters), linespacing=1.0)
+
+
+def fit(plot: Plot) -> Plot:
+    """The figure at the width of the page and no higher than it; axes as they fit."""
+    width, height = plot.get_size_inches()
+    plot.set_size_inches(WIDTH, min(HIGHEST, height * WIDTH / width))
+    if plot.get_layout_engine() is None:
+        plot.set_layout_engine("constrained")
+    return plot
+
+
+def pages(frame: pd.DataFrame, column: str, inches: float, wide: int = 3) -> list[pd.DataFrame]:
+    """The frame in parts that fit on a page each, when every value of a column is a panel so many inches high.
+
+    wide: panels side by side.
+    """
+    values = list(dict.fromkeys(frame[column]))
+    most = wide * max(1, int(HIGHEST / inches))
+    return [frame[frame[column].isin(values[first : first + most])] for first in range(0, len(values), most)]
