@@ -20,9 +20,10 @@ import typst
 from reprofs.data.study import Tables, load
 from reprofs.errors import UserError, legible, short
 from reprofs.files import changed, write_bytes
-from reprofs.report.display import count, listing
+from reprofs.report.words import count, listing
 
 FOLDER = Path(__file__).parents[3] / "report"
+SECTION = re.compile(r"##+ ")
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)"')
 
 
@@ -113,7 +114,7 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
     if odd := next((name for name in first if name not in {path.stem for path in executed}), None):
         raise UserError(f"there is no notebook {short(odd)} whose answer could stand first: name one of the report's.")
     for path in executed:
-        cells = [cell for cell in _read(path).cells if "notebook" not in _tags(cell)]
+        cells = _told([cell for cell in _read(path).cells if "notebook" not in _tags(cell)])
         whole = "appendix" in _tags(cells[0])
         answer = [cell for cell in cells if "answer" in _tags(cell)]
         if answer:
@@ -136,6 +137,29 @@ def _read(path: Path) -> nbformat.NotebookNode:
         return nbformat.read(path, as_version=4)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError):
         raise UserError(f"{path} is not a notebook: name executed notebooks, or run `make report`.") from None
+
+
+def _told(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The cells without those sections (from a heading to the next) whose code has shown nothing.
+
+    The first cell, the notebook's title, stays; so does a section without code.
+    """
+    sections: list[list[nbformat.NotebookNode]] = []
+    for cell in cells:
+        if not sections or (cell.cell_type == "markdown" and SECTION.match(cell.source)):
+            sections.append([])
+        sections[-1].append(cell)
+    return [cell for number, own in enumerate(sections) if number == 0 or not _silent(own) for cell in own]
+
+
+def _silent(cells: list[nbformat.NotebookNode]) -> bool:
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    return bool(code) and not any(_shows(output) for cell in code for output in cell.get("outputs", []))
+
+
+def _shows(output: dict) -> bool:
+    data = output.get("data", {})
+    return list(data) == ["text/plain"] or any(data[kind].strip() for kind in data if kind != "text/plain")
 
 
 def _appendix(cells: list[nbformat.NotebookNode], whole: bool, letter: str) -> list[list[nbformat.NotebookNode]]:

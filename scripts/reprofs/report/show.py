@@ -47,10 +47,11 @@ def table(
 ) -> Table:
     """A table of the report: a frame, its index as the first columns, with a caption.
 
-    Numbers get `significant` digits, and missing values a dash; texts are aligned left. name: as of `figure`. formats:
+    An index without a name is left out. Numbers get `significant` digits, and missing values a dash; texts are
+    aligned left. name: as of `figure`. formats:
     column -> what writes its values, in the place of that; they stay aligned right.
     """
-    flat = frame.reset_index() if any(frame.index.names) or frame.index.dtype == object else frame
+    flat = frame.reset_index() if any(frame.index.names) else frame.copy()
     flat.columns = [" ".join(map(str, head)).strip() if isinstance(head, tuple) else str(head) for head in flat]
     left = [head for head in flat if head not in formats and not pd.api.types.is_numeric_dtype(flat[head])]
     texts = {
@@ -58,6 +59,10 @@ def table(
         for head in flat
     }
     rows = pd.DataFrame(texts, dtype=object).to_dict("records")
+    if frame.index.nlevels > 1:  # what repeats in the first column is written once
+        first = next(iter(flat))
+        for row, before in zip(rows[:0:-1], rows[-2::-1], strict=True):
+            row[first] = "" if row[first] == before[first] else row[first]
     return Table(f"tbl-{_anchor(name, caption)}", caption, rows, left)
 
 

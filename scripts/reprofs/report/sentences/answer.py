@@ -1,0 +1,234 @@
+"""Sentences of the answer: who is fastest, how sure that is, and on what it was measured."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reprofs.data.keys import Load, Setting, select
+from reprofs.plan.cell import Cell, lab_parts, taken_apart
+from reprofs.plan.processor import Order
+from reprofs.report.marks import Marked, strong
+from reprofs.report.words import count, known, listing, percent, size, slower, time, verb
+from reprofs.stats import trust
+from reprofs.stats.study import Study
+
+
+def fastest(rows: pd.DataFrame, title: str, small: bool = False) -> str:
+    """Who is fastest in a workload. rows: of `totals.ranked`, one workload and setting; title: the workload's.
+
+    small: the difference is of those that did not carry over to a real machine.
+
+    `**ext4 is fastest**: life cycle of a tree takes 258 ms; nilfs2 takes 3.3 % longer, the slowest (f2fs) 85 %.`
+    """
+    ranked = rows[rows["role"] == "contender"]
+    if ranked.empty:
+        return f"No file system completed: {title}."
+    best, (verdict, *_) = ranked.iloc[0], ranked["verdict"]
+    front = list(ranked.loc[ranked["verdict"] == verdict, "label"])
+    took = f"{title} takes {time(best['geometric_mean_ns'], 3)}"
+    if verdict == "alone":
+        return f"Only {best['label']} has a result: {took}."
+    rest = _others(ranked, small)
+    if (ranked["n"] == 1).all():
+        return f"{best['label']} took the least time, but one repetition shows no difference: {took}{rest}."
+    if verdict == "fastest":
+        return strong(f"{best['label']} is fastest{' here' if small else ''}") + f": {took}{rest}."
+    names = strong(listing(front, most=4))
+    how = "are equally fast" if verdict == "equally fast" else "are not significantly different"
+    return names + f" {how}: {took} on {best['label']}{rest}."
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Who is fastest in how many workloads. rows: of `totals.ranked`, one setting.
+
+    `**f2fs is fastest in 6 of 10 workloads**, xfs in 3; in 1 no file system is significantly fastest.`
+    """
+    ranked = rows[rows["role"] == "contender"]
+    total = ranked["workload"].nunique()
+    won = ranked.loc[ranked["verdict"] == "fastest", "label"].value_counts()
+    won = won.sort_index().sort_values(ascending=False, kind="stable")
+    if won.empty:
+        return f"In none of {count(total, 'workload')} is one file system significantly fastest."
+    (label, number), *others = won.items()
+    first, rest = f"{label} is fastest in {number}", [f"{other} in {times}" for other, times in others]
+    left = total - int(won.sum())
+    told = strong(f"{first} of {count(total, 'workload')}") + "".join(f", {one}" for one in rest)
+    return told + (f"; in {left} no file system is significantly fastest." if left else ".")
+
+
+def _others(ranked: pd.DataFrame, small: bool) -> str:
+    """The next and the slowest; ranked: contenders, the fastest first."""
+    paired = ranked[1:].dropna(subset="ratio")
+    if paired.empty:
+        return ""
+    near, far = paired.iloc[0], paired.iloc[-1]
+    told = f"; {near['label']} takes {longer(near['ratio'])}"
+    told += f", {far['label']} {longer(far['ratio'])}" if len(paired) > 1 else ""
+    return told + (". The smaller difference may not hold on a real machine" if small else "")
+
+
+def longer(ratio: float) -> str:
+    """`3.3 % longer`, `2.4 times as long`."""
+    told = slower(ratio)
+    return f"{told} as long" if told.endswith("times") else f"{told} longer"
+
+
+def how_sure(study: Study, setting: Setting, rows: pd.DataFrame) -> str:
+    """How sure a ranking is: repetitions, corrections, and what a real machine showed. rows: of `totals.ranked`."""
+    repetitions = sorted(set(rows["n"].astype(int)))
+    first = f"How sure: {_span(repetitions, 'repetition')}"
+    tests = int(study.results.cheapest["p"].notna().sum())
+    first += f", Holm-corrected over {tests} workload totals." if tests > 1 else "" if tests else "; nothing was tested"
+    return " ".join(filter(None, [f"{first}.", real_machine(study, setting, rows["label"])]))
+
+
+def real_machine(study: Study, setting: Setting, labels: pd.Series) -> str:
+    """How far differences of an exact lab held on a real machine; empty where the lab's own clock is real."""
+    if not trust.processor(study, setting.lab):
+        return ""
+    if missing := trust.unmeasured(study, setting.lab, labels):
+        return f"No real machine was compared for {missing}."
+    found = trust.known(study, setting.lab)
+    assert found  # else it is unmeasured
+    told = bands(found.order)
+    own = study.trials[study.trials["label"].isin(list(labels)) & (study.trials["role"] == "contender")]
+    without = sorted(set(own["filesystem"]) - set(found.order.filesystems))
+    more = f" {listing(without)} {verb(len(without), 'was', 'were')} not part of that test." if without else ""
+    return told + more
+
+
+def bands(order: Order) -> str:
+    """How often differences had the same sign on a real machine, by their size: the one place that says it.
+
+    `On one real machine 9 of 53 differences below 10 % had the same sign, 50 of 65 from 10 % to 50 %, 114 of 122
+    above.`
+    """
+    parts, low = [], 0.0
+    for one in order.leads:
+        which = f"from {_percent(low)} to {_percent(one.below)}" if low and one.below else "above"
+        which = f"below {_percent(one.below)}" if one.below and not low else which
+        parts.append(f"{one.same} of {one.leads} {'differences ' if not parts else ''}{which}")
+        low = one.below or low
+        parts[-1] += " had the same sign" if len(parts) == 1 else ""
+    return f"On one real machine {', '.join(parts)}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def _span(numbers: list[int], noun: str) -> str:
+    if len(numbers) < 2:
+        return count(numbers[0] if numbers else 0, noun)
+    return f"{numbers[0]} to {count(numbers[-1], noun)}"
+
+
+def setup(study: Study, setting: Setting, loads: list[Load]) -> str:
+    """On what a ranking was measured: device model, size, stack, lab, CPU model, kernel, memory, scale.
+
+    `Setup: device model ssd (1,021 MiB), stack single, lab exact, CPU model v2-0.5ns, scale smoke.`
+    """
+    place = lab_parts(setting.lab)
+    ok = select(study.trials, setting, status="ok")
+    room = ok["mounted_total_bytes"].dropna()
+    parts = [f"device model {setting.profile}" + (f" ({size(room.median())})" if len(room) else "")]
+    parts += [f"stack {setting.stack}", f"lab {place.lab}"]
+    parts += [f"CPU model {place.processor}"] if place.processor else []
+    parts += [f"kernel {place.kernel}"] if place.kernel else []
+    parts += [f"memory {place.memory_mib} MiB"] if place.memory_mib else []
+    parts += [f"scale {listing(dict.fromkeys(load.scale for load in loads))}"]
+    return f"Setup: {', '.join(parts)}."
+
+
+def amount(study: Study, setting: Setting, load: Load) -> str:
+    """How much a workload does: `1,000 files, 11 MiB`; empty where its title says it."""
+    entry = study.plan.workloads[load.workload]
+    key = entry.size or "files"
+    number, noun = entry.parameters.get(key), key.replace("_", " ")
+    parts = [count(number, noun.removesuffix("s"), noun)] if isinstance(number, int) else []
+    content = select(study.phases, setting, load, status="ok")["bytes"].max()
+    parts += [size(content)] if known(content) and content else []
+    return ", ".join(words for words in parts if words not in entry.title)
+
+
+def no_total(title: str, why: str | None) -> str:
+    """A workload without a total, and why. why: None where no file system completed it."""
+    return f"{title}: no total, because {why}." if why else f"{title}: no file system completed it."
+
+
+def small_scale(study: Study) -> str:
+    """That a study ran at its smallest scale, and how to run a larger one; empty where it did not."""
+    if "smoke" not in set(study.trials["scale"]):
+        return ""
+    own = study.plan.study
+    override = f" {own.override.text}" if own.override else ""
+    command = f"make report STUDY={own.name.partition('+')[0]}@laptop{override}"
+    return f"At scale smoke a tree fits in memory and in a journal; for large trees run `{command}`."
+
+
+def incomplete(study: Study) -> str:
+    """How many trials have no complete result; empty where all have."""
+    status = study.trials["status"]
+    missing, skipped = int((status != "ok").sum()), int((status == "skipped").sum())
+    if not missing:
+        return ""
+    told = f"{missing:,} of {count(len(status), 'trial')} {verb(missing, 'has', 'have')} no complete result"
+    return told + (f" ({skipped:,} cannot run in their lab)." if skipped else ".")
+
+
+def not_durable(study: Study) -> list[str]:
+    """Variants that are not durable, with the reason; excluded from rankings."""
+    found: dict[str, str] = {}
+    rows = select(study.trials, role="no-promise").sort_values("label")
+    for row in rows.drop_duplicates(["label", "stack", "profile"]).to_dict("records"):
+        cell = Cell.model_construct(**taken_apart(row))
+        own = study.plan.filesystems[cell.filesystem].variants[cell.variant].promise
+        stack = study.plan.stacks.get(cell.stack)
+        place = f"stack {cell.stack}" if stack and stack.why else cell.profile
+        found.setdefault(row["label"] if own else f"everything on {place}", study.plan.unkept(cell))
+    return [f"{label} is not ranked, because fsync is not durable: {why}." for label, why in found.items()]
+
+
+def weighted(study: Study, setting: Setting, load: Load, rows: pd.DataFrame) -> str:
+    """What the real machine's time for an instruction would make of the answer; empty where that is not known."""
+    own = trust.weighted(study, setting, load)
+    ranked = rows[rows["role"] == "contender"]
+    if own is None or len(ranked) < 2 or not known(ranked["ratio"].iloc[1]):
+        return ""
+    best, near = ranked.iloc[0], ranked.iloc[1]
+    told = f"With a real machine's time for each instruction {own['best']} would be fastest"
+    told += f", {own['runner_up']} {longer(own['ratio'])}"
+    same = (best["label"], near["label"]) == (own["best"], own["runner_up"])
+    return told + (f" (here {slower(near['ratio'])})." if same else f" (here {best['label']}).")
+
+
+def turns(family: pd.DataFrame) -> str:
+    """Whether the fastest stays the same wherever a workload ran. family: rows of `totals.places`."""
+    won = family.loc[family["verdict"] == "fastest", "best"].value_counts().sort_index()
+    where = count(len(family), "setting or size", "settings and sizes")
+    if won.empty:
+        return f"{family['family'].iloc[0]} ran in {where}; in none of them is one file system significantly fastest."
+    wins = listing(f"{label} in {number}" for label, number in won.items())
+    return f"{family['family'].iloc[0]} ran in {where}; significantly fastest: {wins}."
+
+
+def constant(study: Study) -> str:
+    """What the study has only one of, so that it cannot say what a change would do; empty where it varies all."""
+    one = {"lab": "lab and CPU model", "stack": "stack", "profile": "device model", "scale": "scale"}
+    found = [words for key, words in one.items() if study.trials[key].nunique() == 1]
+    return f"The study has one {listing(found)}: what a change would do was not measured." if found else ""
+
+
+def md_thread(stacks: list[str]) -> Marked:
+    """That streams over many disks of RAID 5 and 6 measure MD's thread. stacks: their names; empty without any."""
+    if not stacks:
+        return Marked("")
+    names = listing(stacks) if len(stacks) <= 6 else count(len(stacks), "stack")
+    return Marked(f"On {names} a stream is limited by MD's thread, not by the disks (`docs/methods/limits.md`).")
+
+
+def detectable(ratio: float) -> str:
+    """The smallest difference that these repetitions show. ratio: the median over operations, or NaN."""
+    if not known(ratio):
+        return ""
+    return f"In the median operation these repetitions show differences from {percent(ratio - 1)} (power 80 %)."

@@ -1,0 +1,98 @@
+"""Sentences on what was run and how it was compared."""
+
+from __future__ import annotations
+
+from reprofs.data.keys import SETTING, Setting, distinct
+from reprofs.report.words import count, listing, percent, verb
+from reprofs.stats.cells import ENOUGH, measured
+from reprofs.stats.compare import joint
+from reprofs.stats.formats import found, unlike
+from reprofs.stats.results import ANALYSIS, caution
+from reprofs.stats.study import Study
+
+FEW = 4  # features of a file system that are named
+
+
+def design(study: Study) -> str:
+    """How many configurations, repetitions and trials, in which order and with which seeds."""
+    trials, order = study.trials, study.plan.study.seed
+    rounds = trials.groupby([*SETTING, "label", "workload", "scale"])["round"].nunique()
+    settings = distinct(trials, Setting)
+    where = listing(settings) if len(settings) < 4 else f"{len(settings)} settings"
+    most = count(int(rounds.max()), "repetition")
+    told = f"The study has {count(len(rounds), 'configuration')} with {most} each, {count(len(trials), 'trial')}"
+    told += f", in {where}." + (
+        f" Their order in each repetition is random (seed {order})." if order is not None else ""
+    )
+    fewer = rounds[rounds < rounds.max()]
+    if len(fewer):
+        told += f" {count(len(fewer), 'configuration')} {verb(len(fewer), 'has', 'have')} fewer repetitions."
+    return told
+
+
+def stopping(study: Study) -> str:
+    """By which rule repetitions were added, and why there are no more; empty where nobody said."""
+    stopped = study.plan.stopping
+    if not stopped:
+        why = (study.plan.study.stop or "").rstrip(".")
+        return f"Why no more repetitions: {why}." if why else ""
+    rule, last = stopped.rule, stopped.looks[-1]
+    told = f"Repetitions were added until the ratios in front were known within ±{rule.until}, at most {rule.max}."
+    ends = {"alone": "there was nothing to compare", "most": f"{count(last.open, 'ratio')} stayed wider"}
+    return told + f" After {count(last.rounds, 'repetition')} {ends.get(stopped.why, 'all were known so')}."
+
+
+def cold(study: Study) -> str:
+    """How caches were made cold; empty where none were."""
+    methods = sorted(set(measured(study.phases)["cold_method"].dropna()) - {""})
+    if not methods:
+        return ""
+    how = listing((f"“{method}”" for method in methods), "or")
+    return f"Before a phase with cold caches: {how}. It counts as cold only if it then read from the device."
+
+
+def sync(study: Study) -> str:
+    """Whether times include the final sync of the file system."""
+    times = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max().dropna()
+    synced = list(dict.fromkeys(key[1] for key in times.index[times > 0]))
+    unsynced = list(dict.fromkeys(key[1] for key in times.index[times == 0]))
+    if synced and not unsynced:
+        return "Every time includes the final sync of the file system."
+    if not synced:
+        return "No time includes a sync of the file system." if unsynced else ""
+    return f"Times include the final sync of the file system in {listing(synced)}, not in {listing(unsynced)}."
+
+
+def tests(study: Study) -> list[str]:
+    """How many tests are corrected for, what they can show, and whether logarithms of times may be normal."""
+    results, shapes = study.results, study.shapes
+    operations, totals = int(results.winners["p"].notna().sum()), int(results.cheapest["p"].notna().sum())
+    told = [f"Corrected: {count(operations, 'operation')} and, apart, {count(totals, 'total')}."] if operations else []
+    if caution(study) > 1:
+        level = percent(joint(caution(study)))
+        told.append(f"Because of interim analyses p is multiplied by {caution(study)}; intervals are of {level}.")
+    detectable = results.winners["detectable"].dropna()
+    if len(detectable):
+        told.append(f"Detectable in the median operation: {percent(detectable.median() - 1)} (power 80 %).")
+    refuted = int((shapes["p_holm"] < 0.05).sum())
+    if len(shapes):
+        told.append(f"Of {count(len(shapes), 'configuration')} {refuted} are not log-normal (Shapiro-Wilk, Holm).")
+    else:
+        told.append(f"Whether times are log-normal was not tested: that needs {ENOUGH} repetitions.")
+    if not study.labels("ceiling"):
+        told.append("No baseline ran.")
+    return [*told, f"The analysis has the number {ANALYSIS}."]
+
+
+def unlike_made(study: Study, labs: tuple[str, ...] = ()) -> list[str]:
+    """The file systems that were not made alike on all labs and stacks: `xfs (rmapbt)`. labs: only there."""
+    features: dict[str, list[str]] = {}
+    for one in unlike(study.plan, found(study, labs)):
+        features.setdefault(one.label, []).append(one.feature)
+    return [f"{label} ({listing(own, most=FEW)})" for label, own in features.items()]
+
+
+def unlike_sentence(study: Study, labs: tuple[str, ...] = ()) -> str:
+    """That file systems were not made alike; empty where all were."""
+    names = unlike_made(study, labs)
+    return f"Not made alike wherever they ran: {listing(names)}; comparisons include these features." if names else ""

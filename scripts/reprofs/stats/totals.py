@@ -1,0 +1,120 @@
+"""Workloads as a whole: each file system against the fastest, and where the ranking turns."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reprofs.data.keys import SETTING, Load, Setting, distinct, select
+from reprofs.plan.workload import without_size
+from reprofs.stats import recorded
+from reprofs.stats.cells import measured
+from reprofs.stats.compare import versus
+from reprofs.stats.study import Study
+
+ROLES = {"ceiling": "baseline", "no-promise": "not durable"}
+FRONT = {
+    "fastest": "fastest",
+    "equivalent": "equally fast",
+    "undecided": "not significantly different",
+    "alone": "alone",
+}
+
+
+def ranked(study: Study) -> pd.DataFrame:
+    """One row a file system and workload in each setting: `results.totals` in ms against the fastest there.
+
+    Columns more: best (label), ratio with ratio_low and ratio_high (time over that of best, paired by repetition; NaN
+    where nothing is paired), verdict: `fastest`, `equally fast` and `not significantly different` of those in front
+    (`stats.compare.winners`), `slower`, `alone`; of those that are not ranked `baseline` and `not durable`. Workloads
+    without a total, and devices without a file system, have no rows. Sorted by setting, workload, rank.
+    """
+    found = []
+    for setting in distinct(study.results.totals, Setting):
+        for load in distinct(select(study.results.cheapest, setting), Load):
+            if study.plan.workloads[load.workload].raw:
+                continue
+            (best,) = select(study.results.cheapest, setting, load).itertuples()
+            rows = select(study.results.totals, setting, load)
+            pairs = versus(select(study.results.rivals, setting, load), best.best).set_index("other")
+            ends = pairs.reindex(rows["label"])[["ratio", "low", "high"]].to_numpy(float)
+            rows = rows.assign(best=best.best, ratio=ends[:, 0], ratio_low=ends[:, 1], ratio_high=ends[:, 2])
+            front = {best.best, *best.level}
+            rows["verdict"] = [
+                ROLES.get(role) or (FRONT[best.verdict] if label in front else "slower")
+                for label, role in zip(rows["label"], rows["role"], strict=True)
+            ]
+            rows.loc[rows["label"] == best.best, "ratio"] = 1.0
+            aside = rows["role"] != "contender"
+            found.append(rows.assign(_aside=aside).sort_values(["_aside", "geometric_mean_ns", "label"]))
+    if not found:
+        return study.named(study.results.totals.iloc[:0]).assign(best="", ratio=0.0, verdict="")
+    rows = pd.concat(found, ignore_index=True).drop(columns="_aside")
+    milliseconds = {f"{name}ms": rows[f"{name or 'geometric_mean_'}ns"] / 1e6 for name in ("", "low_", "high_")}
+    where = [study.differing(Setting(*row)) for row in rows[SETTING].itertuples(index=False, name=None)]
+    return rows.assign(**milliseconds, where=where)
+
+
+def places(study: Study) -> pd.DataFrame:
+    """Every setting and size in which a workload was ranked, one row each; only workloads with two such or more.
+
+    Columns: family (the workload without its size), setting and load, best, verdict, level (of the winners), ranking
+    (labels, a tuple), told (pairs of file systems that differ here and in the first row of the family: 95 % intervals
+    that exclude 1, not corrected) and turned (those with the opposite sign).
+    """
+    rows: list[dict] = []
+    cheapest = study.results.cheapest
+    settings = [*study.settings, *(one for one in distinct(cheapest, Setting) if one not in study.settings)]
+    for setting in settings:
+        for load in distinct(select(cheapest, setting), Load):
+            (row,) = select(cheapest, setting, load).itertuples()
+            own = select(study.results.totals, setting, load, role="contender").sort_values("geometric_mean_ns")
+            pairs = select(study.results.rivals, setting, load, contenders=True)
+            signs = {(one.a, one.b): one.low > 1 for one in pairs.itertuples() if one.low > 1 or one.high < 1}
+            if row.verdict != "alone":
+                rows.append(
+                    {"family": without_size(load.workload), "setting": setting, "load": load, "best": row.best}
+                    | {"verdict": row.verdict, "level": row.level, "ranking": tuple(own["label"]), "signs": signs}
+                )
+    first: dict[str, dict] = {}
+    for one in rows:
+        base = first.setdefault(one["family"], one)["signs"]
+        common = one["signs"].keys() & base.keys()
+        one |= {"told": len(common), "turned": sum(one["signs"][pair] != base[pair] for pair in common)}
+    found = pd.DataFrame(
+        rows, columns=["family", "setting", "load", "best", "verdict", "level", "ranking", "told", "turned"]
+    )
+    return found[found["family"].map(found["family"].value_counts()) > 1].reset_index(drop=True)
+
+
+def shares(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
+    """Milliseconds of each operation (columns, in their order) on each file system (rows): means that sum up to the
+    mean total."""
+    own = select(study.times, setting, load)
+    wide = own.pivot_table(index="label", columns="operation", values="ms", aggfunc="mean", observed=True)
+    return wide.fillna(0.0)
+
+
+def settings(study: Study) -> list[Setting]:
+    """The settings whose file systems are compared, if they have a result and times are one."""
+    if all(phase.outage for entry in study.plan.workloads.values() for phase in entry.phases):
+        return []  # a server is lost: phases last as long as their workload says
+    known = distinct(study.results.ranks, Setting)
+    return [setting for setting in study.settings if setting in known]
+
+
+def without(study: Study, setting: Setting) -> dict[Load, str | None]:
+    """The workloads of a setting without a total, and why; None where no contender completed it."""
+    found: dict[Load, str | None] = {}
+    known = distinct(select(study.results.cheapest, setting), Load)
+    for load in distinct(select(study.trials, setting, role="contender"), Load):
+        if load in known or study.plan.workloads[load.workload].raw:
+            continue
+        own = select(measured(study.phases), setting, load, role="contender")
+        # Of any setting: what has no sum in one has none in others.
+        kinds = select(measured(study.phases), load)["part"]
+        if recorded.foreign(study.plan, own).any():
+            why = "its cold calls have no verdict on a rotating disk"
+        else:
+            why = "parts run at the same time" if kinds.eq("at-once").any() else "a command repeats what is timed"
+        found[load] = why if len(own) else None
+    return found
