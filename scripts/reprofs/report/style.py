@@ -18,7 +18,7 @@ import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Plot
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 WIDTH = 6.6  # inches
 HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
@@ -76,31 +76,53 @@ def colours(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(names, itertools.cycle(COLOURS)))
 
 
-def log(axes: Axes | Iterable[Axes], which: str = "x") -> None:
-    """A logarithmic axis (x or y) with plain numbers, some of them within each power of ten."""
+def log(axes: Axes | Iterable[Axes], which: str = "x", most: int = 4) -> None:
+    """A logarithmic axis (x or y) with plain numbers, no more than `most` of them."""
     for one in [axes] if isinstance(axes, Axes) else axes:
         one.set(**{f"{which}scale": "log"})
-        low, high = one.get_xlim() if which == "x" else one.get_ylim()
-        decades = math.log10(high / low)
         axis = one.xaxis if which == "x" else one.yaxis
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.5 else (1, 3) if decades < 2.5 else (1,)))
+        axis.set_major_locator(Numbers(most))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(PLAIN)
+
+
+class Numbers(LogLocator):
+    """Marks of a logarithmic axis: the most round numbers that are no more than `most`."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        """The marks between two values."""
+        powers = range(math.floor(math.log10(vmin)), math.ceil(math.log10(vmax)) + 1)
+        sets = [[sub * 10.0**power for power in powers for sub in subs] for subs in ((1, 2, 5), (1, 3), (1,))]
+        sets += [[10.0**power for power in powers if power % step == 0] for step in (2, 3, 4)]
+        sets = [list(MaxNLocator(3).tick_values(vmin, vmax)), *sets] if vmax < 3 * vmin else sets
+        inside = [[mark for mark in marks if vmin <= mark <= vmax] for marks in sets]
+        return max((marks for marks in inside if len(marks) <= self.most), key=len, default=[])
 
 
 def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
     """The titles of a grid of seaborn, in lines that are no longer than that many letters."""
     grid.set_titles(words)
     for axes in grid.axes.flat:
-        axes.set_title(textwrap.fill(axes.get_title(), letters), linespacing=1.0)
+        axes.set_title(textwrap.fill(axes.get_title("left"), letters), linespacing=1.0)
+
+
+def legend(grid: Any, columns: int = 4) -> None:
+    """The legend of a grid of seaborn above its panels, without a title."""
+    old = grid.legend
+    handles, names = old.legend_handles, [text.get_text() for text in old.get_texts()]
+    old.remove()
+    grid.figure.legend(handles, names, loc="outside upper center", ncols=columns)
 
 
 def fit(plot: Plot) -> Plot:
     """The figure at the width of the page and no higher than it; axes as they fit."""
     width, height = plot.get_size_inches()
     plot.set_size_inches(WIDTH, min(HIGHEST, height * WIDTH / width))
-    if plot.get_layout_engine() is None:
-        plot.set_layout_engine("constrained")
+    plot.set_layout_engine("constrained")  # a grid of seaborn comes with another
     return plot
 
 
