@@ -24,6 +24,11 @@ def always(plan: Plan) -> bool:
     return True
 
 
+def any_of(*conditions: Condition) -> Condition:
+    """The condition that one of these holds."""
+    return lambda plan: any(condition(plan) for condition in conditions)
+
+
 def never(plan: Plan) -> bool:
     """In no study."""
     return False
@@ -168,9 +173,9 @@ def limited_memory(plan: Plan) -> bool:
     return len({trial.memory_mib for trial in plan.trials}) > 1
 
 
-def one_lab(plan: Plan) -> bool:
-    """Labs are not compared; where they are, sizes are only repetitions."""
-    return not several_labs(plan)
+def only_sizes(plan: Plan) -> bool:
+    """Sizes are compared, not labs; where labs are, sizes are only repetitions."""
+    return several_sizes(plan) and not several_labs(plan)
 
 
 def factors(plan: Plan) -> bool:
@@ -178,9 +183,9 @@ def factors(plan: Plan) -> bool:
     return bool(plan.factors)
 
 
-def no_factors(plan: Plan) -> bool:
-    """Trials are repeated in another lab to see whether they agree; with factors a processor may be one of them."""
-    return not factors(plan)
+def unfactored_labs(plan: Plan) -> bool:
+    """Trials are repeated in another lab to see whether they agree; with factors a CPU model may be one of them."""
+    return several_labs(plan) and not factors(plan)
 
 
 def published(plan: Plan) -> bool:
