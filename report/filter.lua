@@ -16,6 +16,7 @@ end
 local function from_file(image)
   local name = image.attributes.figure
   if not name or name:find("[/\\.]") then return nil end
+  if image.attributes.kind == "png" then return pandoc.Image(image.caption, "../figures/" .. name .. ".png") end
   return pandoc.Image(image.caption, "../figures/" .. name .. ".svg", "", pandoc.Attr("", { "inline-svg" }))
 end
 
@@ -23,7 +24,7 @@ end
 -- web or into the report.
 local inert = {
   Image = function(image)
-    local own = image.src:match("^%.%./figures/[^/\\]+%.svg$") or pandoc.mediabag.lookup(image.src)
+    local own = image.src:match("^%.%./figures/[^/\\]+%.%a+$") or pandoc.mediabag.lookup(image.src)
     return not own and image.caption or nil
   end,
   Link = function(link) return not (link.target:match("^https?://") or link.target:match("^#")) and link.content or nil end,

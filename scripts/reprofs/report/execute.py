@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import logging
 import os
 import shutil
@@ -53,6 +55,7 @@ def execute_here(notebook: Path, study: str, output: Path) -> None:
 
     Nothing else may use IPython here meanwhile. Raises UserError like `execute`.
     """
+    import matplotlib
     import nbformat
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
@@ -61,6 +64,7 @@ def execute_here(notebook: Path, study: str, output: Path) -> None:
     executed = nbformat.read(notebook, as_version=4)
     InteractiveShell.clear_instance()
     # What is executed here is in nobody's history.
+    matplotlib.use("agg")
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     formatter: Any = shell.display_formatter
     for cell in executed.cells:
@@ -73,6 +77,20 @@ def execute_here(notebook: Path, study: str, output: Path) -> None:
             raise UserError(f"{notebook}: a cell failed with {type(error).__name__}: {cut(error)}.")
         shown = [each.data for each in captured.outputs]
         shown += [formatter.format(result.result)[0]] if result.result is not None else []
+        shown += [{"image/png": picture} for picture in _ordinary()]
         cell.outputs = [nbformat.v4.new_output("display_data", data=data) for data in shown]
     output.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(executed, output)
+
+
+def _ordinary() -> list[str]:
+    """The figures that a cell has left open, as PNG in base64, closed: what a kernel shows after a cell."""
+    from matplotlib import pyplot as plt
+
+    found = []
+    for number in plt.get_fignums():
+        picture = io.BytesIO()
+        plt.figure(number).savefig(picture, format="png", bbox_inches="tight")
+        found.append(base64.b64encode(picture.getvalue()).decode())
+    plt.close("all")
+    return found

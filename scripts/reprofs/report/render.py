@@ -24,7 +24,8 @@ from reprofs.report.words import count, listing
 
 FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
-FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)"')
+FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png);base64,([^"]+)"')
+OBJECT = re.compile(r"\[?<.*>,?", re.DOTALL)  # what Python shows of something that has no better words
 
 
 def metadata(study: Tables) -> dict[str, str]:
@@ -61,13 +62,13 @@ def render(
         merged = merge([Path(path) for path in executed], first)
         figures = _figures(merged)
         for name, svg in figures.items():
-            (work.parent / "figures" / f"{name}.svg").write_bytes(svg)
+            (work.parent / "figures" / name).write_bytes(svg)
         nbformat.write(merged, work / "merged.ipynb")
         _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
         printed = _printed(work, about) if pdf else b""
         for name, svg in figures.items():
-            write_bytes(output / "figures" / f"{name}.svg", svg)
-        for old in set((output / "figures").glob("*.svg")) - {output / "figures" / f"{name}.svg" for name in figures}:
+            write_bytes(output / "figures" / name, svg)
+        for old in set((output / "figures").glob("*.*")) - {output / "figures" / name for name in figures}:
             old.unlink()
         write_bytes(output / "index.html", (work / "index.html").read_bytes())
         if pdf:
@@ -134,7 +135,7 @@ def _read(path: Path) -> nbformat.NotebookNode:
     if sums.exists() and changed(sums, path.name):
         raise UserError(f"{path} was changed after it was executed: run `make report`, which executes it again.")
     try:
-        return nbformat.read(path, as_version=4)
+        return _with_pictures(nbformat.read(path, as_version=4), path.stem)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError):
         raise UserError(f"{path} is not a notebook: name executed notebooks, or run `make report`.") from None
 
@@ -160,6 +161,26 @@ def _silent(cells: list[nbformat.NotebookNode]) -> bool:
 def _shows(output: dict) -> bool:
     data = output.get("data", {})
     return list(data) == ["text/plain"] or any(data[kind].strip() for kind in data if kind != "text/plain")
+
+
+def _with_pictures(notebook: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
+    """The notebook with its ordinary figures (PNG) named like those of the report; without names of mere objects."""
+    number = 0
+    for cell in notebook.cells:
+        kept = []
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if list(data) == ["text/plain"] and OBJECT.fullmatch(data["text/plain"].strip()):
+                continue
+            if "image/png" in data and "text/html" not in data:
+                number += 1
+                address = f"data:image/png;base64,{data['image/png'].strip()}"
+                image = f'<img data-figure="{name}-{number}" src="{address}" data-kind="png" alt="A figure of {name}">'
+                output = nbformat.v4.new_output("display_data", data={"text/html": f"<p>{image}</p>"})
+            kept.append(output)
+        if cell.cell_type == "code":
+            cell.outputs = kept
+    return notebook
 
 
 def _appendix(cells: list[nbformat.NotebookNode], whole: bool, letter: str) -> list[list[nbformat.NotebookNode]]:
@@ -190,10 +211,11 @@ def _tags(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def _figures(notebook: nbformat.NotebookNode) -> dict[str, bytes]:
-    """name -> SVG of every figure that a notebook shows."""
+    """File name -> content of every figure that a notebook shows: SVG, and PNG of ordinary ones."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     shown = (output.get("data", {}).get("text/html", "") for output in outputs)
-    return {name: base64.b64decode(data) for text in shown for name, data in FIGURE.findall(text)}
+    found = (one for text in shown for one in FIGURE.findall(text))
+    return {f"{name}.{kind.removesuffix('+xml')}": base64.b64decode(data) for name, kind, data in found}
 
 
 def _pandoc(work: Path, about: dict, target: str, template: str, name: str, options: list[str]) -> None:
