@@ -175,7 +175,7 @@ def _with_pictures(notebook: nbformat.NotebookNode, name: str) -> nbformat.Noteb
             if "image/png" in data and "text/html" not in data:
                 number += 1
                 address = f"data:image/png;base64,{data['image/png'].strip()}"
-                image = f'<img data-figure="{name}-{number}" src="{address}" data-kind="png" alt="A figure of {name}">'
+                image = f'<img data-figure="{name}-{number}" src="{address}" kind="png" alt="A figure of {name}">'
                 output = nbformat.v4.new_output("display_data", data={"text/html": f"<p>{image}</p>"})
             kept.append(output)
         if cell.cell_type == "code":
