@@ -46,9 +46,8 @@ def ranked(study: Study) -> pd.DataFrame:
             rows.loc[rows["label"] == best.best, "ratio"] = 1.0
             aside = rows["role"] != "contender"
             found.append(rows.assign(_aside=aside).sort_values(["_aside", "geometric_mean_ns", "label"]))
-    if not found:
-        return study.named(study.results.totals.iloc[:0]).assign(best="", ratio=0.0, verdict="")
-    rows = pd.concat(found, ignore_index=True).drop(columns="_aside")
+    more = dict.fromkeys(("best", "ratio", "ratio_low", "ratio_high", "verdict", "_aside"))
+    rows = pd.concat(found or [study.results.totals.iloc[:0].assign(**more)], ignore_index=True).drop(columns="_aside")
     milliseconds = {f"{name}ms": rows[f"{name or 'geometric_mean_'}ns"] / 1e6 for name in ("", "low_", "high_")}
     where = [study.differing(Setting(*row)) for row in rows[SETTING].itertuples(index=False, name=None)]
     return rows.assign(**milliseconds, where=where)

@@ -32,7 +32,7 @@ def fastest(rows: pd.DataFrame, title: str, small: bool = False) -> str:
     if (ranked["n"] == 1).all():
         return f"{best['label']} took the least time, but one repetition shows no difference: {took}{rest}."
     if verdict == "fastest":
-        return strong(f"{best['label']} is fastest{' here' if small else ''}") + f": {took}{rest}."
+        return strong(f"{best['label']} is fastest{' here' if small else ''}") + Marked(": ") + f"{took}{rest}."
     names = strong(listing(front, most=4))
     how = "are equally fast" if verdict == "equally fast" else "are not significantly different"
     return names + f" {how}: {took} on {best['label']}{rest}."

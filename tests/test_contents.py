@@ -1,6 +1,5 @@
-"""The report's contents: each topic has a module and a notebook, and is in the reports of the studies that have it."""
+"""The report's contents: each part is a notebook, and is in the reports of the studies that have its subject."""
 
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +18,12 @@ from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
 from reprofs.plan.study import Factor, Profiled
 from reprofs.plan.workload import Crash, Outage
-from reprofs.report import contents, topics
+from reprofs.report import contents
 from reprofs.report.contents import CONTENTS
-from reprofs.report.topics import methods
 from reprofs.stats import series
 
 NOTEBOOKS = ROOT / "notebooks"
-ALWAYS = ["answer", "operations", "quality", "methods", "threats", "environment", "statistics"]
+ALWAYS = ["answer", "operations", "methods", "environment", "statistics"]
 TOPICS = {topic.name: topic for topic in CONTENTS}
 
 
@@ -113,73 +111,77 @@ SAMPLES = {
 
 
 def plans() -> dict:
-    """Topic -> plans that have it, plans that do not."""
+    """Part -> plans that have it, plans that do not."""
     return {
         "space": ([plan(), workload(size="compress", phases=[])], [plan(workloads=["repository"])]),
         "ranks": (
             [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
             [plan(), plan(systems=["ext4", "tmpfs"])],
         ),
-        "stacks": ([plan(stacks=["single", "md-raid5"])], [plan(), plan(stacks=["md-raid5"])]),
-        "rebuilds": ([plan(stacks=["md-raid5-rebuilding"])], [plan(stacks=["md-raid5", "md-raid5-degraded"])]),
-        "clients": ([workload(clients=2)], [plan(), workload(clients=1)]),
+        "stacks": (
+            [plan(stacks=["single", "md-raid5"]), plan(stacks=["md-raid5-rebuilding"])],
+            [plan(), plan(stacks=["md-raid5"])],
+        ),
         "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
-        "fill": ([phase(samples=SAMPLES["fill"])], [plan(), phase(samples=SAMPLES["windows"])]),
-        "sweep": ([phase(samples=SAMPLES["sweep"])], [plan(), phase(samples=SAMPLES["fill"])]),
-        "windows": ([phase(samples=SAMPLES["windows"])], [plan(), phase(samples=SAMPLES["fill"])]),
+        "samples": (
+            [
+                *(phase(samples=SAMPLES[name]) for name in SAMPLES),
+                phase(run="rsync -a --stats a b"),
+                phase(samples={"create": "Create", "compile": "Compile"}),
+            ],
+            [plan(), phase(run="rsync -a a b"), phase(run="du --stats")],
+        ),
         "scaling": (
-            [sized(1000, 2000)],
+            [
+                sized(1000, 2000),
+                workload(clients=2),
+                workload(fill=50),
+                workload(runs=2),
+                rounds(6, published="datalad-2015"),
+                having(trials=trials_of(memory_mib=[None, 64])),
+            ],
             [
                 plan(),
                 sized(1000),
+                rounds(5, published="datalad-2015"),
+                rounds(6),
+                workload(clients=1),
+                having(trials=trials_of(memory_mib=[64])),
                 *(sized(1000, 2000, **one) for one in ({"size": None}, {"size": "compress"}, {"role": "ceiling"})),
             ],
         ),
-        "ageing": ([workload(fill=50), workload(runs=2)], [plan(), workload(runs=1)]),
-        "runs": (
-            [rounds(6, published="datalad-2015"), workload(runs=2)],
-            [rounds(5, published="datalad-2015"), rounds(6), workload(runs=1)],
+        "durability": (
+            [phase(crash=Crash()), phase(outage=Outage(what="link-cut", after_s=1, for_s=1))],
+            [plan()],
         ),
-        "power_cuts": ([phase(crash=Crash())], [plan()]),
-        "outages": ([phase(outage=Outage(what="link-cut", after_s=1, for_s=1))], [plan()]),
-        "disks": (
-            [modelled("hdd", "reference", "ram")],
-            [plan(), modelled("hdd", "reference", "ram", samples={"a": "A"})],
+        "labs": (
+            [
+                plan(labs=["exact", "host"]),
+                modelled("hdd", "reference", "ram"),
+                wired("lan-1g", "reference"),
+                wired("lan-1g", "loopback"),
+            ],
+            [
+                plan(),
+                plan(labs=["host"]),
+                modelled("hdd", "reference", "ram", samples={"a": "A"}),
+                wired("lan-1g"),
+                wired("reference", "loopback"),
+                wired("lan-1g", "loopback", samples={"a": "A"}),
+            ],
         ),
-        "networks": (
-            [wired("lan-1g", "reference"), wired("lan-1g", "loopback")],
-            [plan(), wired("lan-1g"), wired("reference", "loopback"), wired("lan-1g", "loopback", samples={"a": "A"})],
-        ),
-        "iterations": ([phase(samples=SAMPLES["iterations"])], [plan(), phase(samples=SAMPLES["fill"])]),
-        "lists": ([phase(run="rsync -a --stats a b")], [plan(), phase(run="rsync -a a b"), phase(run="du --stats")]),
-        "rates": (
-            [phase(samples={"create": "Create", "compile": "Compile"})],
-            [plan(), phase(samples=SAMPLES["fill"])],
-        ),
-        "labs": ([plan(labs=["exact", "host"])], [plan(), plan(labs=["host"])]),
         "kernels": (
-            [having(trials=trials_of(kernel=["debian-6.1", "debian-7.3"]))],
-            [plan(), having(trials=trials_of(kernel=[None, "debian-7.3"]))],
+            [having(trials=trials_of(kernel=["debian-6.1", "debian-7.3"])), profiled(modelling=True)],
+            [plan(), having(trials=trials_of(kernel=[None, "debian-7.3"])), profiled(modelling=False)],
         ),
-        "memory": (
-            [having(trials=trials_of(memory_mib=[None, 64]))],
-            [plan(), having(trials=trials_of(memory_mib=[64]))],
-        ),
-        "profiles": ([profiled(modelling=True)], [plan(), profiled(modelling=False)]),
-        "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
-        "published": (
-            [having(published=PUBLISHED)],
-            [plan(), having(published=PUBLISHED, factors=[Factor(cells=[])])],
-        ),
+        "published": ([having(published=PUBLISHED), having(factors=[Factor(cells=[])])], [plan()]),
     }
 
 
-def test_every_topic_has_a_module_and_a_notebook_of_its_name():
-    """A notebook without a module is somebody's own, a module without a notebook is one that topics share."""
+def test_every_part_has_a_notebook_of_its_name():
     names = [topic.name for topic in CONTENTS]
     assert len(set(names)) == len(names)
-    modules, written = pkgutil.iter_modules(topics.__path__), {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
-    assert set(names) == {module.name for module in modules} & written
+    assert set(names) <= {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
 
 
 @pytest.mark.parametrize("topic", CONTENTS, ids=lambda topic: topic.name)
@@ -196,18 +198,22 @@ def test_a_topic_applies_where_the_plan_has_it():
 
 
 def asked() -> dict:
-    """Topic -> plans that ask for it above all, plans that only have it."""
+    """Part -> plans that ask for it above all, plans that only have it."""
     return {
         "stacks": (
-            [plan(stacks=["md-raid5", "md-raid5-degraded"]), plan(stacks=["single", "md-raid5", "md-raid6"])],
-            [plan(stacks=["single", "md-raid5"], systems=["ext4", "xfs", "jfs"])],
-        ),
-        "rebuilds": (
-            [plan(stacks=["md-raid5", "md-raid5-rebuilding"])],
-            [plan(stacks=["single", "md-raid5-rebuilding"], systems=["ext4", "xfs", "jfs"])],
+            [
+                plan(stacks=["md-raid5", "md-raid5-degraded"]),
+                plan(stacks=["single", "md-raid5", "md-raid6"]),
+                plan(stacks=["md-raid5", "md-raid5-rebuilding"]),
+            ],
+            [
+                plan(stacks=["single", "md-raid5"], systems=["ext4", "xfs", "jfs"]),
+                plan(stacks=["single", "md-raid5-rebuilding"], systems=["ext4", "xfs", "jfs"]),
+            ],
         ),
         "space": ([workload(size="compress")], [plan()]),
-        "scaling": ([sized(1000, 2000)], [elsewhere_too(sized(1000, 2000))]),
+        "scaling": ([sized(1000, 2000)], [elsewhere_too(sized(1000, 2000)), workload(fill=50)]),
+        "samples": ([phase(samples=SAMPLES["fill"])], [phase(samples=SAMPLES["sweep"])]),
     }
 
 
@@ -218,11 +224,11 @@ def test_what_a_plan_asks_above_all_follows_from_what_it_has():
         assert [name in contents.first(found) for found in having] == [False] * len(having), name
 
 
-def test_only_some_topics_are_ever_asked_above_all():
+def test_only_some_parts_are_ever_asked_above_all():
     known = plans()
-    for name in [*ALWAYS, "ranks", "ageing", "clients", "sweep"]:
+    for name in [*ALWAYS, "ranks"]:
         assert not any(TOPICS[name].asked(found) for found in [plan(), *known.get(name, [[]])[0]]), name
-    for name in ("power_cuts", "disks", "labs", "published", "factors", "fill", "windows"):
+    for name in ("durability", "labs", "published", "kernels"):
         assert all(name in contents.first(found) for found in known[name][0]), name
     assert contents.first(plan()) == []  # power cuts, for one, are asked for where there are some
 
@@ -234,7 +240,7 @@ def test_the_topics_of_a_plan_are_found_without_what_figures_are_drawn_with(tmp_
         "import sys; from pathlib import Path; from reprofs.report import contents\n"
         "from reprofs.plan.plan import read_plan\n"
         "plan = read_plan(Path(sys.argv[1]))\n"
-        "print(len(contents.topics(plan)), *{'pandas', 'matplotlib', 'scipy', 'jinja2'} & set(sys.modules))\n"
+        "print(len(contents.topics(plan)), *{'pandas', 'matplotlib', 'scipy', 'seaborn'} & set(sys.modules))\n"
     )
     words = [sys.executable, "-c", code, tmp_path / "plan.json"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
@@ -255,10 +261,3 @@ def test_notebooks_of_the_study_itself_come_last():
     # A topic that it has stays where it is.
     study = found.study.model_copy(update={"notebooks": ["mine.ipynb", "operations.ipynb"]})
     assert contents.notebooks(having(study=study), Path("here")) == [*own, Path("here/mine.ipynb")]
-
-
-def test_the_table_of_stacks_names_the_profile_of_each_disk():
-    assert methods.last_disks(["ssd", "hdd-7200+ssd-nvme", "hdd-7200"]) == (
-        "; with hdd-7200+ssd-nvme the last disk is ssd-nvme, all others hdd-7200"
-    )
-    assert methods.last_disks(["ssd"]) == ""

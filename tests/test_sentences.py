@@ -1,0 +1,178 @@
+"""Sentences of the report: the words of each branch, from facts that can be checked by hand."""
+
+import dataclasses
+
+import make
+import pandas as pd
+import pytest
+import run
+from helpers import CATALOG
+from reprofs.plan.processor import Processor
+from reprofs.report.sentences import answer, limits, methods, operations, quality, threats
+from reprofs.report.words import slower
+
+pytestmark = pytest.mark.xdist_group("sentences")  # one worker: the study is made once
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Two contenders and a baseline, two repetitions."""
+    folder = tmp_path_factory.mktemp("sentences")
+    make.make(folder, rounds=2, systems=["ext4", "xfs", "tmpfs"], workloads=["metadata"], failures={})
+    return run.build(folder)
+
+
+def ranked(*rows: tuple) -> pd.DataFrame:
+    """Rows of `totals.ranked`: label, ms, ratio, verdict."""
+    found = pd.DataFrame(rows, columns=["label", "ms", "ratio", "verdict"])
+    roles = found["verdict"].map({"baseline": "ceiling", "not durable": "no-promise"}).fillna("contender")
+    return found.assign(role=roles, geometric_mean_ns=found["ms"] * 1e6, n=6, workload="w")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "ends", "told"),
+    [
+        (1.033, (1.032, 1.034), "3.3 % (3.2 to 3.4)"),
+        (1.77, (1.74, 1.81), "77 % (74 to 81)"),
+        (1.0023, (), "0.23 %"),
+        (2.4, (2.31, 2.55), "2.40 times (2.31 to 2.55)"),
+        (2.4, (2.4, 2.4), "2.40 times"),
+        (0.95, (), "−5.0 %"),  # noqa: RUF001
+        (None, (), "–"),  # noqa: RUF001
+    ],
+)
+def test_percent_below_a_factor_of_two_factors_above(ratio, ends, told):
+    assert slower(ratio, *ends) == told
+
+
+FRONT = [("ext4", 258, 1.0), ("xfs", 266, 1.033), ("f2fs", 619, 2.4)]
+
+
+def test_who_is_fastest():
+    def told(verdicts, small=False, rows=FRONT):
+        return answer.fastest(ranked(*((*row, v) for row, v in zip(rows, verdicts, strict=True))), "A tree", small)
+
+    assert told(["fastest", "slower", "slower"]) == (
+        "**ext4 is fastest**: A tree takes 258 ms; xfs takes 3.3 % longer, f2fs 2.40 times as long."
+    )
+    assert told(["fastest", "slower"], rows=FRONT[:2]) == "**ext4 is fastest**: A tree takes 258 ms; xfs takes 3.3 % longer."
+    assert told(["fastest", "slower", "slower"], small=True).endswith(
+        "as long. The smaller difference may not hold on a real machine."
+    )
+    assert told(["equally fast", "equally fast", "slower"]).startswith(
+        "**ext4 and xfs** are equally fast: A tree takes 258 ms on ext4; xfs"
+    )
+    undecided = ["not significantly different"] * 2
+    assert "**ext4 and xfs** are not significantly different: " in told([*undecided, "slower"])
+    assert told(["alone"], rows=FRONT[:1]) == "Only ext4 has a result: A tree takes 258 ms."
+    assert answer.fastest(ranked(("tmpfs", 50, 0.2, "baseline")), "A tree") == "No file system completed: A tree."
+    one = ranked(*((*row, "not significantly different") for row in FRONT)).assign(n=1)
+    assert answer.fastest(one, "A tree").startswith("ext4 took the least time, but one repetition shows no difference")
+
+
+def test_many_workloads_in_one_sentence():
+    rows = pd.concat(
+        ranked(("a", 1, 1.0, verdict), ("b", 2, 2.0, "slower")).assign(workload=f"w{number}", best="a")
+        for number, verdict in enumerate(["fastest", "fastest", "not significantly different"])
+    )
+    assert answer.summary(rows) == "**a is fastest in 2 of 3 workloads**; in 1 no file system is significantly fastest."
+    nobody = rows.assign(verdict="equally fast")
+    assert answer.summary(nobody) == "In none of 3 workloads is one file system significantly fastest."
+
+
+def test_how_far_differences_held_on_a_real_machine_is_said_in_one_place():
+    order = CATALOG.get(Processor, "v2-0.5ns").trust.order
+    first, *_, last = order.leads
+    told = answer.bands(order)
+    assert f"{first.same} of {first.leads} differences below {100 * first.below:g} % had the same sign" in told
+    assert f"from {100 * first.below:g} % to " in told and told.endswith(f"{last.same} of {last.leads} above.")
+
+
+def test_setup_and_amount(study):
+    (setting,) = study.settings
+    (load,) = study.loads(setting)
+    told = answer.setup(study, setting, [load])
+    assert told.startswith("Setup: device model ssd (") and told.endswith("stack single, lab exact, scale smoke.")
+    assert answer.amount(study, setting, load).startswith("2,000 files, ")
+    assert "How sure: 2 repetitions." in answer.how_sure(study, setting, study.results.totals)
+
+
+def test_small_scale_and_what_is_constant(study):
+    assert "run `make report STUDY=fixture@laptop`." in answer.small_scale(study)
+    assert answer.constant(study).startswith("The study has one lab and CPU model, stack, device model and scale")
+    assert answer.incomplete(study) == ""
+    lost = study.trials.assign(status=["failed", "skipped", *study.trials["status"][2:]])
+    told = answer.incomplete(dataclasses.replace(study, trials=lost))
+    assert told == "2 of 6 trials have no complete result (1 cannot run in their lab)."
+
+
+def test_verdicts_on_operations():
+    def rows(*verdicts, n=6):
+        return pd.DataFrame([{"verdict": verdict, "best": best, "n": n} for verdict, best in verdicts])
+
+    fastest = [("fastest", "a"), ("fastest", "a"), ("fastest", "b")]
+    assert operations.verdicts(rows(*fastest, ("undecided", "a"), ("equivalent", "a"))) == (
+        "3 of 5 operations have one significantly fastest file system: a in 2 and b in 1; 1 is equivalent in front and"
+        " 1 is undecided."
+    )
+    assert operations.verdicts(rows(("alone", "a"))).endswith("; 1 is completed by one file system.")
+    assert operations.verdicts(rows(*fastest, n=1)).startswith("One repetition has no interval")
+    assert operations.verdicts(rows()) == "No file system completed an operation."
+
+
+def test_what_is_shown_without_being_ranked(study):
+    (setting,) = study.settings
+    assert operations.not_ranked(study, setting) == "Not ranked: tmpfs (baseline)."
+
+
+def test_what_was_run(study):
+    told = methods.design(study)
+    assert told.startswith("The study has 3 configurations with 2 repetitions each, 6 trials, in lab exact,")
+    fewer = study.trials[(study.trials["label"] != "xfs") | (study.trials["round"] == 1)]
+    assert methods.design(dataclasses.replace(study, trials=fewer)).endswith(
+        "1 configuration has fewer repetitions."
+    )
+    assert methods.cold(study).startswith("Before a phase with cold caches: “unmounted, caches dropped")
+    assert methods.sync(study).startswith("Times include the final sync of the file system in make-tree")
+    whole = study.phases.assign(sync_ns=1)
+    assert methods.sync(dataclasses.replace(study, phases=whole)).startswith("Every time includes the final sync")
+    assert methods.unlike_sentence(study) == ""
+
+
+def test_quality(study):
+    assert quality.completed(study) == "6 of 6 trials completed."
+    assert quality.taken(study) == "" and quality.repeated(study) == ""
+    changed = study.environment | {"ran_twice": 2, "set_aside": 1, "taken": {"cache": {"taken": 4, "checked": 1}}}
+    other = dataclasses.replace(study, environment=changed)
+    assert quality.taken(other) == (
+        "4 of 6 trials were taken, not run: 4 from this machine's cache; 2 were run. 1 of those taken was run again and"
+        " measured the same."
+    )
+    assert "2 trials ran twice, because" in quality.repeated(other)
+    assert "1 earlier record was quarantined" in quality.repeated(other)
+
+
+def test_threats(study):
+    told = " ".join(threats.every(study))
+    assert "their spread is no measurement noise" in told and "only 2 repetitions" in told
+    assert "Every file system was new; ageing, fragmentation and full devices were not measured." in told
+    busy = study.phases.assign(cold_proved=False)
+    assert "cold caches are not proved" in threats.cold(dataclasses.replace(study, phases=busy))
+
+
+def test_the_driver_is_told_where_it_takes_a_tenth(study):
+    """A thread of one file system that runs between the operations is not charged to the driver."""
+    phases = study.phases.copy()
+    phases["driver_ns"] = (phases["wall_ns"] // 50).astype("Int64")
+    own = (phases["phase"] == "make-tree") & (phases["label"] == "xfs")
+    phases.loc[own, "driver_ns"] = phases.loc[own, "wall_ns"] // 2
+    assert threats.driver(dataclasses.replace(study, phases=phases)) == []
+    here = phases["phase"] == "make-tree"
+    phases.loc[here, "driver_ns"] = phases.loc[here & (phases["label"] == "ext4"), "wall_ns"].min() // 4
+    (told,) = threats.driver(dataclasses.replace(study, phases=phases))
+    assert told.startswith("In exact the driver takes up to ") and "(Make the directory tree)" in told
+
+
+def test_labs_that_differ_in_cores_share_a_sentence(study):
+    assert len(limits.meanings(study)) == 1 and limits.parity_by_md(study) == []
+    assert answer.md_thread([]) == "" and "On md-raid5 a stream" in answer.md_thread(["md-raid5"])
