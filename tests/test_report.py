@@ -18,7 +18,7 @@ import pikepdf
 import pytest
 import run
 from reprofs.errors import UserError
-from reprofs.report import render, show, words
+from reprofs.report import render, show
 from reprofs.stats import totals
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
@@ -304,7 +304,7 @@ def test_every_sentence_holds_with_six_rounds(reports):
 RULES = {
     "1, the base of a ratio in absolute terms": [r"takes [\d.,]+ (µs|ms|s)", "time \\(ms\\)"],
     "2, why a subset": ["Why no more repetitions: ", "no other processors", "what a change would do was not measured"],
-    "3, arithmetic means of costs": ["Mean, σ and variance"],
+    "3, arithmetic means of costs": ["Mean, . and variance"],
     "4, costs are summed up, not ratios": ["workload totals", "Mean ranks describe"],
     "5, deterministic or with intervals": ["95 % interval", "no measurement noise"],
     "6, normality is not taken for granted": [r"log-normal"],

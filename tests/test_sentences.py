@@ -55,7 +55,10 @@ def test_who_is_fastest():
     assert told(["fastest", "slower", "slower"]) == (
         "**ext4 is fastest**: A tree takes 258 ms; xfs takes 3.3 % longer, f2fs 2.40 times as long."
     )
-    assert told(["fastest", "slower"], rows=FRONT[:2]) == "**ext4 is fastest**: A tree takes 258 ms; xfs takes 3.3 % longer."
+    assert (
+        told(["fastest", "slower"], rows=FRONT[:2])
+        == "**ext4 is fastest**: A tree takes 258 ms; xfs takes 3.3 % longer."
+    )
     assert told(["fastest", "slower", "slower"], small=True).endswith(
         "as long. The smaller difference may not hold on a real machine."
     )
@@ -129,9 +132,7 @@ def test_what_was_run(study):
     told = methods.design(study)
     assert told.startswith("The study has 3 configurations with 2 repetitions each, 6 trials, in lab exact,")
     fewer = study.trials[(study.trials["label"] != "xfs") | (study.trials["round"] == 1)]
-    assert methods.design(dataclasses.replace(study, trials=fewer)).endswith(
-        "1 configuration has fewer repetitions."
-    )
+    assert methods.design(dataclasses.replace(study, trials=fewer)).endswith("1 configuration has fewer repetitions.")
     assert methods.cold(study).startswith("Before a phase with cold caches: “unmounted, caches dropped")
     assert methods.sync(study).startswith("Times include the final sync of the file system in make-tree")
     whole = study.phases.assign(sync_ns=1)

@@ -11,9 +11,11 @@ import itertools
 import math
 import textwrap
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
+import numpy
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
@@ -66,7 +68,9 @@ PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
 
 
 def style() -> None:
-    """Draw in the style of the report from here on: matplotlib's defaults and seaborn's colours."""
+    """Draw in the style of the report from here on: matplotlib's defaults, seaborn's colours, the same jitter each
+    time."""
+    numpy.random.seed(0)  # seaborn draws from NumPy's global generator
     matplotlib.rcParams.update(STYLE)
     seaborn.set_palette(COLOURS)
 
@@ -100,7 +104,19 @@ class Numbers(LogLocator):
         sets += [[10.0**power for power in powers if power % step == 0] for step in (2, 3, 4)]
         sets = [list(MaxNLocator(3).tick_values(vmin, vmax)), *sets] if vmax < 3 * vmin else sets
         inside = [[mark for mark in marks if vmin <= mark <= vmax] for marks in sets]
-        return max((marks for marks in inside if len(marks) <= self.most), key=len, default=[])
+        fitting = [marks for marks in inside if len(marks) <= self.most and self._fit(marks, vmin, vmax)]
+        alone = [marks[len(marks) // 2 :][:1] for marks in inside if marks]  # long numbers, close to each other
+        return max(fitting, key=len, default=[]) or next(iter(alone), [])
+
+    def _fit(self, marks: list[float], vmin: float, vmax: float) -> bool:
+        """Whether the numbers of an axis along x do not touch."""
+        axes = getattr(self.axis, "axes", None)
+        if axes is None or self.axis is not axes.xaxis:
+            return True
+        letters = axes.get_window_extent().width * 72 / axes.figure.dpi / (0.64 * STYLE["xtick.labelsize"])
+        places = [math.log(mark / vmin) / math.log(vmax / vmin) * letters for mark in marks]
+        wide = [len(PLAIN(mark)) for mark in marks]
+        return all(b - a > (x + y) / 2 + 1 for (a, b), (x, y) in zip(pairwise(places), pairwise(wide), strict=True))
 
 
 def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
@@ -113,6 +129,8 @@ def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
 def legend(grid: Any, columns: int = 4) -> None:
     """The legend of a grid of seaborn above its panels, without a title."""
     old = grid.legend
+    if old is None:
+        return
     handles, names = old.legend_handles, [text.get_text() for text in old.get_texts()]
     old.remove()
     grid.figure.legend(handles, names, loc="outside upper center", ncols=columns)
