@@ -12,7 +12,8 @@ from reprofs.data.formats import Made
 from reprofs.errors import FileError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
-from reprofs.report.topics import formats as topic
+from reprofs.report import tables
+from reprofs.report.sentences import methods
 from reprofs.stats import runs
 from reprofs.stats.formats import unlike
 
@@ -184,42 +185,27 @@ def apart(tmp_path_factory):
 
 
 def test_the_report_names_what_two_labs_made_otherwise(apart):
-    assert topic.warned(apart) == topic.warned(apart, ["exact", "host"], ["single"]) == ["xfs (nrext64 and rmapbt)"]
-    assert topic.warned(apart, ["exact"]) == []
-    assert topic.differing(apart).rows == [
-        {"File system": "xfs", "What": "nrext64", "exact": "yes", "host": "no"},
-        {"File system": "", "What": "rmapbt", "exact": "yes", "host": "no"},
+    assert methods.unlike_made(apart) == methods.unlike_made(apart, ("exact", "host")) == ["xfs (nrext64 and rmapbt)"]
+    assert methods.unlike_made(apart, ("exact",)) == []
+    formats_table, unlike_table = tables.formats(apart)
+    assert unlike_table.rows == [
+        {"file system": "xfs", "what": "nrext64", "exact": "yes", "host": "no"},
+        {"file system": "xfs", "what": "rmapbt", "exact": "yes", "host": "no"},
     ]
-    ext4, xfs = topic.table(apart).rows
-    assert ext4["File systems"] == "ext4" and ext4["Read back"].startswith("features: ext_attr, extent, ")
-    assert ext4["Read back"].endswith("; inodes a group: 8192; journal: 32M")
-    assert "sparse" in xfs["Read back"] and "rmapbt (not everywhere)" in xfs["Read back"]
-    text = shown(apart, "labs", "methods", "threats")
-    assert "**The labs did not make the same file system** of xfs (nrext64 and rmapbt) ([table](#tbl-unlike))" in text
-    assert "**Not everything was made alike in all labs and on all stacks:** xfs (nrext64 and rmapbt)." in text
-    assert "Of xfs (nrext64 and rmapbt) not the same was made wherever it ran" in text
+    ext4, xfs = formats_table.rows
+    assert ext4["file systems"] == "ext4" and ext4["read back"].startswith("features: ext_attr, extent, ")
+    assert ext4["read back"].endswith("; inodes a group: 8192; journal: 32M")
+    assert "sparse" in xfs["read back"] and "rmapbt (not everywhere)" in xfs["read back"]
+    text = shown(apart, "methods")
+    assert "Not made alike wherever they ran: xfs (nrext64 and rmapbt)" in text
     assert 'id="tbl-unlike"' in text and 'id="tbl-formats"' in text
 
 
-def test_the_report_says_that_all_was_made_alike(tmp_path):
+def test_the_report_says_nothing_where_all_was_made_alike(tmp_path):
     study = of(tmp_path, printed={("xfs", lab): XFS_613 for lab in ("exact", "host")}, **LABS)
-    assert topic.warned(study) == [] and topic.differing(study) is None
-    text = shown(study, "methods")
-    assert "in [table](#tbl-formats): it chose alike in all labs and on all stacks, but for" in text
-    assert "tbl-unlike" not in text and 'id="tbl-formats"' in text
-
-
-def test_a_study_whose_tools_tell_nothing_is_as_before(tmp_path):
-    study = of(tmp_path, **LABS)
-    assert "formats" not in study.environment and not topic.told(study) and topic.table(study) is None
-
-
-def test_kernels_for_which_a_file_system_is_made_otherwise(tmp_path):
-    names = ["debian-5.10", "debian-7.3"]
-    printed = {("xfs", f"exact@@{name}"): text for name, text in zip(names, (XFS_61, XFS_613), strict=True)}
-    study = of(tmp_path, kernels=names, printed=printed)
-    text = shown(study, "kernels")
-    assert "**Not the same file system was made for all kernels** of xfs (nrext64 and rmapbt)" in text
+    assert methods.unlike_made(study) == [] and len(tables.formats(study)) == 1
+    nothing = of(tmp_path / "none", **LABS)
+    assert "formats" not in nothing.environment and tables.formats(nothing) == []
 
 
 def test_runs_that_made_a_file_system_otherwise(apart, tmp_path):
@@ -233,7 +219,7 @@ def test_runs_that_made_a_file_system_otherwise(apart, tmp_path):
 
 def test_stacks_on_which_a_file_system_is_made_otherwise(tmp_path):
     study = of(tmp_path, systems=["xfs"], stacks=["single", "md-raid5"], printed={("xfs", "exact"): XFS_613})
-    assert topic.several(study) and topic.differing(study) is None
+    assert methods.unlike_made(study) == []
     (entry,) = study.environment["formats"]
     raid, single = entry["made"]
     other = dict(entry["format"]) | {"features": [word for word in entry["format"]["features"] if word != "rmapbt"]}
@@ -241,7 +227,6 @@ def test_stacks_on_which_a_file_system_is_made_otherwise(tmp_path):
         {"format": other, "made": [raid]},
         {"format": entry["format"], "made": [single]},
     ]
-    assert topic.differing(study).rows == [
-        {"File system": "xfs", "What": "rmapbt", "exact": "no (md-raid5); yes (single)"}
+    assert tables.formats(study)[1].rows == [
+        {"file system": "xfs", "what": "rmapbt", "exact": "no (md-raid5); yes (single)"}
     ]
-    assert topic.warned(study, stacks=["single"]) == []

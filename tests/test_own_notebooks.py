@@ -15,7 +15,7 @@ from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.study import Study
-from reprofs.report import contents
+from reprofs.report import contents, execute, render
 from reprofs.trial.planning import make_plan
 
 QUICK = Catalog().get(Study, "quick").as_json()
@@ -113,14 +113,20 @@ def test_what_is_no_notebook_is_told(text, tmp_path):
 
 
 def test_cells_of_magics_are_read():
-    """As before, prose of %%say has no imports, and other lines of IPython are no mistakes."""
+    """Lines of IPython are no mistakes."""
     found = {path.stem for path in sources.of(str(ROOT / "notebooks/ranks.ipynb"))}
-    assert {"ranks", "compare", "display"} <= found and "exact" not in found
+    assert {"show", "compare", "keys"} <= found and "exact" not in found
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_prose_is_read_and_its_template_opened_by_a_click(path):
-    """Jupyter shows what a cell of %%say says, not how; nbstripout keeps that."""
-    cells = nbformat.read(path, as_version=4).cells
-    prose = [cell for cell in cells if cell.cell_type == "code" and cell.source.startswith("%%say")]
-    assert all(cell.metadata.get("jupyter", {}).get("source_hidden") for cell in prose)
+def test_an_ordinary_figure_of_matplotlib_is_in_the_report(tmp_path):
+    """A PNG without a caption, as a kernel shows it, and a frame; what Python says of a mere object is not."""
+    make.make(tmp_path, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
+    run.build(tmp_path)
+    source = "import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])"
+    write(tmp_path, "mine.ipynb", 'study = "quick"', source, "import pandas\npandas.DataFrame({'a': [1]})")
+    execute.execute_here(tmp_path / "mine.ipynb", str(tmp_path / "tables"), tmp_path / "out/mine.ipynb")
+    render.render([tmp_path / "out/mine.ipynb"], tmp_path / "report", tmp_path / "tables")
+    page = (tmp_path / "report/index.html").read_text()
+    assert (tmp_path / "report/figures/mine-1.png").read_bytes().startswith(b"\x89PNG")
+    assert 'src="data:image/png;base64,' in page and "Line2D" not in page and "<table" in page
+    assert (tmp_path / "report/report.pdf").read_bytes().startswith(b"%PDF")

@@ -17,7 +17,7 @@ def tables(name: str) -> Path | None:
     """The folder with the tables of results/NAME; None where there is no such result. Raises UserError for an altered
     one.
 
-    Beside it, as `reprofs.open` expects them, are the profiles of its trials (tables-profiles).
+    Beside it are its plan (plan.json) and, as `reprofs.open` expects them, the profiles of its trials (tables-profiles).
     """
     folder = place("results") / name
     if not (folder / DIGESTS).is_file():
@@ -26,7 +26,7 @@ def tables(name: str) -> Path | None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (kept / "trials.parquet").is_file():
+        if not kept.with_name("plan.json").is_file():
             with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
                 work = Path(scratch)
                 publication.unpack(folder, publication.read(folder), work)
@@ -34,4 +34,5 @@ def tables(name: str) -> Path | None:
                 profiles = kept.with_name("tables-profiles")
                 if (work / "profiles").is_dir() and not profiles.exists():
                     (work / "profiles").rename(profiles)
+                (work / "plan.json").rename(kept.with_name("plan.json"))
     return kept

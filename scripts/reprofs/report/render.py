@@ -25,7 +25,7 @@ from reprofs.report.words import count, listing
 FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png);base64,([^"]+)"')
-OBJECT = re.compile(r"\[?<.*>,?", re.DOTALL)  # what Python shows of something that has no better words
+OBJECT = re.compile(r"\[?<.*>\]?", re.DOTALL)  # what Python shows of something that has no better words
 
 
 def metadata(study: Tables) -> dict[str, str]:
