@@ -17,7 +17,7 @@ def tables(name: str) -> Path | None:
     """The folder with the tables of results/NAME; None where there is no such result. Raises UserError for an altered
     one.
 
-    Beside it are its plan (plan.json) and, as `reprofs.open` expects them, the profiles of its trials (tables-profiles).
+    Beside it are its plan (plan.json) and the profiles of its trials (tables-profiles), where `reprofs.open` looks.
     """
     folder = place("results") / name
     if not (folder / DIGESTS).is_file():
