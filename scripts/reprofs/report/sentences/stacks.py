@@ -11,16 +11,11 @@ from reprofs.report.words import count, digits, known, listing, slower, time, ve
 
 
 def longer(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """A ratio of times: `18 % longer`, `2.40 times as long`, `12 % shorter`, `47 % of the time`.
-
-    `equally long within the interval` where that holds 1.
-    """
+    """A ratio of times: `18 % longer`, `2.40 times as long`, `12 % shorter`; `equally long` where its interval holds 1."""
     if known(low) and known(high) and low <= 1 <= high:  # type: ignore[operator]
-        return "equally long within the interval"
+        return "equally long"
     if ratio >= 2:
         return f"{digits(ratio, 3)} times as long"
-    if ratio < 0.5:
-        return f"{digits(100 * ratio, 2)} % of the time"
     return f"{slower(ratio)} longer" if ratio >= 1 else f"{slower(2 - ratio)} shorter"
 
 
