@@ -78,6 +78,7 @@ def fault(filesystem: str, variant: str, workload: str) -> str:
     return "" if len(devices(parts)) == disks else f"{name}: has not {disks} devices"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])
 @pytest.mark.parametrize("workload", CATALOG.paths(Workload))
 def test_a_workload_makes_a_job_on_every_file_system(workload, whole):

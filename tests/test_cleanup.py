@@ -91,6 +91,7 @@ def left_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("lab", ["host", "mount", "exact", "vm"])
 def test_killed_at_random_moments_leaves_nothing(lab, tmp_path, somewhere, reprofs, request):
     """Also not what was half made; and the marker shows that some of the moments were in the middle of the job."""

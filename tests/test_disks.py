@@ -175,6 +175,7 @@ def test_the_nearest_in_time_goes_first_and_age_goes_before():
     assert alone + seek < both < alone + 4 * seek
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["random-read-1", "sync-random"])
 @pytest.mark.parametrize("profile_name", ["hdd-7200-no-cache", "hdd-st4000nm0033"])
 def test_closed_form_and_simulation_agree(profile_name, name):

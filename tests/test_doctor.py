@@ -138,6 +138,7 @@ def real():
     return doctor.examine(Catalog())[0]
 
 
+@pytest.mark.wide
 def test_every_file_of_this_checkout_has_a_row_and_every_number_a_sentence(real):
     answers = table(real)
     catalog = Catalog()

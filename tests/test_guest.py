@@ -553,6 +553,7 @@ def test_a_damaged_file_of_a_kept_folder_makes_the_folder_again(tmp_path, capsys
     assert f"reprofs: {tmp_path}/root/it/{found['kernel']} was damaged" in capsys.readouterr().err
 
 
+@pytest.mark.wide
 def test_trial_in_a_fresh_checkout_builds_its_guest(guest, checkout, reprofs, tmp_path):
     """Here it finds the image in the cache; a mistake in the trial is said first."""
     words = ["--lab=exact", "--stack=single", "--profile=ssd", "--workload=metadata@50", "--scale=smoke", "--round=1"]

@@ -399,6 +399,7 @@ def test_what_the_loader_lists_is_copied_into_the_folder_and_nowhere_else(tmp_pa
 # ---- resolving
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
 def test_mirrors_of_this_machine_for_another_release():
     main, more = packages.apt_mirrors("trixie"), packages.apt_mirrors("trixie", "contrib")
@@ -408,6 +409,7 @@ def test_mirrors_of_this_machine_for_another_release():
     assert newer and all(line.split()[2] == "sid" for line in newer)
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
 def test_mirrors_are_found_without_fetched_lists(tmp_path, monkeypatch):
     known = packages.apt_mirrors("trixie")

@@ -91,6 +91,7 @@ def read_again(made: dict) -> int:
     return phase["device"]["read_bytes"]
 
 
+@pytest.mark.wide
 def test_what_does_not_fit_is_read_again(recorded):
     little = recorded(cell(lab=LITTLE, workload=LOAD))
     assert little["status"] == "ok", little["reason"]
@@ -101,6 +102,7 @@ def test_what_does_not_fit_is_read_again(recorded):
     assert read_again(recorded(cell())) == 0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("lab", "reason"),
     [

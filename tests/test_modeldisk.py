@@ -143,6 +143,7 @@ def test_driver_takes_little_of_the_service_time(outcome, fio_guest, profile):
     print(f"{own / requests:.0f} ns of {service / requests:.0f} ns a request")
 
 
+@pytest.mark.wide
 def test_same_times_twice(fio_guest):
     def always(lab, job, limit_s):
         return lab.run(job, limit_s)

@@ -383,6 +383,7 @@ def short_trial(recorded, filesystem: str, variant: str, profile: str) -> dict:
     return recorded(trial, catalog_with("short", lambda data: data["phases"].pop()))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("filesystem", "variant", "profile", "status"),
     [

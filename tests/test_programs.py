@@ -44,6 +44,7 @@ def changed(tmp_path, monkeypatch) -> Path:
     return source
 
 
+@pytest.mark.wide
 def test_a_program_more_or_changed_leaves_the_bytes_of_all_others(engine, tmp_path, changed):
     """They are compiled again, from another folder, in which files are listed in another order."""
     with pytest.MonkeyPatch.context() as patch:

@@ -158,6 +158,7 @@ def test_what_is_published_is_identical_when_it_is_run_again(folder, reprofs):
     assert done.returncode == 0 and "and 0 verdicts come from its 2 records" in done.stderr, done.stderr
 
 
+@pytest.mark.wide
 def test_one_altered_byte_anywhere_is_named(folder, reprofs, says):
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
@@ -376,6 +377,7 @@ def test_the_index_shows_how_an_answer_begins(answer, shown):
 # ---- the results of the repository -----------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
 def test_a_published_result_comes_from_its_records(published):
     result = reading.read(published)
@@ -410,6 +412,7 @@ def cheapest(published):
     return min((one.host_seconds, name) for name, one in trials.items() if one.status == "ok" and "-exact@" in name)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "published",
     [pytest.param(path, id=path.name, marks=[pytest.mark.soak] * (cheapest(path)[0] > 60)) for path in PUBLISHED],

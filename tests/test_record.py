@@ -391,6 +391,7 @@ def test_a_program_that_ends_for_no_signal_is_ended_with_all_its_children(place,
     assert "sleep 300" not in told.splitlines()
 
 
+@pytest.mark.wide
 def test_the_exact_lab_replays_a_recording_cold_and_warm(recorded):
     """It comes with the programs of the job, and the record has its digest."""
     record = recorded(cell("ext4", workload="recorded-git"))

@@ -358,6 +358,7 @@ def test_the_same_records_give_the_same_bytes(reports, tmp_path):
     assert [name for name in first if first[name] != again[name]] == []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "stacks", [["single"], pytest.param(["single", "md-raid5-rebuilding"], marks=pytest.mark.soak)], ids=len
 )

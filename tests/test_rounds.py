@@ -239,6 +239,7 @@ def test_words_for_each_reason(adapting, tmp_path, why, widest, words):
     assert re.search(words, methods.stopping(changed)["stop"])
 
 
+@pytest.mark.wide
 def test_intervals_hold_although_rounds_end_when_they_are_narrow():
     found = bench.stopped(2, 1, 0.05, 0.0, {"min": 3, "max": 20, "until": "5 %"}, 150)
     assert found["plain_holds"].mean() < 0.935 < found["holds"].mean()

@@ -210,6 +210,7 @@ def test_a_lead_below_the_margin_is_not_named():
     assert compare.winners(table, pairs, win=0.005).iloc[0]["verdict"] == "fastest"
 
 
+@pytest.mark.wide
 def test_those_that_may_be_the_fastest_are_named_and_those_shown_slower_are_not():
     times = {"a": [1000, 1015, 1020], "b": [1050, 1000, 1080], "c": [3000, 3021, 3030]}
     row = judged(frame(times))[2].iloc[0]
@@ -246,6 +247,7 @@ def test_a_contender_with_a_lost_round_stays_in_the_comparison():
     assert (row["verdict"], row["level"]) == ("undecided", ("b",)) and math.isnan(row["ratio"])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("contenders", "rounds", "cv"), [(2, 3, 0.01), (7, 3, 0.01), (7, 6, 0.05)])
 def test_of_equal_contenders_few_studies_name_a_fastest(contenders, rounds, cv):
     studies = bench.verdicts(contenders, rounds, cv, lead=0.0, operations=4, times=100)
@@ -348,6 +350,7 @@ def test_a_trial_that_runs_late_in_its_round_and_takes_longer_is_found():
     assert found["statistic"] > 0.7 and found["p_holm"] < 0.01
 
 
+@pytest.mark.wide
 def test_tests_over_rounds_keep_their_level():
     rng = np.random.default_rng(4)
     p = pd.DataFrame([p_values(rng.normal(0, 0.01, (3, 6)) + rng.normal(0, 0.02, 6)) for _ in range(100)])

@@ -89,6 +89,7 @@ def kill_guests(command: list[str], env: dict, place: Path, times: int) -> tuple
     return subprocess.CompletedProcess(command, process.returncode, "", process.stderr.read()), len(killed)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("times", [1, 2])
 def test_killed_guest_is_no_result(recorded, tmp_path, times):
     """Somebody, or the kernel for lack of memory, kills QEMU: the trial runs again once, else there is no record."""
@@ -203,6 +204,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", BROKEN)
 def test_failure_becomes_a_record(trial, tmp_path, root, edit_yaml, name):
     change, status, reason = BROKEN[name]

@@ -316,6 +316,7 @@ def stopping(checkout: Path) -> dict:
     return (stopping.as_json() if stopping else {}) | {"rounds": found.plan.study.rounds}
 
 
+@pytest.mark.wide
 def test_rounds_are_added_until_ratios_are_known(guest, tmp_path, edit_yaml):
     env, target = prepare(tmp_path), "data/tables/small"
     config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)

@@ -233,6 +233,7 @@ def test_every_file_in_the_exact_lab(recorded, name):
     came_back(recorded(changed(cell(name), workload=quarter(name))))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "name", [name if name in TWICE else pytest.param(name, marks=pytest.mark.soak) for name in NAMES]
 )
@@ -257,6 +258,7 @@ def test_many_clients_in_the_exact_lab(recorded):
         assert max(client["start_ns"] for client in phase["clients"]) < 1_000_000, "the barrier opens within 1 ms"
 
 
+@pytest.mark.wide
 def test_filled_and_churned_first(recorded):
     record = recorded(cell("metadata@50+fill10"))
     assert (record["status"], record["reason"]) == ("ok", "")
