@@ -20,7 +20,7 @@ from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.processor import Processor
-from reprofs.report.topics import threats
+from reprofs.report.sentences import limits
 from reprofs.trial import resolve
 from reprofs.trial.run import run_trial
 from test_guest import busy, own_cache, work
@@ -66,9 +66,9 @@ def test_what_is_told_of_several_cores():
 def test_labs_that_differ_in_their_cores_are_told_at_once():
     names = ["v2-0.5ns", "v2-0.5ns-2c", "v2-0.5ns-8c", "v2-0.5ns-4c"]
     facts = {name: exact.ExactLab.facts(CATALOG.get(Processor, name)) for name in names}
-    one, several = threats.meanings(SimpleNamespace(lab=facts.get), names)
+    one, several = limits.meanings(SimpleNamespace(lab=facts.get), names)
     assert one == facts["v2-0.5ns"].meaning and "In the exact lab with 2, 4 or 8 cores " in several
-    assert threats.meanings(SimpleNamespace(lab=facts.get), names[3:]) == [facts["v2-0.5ns-4c"].meaning]
+    assert limits.meanings(SimpleNamespace(lab=facts.get), names[3:]) == [facts["v2-0.5ns-4c"].meaning]
 
 
 def test_the_threads_of_an_only_server_get_its_core():

@@ -17,7 +17,7 @@ from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place
 from reprofs.publish.write import CELLS, PICTURE
 from reprofs.records.publication import read
-from reprofs.report.display import DASH
+from reprofs.report.words import DASH
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
 TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
@@ -71,16 +71,16 @@ def page(folder: Path, pdf: bool = False) -> str:
 def lead(answer: str) -> list[str | list[str]]:
     """How an answer begins, for a reader in a hurry: paragraphs, and lists of items.
 
-    That is what follows the question up to its first list, or two paragraphs where the next ones are none, without one
-    that only leads to what is not shown.
+    That is what follows the question up to its first list or table, or two paragraphs.
     """
     parts: list[str] = []
-    for block in answer.strip().split("\n\n")[1:4]:
+    for block in answer.strip().split("\n\n")[1:3]:
         if block.startswith("- "):
-            items = [" ".join(item.split()) for item in f"\n{block}".split("\n- ")[1:]]
-            return [*parts, items]
+            return [*parts, [" ".join(item.split()) for item in f"\n{block}".split("\n- ")[1:]]]
+        if block.startswith(" "):
+            break
         parts.append(" ".join(block.split()))
-    return list(parts[: 1 if len(parts) > 1 and parts[1].endswith(":") else 2])
+    return list(parts)
 
 
 def _line(result: Result) -> str:

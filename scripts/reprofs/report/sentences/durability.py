@@ -84,7 +84,8 @@ def unusable(label: str, number: int, trials: int, reason: str) -> str:
 
     `udf mounted after the crash, and then failed in 6 of 6 trials: unflushed: I/O error.`
     """
-    return f"{label} mounted after the crash, and then failed in {number} of {count(trials, 'trial')}: {reason.rstrip('.')}."
+    told = f"{label} mounted after the crash, and then failed in {number} of {count(trials, 'trial')}"
+    return f"{told}: {reason.rstrip('.')}."
 
 
 def stall(what: str, away: float, found: pd.Series) -> str:

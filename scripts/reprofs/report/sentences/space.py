@@ -43,7 +43,10 @@ def saved(found: pd.DataFrame, share: int) -> str:
 
     `Of content of which a compressor saves 80 %, btrfs+zstd takes 25.0 % of the space of btrfs.`
     """
-    told = [f"{row['label']} takes {percent(row['ratio'])} of the space of {row['reference']}" for _, row in found.iterrows()]
+    told = [
+        f"{row['label']} takes {percent(row['ratio'])} of the space of {row['reference']}"
+        for _, row in found.iterrows()
+    ]
     return f"Of content of which a compressor saves {share} %, {listing(told)}." if told else ""
 
 

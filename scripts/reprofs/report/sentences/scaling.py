@@ -1,0 +1,124 @@
+"""Sentences on growth: with size, cores, clients, less memory, and age."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from reprofs.data.keys import Load, Setting
+from reprofs.report.marks import strong
+from reprofs.report.words import confidence, count, digits, known, slower, time, verb
+from reprofs.stats import series
+from reprofs.stats.compare import holm
+from reprofs.stats.cores import Curve
+from reprofs.stats.study import Study
+
+APART = 0.05  # of p, by Holm's method: below it times are no power law
+
+
+def growth(law: pd.DataFrame, workload: str, sizes: pd.Series, where: str = "") -> str:
+    """How the times of a workload grow. law: `scaling.table`; sizes: those measured.
+
+    `metadata, 2,000 to 40,000: times grow with exponents from 0.98 (Stat on xfs) to 1.31 (Create on btrfs).`
+    """
+    rows = law.sort_values("exponent", kind="stable")
+    least, most = rows.iloc[0], rows.iloc[-1]
+    span = f"{int(min(sizes)):,} to {int(max(sizes)):,}"
+    told = (
+        strong(f"{workload}{f' ({where})' if where else ''}, {span}") + f" times grow with exponents from {_law(least)}"
+    )
+    told += f" to {_law(most)}; 1 is in proportion."
+    tested = int(rows["fit_p"].notna().sum())
+    if not tested:
+        return told + " Whether they follow a power law needs three sizes and two repetitions."
+    broken = int((holm(rows["fit_p"]) < APART).sum())
+    return told + f" {broken} of {count(tested, 'law')} {verb(broken, 'does', 'do')} not fit the times (5 %, Holm)."
+
+
+def _law(row: pd.Series) -> str:
+    ends = f", {confidence(row['low'], row['high'], significant=3)}" if known(row["low"]) else ""
+    return f"{digits(row['exponent'], 3)} ({row['phase']} on {row['label']}{ends})"
+
+
+def speedup(own: pd.DataFrame, by: str, workload: str) -> str:
+    """How much throughput gains from more cores or workers. own: of `cores.curves`, with operation.
+
+    `metadata-private, 1 to 8 cores: throughput grows 5.1 times on ext4 and 1.7 times on btrfs (geometric mean).`
+    """
+    last = own[(own["n"] == own["n"].max()) & (own["role"] == "contender")]
+    if last.empty:
+        return ""
+    systems, operations = (np.exp(np.log(last["speedup"]).groupby(last[key]).mean()) for key in ("label", "operation"))
+    told = (
+        strong(f"{workload}, {own['n'].min()} to {own['n'].max()} {by}") + f" throughput grows {_times(systems, 'max')}"
+    )
+    told += f" and {_times(systems, 'min')} (geometric mean over operations)" if len(systems) > 1 else ""
+    if len(operations) < 2:
+        return told + "."
+    return told + f". “{operations.idxmax()}” gains most, “{operations.idxmin()}” least."
+
+
+def _times(means: pd.Series, which: str) -> str:
+    name = means.idxmax() if which == "max" else means.idxmin()
+    return f"{digits(means[name], 2)} times on {name}"
+
+
+def one_lock(study: Study, curve: Curve) -> str:
+    """That the device's lock may be the limit; empty where the device is not memory without a bandwidth."""
+    device = study.plan.devices.get(curve.profile)
+    if not (study.lab(curve.lab).exact and device is not None and not device.drive and not device.bandwidth_mb_s):
+        return ""
+    return "The device is memory behind one lock, which limits content beyond two to four cores."
+
+
+def fairness(own: pd.DataFrame, heading: str) -> str:
+    """How evenly clients share. own: of `series.clients_table`, with operation."""
+    means = own.groupby(["operation", "label"], observed=True)[["n", "jain", "first_done_ns", "last_done_ns"]].mean()
+    (operation, label), least = means["jain"].idxmin(), means.loc[means["jain"].idxmin()]
+    told = f"{heading}: {count(int(least['n']), 'client')} start together."
+    told += f" Sharing is least even on {label} in “{operation}”"
+    told += f" (Jain's index {digits(least['jain'], 3)}): the first is done after {time(least['first_done_ns'], 3)},"
+    return f"{told} the last after {time(least['last_done_ns'], 3)}."
+
+
+def apart(study: Study, setting: Setting, load: Load) -> str:
+    """How well clients on several machines started together; empty where they were on one."""
+    own = series.completed(study.trials, setting, load)
+    starts, clocks = (own[f"{key}_within_ns"].max() for key in ("starts", "clocks"))
+    if pd.isna(starts):
+        return ""
+    return f"They ran on several machines and started within {time(starts, 2)}; clocks are known to {time(clocks, 2)}."
+
+
+def against(own: pd.DataFrame, what: str, base: str) -> str:
+    """What another place changes. own: of `places.compared`, one place, with operation; what: begins the sentence.
+
+    `With 64 MiB of memory 3 of 18 operations are slower than with no limit (most: Read, cold on xfs, 2.4 times).`
+    """
+    changed, worst = own["verdict"], own["ratio"].idxmax()
+    counts = {word: int((changed == word).sum()) for word in ("slower", "faster")}
+    number = f"{counts['slower']} of {count(len(own), 'operation')}"
+    told = f"{what} {number} {verb(counts['slower'], 'is', 'are')} slower than {base}"
+    if counts["slower"]:
+        row = own.loc[worst]
+        told += f" (most: {row['operation']} on {row['label']}, {slower(row['ratio'])})"
+    return told + f", {counts['faster']} faster."
+
+
+def drift(study: Study) -> pd.DataFrame:
+    """`series.over_runs` of all workloads that are repeated in one file system, with operation, first_ms, last_ms."""
+    found = []
+    for _, setting, load in study.parts():
+        if study.plan.workloads[load.workload].runs > 1:
+            rows = series.over_runs(series.completed(study.samples, setting, load))
+            titles = [study.title(load.workload, row.phase, row.cache) for row in rows.itertuples()]
+            found.append(rows.assign(operation=titles, first_ms=rows["first_ns"] / 1e6, last_ms=rows["last_ns"] / 1e6))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def ageing(changes: pd.DataFrame) -> str:
+    """Whether work takes longer when it is repeated. changes: of `drift`."""
+    later = int((changes["ratio"] > 1).sum())
+    most = changes.loc[changes["ratio"].idxmax()]
+    told = f"In {later} of {count(len(changes), 'operation')} the last run took longer than the first"
+    return f"{told}; most: {most['operation']} on {most['label']}, {slower(most['ratio'])}."

@@ -1,0 +1,124 @@
+"""Growth with size, cores, clients, memory, age: the words of each branch; labs of several cores are one curve."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import make
+import pandas as pd
+import pytest
+import run
+from helpers import CATALOG
+from reprofs.plan.filesystem import PlannedHosts
+from reprofs.plan.processor import Processor
+from reprofs.report.sentences import scaling
+from reprofs.stats.cores import Curve, curves
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scaling")
+    make.make(folder, rounds=2, systems=["ext4"], workloads=["metadata"], failures={})
+    return run.build(folder, results=False)
+
+
+def test_growth():
+    nan = float("nan")
+    law = pd.DataFrame(
+        [("Stat", "xfs", 0.98, 0.9, 1.06, nan), ("Create", "btrfs", 1.31, nan, nan, nan)],
+        columns=["phase", "label", "exponent", "low", "high", "fit_p"],
+    )
+    told = scaling.growth(law, "metadata", pd.Series([2000, 40000]))
+    assert told.startswith("**metadata, 2,000 to 40,000** times grow with exponents from 0.980 (Stat on xfs, 0.900")
+    assert "to 1.31 (Create on btrfs); 1 is in proportion. Whether they follow a power law needs three sizes" in told
+    told = scaling.growth(law.assign(fit_p=[0.5, 0.001]), "metadata", pd.Series([2, 4]), "profile ssd")
+    assert "**metadata (profile ssd), 2 to 4**" in told and told.endswith(
+        "1 of 2 laws does not fit the times (5 %, Holm)."
+    )
+
+
+def test_speed_up():
+    rows = [("a", "ext4", 4.0), ("b", "ext4", 1.0), ("a", "xfs", 2.0), ("b", "xfs", 2.0)]
+    last = pd.DataFrame(rows, columns=["operation", "label", "speedup"]).assign(n=4, role="contender")
+    own = pd.concat([last.assign(n=1, speedup=1.0), last])
+    assert scaling.speedup(own, "cores", "w") == (
+        "**w, 1 to 4 cores** throughput grows 2.0 times on ext4 and 2.0 times on ext4 (geometric mean over operations)."
+        " “a” gains most, “b” least."
+    )
+    assert scaling.speedup(own.assign(role="ceiling"), "cores", "w") == ""
+    one = own[(own["label"] == "xfs") & (own["operation"] == "a")]
+    assert scaling.speedup(one, "workers", "w") == "**w, 1 to 4 workers** throughput grows 2.0 times on xfs."
+
+
+def test_memory_behind_one_lock_is_told(study):
+    curve = Curve("cores", "exact", "single", "ssd", "w", "smoke")
+    (known,) = study.plan.devices.values()
+    for rate, limited in ((0, True), (500, False)):
+        devices = {"ssd": known.model_copy(update={"bandwidth_mb_s": rate})}
+        one = dataclasses.replace(study, plan=study.plan.model_copy(update={"devices": devices}))
+        assert bool(scaling.one_lock(one, curve)) == limited
+
+
+def test_clients():
+    own = pd.DataFrame([("Read", "ext4", 2, 1.0, 1e9, 1e9), ("Read", "xfs", 2, 0.8, 1e9, 3e9)])
+    own.columns = ["operation", "label", "n", "jain", "first_done_ns", "last_done_ns"]
+    assert scaling.fairness(own, "Trees") == (
+        "Trees: 2 clients start together. Sharing is least even on xfs in “Read” (Jain's index 0.800): the first is"
+        " done after 1.00 s, the last after 3.00 s."
+    )
+
+
+def test_less_memory():
+    own = pd.DataFrame([("slower", "Read", "xfs", 2.4), ("faster", "Stat", "xfs", 0.9), ("same", "Stat", "ext4", 1.0)])
+    own.columns = ["verdict", "operation", "label", "ratio"]
+    assert scaling.against(own, "With 64 MiB of memory", "with no limit") == (
+        "With 64 MiB of memory 1 of 3 operations is slower than with no limit (most: Read on xfs, 2.40 times),"
+        " 1 faster."
+    )
+    assert "(most" not in scaling.against(own[1:], "With 64 MiB", "with no limit")
+
+
+def test_ageing(study):
+    assert scaling.drift(study).empty
+    changes = pd.DataFrame([("Read", "xfs", 1.5), ("Stat", "xfs", 0.9)], columns=["operation", "label", "ratio"])
+    assert (
+        scaling.ageing(changes)
+        == "In 1 of 2 operations the last run took longer than the first; most: Read on xfs, 50 %."
+    )
+
+
+def test_labs_that_differ_in_cores_only_are_one_curve():
+    """With a worker on each core; several workers in one lab are a curve of their own."""
+    names = ["v2-0.5ns", "v2-0.5ns-2c", "v2-0.5ns-4c", "v1-1ns"]
+    labs = {f"exact@{name}": SimpleNamespace(processor=CATALOG.get(Processor, name)) for name in names}
+    sized = {n: SimpleNamespace(size="workers", parameters={"workers": n}) for n in (1, 2, 4)}
+    plan = SimpleNamespace(labs=labs, workloads={f"cores@{n}": entry for n, entry in sized.items()})
+    known = {"status": "ok", "stack": "single", "profile": "ram", "scale": "smoke", "cache": "warm", "phase": "create"}
+    known |= {"operation": "exec", "label": "ext4", "role": "contender", "position": 0, "round": 1}
+    measured = [("v2-0.5ns", 1, 100), ("v2-0.5ns-2c", 2, 125), ("v2-0.5ns-4c", 4, 200), ("v2-0.5ns-4c", 1, 90)]
+    rows = [
+        known | {"lab": f"exact@{name}", "workload": f"cores@{n}", "items": 10 * n, "wall_ns": time}
+        for name, n, time in [*measured, ("v1-1ns", 1, 300)]
+    ]
+    found = curves(pd.DataFrame(rows), plan)
+    assert [(curve.by, curve.lab) for curve in found] == [("cores", "exact@v2-0.5ns"), ("workers", "exact@v2-0.5ns-4c")]
+    cores_of, workers_of = found.values()
+    assert cores_of["n"].tolist() == [1, 2, 4] and cores_of["speedup"].tolist() == pytest.approx([1, 1.6, 2])
+    assert cores_of["efficiency"].tolist() == pytest.approx([1, 0.8, 0.5])
+    assert workers_of["n"].tolist() == [1, 4] and workers_of["speedup"].tolist() == pytest.approx([1, 1.8])
+
+
+def test_only_what_nodes_of_one_machine_measured_has_a_limit(study):
+    assert study.limit == ""
+    ext4, exact = study.plan.filesystems["ext4"], study.plan.labs["exact"]
+    hosted = {"nfs": ext4.model_copy(update={"hosts": PlannedHosts(servers=1, clients=1)}), "ext4": ext4}
+    one = CATALOG.get(Processor, "v2-0.5ns")
+    several = one.model_copy(update={"cores": 2})
+    for processor, words in ((one, "one processor"), (several, "core of its own"), (None, "the processors")):
+        lab = exact.model_copy(update={"processor": processor})
+        plan = study.plan.model_copy(update={"filesystems": hosted, "labs": {"any": lab}})
+        assert words in dataclasses.replace(study, plan=plan).limit
+    # As many cores as servers leave none to the clients.
+    hosted["nfs"] = ext4.model_copy(update={"hosts": PlannedHosts(servers=2, clients=1)})
+    lab = exact.model_copy(update={"processor": several})
+    plan = study.plan.model_copy(update={"filesystems": hosted, "labs": {"any": lab}})
+    assert "share the processors" in dataclasses.replace(study, plan=plan).limit
