@@ -2,13 +2,14 @@
 
 import pandas as pd
 import pytest
-
 from reprofs.report.sentences import durability
 from reprofs.stats.durability import unseen
 
 
 def test_no_failure_in_a_few_tests_allows_many():
-    assert [unseen(number) for number in (0, 1, 6, 60)] == pytest.approx([1, 0.95, 1 - 0.05 ** (1 / 6), 0.0487], abs=1e-4)
+    assert [unseen(number) for number in (0, 1, 6, 60)] == pytest.approx(
+        [1, 0.95, 1 - 0.05 ** (1 / 6), 0.0487], abs=1e-4
+    )
     assert durability.sure(6, unseen(6), "crash", "lab exact") == (
         "How sure: no loss in 6 crashes still allows one in up to 39.3 % of such crashes (one-sided 95 % bound);"
         " lab exact."

@@ -1,7 +1,6 @@
 """Sentences on the space that files take."""
 
 import pandas as pd
-
 from reprofs.report.sentences import space
 
 MIB = 2.0**20

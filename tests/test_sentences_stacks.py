@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pytest
-
 from reprofs.report.sentences import formats, stacks
 
 COLUMNS = ["workload", "reference", "stack", "label", "ratio", "low", "high"]
@@ -36,7 +35,8 @@ def test_the_ends_of_what_stacks_change():
     several = rows(("single", "raid0", "xfs", 0.9, 0.89, 0.91), ("single", "raid5", "xfs", 2.5, 2.4, 2.6))
     several = pd.concat([several, rows(("single", "raid6", "xfs", 4.0, 0.5, 9.0))])  # its interval holds 1
     assert stacks.costs(several) == (
-        "Compared with single, the workload tree takes 10 % shorter (xfs on raid0) to 2.50 times as long (xfs on raid5)."
+        "Compared with single, the workload tree takes 10 % shorter (xfs on raid0)"
+        " to 2.50 times as long (xfs on raid5)."
     )
     assert "takes equally long (ext4) on b." in stacks.costs(rows(("a", "b", "ext4", 1.0, 0.9, 1.1)))
 

@@ -14,7 +14,7 @@ COARSE = 0.05  # of what is taken: a file system that counts in larger steps is 
 
 
 def used(study: Study) -> pd.DataFrame:
-    """What is in use after each operation of each trial: `study.times` with new_bytes, taken_bytes, taken_inodes, step_bytes.
+    """What is in use after each operation of each trial: `study.times` with what was taken.
 
     new_bytes: in use on the new file system, mounted; taken_bytes, taken_inodes: since then, after a sync; step_bytes:
     the largest step of which all changes of that file system are multiples, 0 with fewer than two (NILFS2 counts whole

@@ -11,7 +11,7 @@ from reprofs.report.words import count, digits, known, listing, slower, time, ve
 
 
 def longer(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """A ratio of times: `18 % longer`, `2.40 times as long`, `12 % shorter`, `equally long` (its interval holds 1)."""
+    """A ratio of times: `18 % longer`, `2.40 times as long`, `12 % shorter`; `equally long` if its interval holds 1."""
     if known(low) and known(high) and low <= 1 <= high:  # type: ignore[operator]
         return "equally long"
     if ratio >= 2:
@@ -23,8 +23,7 @@ def costs(found: pd.DataFrame) -> str:
     """What stacks change in the total time: the ends of what is significant.
 
     found: rows of a workload and a reference with workload, reference, stack, label, ratio, low, high.
-    `Compared with md-raid5, the workload populated takes 13 % longer (btrfs) to 22 % longer (xfs) on
-    md-raid5-degraded.`
+    `Compared with md-raid5, the workload tree takes 13 % longer (btrfs) to 22 % longer (xfs) on md-raid5-degraded.`
     """
     reference, stacks, workload = found["reference"].iloc[0], sorted(set(found["stack"])), found["workload"].iloc[0]
     within = (found["low"] <= 1) & (found["high"] >= 1)
