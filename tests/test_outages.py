@@ -150,7 +150,7 @@ def test_copies_that_do_not_come_back_are_told(tmp_path):
     assert row["outage_healed"] is False and row["outage_heal_ns"] == 62_500_000_000
     text = shown(tmp_path, "durability")
     assert "After a server was killed, copies were still missing after 62.5 s (ext4)" in text
-    assert "all copies were back" not in text
+    assert "all copies were back after" not in text
 
 
 # ---- in the guest
