@@ -13,17 +13,14 @@ import run
 from conftest import ROOT
 from pydantic import ValidationError
 from reprofs.data.keys import Load, Setting
-from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import PlannedHosts
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Leads, Processor
-from reprofs.report import plots
-from reprofs.report import text as terminal
-from reprofs.report.topics import answer, changes, factors, kernels, operations
-from reprofs.stats import compare, trust
+from reprofs.report import show
+from reprofs.report.sentences import operations, threats
+from reprofs.stats import compare, totals, trust
 from reprofs.stats.compare import relative
-from reprofs.stats.factors import Factors
 from reprofs.stats.study import Study
 
 pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
@@ -49,7 +46,7 @@ def blank(tmp_path_factory):
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """Executes a notebook on a study as it is, and returns its words."""
-    monkeypatch.setattr(plots, "svg", lambda plot: "<svg/>")
+    monkeypatch.setattr(show, "svg", lambda plot: "<svg/>")
     (tmp_path / "plan.json").write_text("{}")
 
     def of(study: Study, name: str) -> str:
@@ -84,16 +81,20 @@ def verdicts(study: Study) -> set[str]:
 
 def told(study: Study) -> str:
     """The verdicts on operations, in words."""
-    return "; ".join(row["Verdict"] for row in operations.winners(study, SETTING).rows)
+    return operations.verdicts(study.verdicts)
+
+
+def ranked(study: Study) -> dict[str, str]:
+    """File system -> its verdict in the total of the workload."""
+    return totals.ranked(study).set_index("label")["verdict"].to_dict()
 
 
 def test_equal_file_systems_have_no_winner(blank, said):
     study = true(blank(6), 0.01)
     assert "fastest" not in verdicts(study) and "equivalent" in verdicts(study)
-    assert answer.costs(study, SETTING)[0]["verdict"] == "equivalent"
+    assert set(ranked(study).values()) == {"equally fast"}
     text = said(study, "answer")
-    assert "cost the same** within 5 %" in text and "none has one contender that is shown to be the fastest" in text
-    assert "** fastest" not in told(study)
+    assert "** are equally fast: " in text and told(study).startswith("0 of 9 operations have one significantly")
     assert all(label in text for label in SYSTEMS)
 
 
@@ -102,7 +103,7 @@ def test_a_lead_of_one_percent_is_equivalence_however_sure_it_is(blank, said):
     found = study.results.winners
     assert verdicts(study) == {"equivalent"} and set(found["best"]) == {"xfs"} and (found["p_holm"] < 0.05).all()
     assert set(found["level"].map(len)) == {3}
-    assert "is the cheapest" not in said(study, "answer")
+    assert "is fastest" not in said(study, "answer")
 
 
 @pytest.mark.wide
@@ -110,30 +111,30 @@ def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(bl
     ten, three = (true(blank(rounds), 0.015, jfs=1 / 1.06) for rounds in (10, 3))
     assert verdicts(ten) == {"fastest"} and set(ten.results.winners["best"]) == {"jfs"}
     text = said(ten, "answer")
-    assert "**jfs is the cheapest** with" in text and "9 have one contender" in text and "jfs in 9." in text
-    assert told(ten).count("**jfs** fastest") == 9
+    assert "**jfs is fastest**: " in text
+    assert told(ten) == "9 of 9 operations have one significantly fastest file system: jfs in 9."
     assert "fastest" not in verdicts(three)
     for row in three.results.winners.itertuples():
         assert "jfs" in {row.best, *row.level}, "the one that is the fastest may be the fastest"
-    assert "undecided: jfs" in told(three)
+    assert "undecided" in told(three)
     # What three rounds would have shown is more than what was there.
-    assert answer.wins(three, SETTING)["detectable"] > 0.06 > answer.wins(ten, SETTING)["detectable"]
+    three, ten = (study.results.winners["detectable"].median() - 1 for study in (three, ten))
+    assert three > 0.06 > ten
 
 
 def test_a_lead_of_twenty_percent_is_found_in_three_rounds(blank):
     study = true(blank(3), 0.003, f2fs=1 / 1.2)
     assert verdicts(study) == {"fastest"} and set(study.results.winners["best"]) == {"f2fs"}
-    ((_, number),) = answer.wins(study, SETTING)["fastest"]
-    assert number == 9 and (study.results.winners["ratio"] > 1.15).all()
+    assert (study.results.winners["ratio"] > 1.15).all()
 
 
 def test_those_that_are_slower_never_stand_among_those_that_may_be_the_fastest(blank):
     study = true(blank(6), 0.01, ext4=2.0, xfs=3.0)
     for row in study.results.winners.itertuples():
         assert {row.best, *row.level} <= {"f2fs", "jfs"}
-    (cost,) = answer.costs(study, SETTING)
-    assert {cost["best"], *cost["level"]} == {"f2fs", "jfs"} and cost["dearest"][0] == "xfs"
-    assert cost["dearest"][1] == pytest.approx(3, rel=0.03)
+    rows = totals.ranked(study).set_index("label")
+    assert set(rows.index[rows["verdict"] == "slower"]) == {"ext4", "xfs"} and list(rows.index)[-1] == "xfs"
+    assert rows.loc["xfs", "ratio"] == pytest.approx(3, rel=0.03)
     for row in relative(study.results.statistics).query("label == 'xfs'").itertuples():
         assert row.cost == pytest.approx(3, rel=0.05)
 
@@ -142,22 +143,18 @@ def test_who_failed_neither_wins_nor_loses_and_is_named(blank, said):
     study = true(blank(6, failed=("ext4",)), 0.01, ext4=0.5, jfs=0.8)
     assert set(study.results.winners["best"]) == {"jfs"} and verdicts(study) == {"fastest"}
     text = said(study, "answer")
-    assert "No result: ext4." in text and "6 have no complete result" in text
+    assert "ext4" not in ranked(study) and "6 of 24 trials have no complete result" in text
+    assert "Results are missing of ext4" in said(study, "methods")
 
 
 def test_one_round_shows_nothing(blank, said):
     study = true(blank(1), 0.001, xfs=0.1)
     assert verdicts(study) == {"undecided"}
     text = said(study, "answer")
-    assert "is the cheapest" not in text
-    assert "measured in one round, so that nothing can be tested: xfs took the least time" in text
-    assert "One round shows no difference in any operation" in text and "power 80 %" not in text
-    assert "One round shows no difference, however large." in said(study, "methods")
-    table = operations.winners(study, SETTING)
-    assert set(table.rows[0]) == {"Operation", "Least time", "Time", "Next", "Its ratio"}
-    assert "Undecided" not in table.caption
-    tested = operations.winners(true(blank(6), 0.001, xfs=0.1), SETTING)
-    assert "Verdict" in tested.rows[0] and "Undecided" in tested.caption
+    assert "is fastest" not in text
+    assert "xfs took the least time, but one repetition shows no difference" in text
+    assert told(study) == "One repetition has no interval, so no difference is significant."
+    assert "Detectable" not in said(study, "methods")
 
 
 @pytest.mark.wide
@@ -168,16 +165,10 @@ def test_two_labs_of_opposite_order_agree_in_no_pair(blank, said):
     best = study.results.winners.groupby("lab")["best"].agg(set)
     assert best.to_dict() == {"exact": {"ext4"}, "host": {"jfs"}}
     text = said(study, "answer")
-    assert "**ext4 is the cheapest**" in text and "**jfs is the cheapest**" in text
-    (found,) = answer.orders(study)
-    assert [(place["turned"], place["told"]) for place in found["places"]] == [(0, 6), (6, 6)]
-    assert found["best"] == {"ext4": 1, "jfs": 1}
-    assert answer.sensitivity(study, found).rows[1]["Opposite order"] == "6 of 6"
-    assert "shown to be the cheapest is ext4 in 1 and jfs in 1" in text
-    text = said(study, "labs")
-    assert (
-        "of 54 pairs of file systems that differ significantly in both labs, **0 (0.00 %) have the same order" in text
-    )
+    assert "**ext4 is fastest**" in text and "**jfs is fastest**" in text
+    found = totals.places(study)
+    assert list(found[["turned", "told"]].itertuples(index=False, name=None)) == [(0, 6), (6, 6)]
+    assert "significantly fastest: ext4 in 1 and jfs in 1." in text
 
 
 def test_intervals_hold_the_truth_and_what_is_printed(blank):
@@ -192,18 +183,13 @@ def test_intervals_hold_the_truth_and_what_is_printed(blank):
     assert 0.93 < held / total < 0.97
 
 
-def test_what_a_verdict_rests_on_is_named_if_it_is_not_normal(blank):
+def test_times_that_are_not_log_normal_are_told(blank, said):
     study = true(blank(10), 0.003)
-    assert not any("not normal" in row["Verdict"] for row in operations.winners(study, SETTING).rows)
+    assert "Of 36 configurations 0 are not log-normal" in said(study, "methods")
     phases = study.phases.copy()
     odd = (phases["label"] == "xfs") & (phases["phase"] == "rename") & (phases["round"] == 7)
     phases.loc[odd, "wall_ns"] *= 30
-    study = dataclasses.replace(study, phases=phases)
-    (named,) = [row["Verdict"] for row in operations.winners(study, SETTING).rows if "not normal" in row["Verdict"]]
-    assert named.startswith("undecided: ") and named.endswith("; not normal: xfs")
-    # What was told to be much slower may have any shape.
-    phases.loc[phases["label"] == "xfs", "wall_ns"] *= 5
-    assert "not normal" not in told(dataclasses.replace(study, phases=phases, digests={}))
+    assert "Of 36 configurations 1 are not" in said(dataclasses.replace(study, phases=phases, digests={}), "methods")
 
 
 def test_an_upper_bound_that_is_slower_than_the_best_says_so(blank):
@@ -212,35 +198,29 @@ def test_an_upper_bound_that_is_slower_than_the_best_says_so(blank):
     for frame in roles.values():
         frame["role"] = frame["role"].mask(frame["label"] == "xfs", "ceiling")
     study = dataclasses.replace(study, **roles, digests={})
-    bounds = [row["Upper bound"] for row in operations.winners(study, SETTING).rows]
-    assert len(bounds) == 9 and all(bound.startswith("none (") for bound in bounds)
-    assert "upper bound, slower than the best" in terminal.totals(study, SETTING)
+    assert ranked(study)["xfs"] == "baseline"
+    assert threats.baseline(study).startswith("xfs is no baseline in ")
     faster = true(study, 0.003, xfs=0.5)
-    assert not any("none" in row["Upper bound"] for row in operations.winners(faster, SETTING).rows)
-    assert "upper bound\n" in terminal.totals(faster, SETTING)
+    assert threats.baseline(faster) == ""
 
 
 @pytest.mark.parametrize(
-    ("protocol", "words"), [(5, "start at the same instruction"), (6, "the moment of the start (")]
+    ("protocol", "words"), [(5, "order and hash seeds:"), (6, "hash seeds and of the moment of the start:")]
 )
 def test_what_spread_is_follows_from_the_protocol(blank, protocol, words):
     study = blank(2)
     study = dataclasses.replace(study, plan=study.plan.model_copy(update={"protocol": protocol}))
-    note = operations.spread_note(study, "exact")
-    assert words in note and note.startswith("Spread over rounds is dependence on the input (") and note.endswith(".")
+    assert words in threats.spread(study, "exact")
 
 
 @pytest.mark.wide
 def test_a_trend_over_rounds_is_told(blank, said):
-    exact = said(true(blank(10), 0.005), "methods")
-    assert "Trials of the exact lab cannot influence each other" in exact and "by permutation" not in exact
     study = true(blank(10, labs=("host",)), 0.005)
     phases = study.phases.copy()
     phases["wall_ns"] = (phases["wall_ns"] * np.exp(0.06 * phases["round"].astype(float))).round().astype("Int64")
-    steady, drifting = said(study, "methods"), said(dataclasses.replace(study, phases=phases), "methods")
-    assert "No test is significant at 5 % after Holm's correction" in steady
-    found = re.search(r"After Holm's correction ([^:]*) significant at 5 %", drifting)
-    assert found and "trend over rounds" in found[1]
+    steady, drifting = (one.results.stability for one in (study, dataclasses.replace(study, phases=phases)))
+    assert (steady["p_holm"].dropna() > 0.05).all()
+    assert (drifting.set_index("test").loc["drift", "p_holm"] < 0.05).all()
 
 
 # ---- trust -----------------------------------------------------------------------------------------------------------
@@ -258,28 +238,20 @@ def modelled(study: Study, name: str = "v2-0.5ns") -> Study:
 def test_a_small_lead_is_not_said_to_carry_over(blank, said):
     small, large = (modelled(true(blank(10), 0.003, jfs=1 / lead)) for lead in (1.05, 1.2))
     text = said(small, "answer")
-    assert "**jfs is the cheapest here** with" in text and re.search(r"would lead [^\n]+ %\.", text)
-    assert "Leads this small were not shown to hold on a real machine." in text
+    assert "**jfs is fastest here**: " in text and "With a real machine's time for each instruction" in text
+    assert "The smaller difference may not hold on a real machine." in text
     told = (
-        "How far leads hold there was measured on one, with btrfs, ext2, ext4, overlay, tmpfs and xfs, one workload and"
-        " disks in memory: of 53 leads below 10 % it had 9 in the same order and 4 in the other, and could not tell 40;"
-        " of 65 from 10 % to 50 % it had 50, 5 and 10; of 122 larger ones it had 114, 2 and 6. It did not include f2fs,"
-        " jfs and the times of modelled devices."
+        "On one real machine 9 of 53 differences below 10 % had the same sign, 50 of 65 from 10 % to 50 %, 114 of 122"
+        " above. f2fs and jfs were not part of that test."
     )
     assert told in text
     text = said(large, "answer")
-    assert "**jfs is the cheapest** with" in text and told in text and "Leads this small" not in text
-    methods = said(large, "methods")
-    assert "114 of 122 larger ones had the same order there, 2 the other. (Study agreement" in methods
-    assert "Protocol 6.)" in methods
-    # A processor of which nothing was measured, an undecided answer, and another lab have no such sentence.
-    other = modelled(true(blank(10), 0.003, jfs=1 / 1.05), "v1-1ns")
-    text = said(other, "answer")
-    assert "**jfs is the cheapest** with" in text and "would lead" not in text
-    assert "on a real machine, too, was not measured for this processor and kernel." in text
-    assert "was not measured." in said(other, "methods")
-    for words in (said(modelled(true(blank(6), 0.01)), "answer"), said(true(blank(10), 0.003, jfs=0.9), "answer")):
-        assert "On a real machine" not in words and "hold on a real machine" not in words
+    assert "**jfs is fastest**: " in text and told in text and "may not hold" not in text
+    # A CPU model of which nothing was measured, and another lab, have no such sentence.
+    other = said(modelled(true(blank(10), 0.003, jfs=1 / 1.05), "v1-1ns"), "answer")
+    assert "**jfs is fastest**: " in other and "With a real machine's" not in other
+    assert "No real machine was compared for this processor and kernel." in other
+    assert "real machine" not in said(true(blank(10), 0.003, jfs=0.9), "answer").partition("In the")[0]
 
 
 def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(blank):
@@ -293,7 +265,7 @@ def test_what_was_measured_with_the_guests_own_kernel_says_nothing_of_another(bl
 
 def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_ones(blank, said):
     study = modelled(true(blank(10), 0.003, jfs=0.5))
-    assert "of 122 larger ones it had 114, 2 and 6" in said(study, "answer")
+    assert "114 of 122 above" in said(study, "answer")
     (lab,) = study.plan.labs
     jfs = study.plan.filesystems["jfs"].model_copy(update={"hosts": PlannedHosts(servers=3, clients=6)})
     plan = study.plan.model_copy(update={"filesystems": study.plan.filesystems | {"jfs": jfs}})
@@ -301,8 +273,8 @@ def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_one
     assert trust.unmeasured(other, lab, ["ext4", "jfs"]) == "distributed file systems"
     assert trust.unmeasured(other, lab, ["ext4", "xfs"]) == ""
     text = said(other, "answer")
-    assert "on a real machine, too, was not measured for distributed file systems." in text
-    assert "of 122 larger" not in text and trust.weighted(other, SETTING, LOAD) is None
+    assert "No real machine was compared for distributed file systems." in text
+    assert "of 122" not in text and trust.weighted(other, SETTING, LOAD) is None
 
 
 def test_the_edge_of_small_leads():
@@ -338,18 +310,3 @@ def test_the_methods_have_the_figures_of_the_file():
     for one in own.times.operations:
         name = names.get(one.operation, one.operation)
         assert re.search(rf"^\| {name}(, {one.cache})? \| {one.ns:.2f} \(", text, re.MULTILINE), one
-
-
-def test_a_notebook_opened_on_a_study_without_its_topic_says_so(blank, said):
-    study = blank(10)
-    for ask, words in (
-        (changes.compared, "stands beside no other run: run `make report STUDY="),
-        (kernels.compared, "compares no kernels"),
-        (lambda one: factors.facts(Factors(one)), "has no factors"),
-    ):
-        with pytest.raises(UserError, match=words):
-            ask(study)
-    without = dataclasses.replace(study, plan=study.plan.model_copy(update={"published": None}))
-    assert "This study is set beside no published numbers, so there is nothing to compare." in said(
-        without, "published"
-    )
