@@ -52,25 +52,17 @@ cells:
     filesystems: [nfs-ext4+v3-sync]
     networks: [newcomer]
 """
-TOPIC = '''"""Newcomers: how many trials there are."""
-
-from reprofs.stats.study import Study
-
-
-def trials(study: Study) -> int:
-    """How many trials the study has."""
-    return len(study.trials)
-'''
 CELLS = [
-    "import reprofs\nfrom reprofs.report.topics import newcomer\n\nstudy = reprofs.open(study)",
-    '%%say\n{{ newcomer.trials(study) | count("trial") }}.',
+    "import reprofs\n\nstudy = reprofs.open(study)",
+    'reprofs.say(f"{len(study.trials)} trials.")',
+    "assert len(study.trials)",
 ]
 # Those that go through all files of a kind; and of every other test the cases that are there because of the new ones.
-FILES = ["topics", "own_notebooks", "sources", "goldens", "catalog", "importers", "published", "disks", "networks"]
+FILES = ["contents", "own_notebooks", "sources", "notebooks", "catalog", "importers", "published", "disks", "networks"]
 TESTS = [
-    "test_topics",
+    "test_contents",
     "test_all_that_python_loads_is_there",
-    "test_the_notebooks_themselves_hold_no_results",
+    "test_they_are_short_visible_and_hold_no_results",
     "test_schemas",
     "test_the_formats_read_here_are_there",
     "test_there_are_claims_of_every_kind",
@@ -80,20 +72,19 @@ GUEST = "test_a_network_carries"  # needs minutes in a guest
 
 
 def add(checkout) -> None:
-    """One of each kind; the topic in the middle of the report."""
+    """One of each kind; the notebook in the middle of the report."""
     for folder, name in COPIES.items():
         source = checkout / folder / name
         shutil.copy(source, source.with_name(NEW + source.suffix))
     (checkout / "scripts/reprofs/labs/newcomer.py").write_text(LAB)
     (checkout / "config/studies/newcomer.yaml").write_text(STUDY)
-    (checkout / "scripts/reprofs/report/topics/newcomer.py").write_text(TOPIC)
     cells = [nbformat.v4.new_code_cell(cell) for cell in ('study = "quick"', *CELLS)]
-    cells[0].metadata["tags"], cells[-1].metadata["jupyter"] = ["parameters"], {"source_hidden": True}
+    cells[0].metadata["tags"], cells[-1].metadata["tags"] = ["parameters"], ["notebook"]
     title = nbformat.v4.new_markdown_cell("# Newcomers")
     nbformat.write(nbformat.v4.new_notebook(cells=[title, *cells]), checkout / "notebooks/newcomer.ipynb")
     contents = checkout / "scripts/reprofs/report/contents.py"
     lines = contents.read_text().splitlines(keepends=True)
-    (place,) = (number for number, line in enumerate(lines) if line.startswith('    Topic("labs"'))
+    (place,) = (number for number, line in enumerate(lines) if line.startswith('    Topic("ranks"'))
     lines.insert(place, '    Topic("newcomer", "How many trials are there?", always),\n')
     contents.write_text("".join(lines))
 
@@ -124,5 +115,5 @@ def test_one_of_each_more_is_found_and_fails_no_test(checkout):
     chosen = f"({NEW} or {' or '.join(TESTS)}) and not {GUEST}"
     told = run("-m", "pytest", "-q", "-rA", "-k", chosen, *(f"tests/test_{name}.py" for name in FILES))
     passed = [line for line in told.splitlines() if line.startswith("PASSED")]
-    for name in ("test_topics", "test_catalog", "test_importers", "test_published", "test_own_notebooks"):
+    for name in ("test_contents", "test_catalog", "test_importers", "test_published", "test_own_notebooks"):
         assert any(f"{name}.py" in line and NEW in line for line in passed), name

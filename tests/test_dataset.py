@@ -25,9 +25,6 @@ from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.plan.plan import Plan
 from reprofs.records import raw as seals
-from reprofs.report.display import DASH
-from reprofs.report.topics import ageing
-from reprofs.stats import study as studies
 
 pytestmark = pytest.mark.xdist_group("dataset")  # one worker: the tables are made once
 
@@ -691,10 +688,6 @@ def test_layout_of_an_aged_file_system(tmp_path, samples, shown):
     (row,) = built(tmp_path, change).trials.itertuples()
     told = [row.extents_before, row.layout_score_before, row.extents_after, row.layout_score_after]
     assert ["-" if pd.isna(number) else f"{number:#.4g}" for number in told] == shown and row.ageing == "filled"
-    study = studies.open(str(tmp_path / "tables"))
-    (place,) = ageing.places(study)
-    (cells,) = ageing.layout(study, *place).rows
-    assert list(cells.values()) == ["ext4", *(text.replace("-", DASH) for text in shown)]
 
 
 def test_rows_are_chosen_by_keys_and_words(mixed):

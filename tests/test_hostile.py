@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 from zlib import crc32
 
-import jinja2
 import make
+import matplotlib
 import nbformat
 import pandas as pd
 import pytest
@@ -24,6 +24,7 @@ import run
 import study2015
 from helpers import CATALOG
 from jsonschema import Draft202012Validator
+from matplotlib import pyplot as plt
 from pydantic import ValidationError
 from reprofs import cli
 from reprofs.data.reader import record_schema
@@ -37,7 +38,7 @@ from reprofs.plan.published import Published
 from reprofs.plan.read import _path, read_yaml
 from reprofs.plan.schemas import NAMED
 from reprofs.records import raw as seals
-from reprofs.report import display, explore, marks, plots, render, text
+from reprofs.report import marks, render, show, style, text, words
 from reprofs.stats.study import Study
 from reprofs.trial.planning import make_plan
 
@@ -157,7 +158,7 @@ def hostile_report(tmp_path_factory):
         path.write_text(json.dumps(seals.seal(record)))
     study, names = run.build(folder), run.names_of(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "svg", lambda plot: "<svg/>")  # takes most of the time; see below
+        patch.setattr(show, "svg", lambda plot: "<svg/>")  # takes most of the time; see below
         place = run.execute(folder, names)
         names += [topic for topic in FURTHER if further(topic, folder, str(secret), places, patch)]
     notebooks = [place / f"{name}.ipynb" for name in names]
@@ -285,7 +286,9 @@ def test_an_import_is_text(tmp_path, monkeypatch, capsys):
     study = run.open_study(output)
     (label,) = [label for label in study.labels() if label != "xfs"]
     assert "<script>" in label
-    shown = explore.beside(study, study)._repr_html_()
+    with matplotlib.rc_context(style.STYLE):
+        axes = study.times.groupby("label").ms.mean().plot.barh()
+        shown = show.figure(axes, f"Times of {label}.")._repr_html_()
     assert {tag for tag, _ in Page(shown).tags} <= {"figure", "img", "figcaption", "code", "strong"}
     (image,) = [attributes for tag, attributes in Page(shown).tags if tag == "img"]
     drawing = base64.b64decode(image["src"].partition(",")[2]).decode()
@@ -294,13 +297,12 @@ def test_an_import_is_text(tmp_path, monkeypatch, capsys):
 
 
 def test_a_title_is_no_mathematics_in_a_figure():
-    @plots.styled
-    def draw():
-        figure, axes = plots.plt.subplots()
+    with matplotlib.rc_context(style.STYLE):
+        figure, axes = plt.subplots()
         axes.set_title("$\\frac{1}{0}$ \u202e")
-        return figure
-
-    assert plots.svg(draw()).startswith("<?xml") and not HIDDEN.search(plots.svg(draw()))
+        drawn = show.svg(figure)
+    plt.close(figure)
+    assert drawn.startswith("<?xml") and not HIDDEN.search(drawn)
 
 
 @pytest.mark.parametrize("kind", NAMED, ids=lambda kind: kind.kind)
@@ -334,35 +336,21 @@ def test_characters_that_hide_others_are_refused_in_every_text(kind, sign, tmp_p
     ],
 )
 def test_a_text_is_shown_as_it_is_written(written, shown):
-    assert display.inline(written) == shown
-    assert display.MARKDOWN.render(marks.escaped(written)) == f"<p>{shown}</p>\n"
-    assert display.MARKDOWN.render(" " + marks.escaped(" " + written)) == f"<p>{shown}</p>\n"
-
-
-def test_marks_of_templates_stand_outside_of_expressions():
-    """In {{ "**word**" }} they would be shown as they are written."""
-    for path in run.SOURCES.glob("*.ipynb"):
-        for cell in nbformat.read(path, as_version=4).cells:
-            if not cell.source.startswith("%%say"):
-                continue
-            for output in display.TEMPLATES.parse(cell.source).find_all(jinja2.nodes.Output):
-                for node in output.nodes:
-                    said = [node] if isinstance(node, jinja2.nodes.Const) else []
-                    said += [node.expr1, node.expr2] if isinstance(node, jinja2.nodes.CondExpr) else []
-                    texts = [str(one.value) for one in said if isinstance(one, jinja2.nodes.Const)]
-                    assert not re.search(r"[`*_\[\]<>#]", "".join(texts)), (path.name, texts)
+    assert show.inline(written) == shown
+    assert show.MARKDOWN.render(marks.escaped(written)) == f"<p>{shown}</p>\n"
+    assert show.MARKDOWN.render(" " + marks.escaped(" " + written)) == f"<p>{shown}</p>\n"
 
 
 def test_what_is_marked_stays_so():
     both = marks.strong("*a*") + " *b* " + marks.code("c``d")
-    assert display.inline(both) == "<strong>*a*</strong> *b* <code>c``d</code>"
-    assert display.inline("*x* " + both).startswith("*x* <strong>")
-    assert display.inline(marks.code("`")) == "<code>`</code>"
-    assert display.inline(display.listing([marks.code("a"), "*b*"])) == "<code>a</code> and *b*"
+    assert show.inline(both) == "<strong>*a*</strong> *b* <code>c``d</code>"
+    assert show.inline("*x* " + both).startswith("*x* <strong>")
+    assert show.inline(marks.code("`")) == "<code>`</code>"
+    assert show.inline(words.listing([marks.code("a"), "*b*"])) == "<code>a</code> and *b*"
     assert marks.block("a\n````").splitlines()[0] == "`````"
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "https://a> <b>", "https://a\n", "file:///etc/passwd"])
 def test_a_link_leads_to_the_web_or_is_text(address):
-    assert display.inline(marks.link("a", address)) == "a"
-    assert display.inline(marks.link("[a](b)", "https://a.b/c_(d)")) == '<a href="https://a.b/c_(d)">[a](b)</a>'
+    assert show.inline(marks.link("a", address)) == "a"
+    assert show.inline(marks.link("[a](b)", "https://a.b/c_(d)")) == '<a href="https://a.b/c_(d)">[a](b)</a>'

@@ -25,11 +25,11 @@ def tracked(root: Path = ROOT) -> list[Path]:
 
 
 def sources(path: Path) -> list[str]:
-    """The Markdown of a document, or of each cell of a notebook, that of %%say among them."""
+    """The Markdown of a document, or of each cell of prose of a notebook."""
     if path.suffix == ".md":
         return [path.read_text()]
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"]]
-    return [text for kind, text in cells if kind == "markdown" or text.startswith("%%say")]
+    return [text for kind, text in cells if kind == "markdown"]
 
 
 def tokens(text: str):

@@ -17,7 +17,7 @@ from reprofs.plan.study import Study
 from reprofs.report import contents
 from reprofs.trial.planning import make_plan
 from reprofs.trial.run import run_trial
-from test_topics_series import made, shown
+from run import made, shown
 
 NFS = cell("nfs-xfs", variant="v4.2-sync@lan-1g", workload="server-lost")
 GLUSTER = cell("gluster", variant="replica-3", stack="servers", workload="server-lost")

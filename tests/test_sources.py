@@ -15,7 +15,7 @@ STAGES = [*map(str, sorted((ROOT / "notebooks").glob("*.ipynb"))), "reprofs.data
 # In one process, which has the large libraries loaded: each stage is imported in a child of its own.
 CHILDREN = """
 import json, os, sys
-import jinja2, jsonschema, markdown_it, matplotlib.pyplot, nbformat, pandas, pyarrow.parquet, scipy.stats, yaml
+import jsonschema, markdown_it, matplotlib.pyplot, nbformat, pandas, pyarrow.parquet, scipy.stats, seaborn, yaml
 from IPython.core.interactiveshell import InteractiveShell
 get_ipython = InteractiveShell.instance
 get_ipython()
@@ -36,7 +36,7 @@ def imports(stage: str) -> str:
         return f"import {stage}"
     cells = json.loads(Path(stage).read_text())["cells"]
     code = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    lines = [line for source in code if not source.startswith("%%say") for line in source.splitlines()]
+    lines = [line for source in code for line in source.splitlines()]
     loads = "import reprofs\nreprofs.load_ipython_extension(get_ipython())\nreprofs.open\n"
     return loads + "\n".join(line for line in lines if line.startswith(("import ", "from ")))
 

@@ -194,7 +194,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     compare_with_the_other(shared, digests(tmp_path))
     log = run(tmp_path, env, "--report", str(tmp_path / "workflow.html"), *config)
     overview = (tmp_path / "workflow.html").read_text()
-    assert "A figure of the report, as it stands there." in overview and "totals-exact" in overview
+    assert "A figure of the report, as it stands there." in overview and "totals-lab-exact" in overview
     # Nothing changed, nothing to do.
     before = {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     assert "trial " not in run(tmp_path, env, *config).removeprefix(log)
@@ -209,7 +209,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
         ("report/small/notebooks/answer.ipynb", "", {"notebook_answer", "report"}),
         ("data/tables/small", "/phases.parquet", {"dataset", *notebooks, "report"}),
         ("data/results/small", "/ranks.parquet", {*notebooks, "report"}),
-        (PROFILE, "/profile.json", {"profile", "notebook_profiles", "report"}),
+        (PROFILE, "/profile.json", {"profile", "notebook_kernels", "report"}),
     ):
         place, kept = tmp_path / "checkout" / made, tmp_path / "kept"
         (shutil.copytree if edited else shutil.copy2)(place, kept)
@@ -257,9 +257,9 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
             [
                 *("cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"),
                 "report/contents.py",
-                "report/topics/quality.py",
+                "report/sentences/quality.py",
             ],
-            {"notebook_answer", "notebook_quality", "notebook_threats", "report"},
+            {"notebook_environment", "report"},
         ),
         (["importers/__init__.py"], {"dataset", *notebooks, "report"}),
     ]

@@ -26,8 +26,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Give a notebook the cell magic %%say (see reprofs.report.display), and UserError as one sentence."""
-    importlib.import_module("reprofs.report.display").register(shell)
+    """Show a UserError as one sentence."""
     shell.set_custom_exc((UserError,), _one_sentence)
 
 

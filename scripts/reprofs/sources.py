@@ -15,8 +15,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 from reprofs.errors import UserError, short
 
 PACKAGE = Path(__file__).resolve().parent
-# What is found by name at run time in every notebook: what `reprofs.open` returns, and the magic %%say.
-NOTEBOOK = "import reprofs.stats.study, reprofs.report.display"
+# What is found by name at run time in every notebook: what `reprofs.open` returns, and what shows things.
+NOTEBOOK = "import reprofs.stats.study, reprofs.report.show, reprofs.report.style"
 
 
 def of(start: str) -> list[Path]:
