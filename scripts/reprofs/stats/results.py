@@ -17,7 +17,7 @@ from reprofs.files import SUMS, changed, write_bytes, write_sums, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, recorded, spread, stacks
 
-ANALYSIS = 9  # increase when the same records would give other statistics
+ANALYSIS = 10  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 AGAIN = "run `make report`, or delete the folder."
