@@ -36,6 +36,15 @@ class Comparison(Sides):
         """The published claims on each ground."""
         return {ground: Claims(self, ground) for ground in grounds(self)}
 
+    @property
+    def ground(self) -> Ground | None:
+        """Where values are compared, the first of several; of a study of factors that of their base; None without."""
+        factors = self.study.plan.factors
+        if factors:
+            names = factors[0].cells[0].names()
+            return Ground(names["lab"], names["profile"])
+        return next(iter(self.claims), None) or next((Ground(own.lab, own.profile) for own in self.places), None)
+
     def comparable(self, place: Place) -> bool:
         """Whether a place has a power law or an order of configurations to set beside what was published."""
         return not (self.growth[place].laws if place in self.growth else self.orders[place].operations).empty

@@ -128,6 +128,23 @@ class Claims:
                 rows.append(row | {"own": own / in_si * unit, "own_sd": sd / in_si * unit})
         return pd.DataFrame(rows, columns=[*numbers.columns, "own", "own_sd"])
 
+    @cached_property
+    def ratios(self) -> pd.DataFrame:
+        """One row per measured ratio of two values whose published ratio is known, turned so that this is 1 or more.
+
+        Columns: id (of the claim), kind, word (the verdict), published, ratio, low, high (of this study).
+        """
+        rows = []
+        for one in self.measured:
+            told = [one.claimed] if one.claim.kind == "ratio" else one.published
+            for (_, second), published, own in zip(claims.comparisons(one.claim), told, one.found, strict=True):
+                if second is None or math.isnan(published):
+                    continue
+                if published < 1:
+                    published, own = 1 / published, Interval(1 / own.ratio, 1 / own.high, 1 / own.low)
+                rows.append([one.claim.id, one.claim.kind, one.verdict.word, published, *own])
+        return pd.DataFrame(rows, columns=["id", "kind", "word", "published", "ratio", "low", "high"])
+
     def _rounds(self, claim: Claim) -> list[pd.DataFrame]:
         """size, round and ratio of each of a claim's comparisons; none of a claim that is not decidable here."""
         if claim.never:
