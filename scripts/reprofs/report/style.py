@@ -119,6 +119,26 @@ class Numbers(LogLocator):
         return all(b - a > (x + y) / 2 + 1 for (a, b), (x, y) in zip(pairwise(places), pairwise(wide), strict=True))
 
 
+def against(frame: pd.DataFrame, x: str, y: str, hue: str) -> Axes:
+    """Two columns of positive numbers against each other, on logarithmic axes, with the line on which both are equal.
+
+    Grey is where they differ by a quarter or less; the legend is above.
+    """
+    names = list(dict.fromkeys(frame[hue]))
+    axes = seaborn.scatterplot(
+        frame, x=x, y=y, hue=hue, style=hue, hue_order=names, style_order=names, palette=colours(names), s=40, zorder=3
+    )
+    limits = (frame[y].min() / 1.5, frame[y].max() * 2)
+    ends = pd.Series([frame[x].min() / 1.1, frame[x].max() * 1.1])
+    axes.plot(ends, ends, color=INK, lw=0.8)
+    axes.fill_between(ends, ends / 1.25, ends * 1.25, color=GREY, alpha=0.2, lw=0)
+    for which in "xy":
+        log(axes, which, 6)
+    axes.set(ylim=limits)
+    axes.legend(title="", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+    return axes
+
+
 def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
     """The titles of a grid of seaborn, in lines that are no longer than that many letters."""
     grid.set_titles(words)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from reprofs.data.keys import Phase, Place, select
+from reprofs.data.keys import PHASE, Phase, Place, select
 from reprofs.stats import scaling
 from reprofs.stats.compare import holm
 from reprofs.stats.published.numbers import SUBJECT
@@ -32,8 +32,11 @@ class Growth:
 
     @cached_property
     def times(self) -> pd.DataFrame:
-        """The measurements of the place."""
-        return select(self.sides.measurements, self.place)
+        """The measurements of the place, with the title of their operation."""
+        found = select(self.sides.measurements, self.place)
+        keys = [Phase(*key) for key in found[PHASE].itertuples(index=False, name=None)]
+        titles = {key: self.sides.title(self.place, key) for key in set(keys)}
+        return found.assign(title=[titles[key] for key in keys])
 
     @cached_property
     def laws(self) -> pd.DataFrame:
