@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
+from reprofs.data.study import Tables
 from reprofs.stats.cells import LEVEL, cubes, groups, measured
 from reprofs.stats.compare import holm, paired
 
@@ -99,6 +100,44 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame, exact: Collection[str] = ()
             )
     columns = ["a", "b", *keys, "position", "labels", "tau", "p", *COUNTS, "error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+SIZES = {1.02: "below 2 %", 1.1: "2 to 10 %", 1.5: "10 to 50 %", math.inf: "above 50 %"}  # of differences, by their ends
+OUTCOMES = ["same", "contradicted", "inconclusive", "no difference"]
+
+
+def carried(pairs: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """Every two file systems of an operation in labs a and b: whether lab b has lab a's difference, too.
+
+    pairs: `pairwise`. Columns: its keys, a, b (turned so that a takes longer in lab a), contenders, ratio, low, high (in
+    lab a), other_ratio, other_low, other_high (in lab b), size (of the difference in lab a, see SIZES), and outcome:
+    `no difference`: lab a's 95 % interval holds 1. Else lab b's decides: `same` direction, `contradicted`, or
+    `inconclusive`, where it holds 1.
+    """
+    keys = [*CLOCK_KEYS, "phase", "cache", "a", "b"]
+    ends = ["ratio", "low", "high"]
+    own, other = (pairs[pairs["lab"] == lab] for lab in (a, b))
+    other = other[[*keys, *ends]].rename(columns={end: f"other_{end}" for end in ends})
+    both = own[[*keys, "contenders", *ends]].merge(other, on=keys).dropna()
+    turned = both["ratio"].astype(float) < 1
+    for one, two in (("a", "b"), ("low", "high"), ("other_low", "other_high")):
+        both[one], both[two] = both[one].where(~turned, both[two]), both[two].where(~turned, both[one])
+    for column in (*ends, *(f"other_{end}" for end in ends)):
+        both[column] = both[column].astype(float).where(~turned, 1 / both[column].astype(float))
+    size = pd.cut(both["ratio"], [0, *SIZES], right=False, labels=list(SIZES.values()))
+    cases = [both["low"] <= 1, both["other_low"] > 1, both["other_high"] < 1]
+    outcome = np.select(cases, ["no difference", "same", "contradicted"], "inconclusive")
+    return both.assign(size=size, outcome=pd.Categorical(outcome, OUTCOMES)).reset_index(drop=True)
+
+
+def kind(tables: Tables, pairs: pd.DataFrame) -> pd.Series:
+    """What kind of pair each row of `carried` is: `two families`, `one family` (variants of a file system, or file
+    systems that the same tools make, such as ext2, ext4 and overlayfs on ext4), or `with a baseline`, never ranked."""
+    names = tables.trials.drop_duplicates("label").set_index("label")["filesystem"]
+    tools = {label: {name, *tables.plan.filesystems[name].packages} for label, name in names.items()}
+    alike = [bool(tools[a] & tools[b]) for a, b in zip(pairs["a"], pairs["b"], strict=True)]
+    found = np.select([~pairs["contenders"].astype(bool), alike], ["with a baseline", "one family"], "two families")
+    return pd.Series(pd.Categorical(found, ["two families", "one family", "with a baseline"]), pairs.index)
 
 
 def _alike(signs: pd.DataFrame, all_of_them: str, same: str) -> dict[str, int]:

@@ -1,0 +1,125 @@
+"""Sentences on labs that ran the same trials, and on models that were verified against their own equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from reprofs.report.words import count, digits, known, listing, slower, verb
+
+FEW = 4  # jobs outside the band that are named
+
+
+def carried(found: pd.DataFrame, a: str, b: str) -> str:
+    """How differences of lab a end in lab b. found: rows of `stats.labs.carried` with a difference in lab a.
+
+    `Of 91 differences in exact, host has 75 in the same direction, contradicts 7 and is inconclusive on 9.`
+    """
+    told = found["outcome"].value_counts().reindex(["same", "contradicted", "inconclusive"], fill_value=0)
+    if not told.sum():
+        return f"No two file systems differ significantly in {a}."
+    same, other, rest = (int(number) for number in told)
+    first = f"Of {count(int(told.sum()), 'difference')} in {a}, {b} has {same} in the same direction"
+    return f"{first}, contradicts {other} and is inconclusive on {rest}."
+
+
+def advice(found: pd.DataFrame, b: str) -> str:
+    """From which size on differences carried over without exception. found: rows of one kind, as in `carried`.
+
+    `Differences of 10 % or more carried over in all 9 decided cases; measure smaller ones on your own machine.`
+    """
+    decided = found[found["outcome"].isin(["same", "contradicted"])]
+    if decided.empty:
+        return f"{b} decides none of them."
+    wrong = decided.loc[decided["outcome"] == "contradicted", "ratio"].max()
+    if not known(wrong):
+        return f"All {len(decided)} that {b} decides are in the same direction."
+    above = int((decided["ratio"] > wrong).sum())
+    size = slower(wrong) if wrong < 2 else f"a factor of {digits(wrong, 2)}"
+    if not above:
+        return f"Even the largest one that {b} decides, {size}, is contradicted."
+    return f"All {above} decided differences above {size} are in the same direction; below, measure on your own machine."
+
+
+def biased(bias: pd.Series, a: str, b: str) -> str:
+    """Which file system takes longer in lab a than in lab b, relative to the others. bias: label -> factor, mean 1.
+
+    `Relative to the others, btrfs+zstd takes 21 % longer in exact than in host, and xfs 12 % less time.`
+    """
+    if len(bias) < 2:
+        return ""
+    most, least = bias.idxmax(), bias.idxmin()
+    up, down = slower(bias[most]), slower(2 - bias[least])
+    return f"Relative to the others, {most} takes {up} longer in {a} than in {b}, and {least} {down} less time."
+
+
+def sure(repetitions: int, firm: int, same: int) -> str:
+    """How sure the comparison of two labs is. firm, same: those of `stats.labs.agreement`.
+
+    `How sure: 6 repetitions in each lab, on one machine; of 133 pairs that differ in both after Holm's correction, 131
+    have the same direction.`
+    """
+    first = f"How sure: {count(repetitions, 'repetition')} in each lab, on one machine"
+    if not firm:
+        return f"{first}; after Holm's correction no pair differs in both."
+    return f"{first}; of {count(firm, 'pair')} that differ in both after Holm's correction, {same} agree in direction."
+
+
+def instruction(ns: float, row: Any) -> str:
+    """How long a real CPU needs for an instruction of the exact lab. ns: of its model; row: of `stats.labs.agreement`.
+
+    `One instruction takes 0.36 ns of CPU time in host (geometric mean; 0.24 to 0.66 by operation and file system).`
+    """
+    ends = f"{digits(ns * row.fastest, 2)} to {digits(ns * row.slowest, 2)} by operation and file system"
+    return f"One instruction takes {digits(ns * row.pace, 2)} ns of CPU time in {row.b} (geometric mean; {ends})."
+
+
+def pace(row: Any) -> str:
+    """CPU times of two labs: `For 1 s of CPU time in vm, host needs 0.9 s (geometric mean; 0.7 to 1.1 by ...).`"""
+    ends = f"{digits(row.fastest, 2)} to {digits(row.slowest, 2)} by operation and file system"
+    return f"For 1 s of CPU time in {row.a}, {row.b} needs {digits(row.pace, 2)} s (geometric mean; {ends})."
+
+
+def verified(found: pd.DataFrame, what: str, band: float) -> str:
+    """Whether models do what they say. found: rows of `stats.disks.comparison` or `stats.networks.comparison`.
+
+    what: `device model`. `Verified: all 43 comparisons of a device model with its equations are within 3 %.`
+    """
+    compared = found[found["compared"].astype(bool)]
+    if compared.empty:
+        return f"No {what} can be compared with its equations: the guest's CPU limits every job."
+    inside = int(((compared["ratio"] - 1).abs() <= band).sum())
+    number = count(len(compared), "comparison")
+    which = f"of a {what} with its equations are within {100 * band:g} %"
+    if inside == len(compared):
+        return f"Verified: all {number} {which}."
+    return f"Not verified: only {inside} of {number} {which}."
+
+
+def outside(found: pd.DataFrame, band: float) -> str:
+    """The jobs that are not within the band. found: as of `verified`, with the column where.
+
+    `Outside: “Random reads” on hdd-7200 (1.046 times).`
+    """
+    compared = found[found["compared"].astype(bool)]
+    off = compared[(compared["ratio"] - 1).abs() > band]
+    told = [f"“{row.title}” on {row.where} ({row.ratio:.3f} times)" for row in off.itertuples()]
+    return f"Outside: {listing(told, most=FEW)}." if told else ""
+
+
+def farthest(found: pd.DataFrame) -> str:
+    """The job whose time is farthest from its model: `The farthest is ... on hdd-7200, 1.011 times what was expected.`"""
+    compared = found[found["compared"].astype(bool)]
+    if compared.empty:
+        return ""
+    row = compared.loc[(compared["ratio"] - 1).abs().idxmax()]
+    return f"The farthest is “{row['title']}” on {row['where']}, {row['ratio']:.3f} times what the model says."
+
+
+def left_out(found: pd.DataFrame) -> str:
+    """What was not compared, because the guest's CPU limits it: `2 jobs are not compared: the guest's CPU ...`."""
+    number = int((~found["compared"].astype(bool)).sum())
+    if not number:
+        return ""
+    return f"{count(number, 'job')} {verb(number, 'is', 'are')} not compared: there the guest's CPU is the limit, not the model."
