@@ -156,6 +156,21 @@ def legend(grid: Any, columns: int = 4) -> None:
     grid.figure.legend(handles, names, loc="outside upper center", ncols=columns)
 
 
+def lines(frame: pd.DataFrame, x: str, y: str, col: str = "operation", **options: Any) -> Any:
+    """A grid of seaborn: y against x, a line with marks for each label, a panel for each value of `col`, three abreast.
+
+    The legend is above, y axes are the panels' own. options: those of seaborn.relplot.
+    """
+    names = sorted(set(frame["label"]))
+    usual: dict[str, Any] = {"hue": "label", "hue_order": names, "palette": colours(names), "style": "label"}
+    usual |= {"kind": "line", "markers": True, "errorbar": None, "height": 1.9, "aspect": 1.15, "col_wrap": 3}
+    usual |= {"facet_kws": {"sharey": False}, "col_order": list(dict.fromkeys(frame[col]))}
+    grid = seaborn.relplot(frame, x=x, y=y, col=col, **(usual | options))
+    titles(grid)
+    legend(grid)
+    return grid
+
+
 def fit(plot: Plot) -> Plot:
     """The figure at the width of the page and no higher than it; axes as they fit."""
     width, height = plot.get_size_inches()

@@ -102,7 +102,12 @@ def orders(table: pd.DataFrame, pairs: pd.DataFrame, exact: Collection[str] = ()
     return pd.DataFrame(rows, columns=columns)
 
 
-SIZES = {1.02: "below 2 %", 1.1: "2 to 10 %", 1.5: "10 to 50 %", math.inf: "above 50 %"}  # of differences, by their ends
+SIZES = {
+    1.02: "below 2 %",
+    1.1: "2 to 10 %",
+    1.5: "10 to 50 %",
+    math.inf: "above 50 %",
+}  # of differences, by their ends
 OUTCOMES = ["same", "contradicted", "inconclusive", "no difference"]
 
 

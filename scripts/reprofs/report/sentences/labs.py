@@ -39,7 +39,9 @@ def advice(found: pd.DataFrame, b: str) -> str:
     size = slower(wrong) if wrong < 2 else f"a factor of {digits(wrong, 2)}"
     if not above:
         return f"Even the largest one that {b} decides, {size}, is contradicted."
-    return f"All {above} decided differences above {size} are in the same direction; below, measure on your own machine."
+    return (
+        f"All {above} decided differences above {size} are in the same direction; below, measure on your own machine."
+    )
 
 
 def biased(bias: pd.Series, a: str, b: str) -> str:
