@@ -11,7 +11,7 @@ for NOTEBOOK in FLOW.notebooks:
             notebook=NOTEBOOK,
             tables="data/tables/{study}",
             results=[] if IS_STATISTICS else "data/results/{study}",
-            profiles=FLOW.profiled if NOTEBOOK.name == "profiles.ipynb" else [],
+            profiles=FLOW.profiled if NOTEBOOK.name == "kernels.ipynb" else [],
             beside="data/beside/{study}" if NOTEBOOK.name == "changes.ipynb" else [],
             code=code(str(NOTEBOOK)) + FLOW.published,
         output:

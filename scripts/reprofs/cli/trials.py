@@ -141,7 +141,7 @@ def _filesystem(arguments, catalog) -> str:
 def _profile(arguments) -> None:
     """Run the trial of a raw record again and count its instructions by function and by call, phase by phase."""
     from reprofs.data.profiles import FILE, load, stacks
-    from reprofs.report import flame, plots
+    from reprofs.report import flame, show
     from reprofs.trial.profile import profile, summary
 
     files.check_writable(arguments.output / FILE)
@@ -153,7 +153,7 @@ def _profile(arguments) -> None:
     for phase in found["phases"]:
         own = named[phase["stacks"].removesuffix(".folded")] = stacks(arguments.output, phase)
         picture = arguments.output / phase["stacks"].replace(".folded", ".svg")
-        files.write_text(picture, plots.svg(flame.flame(own, flame.colours(phase["functions"]))))
+        files.write_text(picture, show.svg(flame.flame(own, flame.colours(phase["functions"]))))
     if named:
         speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
         files.write_text(arguments.output / "speedscope.json", speedscope + "\n")

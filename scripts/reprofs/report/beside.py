@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reprofs.errors import UserError
-from reprofs.report.display import time
-from reprofs.report.topics.profiles import count, more, signed
+from reprofs.report.sentences.kernels import instructions, more, signed
+from reprofs.report.words import time
 from reprofs.stats import profiles
 from reprofs.stats.profiles import STATE, an_item, waiting
 
@@ -48,5 +48,5 @@ def _phase(a: dict[str, Any], b: dict[str, Any], scales: list[float]) -> list[st
     table = profiles.functions(a, b)
     for (name, module, part), old, new in table[table[0] != table[1]].head(MOST).itertuples():
         where = f"{name} [{module}]" if module else name
-        rows.append(f"  {signed(new - old, count):>12}  {where}  ({part}{': state' if part in STATE else ''})")
+        rows.append(f"  {signed(new - old, instructions):>12}  {where}  ({part}{': state' if part in STATE else ''})")
     return [f"{head}: {', '.join(terms)}", *rows]

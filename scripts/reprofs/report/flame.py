@@ -1,7 +1,7 @@
 """Flame graphs of stacks: a figure for paper and page, and speedscope's format, to zoom and search in.
 
 The form is Brendan Gregg's: a box is a function, its width the share of the instructions executed in it and in what it
-called, what stands on it is what it called. Order from left to right is that of names.
+called, what lies on it is what it called. Order from left to right is that of names.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from matplotlib import pyplot as plt
+import matplotlib
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure as Plot
 from matplotlib.patches import Patch
 
 from reprofs.guest.symbols import Function, label
-from reprofs.report.plots import GREY, HIGHEST, WIDTH, Plot, styled
+from reprofs.report.style import GREY, HIGHEST, STYLE, WIDTH
 from reprofs.stats.profiles import OWN
 
 NARROW = 0.003  # of the width: boxes below this share are left out
@@ -77,13 +78,17 @@ def _colour(part: str) -> str:
     return next((name for name, parts in GROUPS.items() if part in parts), REST)
 
 
-@styled
 def flame(stacks: Mapping[str, int], colours: Mapping[str, str]) -> Plot:
     """A flame graph of stacks as of `boxes`; colours: as of `colours`."""
+    with matplotlib.rc_context(STYLE):
+        return _drawn(stacks, colours)
+
+
+def _drawn(stacks: Mapping[str, int], colours: Mapping[str, str]) -> Plot:
     high, key = int((HIGHEST - 1.2) / ROW), 0.25
     found = [box for box in boxes(stacks) if box.depth < high]
     height = ROW * (1 + max((box.depth for box in found), default=0))
-    plot = plt.figure(figsize=(WIDTH, height + key))
+    plot = Plot(figsize=(WIDTH, height + key))
     axes = plot.add_axes((0, 0, 1, height / (height + key)))
     names = [colours.get(box.name, REST) for box in found]
     corners = ((0, 0), (1, 0), (1, 1), (0, 1))

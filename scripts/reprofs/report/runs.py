@@ -11,7 +11,7 @@ from typing import Any
 from reprofs.data.keys import SETTING
 from reprofs.errors import legible
 from reprofs.project import place
-from reprofs.report.display import DASH, confidence, count, digits, known, listing
+from reprofs.report.words import DASH, confidence, count, digits, known, listing
 from reprofs.stats.runs import Comparison, Difference
 
 HEADING, LINE, TABLE = "heading", "line", "table"

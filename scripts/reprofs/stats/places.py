@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -57,25 +58,39 @@ def compared(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
     the time there, both means over the rounds (NaN where either is not known, and of several processors). Raises
     UserError where the study names no place on the axis.
     """
+    *others, base = _named(tables, axis)
+    return _compared(tables, axis, [(base, name) for name in others], least)
+
+
+def steps(tables: Tables, axis: Axis, least: float) -> pd.DataFrame:
+    """Every place beside the one before it in `order`, as of `compared`: which one changed what. since: the name of the
+    one before. Tests are corrected over the operations of a step."""
+    names = _named(tables, axis)
+    return _compared(tables, axis, list(pairwise(names)), least)
+
+
+def _named(tables: Tables, axis: Axis) -> list[str]:
     if not (names := order(tables, axis)):
         raise UserError(f"The study {tables.plan.study.name} compares no {axis.topic}: open one that does.")
-    *others, base = names
+    return names
+
+
+def _compared(tables: Tables, axis: Axis, pairs: list[tuple[str, str]], least: float) -> pd.DataFrame:
+    """pairs: names of a place and of one that is compared with it."""
     labs = {lab: lab_parts(lab) for lab in sorted(tables.plan.labs)}
     frames = []
     for lab, own in labs.items():
-        if axis.of(own) != base:
-            continue
         a = tables.phases[tables.phases["lab"] == lab]
         beside = {axis.of(place): other for other, place in labs.items() if _alike(own, place, axis)}
-        for name in others:
+        for name in [name for base, name in pairs if axis.of(own) == base]:
             b = tables.phases[tables.phases["lab"] == beside.get(name)].assign(lab=lab)
             found = ratios(a, b, tables.exact_labs, least)
             if len(found):
                 waited = _waiting(a, b)
                 if processors(tables, lab) > 1:
                     waited["waiting"] = math.nan  # all but one wait for whatever takes a single thread longer
-                frames.append(found.merge(waited, on=CELL, how="left").assign(place=name))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CELL, "place", "verdict"])
+                frames.append(found.merge(waited, on=CELL, how="left").assign(place=name, since=axis.of(own)))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CELL, "place", "since", "verdict"])
 
 
 def _alike(one: Place, other: Place, axis: Axis) -> bool:

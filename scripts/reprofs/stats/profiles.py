@@ -120,6 +120,33 @@ def functions(*phases: dict[str, Any]) -> pd.DataFrame:
     return _by(table, (table[1] - table[0]).abs() if len(phases) == 2 else table.max(axis=1))
 
 
+def differences(found: list[Counted], operation: Operation) -> pd.DataFrame:
+    """What each further file system (or kernel) takes longer than the first, an item of an operation, and why.
+
+    Columns: base, other (labels); ratio, more (ns) of the time; instructions (ratio); terms: part of the system -> ns,
+    the largest difference first; with waiting where it is a hundredth of a time or more.
+    """
+    own, rows = [one for one in found if operation in one.phases], []
+    for other in own[1:]:
+        base, phase = own[0].phases[operation], other.phases[operation]
+        table = parts(base, phase)
+        change = ((table[1] - table[0]) * other.ns_per_instruction).to_dict()
+        waits, times = [waiting(one) for one in (base, phase)], [an_item(one, one["wall_ns"]) for one in (base, phase)]
+        if None not in waits and any(wait > 0.01 * whole for wait, whole in zip(waits, times, strict=True)):
+            change["waiting"] = waits[1] - waits[0]
+        rows.append(
+            {
+                "base": own[0].label,
+                "other": other.label,
+                "ratio": times[1] / times[0],
+                "more": times[1] - times[0],
+                "instructions": an_item(phase, phase["instructions"]) / an_item(base, base["instructions"]),
+                "terms": dict(sorted(change.items(), key=lambda one: -abs(one[1]))),
+            }
+        )
+    return pd.DataFrame(rows, columns=["base", "other", "ratio", "more", "instructions", "terms"])
+
+
 def _table(phases: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], Hashable]) -> pd.DataFrame:
     columns = []
     for phase in phases:

@@ -1,0 +1,120 @@
+"""Sentences on what kernels changed, and on where the instructions of an operation go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from reprofs.report.words import MINUS, count, digits, listing, slower, time, verb
+from reprofs.stats.compare import TOTAL
+from reprofs.stats.profiles import STATE
+
+TOLD = 3  # parts of the system in a sentence
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def changed(found: pd.DataFrame) -> str:
+    """What a kernel changed against the one before it. found: rows of `stats.places.steps` of one kernel.
+
+    `debian-6.12 makes 21 of 58 operations slower than debian-6.1 (most: “Rename” on xfs, 2.41 times as long) and 9
+    faster (most: “Create” on f2fs, 35 % shorter).`
+    """
+    own = found[found["phase"] != TOTAL]
+    if own.empty:
+        return ""
+    up = own[own["verdict"] == "slower"].sort_values("ratio", ascending=False, kind="stable")
+    down = own[own["verdict"] == "faster"].sort_values("ratio", kind="stable")
+    place, since = own["place"].iloc[0], own["since"].iloc[0]
+    first = f"{place} makes {len(up)} of {count(len(own), 'operation')} slower than {since}{_most(up)}"
+    return f"{first} and {len(down)} faster{_most(down)}."
+
+
+def _most(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return ""
+    row = rows.iloc[0]
+    return f" (most: “{row['operation']}” on {row['label']}, {longer(row['ratio'])})"
+
+
+def longer(ratio: float) -> str:
+    """A ratio of times: `8 % longer`, `2.41 times as long`, `35 % shorter`."""
+    if ratio >= 2:
+        return f"{digits(ratio, 3)} times as long"
+    return f"{slower(ratio)} longer" if ratio >= 1 else f"{slower(2 - ratio)} shorter"
+
+
+def how_sure(found: pd.DataFrame, margin: float) -> str:
+    """How sure the changes are. found: rows of `stats.places.steps`; margin: the smallest difference that counts.
+
+    `How sure: 3 repetitions; a change counts from 2 % on, above the noise floor, Holm-corrected over each kernel's
+    operations.`
+    """
+    rounds = int(found["n"].min())
+    if rounds < 2:
+        return "How sure: one repetition has no noise floor, so that no change is significant."
+    first = f"How sure: {count(rounds, 'repetition')}; a change counts from {100 * margin:g} % on"
+    return f"{first}, above the noise floor, Holm-corrected over the operations of each kernel."
+
+
+def unknown_waiting(known: int, rows: int) -> str:
+    """That waiting is not known of some operations, and what tells it; empty where it is known of all."""
+    if known == rows:
+        return ""
+    which = f"{rows - known:,} of {rows:,} differences" if known else "any difference"
+    return f"How much of {which} is waiting is not known: a kernel's idle clock is too coarse. `reprofs profile` tells it."
+
+
+# ---- instructions ----------------------------------------------------------------------------------------------------
+
+
+def takes(operation: str, row: Any) -> str:
+    """How much longer an operation takes. row: of `stats.profiles.differences`.
+
+    `Create files: xfs takes 2.75 times as long as ext4, with 75 % more instructions.`
+    """
+    how = "as long as" if row.ratio >= 2 else f"{'longer' if row.ratio >= 1 else 'less time'} than"
+    told = f"{slower(row.ratio if row.ratio >= 1 else 2 - row.ratio)} {how}"
+    return f"{operation}: {row.other} takes {told} {row.base}, with {_instructions(row.instructions)}."
+
+
+def _instructions(ratio: float) -> str:
+    if ratio >= 2:
+        return f"{digits(ratio, 3)} times the instructions"
+    return f"{slower(ratio)} more instructions" if ratio >= 1 else f"{slower(2 - ratio)} fewer instructions"
+
+
+def why(row: Any) -> str:
+    """The parts of the system that differ most. row: as of `takes`.
+
+    `Of +7.75 µs a file or directory the largest parts are waiting +4.00 µs and file system's own code +3.00 µs.`
+    """
+    terms = [f"{what}{' (state)' if what in STATE else ''} {more(ns)}" for what, ns in [*row.terms.items()][:TOLD] if ns]
+    if not terms:
+        return ""
+    return f"Of {more(row.more)} an item the largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}."
+
+
+def missing(label: str, reason: str) -> str:
+    """That a trial has no profile: `jfs has no profile, because its trial failed: No space left on device.`"""
+    return f"{label} has no profile, because its trial failed: {reason}" if reason else ""
+
+
+def instructions(number: float) -> str:
+    """Instructions an item: whole from 100 on, else to a tenth."""
+    return f"{number:,.0f}" if number >= 100 or not number else f"{number:.1f}"
+
+
+def signed(value: float, show: Callable[[float], str]) -> str:
+    """A difference with its sign; none where it is too small to be seen."""
+    words = show(abs(value))
+    return f"{MINUS if value < 0 else '+'}{words}" if re.search("[1-9]", words) else words
+
+
+def more(ns: float) -> str:
+    """A difference of times with its sign."""
+    return signed(ns, lambda value: time(value, 3))
