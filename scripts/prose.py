@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 DOCUMENTS = (  # what is held to the rules; one line more holds another document or folder to them
     "METHODOLOGY.md",
+    "docs/methods/*.md",
 )
 GENERATED = ("docs/CATALOG.md", "docs/MODULES.md")
 LONGEST, MEAN = 35, 20  # words of a sentence; the aim is 25
@@ -40,7 +41,7 @@ REPLACE = {  # regular expression -> what to say instead
     "validated": "verified",
 }
 FORBIDDEN = {re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE): say for words, say in REPLACE.items()}
-NO_END = re.compile(r"(?:^|[\s(“\"])(?:[A-Z]|e\.g|i\.e|cf|vs|p|pp|fig|al)\.$", re.IGNORECASE)
+NO_END = re.compile(r"(?:^|[\s(“\"])(?:[A-Z]|e\.g|i\.e|cf|vs|pp?|[Ff]ig|al)\.$")
 PARSER = MarkdownIt("js-default")
 
 

@@ -137,7 +137,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def main(studies: int) -> None:
     """Print the tables."""
     rows = [[name, *(percent(coverage(name, n, 10 * studies)) for n in ROUNDS)] for name in SHAPES]
-    print("Coverage of the 95 % interval of a cell, in percent, by rounds:\n")
+    print("Coverage of the 95 % interval of a configuration, in percent, by repetitions:\n")
     print(table(["logarithms are", *(f"{n}" for n in ROUNDS)], rows))
     rows = []
     for contenders, cv in ((2, 0.05), (7, 0.05), (7, 0.01)):
@@ -145,11 +145,11 @@ def main(studies: int) -> None:
             got = shares(verdicts(contenders, n, cv, 0.0, OPERATIONS, studies), 0.0)
             names = ("false_fastest", "false_slower", "equivalent", "undecided")
             rows.append([f"{contenders}", f"{100 * cv:g}", f"{n}", *(percent(got[name]) for name in names)])
-    print(f"\nEqual contenders, {OPERATIONS} operations; studies with a false claim, and operations, in percent:\n")
+    print(f"\nEqual file systems, {OPERATIONS} operations; studies with a false claim, and operations, in percent:\n")
     head = [
-        "contenders",
+        "file systems",
         "CV, %",
-        "rounds",
+        "repetitions",
         "studies with a false fastest",
         "studies that leave out one of the fastest",
     ]
@@ -161,9 +161,9 @@ def main(studies: int) -> None:
             # As far apart as the margin within which they would be equivalent: the worst case of that claim.
             margin = shares(verdicts(2, n, 0.02, 0.05, 1, 4 * studies, name), 0.05)
             rows.append([name, f"{n}", percent(equal["false_fastest"]), percent(margin["equivalent"])])
-    print("\nTwo contenders where the assumptions hold and where not; false claims, in percent:\n")
-    head = ["logarithms are", "rounds", f"equal, CV 5 %: studies of {OPERATIONS} operations with a false fastest"]
-    print(table([*head, "5 % apart, CV 2 %: operations said to be equivalent"], rows))
+    print("\nTwo file systems where the assumptions hold and where not; false claims, in percent:\n")
+    head = ["logarithms are", "repetitions", f"equal, CV 5 %: studies of {OPERATIONS} operations with a false fastest"]
+    print(table([*head, "5 % apart, CV 2 %: operations called equivalent"], rows))
     rows = []
     for lead, cv in ((0.05, 0.02), (0.1, 0.01)):
         for n in ROUNDS[:3]:
@@ -173,8 +173,9 @@ def main(studies: int) -> None:
                     found = verdicts(contenders, n, cv, lead, operations, studies if operations == 1 else studies // 10)
                     cells.append(percent(shares(found, lead)["fastest"]))
             rows.append(cells)
-    print("\nPower: operations in which the one with a lead is named the fastest, in percent:\n")
-    head = ["lead, %", "CV, %", "rounds", "1 operation, 2 contenders", "1, 7", f"{OPERATIONS}, 2", f"{OPERATIONS}, 7"]
+    print("\nPower: operations in which the faster file system is named fastest, in percent:\n")
+    head = ["difference, %", "CV, %", "repetitions", "1 operation, 2 file systems", "1, 7"]
+    head += [f"{OPERATIONS}, 2", f"{OPERATIONS}, 7"]
     print(table(head, rows))
     rule, rows = {"min": 3, "max": 20, "until": "5 %"}, []
     cases = [(2, 1, 0.02, 0.0), (2, 1, 0.05, 0.0), (2, 1, 0.05, 0.3), (7, 1, 0.05, 0.0), (2, 4, 0.05, 0.0)]
@@ -182,8 +183,8 @@ def main(studies: int) -> None:
         got, (contenders, workloads, cv, lead) = stopped(*case, rule, studies, shape).mean(), case
         what = [shape, f"{contenders}", f"{workloads}", f"{100 * cv:g}", f"{100 * lead:g}", f"{got['rounds']:.1f}"]
         rows.append([*what, *(percent(got[name]) for name in ("plain_holds", "holds", "plain_false", "false"))])
-    print(f"\n{rule['min']} to {rule['max']} rounds, until ratios are known within {rule['until']}, in percent:\n")
-    head = ["logarithms are", "contenders", "workloads", "CV, %", "lead, %", "rounds (mean)"]
+    print(f"\n{rule['min']} to {rule['max']} repetitions, until ratios are known within {rule['until']}, in percent:\n")
+    head = ["logarithms are", "file systems", "workloads", "CV, %", "difference, %", "repetitions (mean)"]
     head += ["intervals that hold, uncorrected", "corrected"]
     print(table([*head, "studies with a false fastest, uncorrected", "corrected"], rows))
 

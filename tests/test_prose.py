@@ -74,6 +74,7 @@ def test_code_is_a_word_and_a_fence_none(said):
     ("By E. K. Lee, e.g. in 1993, vs. others (cf. 2). ext4 is small.", 2),
     ("It takes 0.5 ns; see a.b.c for more.", 1),
     ("He said “no.” Then (“yes.”) he went.", 3),
+    ("It takes 5 s. It waits.", 2),
     ("— …", 0),
 ])  # fmt: skip
 def test_a_text_is_split_into_sentences(text, count):
