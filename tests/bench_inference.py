@@ -22,7 +22,7 @@ SHAPES = {
     "bimodal (two values, 70 and 30 %)": lambda rng, shape: (
         np.where(rng.random(shape) < 0.7, -0.3, 0.7) + rng.normal(0, 0.02, shape)
     ),
-    "autocorrelated (0.6 from round to round)": lambda rng, shape: _autocorrelated(rng, shape, 0.6),
+    "autocorrelated (0.6 to the next repetition)": lambda rng, shape: _autocorrelated(rng, shape, 0.6),
 }
 
 
