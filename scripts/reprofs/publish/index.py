@@ -25,9 +25,9 @@ TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
 
 TABLE = """# Published results
 
-`index.html`, opened in a browser, shows all of it; [how to check it](../docs/check-results.md).
+Open `index.html` in a browser for all numbers. [How to check them](../docs/check-results.md).
 
-| study | trials | of these not ok | hours of the host | on published claims |
+| study | trials | not ok | host hours | verdicts on published claims |
 |---|---|---|---|---|
 """
 
