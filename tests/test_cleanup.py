@@ -109,7 +109,7 @@ def test_killed_at_random_moments_leaves_nothing(lab, tmp_path, somewhere, repro
         assert not left_in(tmp_path), said.stdout
     assert guest or (tmp_path / "marker").exists()
     assert not list((tmp_path / "target").iterdir())
-    assert reprofs("cleanup", env=somewhere).stdout.startswith("nothing was left behind")
+    assert reprofs("cleanup", env=somewhere).stdout.startswith("nothing to remove")
 
 
 def losetup(file: Path) -> str:
@@ -198,7 +198,7 @@ def test_living_trial_is_left_alone(tmp_path, somewhere, reprofs):
     with workplace() as place:
         cleanup.note(place, folder=str(tmp_path / "target" / place.name))
         (tmp_path / "target" / place.name).mkdir()
-        assert reprofs("cleanup", env=somewhere).stdout.startswith("nothing was left behind")
+        assert reprofs("cleanup", env=somewhere).stdout.startswith("nothing to remove")
         assert (place / "owner").exists() and list((tmp_path / "target").iterdir())
 
 

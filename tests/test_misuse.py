@@ -21,27 +21,27 @@ TRIAL += ["--round", 1, "--seed", 7, "--lab", "exact@v2-0.5ns", "--filesystem", 
     [
         (["verify", "results/quick", "--all", "--claims"], "--claims: not allowed with argument --all"),
         (["verify", "results/quick", "--all", "--trials", 2], "--trials: not allowed with argument --all"),
-        (["verify", "results/quick", "--claims", "--seed", 2], "--seed is of the draw"),
+        (["verify", "results/quick", "--claims", "--seed", 2], "--seed has no effect with"),
         (["verify", "quick"], "quick is no published result, for it has no digests.json: did you mean results/quick?"),
         (["verify", "results/qiuck"], "it has no digests.json: did you mean results/quick?"),
         (["verify", "here", "--claims"], "it has no digests.json: name a folder results/NAME, or an archive."),
         (["claims", "dtalad-2015"], "no tables of the study dtalad-2015: did you mean datalad-2015?"),
         (["claims", "datalad-2015@full"], "run `make report STUDY=datalad-2015@full` first"),
         (["verify", "README.md"], "README.md is no archive, or not a whole one"),
-        (["verify", "README.md", "--claims"], "made again in a checkout that is set up"),
+        (["verify", "README.md", "--claims"], "needs a checkout with its Python packages"),
         (["plan", "quick", "--commands", "--output", "x.json"], "--output: not allowed with argument --commands"),
         (["plan", "quick", "--lab", "exact@"], "'exact@' ends with @"),
         (["retry", "quick", "--lab", "nope"], "there is no lab 'nope'; known labs are "),
         (["scan", "docs", "--output", "README.yml"], "'README.yml': its name without .yaml must have"),
         (["scan", "docs", "--output", "workflow/trees/linux.yaml"], "linux.yaml exists: remove it"),
-        ([*TRIAL, "--output", "x", "--time-limit", "nan"], "'nan' is no number of seconds from 1 on"),
-        ([*TRIAL, "--output", "x", "--time-limit", "0"], "'0' is no number of seconds from 1 on"),
-        ([*TRIAL, "--output", "x", "--order=-5"], "'-5' is no whole number from 1 on"),
+        ([*TRIAL, "--output", "x", "--time-limit", "nan"], "'nan' is not a number of seconds of 1 or more"),
+        ([*TRIAL, "--output", "x", "--time-limit", "0"], "'0' is not a number of seconds of 1 or more"),
+        ([*TRIAL, "--output", "x", "--order=-5"], "'-5' is not a whole number of 1 or more"),
         (
             [*TRIAL, "--output", "x", "--processor", "v1-1ns"],
-            "names v2-0.5ns, --processor v1-1ns: leave one of",
+            "has v2-0.5ns, but --processor is v1-1ns: leave one of",
         ),
-        ([*TRIAL, "--output", "x", "--where", "/tmp"], "--where stands in the place of --filesystem"),
+        ([*TRIAL, "--output", "x", "--where", "/tmp"], "--where and --filesystem exclude each other"),
     ],
 )
 def test_what_does_not_go_together(words, said, reprofs):
@@ -52,7 +52,7 @@ def test_what_does_not_go_together(words, said, reprofs):
 
 def test_an_empty_limit_is_no_limit_that_is_left_out(reprofs):
     done = reprofs("compare", "results/quick", "results/quick/", "--fail-above", "")
-    assert done.returncode == 2 and "each once" in done.stderr
+    assert done.returncode == 2 and "name two or more different runs" in done.stderr
     done = reprofs("compare", "results/networks", "results/devices", "--fail-above", "")
     assert done.returncode == 2 and "--fail-above is ''" in done.stderr, done.stderr
 

@@ -19,11 +19,11 @@ from reprofs.trial import progress
 
 
 def main() -> None:
-    """Entry point; a UserError is printed as one sentence, with exit code 2."""
+    """Runs the command line. A UserError is printed without a traceback, with exit code 2."""
     arguments = parser().parse_args()
     try:
         if odd := next((word for word in sys.argv if not _is_text(word)), None):
-            raise UserError(f"{odd!a} is not text in UTF-8: rename the file, which tables and reports could not name.")
+            raise UserError(f"{odd!a} is not valid UTF-8: rename the file.")
         if progress.in_workflow():  # so that a killed workflow leaves nothing running
             workplace.die_with_parent()
         arguments.run(arguments)
@@ -46,13 +46,13 @@ def _is_text(word: str) -> bool:
 
 
 def fail(error: UserError) -> int:
-    """Prints the sentence; returns the exit code. Names need not be UTF-8, nor short."""
+    """Prints an error and returns the exit code. Long words are cut."""
     print("reprofs:", printable(" ".join(map(middle, str(error).split()))), file=sys.stderr)
     return 2
 
 
 class Version(argparse.Action):
-    """Prints the version; git is asked only then."""
+    """Prints the version; runs git only for this option."""
 
     def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -65,18 +65,18 @@ class Version(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in short what is wrong, however long the argument."""
+    """A parser with short error messages, also for long arguments."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(cut(" ".join(middle(word, 60) for word in message.split()))))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The parser of all commands."""
     top = _Parser(
         prog="reprofs",
-        description="The file-system benchmark whose results anyone can reproduce.",
-        epilog=f"The workflow calls further commands: {', '.join(workflow.command)}.",
+        description="A file-system benchmark with reproducible results.",
+        epilog=f"Commands of the workflow: {', '.join(workflow.command)}.",
     )
     top.add_argument("--version", action=Version, help="show the version and, in a checkout of git, the commit")
     commands = top.add_subparsers(required=True, metavar="COMMAND")

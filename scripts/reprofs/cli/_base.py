@@ -1,4 +1,4 @@
-"""What the commands are made of: their names, options and words."""
+"""Building blocks of commands: names, options, output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Options = Callable[[Any], object]  # adds one or more to a parser
 
 @dataclass(frozen=True)
 class Command:
-    """One of the command line; its text is what its function says of itself."""
+    """A command; its help text is the docstring of its function."""
 
     run: Callable[[argparse.Namespace], None]
     text: str
@@ -24,10 +24,10 @@ class Command:
 
 
 class Commands(dict[str, Command]):
-    """Those of a module, by name."""
+    """The commands of a module, by name."""
 
     def __call__(self, name: str, *options: Options) -> Callable:
-        """A decorator that makes a function one of them."""
+        """A decorator that makes a function a command."""
 
         def keep(run: Callable) -> Callable:
             self[name] = Command(run, " ".join((run.__doc__ or "").split()), options)
@@ -37,12 +37,12 @@ class Commands(dict[str, Command]):
 
 
 def option(*names: str, **how: Any) -> Options:
-    """An option or argument, as of argparse's add_argument."""
+    """An option or argument, with the parameters of argparse's add_argument."""
     return lambda parser: parser.add_argument(*names, **how)
 
 
 def together(*options: Options, exclusive: bool = False) -> Options:
-    """Several options; exclusive: of which at most one may be given."""
+    """Several options; exclusive: at most one of them may be given."""
 
     def add(parser: Any) -> None:
         group = parser.add_mutually_exclusive_group() if exclusive else parser
@@ -54,13 +54,13 @@ def together(*options: Options, exclusive: bool = False) -> Options:
 
 STUDY = option("study", help="NAME, or NAME@SCALE")
 CATALOG = option(
-    "--extra-filesystem-dir", action="append", metavar="FOLDER", help="further folder of file-system files"
+    "--extra-filesystem-dir", action="append", metavar="FOLDER", help="another folder with file-system files"
 )
-CLIENTS = option("--clients", default="", metavar="A,B", help="machines that run the clients, with --where")
+CLIENTS = option("--clients", default="", metavar="A,B", help="machines that run the clients (with --where)")
 OVERRIDE = together(
-    option("--lab", default="", help="in the place of the study's labs"),
-    option("--profile", default="", help="in the place of its device profiles"),
-    option("--where", default="", metavar="A,B", help="directories to compare, with --lab mount"),
+    option("--lab", default="", help="lab to use instead of the study's"),
+    option("--profile", default="", help="device model to use instead of the study's"),
+    option("--where", default="", metavar="A,B", help="directories to compare (with --lab mount)"),
     CLIENTS,
 )
 
@@ -75,47 +75,47 @@ def catalog(arguments):
 
 
 def override(arguments):
-    """What the options of OVERRIDE say."""
+    """The override that the options of OVERRIDE describe."""
     from reprofs.plan.override import override
 
     return override(arguments.lab, arguments.profile, arguments.where, arguments.clients)
 
 
 def name_of(arguments) -> str:
-    """Of the study, with what the options of OVERRIDE add."""
+    """The name of the study with its override."""
     from reprofs.plan.study import study_of
 
     return override(arguments).named(study_of(arguments.study, catalog(arguments)).name)
 
 
 def say(line: str) -> None:
-    """A line of progress, beside the output."""
+    """Prints a line of progress to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def printable(text: str) -> str:
-    """A text whose names need not be UTF-8, nor legible."""
+    """The text with undecodable and invisible characters replaced."""
     return legible(text).encode("utf-8", "backslashreplace").decode()
 
 
 def number(text: str, what: str = "number") -> int:
-    """A type of options: a whole number from 1 on."""
+    """Option type: a whole number, 1 or more."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
-        raise argparse.ArgumentTypeError(f"{text!a} is no whole {what} from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!a} is not a whole {what} of 1 or more")
     return int(text[:9])
 
 
 def seconds(text: str) -> int:
-    """A type of options: whole seconds from 1 on."""
+    """Option type: whole seconds, 1 or more."""
     return number(text, "number of seconds")
 
 
 def limit(text: str) -> float:
-    """A type of options: seconds from 1 on."""
+    """Option type: seconds, 1 or more."""
     try:
         found = float(text)
     except ValueError:
         found = math.nan
     if not 1 <= found <= 10**8:  # nan is not, either
-        raise argparse.ArgumentTypeError(f"{text!a} is no number of seconds from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!a} is not a number of seconds of 1 or more")
     return found

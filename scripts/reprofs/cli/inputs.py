@@ -1,4 +1,4 @@
-"""Commands that take in something of one's own: a program's calls, a tree, other benchmarks' output, a kernel."""
+"""Commands that import your own programs, trees, benchmark outputs and kernels."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ command = Commands()
 @command(
     "record",
     option(
-        "--below", type=Path, action="append", default=[], metavar="FOLDER", help="whose calls (default: this folder)"
+        "--below", type=Path, action="append", default=[], metavar="FOLDER", help="record calls below (default: here)"
     ),
     option(
         "--output",
         required=True,
         metavar="NAME",
-        help="of the recording and of its workload, which go where studies find them; or a path ending in "
-        "NAME.jsonl.xz: the workload, NAME.yaml, is then beside it",
+        help="name of the recording and its workload, written to workflow/; or a path that ends in NAME.jsonl.xz: "
+        "the workload NAME.yaml goes to the same folder",
     ),
-    option("--seconds", type=seconds, default=3600, metavar="N", help="after which it is ended (3600)"),
-    option("--accept", action="store_true", help="write it also where it is less than the program"),
+    option("--seconds", type=seconds, default=3600, metavar="N", help="end the command after N seconds (3600)"),
+    option("--accept", action="store_true", help="write the recording even if it is incomplete"),
     option(
         "--from-strace",
         type=Path,
         nargs="+",
         default=[],
         metavar="FILE",
-        help="run nothing: take the text of `strace -f -X raw -v -y -s 0 -o FILE COMMAND`, made on any x86-64 machine; "
-        "--below then names folders of that machine",
+        help="run nothing; read the output of `strace -f -X raw -v -y -s 0 -o FILE COMMAND` from any x86-64 machine "
+        "(--below names folders of that machine)",
     ),
-    option("words", nargs="*", metavar="-- COMMAND", help="the command and its arguments, after --"),
+    option("words", nargs="*", metavar="-- COMMAND", help="the command with its arguments, after --"),
 )
 def _record(arguments) -> None:
-    """Record the file-system calls of a command, without names and contents, as a workload that replays them."""
+    """Record the file-system calls of a command as a workload, without names and contents."""
     from reprofs.recorder import record
 
     below, output, accept = arguments.below, arguments.output, arguments.accept
     if bool(arguments.words) == bool(arguments.from_strace):
-        raise UserError("record takes either a command, after --, or --from-strace FILE.")
+        raise UserError("record: give either a command after --, or --from-strace FILE.")
     if arguments.from_strace:
         print(record.from_strace(arguments.from_strace, below, output, accept), end="")
     else:
@@ -53,10 +53,10 @@ def _record(arguments) -> None:
     "scan",
     option("folder", type=Path),
     option("--output", type=Path, required=True, metavar="PROFILE.yaml"),
-    option("--names", action="store_true", help="put the names of files and folders into the profile too"),
+    option("--names", action="store_true", help="include the names of files and folders"),
 )
 def _scan(arguments) -> None:
-    """Make a small profile of a tree (sizes, depth, fan-out, links), to generate look-alikes."""
+    """Write a small profile of a tree (sizes, depth, fan-out, links), from which synthetic trees are generated."""
     from reprofs.plan import tree
 
     print(tree.write(arguments.folder, arguments.output, arguments.names))
@@ -64,12 +64,12 @@ def _scan(arguments) -> None:
 
 @command(
     "import",
-    option("format", metavar="FORMAT", help="mdtest, ior, fio, ... (an unknown one lists them)"),
+    option("format", metavar="FORMAT", help="mdtest, ior, fio, ... (an unknown format lists all)"),
     option("files", metavar="FILE", nargs="+", type=Path),
     option("--output", type=Path, required=True, metavar="FOLDER"),
 )
 def _import(arguments) -> None:
-    """Turn the output of other benchmarks into one table with units; print what is wrong or uncertain in it."""
+    """Convert the output of other benchmarks into one table with units; print doubts about it."""
     from reprofs import importers
 
     def tables() -> list[dict]:  # slow to load, and few formats need it
@@ -85,10 +85,10 @@ def _import(arguments) -> None:
     "kernel",
     option("name", metavar="NAME"),
     option("debs", metavar="DEB", nargs="*", type=Path, help="packages with the kernel and its modules"),
-    option("--build", type=Path, metavar="FOLDER", help="in which it was built (make bzImage modules)"),
+    option("--build", type=Path, metavar="FOLDER", help="folder in which it was built (make bzImage modules)"),
 )
 def _kernel(arguments) -> None:
-    """Write workflow/kernels/NAME.yaml for a kernel that you built, after a look at its configuration."""
+    """Check a kernel that you built, and write workflow/kernels/NAME.yaml for it."""
     from reprofs.guest import own
 
     print(own.write(arguments.name, arguments.debs, arguments.build, files.cache_folder()))
@@ -96,12 +96,11 @@ def _kernel(arguments) -> None:
 
 @command(
     "lock",
-    option("sets", metavar="SET", nargs="*", help="of envs/lab.lock, such as a guest (default: all)"),
-    option("--built", action="store_true", help="keep the packages; only build, after a change of what builds"),
+    option("sets", metavar="SET", nargs="*", help="a set of envs/lab.lock, such as a guest (default: all)"),
+    option("--built", action="store_true", help="keep the packages and only build, after a change of building code"),
 )
 def _lock(arguments) -> None:
-    """Take today's packages for the labs, build all that consists of them, and write both into envs/lab.lock: a
-    change of every number."""
+    """Update the packages of the labs, build everything, and write envs/lab.lock. This changes every number."""
     from reprofs.guest.freeze import freeze
 
     freeze(files.cache_folder(), arguments.sets, arguments.built, say)

@@ -15,10 +15,10 @@ command = Commands()
 @command(
     "publish",
     STUDY,
-    option("--records", action="store_true", help="of those in results/NAME: only words and pictures are made anew"),
+    option("--records", action="store_true", help="only render results/NAME again from its records"),
 )
 def _publish(arguments) -> None:
-    """Write results/NAME of a study that was run to its report: records, report, lock and digests."""
+    """Write results/NAME for a study that has a report: records, report, lock and digests."""
     from reprofs.project import place
     from reprofs.publish import index, write
 
@@ -27,9 +27,9 @@ def _publish(arguments) -> None:
     print(os.path.relpath(index.write_index(place("results"))))
 
 
-@command("site", option("studies", metavar="STUDY", nargs="*", help="of results/ (default: all)"))
+@command("site", option("studies", metavar="STUDY", nargs="*", help="a study of results/ (default: all)"))
 def _site(arguments) -> None:
-    """Render published results into site/: HTML and PDF of each, and the index, of their records alone."""
+    """Render published results from their records into site/: HTML, PDF and index."""
     from reprofs.project import place
     from reprofs.publish import site
 
@@ -38,7 +38,7 @@ def _site(arguments) -> None:
 
 @command("archive", option("study", help="NAME"))
 def _archive(arguments) -> None:
-    """Write archive/NAME.tar.xz of results/NAME: one file that can be verified without network, root and Python."""
+    """Pack results/NAME into archive/NAME.tar.xz, which needs no network, root or Python to verify."""
     from reprofs.project import place
     from reprofs.publish import archive
 
@@ -48,29 +48,29 @@ def _archive(arguments) -> None:
 
 @command(
     "verify",
-    option("result", type=Path, metavar="RESULT", help="folder results/NAME, or an archive of one"),
+    option("result", type=Path, metavar="RESULT", help="results/NAME, or its archive"),
     together(
-        option("--trials", type=number, metavar="N", help="so many, drawn at random (default: 3)"),
-        option("--all", action="store_true", help="all of them"),
-        option("--trial", action="append", default=[], metavar="NAME", help="this one; may be repeated"),
-        option("--claims", action="store_true", help="run nothing: make tables and verdicts again from the records"),
+        option("--trials", type=number, metavar="N", help="run N random trials (default: 3)"),
+        option("--all", action="store_true", help="run all trials"),
+        option("--trial", action="append", default=[], metavar="NAME", help="run this trial; may be repeated"),
+        option("--claims", action="store_true", help="run nothing; recompute tables and verdicts from the records"),
         exclusive=True,
     ),
-    option("--seed", type=int, help="of the draw (default: another one each time; it is said)"),
-    option("--own-code", action="store_true", help="with this checkout's code, even if the result has another"),
+    option("--seed", type=int, help="seed of the draw (default: random; it is printed)"),
+    option("--own-code", action="store_true", help="use this checkout's code even if the result had different code"),
 )
 def _verify(arguments) -> None:
-    """Run trials of a published result again, each of which must be identical; exit code 1 when one is not."""
+    """Run trials of a published result again. Exit code 1 if one is not identical."""
     from reprofs.publish import sealed, verify
 
     drawn = not (arguments.all or arguments.trial or arguments.claims)
     if arguments.seed is not None and not drawn:
-        raise UserError("--seed is of the draw: leave it out beside --all, --trial and --claims.")
+        raise UserError("--seed has no effect with --all, --trial or --claims: leave it out.")
     packed = arguments.result.is_file()
     if arguments.claims:
         elsewhere = UserError(
-            "tables and verdicts are made again in a checkout that is set up: unpack the archive, and run `make setup`"
-            " and `uv run reprofs verify results/NAME --claims` in its folder checkout."
+            "--claims needs a checkout with its Python packages: unpack the archive, change into its folder checkout, "
+            "and run `make setup` and `uv run reprofs verify results/NAME --claims`."
         )
         if packed:
             raise elsewhere

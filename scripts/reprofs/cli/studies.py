@@ -1,4 +1,4 @@
-"""Commands that ask a study: what it will run, and what it found."""
+"""Commands that show what a study will run, and what it found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ command = Commands()
 
 @command("list", CATALOG)
 def _list(arguments) -> None:
-    """List the file systems, stacks, device profiles, workloads and studies of this checkout."""
+    """List the file systems, stacks, device models, workloads and studies of this checkout."""
     from reprofs.plan.schemas import NAMED
 
     catalog = catalog_of(arguments)
@@ -38,14 +38,14 @@ def _list(arguments) -> None:
     option("study"),
     OVERRIDE,
     together(
-        option("--commands", action="store_true", help="print every command of the trials of the first round"),
+        option("--commands", action="store_true", help="print every command of the first repetition's trials"),
         option("--output", type=Path, metavar="FILE"),
         exclusive=True,
     ),
     CATALOG,
 )
 def _plan(arguments) -> None:
-    """Check a study and print its trials in order, or write its plan with --output."""
+    """Check a study and print its trials in order; --output writes the plan instead."""
     from reprofs.plan.plan import write_plan
     from reprofs.trial import commands, planning
 
@@ -66,12 +66,12 @@ def _plan(arguments) -> None:
 @command(
     "answer",
     STUDY,
-    option("--beside", default="", metavar="RUN", help="that its report sets it beside"),
+    option("--beside", default="", metavar="RUN", help="run that its report compares it with"),
     OVERRIDE,
     CATALOG,
 )
 def _answer(arguments) -> None:
-    """Print the answer of a study that has a report: what its page one says."""
+    """Print the answer of a study that has a report."""
     from reprofs.plan.plan import read_plan
     from reprofs.project import place
     from reprofs.report import text
@@ -85,17 +85,17 @@ def _answer(arguments) -> None:
 
 @command(
     "compare",
-    option("runs", metavar="RUN", nargs="+", help="results/NAME, folder of its tables, or NAME of a study run here"),
+    option("runs", metavar="RUN", nargs="+", help="results/NAME, a folder of tables, or NAME of a study run here"),
     option(
         "--fail-above",
         metavar="SHARE",
-        help="end with exit code 1 if something is slower by so much, such as 1%%, or does not end well any more",
+        help="exit code 1 if something is slower by this much, such as 1%%, or now fails",
     ),
     option("--format", choices=("text", "markdown", "json", "html"), default="text"),
-    option("--output", type=Path, metavar="FILE", help="(default: the terminal)"),
+    option("--output", type=Path, metavar="FILE", help="default: stdout"),
 )
 def _compare(arguments) -> None:
-    """Compare runs of a study with the first of them: what differs between them, and what that changed."""
+    """Compare runs with the first one: what differs between them, and which times changed."""
     import tempfile
 
     from reprofs.publish.runs import open_run
@@ -103,7 +103,7 @@ def _compare(arguments) -> None:
     from reprofs.stats import runs
 
     if len(arguments.runs) < 2 or len({name.rstrip("/") for name in arguments.runs}) < len(arguments.runs):
-        raise UserError("name two runs or more, each once: results/NAME, the folder data/tables/NAME of each, or NAME.")
+        raise UserError("compare: name two or more different runs: results/NAME, a folder data/tables/NAME, or NAME.")
     if arguments.output:
         files.check_writable(arguments.output)
     with tempfile.TemporaryDirectory() as work:
@@ -125,16 +125,16 @@ def _compare(arguments) -> None:
 @command(
     "claims",
     STUDY,
-    option("--strict", action="store_true", help="fail where a verdict is another than the study's key expected says"),
+    option("--strict", action="store_true", help="fail if a verdict differs from the study's key expected"),
 )
 def _claims(arguments) -> None:
-    """Print the verdicts of a study on the published claims that it is set beside."""
+    """Print the verdicts of a study on published claims."""
     from reprofs.stats import study
     from reprofs.stats.published import claims, comparison
 
     found = comparison.Comparison(study.open(arguments.study))
     if not found.claims:
-        print(f"{arguments.study} is set beside no published claims")
+        print(f"{arguments.study} has no published claims")
     for ground, own in found.claims.items():
         print(ground)
         for verdict in claims.VERDICTS:
@@ -147,12 +147,12 @@ def _claims(arguments) -> None:
         print(f"  {name}: {[comparison.written(one.ratio) for _, one in held]}")
     changed = comparison.changes(found) if arguments.strict else []
     if changed:
-        raise UserError(f"{len(changed)} of the verdicts are not what the study expects. {' '.join(changed)}")
+        raise UserError(f"{len(changed)} verdicts differ from the study's key expected. {' '.join(changed)}")
 
 
 @command("retry", STUDY, OVERRIDE, CATALOG)
 def _retry(arguments) -> None:
-    """Set aside the records of trials that failed, timed out or were skipped: the next run repeats these trials."""
+    """Quarantine the records of trials that failed, timed out or were skipped; the next run repeats these trials."""
     from reprofs.labs import get_lab
     from reprofs.plan.cell import lab_parts
     from reprofs.project import place
@@ -163,8 +163,8 @@ def _retry(arguments) -> None:
         get_lab(lab_parts(change.lab).lab)
     name = name_of(arguments)
     lines = record.set_aside(place(f"data/raw/{name}"))
-    print("\n".join(lines) or "every record is ok: nothing was set aside")
+    print("\n".join(lines) or "every record is ok: nothing was moved")
     if lines:
         folder = f"data/raw/{name}/{record.SET_ASIDE}"
         again = f"make report STUDY={arguments.study} {change}".rstrip()
-        print(f"{len(lines)} set aside in {folder}; {again} makes them again")
+        print(f"{len(lines)} moved to {folder}; `{again}` runs them again")

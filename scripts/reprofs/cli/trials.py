@@ -1,4 +1,4 @@
-"""Commands that run trials, and those of the machine that runs them."""
+"""Commands that run trials, and that examine or clean this machine."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ SEED_MAX = 10**13  # above that of any study and its rounds
 @command(
     "trial",
     *(option(f"--{name}", required=True) for name in ("lab", "stack", "profile", "workload", "scale")),
-    option("--filesystem", help="a name of workflow/filesystems; or --where"),
-    option("--processor", help=f"processor of a lab that models one (default: {PROCESSOR})"),
-    option("--kernel", help="of workflow/kernels, in the place of the guest's own (lab exact)"),
-    option("--memory-mib", type=int, metavar="N", help="limit of what the phases may fill (default: none)"),
-    option("--variant", help="variant of the file system (default: the first in its file)"),
-    option("--network", help=f"network of a file system with hosts (default: {NETWORK})"),
-    option("--round", type=int, required=True, help="number of the round, from 1"),
-    option("--seed", type=int, required=True, help="of names, sizes, contents and order"),
+    option("--filesystem", help="a name of workflow/filesystems (or give --where)"),
+    option("--processor", help=f"CPU model of the lab exact (default: {PROCESSOR})"),
+    option("--kernel", help="a kernel of workflow/kernels instead of the guest's own (lab exact)"),
+    option("--memory-mib", type=int, metavar="N", help="memory limit of the phases (default: none)"),
+    option("--variant", help="variant of the file system (default: the first of its file)"),
+    option("--network", help=f"network of a file system with nodes (default: {NETWORK})"),
+    option("--round", type=int, required=True, help="number of the repetition, from 1"),
+    option("--seed", type=int, required=True, help="seed of names, sizes, contents and order"),
     option("--output", type=Path, required=True, metavar="FILE"),
-    option("--where", metavar="FOLDER", help="existing directory in the place of a file system, lab mount"),
+    option("--where", metavar="FOLDER", help="existing directory instead of a file system (lab mount)"),
     CLIENTS,
-    option("--order", type=number, help="position in the randomised order of a study"),
+    option("--order", type=number, help="position in the random order of a study"),
     option(
         "--take",
         action="store_true",
-        help="do not run what this machine has measured (REUSE=1: or is published)",
+        help="take the record if this machine has measured it (REUSE=1: or if it is published)",
     ),
-    option("--job", default="", metavar="SHA256", help="digest of the job that was planned; no other is run"),
+    option("--job", default="", metavar="SHA256", help="digest of the planned job; a different job is refused"),
     option(
         "--time-limit",
         type=limit,
         default=1800.0,
         metavar="SECONDS",
-        help="host time after which the trial is recorded as timeout (default 1800; longer if on a real clock its work "
-        "would take longer at the slowest plausible rates)",
+        help="host time after which the trial is recorded as timeout (default: 1800; on a real clock longer if the "
+        "work may need it)",
     ),
     CATALOG,
 )
 def _trial(arguments) -> None:
-    """Run one trial and write its raw record. Exit code 0 means recorded, even if the trial failed."""
+    """Run one trial and write its record. Exit code 0 means recorded, even if the trial failed."""
     from reprofs.guest import image
     from reprofs.trial import planning, run
     from reprofs.trial.resolve import resolve
@@ -82,7 +82,7 @@ def _named(arguments, catalog):
     from reprofs.plan.filesystem import variant_of
 
     if arguments.round < 1:
-        raise UserError(f"--round is {arguments.round}, but rounds are counted from 1.")
+        raise UserError(f"--round is {arguments.round}, but the first repetition is 1.")
     if not 0 <= arguments.seed <= SEED_MAX:
         raise UserError(f"--seed is {str(arguments.seed)[:40]}, but must be from 0 to {SEED_MAX}.")
     filesystem, variant = _filesystem(arguments, catalog), arguments.variant
@@ -95,7 +95,7 @@ def _named(arguments, catalog):
         given, named = getattr(arguments, name), getattr(place, name)
         if given is not None and named is not None and given != named:
             option = name.replace("_", "-")
-            raise UserError(f"--lab {arguments.lab} names {named}, --{option} {given}: leave one of them out.")
+            raise UserError(f"--lab {arguments.lab} has {named}, but --{option} is {given}: leave one of them out.")
         parts[name] = named if given is None else given
     same = {name: getattr(arguments, name) for name in ("stack", "profile", "workload", "scale")}
     return Trial(
@@ -119,27 +119,25 @@ def _filesystem(arguments, catalog) -> str:
             raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
         return arguments.filesystem
     if arguments.filesystem:
-        raise UserError("--where stands in the place of --filesystem: leave one of them out.")
+        raise UserError("--where and --filesystem exclude each other: leave one of them out.")
     change = override(arguments.lab, where=arguments.where or "", clients=arguments.clients)
     if len(change.where) > 1:
-        raise UserError("--where names several directories, and a trial has one: name one.")
+        raise UserError("--where names several directories, but a trial uses one: name one.")
     add_places(catalog, change.where[:1], change.clients)
     return place_name(change.where[0])
 
 
 @command(
     "profile",
-    option("record", type=Path, help="of the exact lab: a file of data/raw"),
-    option("--misses", action="store_true", help="count misses of modelled caches, too: takes longer"),
-    option(
-        "--beside", type=Path, metavar="FOLDER", help="a profile of the same trial, as on another kernel: what differs"
-    ),
-    option("--failed-too", action="store_true", help="write why a trial that did not end well has none"),
+    option("record", type=Path, help="record of the exact lab: a file in data/raw"),
+    option("--misses", action="store_true", help="also count misses of modelled caches; takes longer"),
+    option("--beside", type=Path, metavar="FOLDER", help="compare with this profile of the same trial"),
+    option("--failed-too", action="store_true", help="for a failed trial, write the reason instead"),
     option("--output", type=Path, required=True, metavar="FOLDER"),
     CATALOG,
 )
 def _profile(arguments) -> None:
-    """Run the trial of a raw record again and count its instructions by function and by call, phase by phase."""
+    """Run a record's trial again and count its instructions per phase, function and call."""
     from reprofs.data.profiles import FILE, load, stacks
     from reprofs.report import flame, show
     from reprofs.trial.profile import profile, summary
@@ -163,7 +161,7 @@ def _profile(arguments) -> None:
     if base:
         from reprofs.report.beside import beside
 
-        print(printable(f"\nbeside {arguments.beside}, an item:\n{beside(base, found)}"))
+        print(printable(f"\ncompared with {arguments.beside}, per item:\n{beside(base, found)}"))
 
 
 @command("doctor", CATALOG)
@@ -178,11 +176,11 @@ def _doctor(arguments) -> None:
 
 @command("cleanup")
 def _cleanup(arguments) -> None:
-    """Remove what killed trials left behind (devices, processes, folders), and nothing else."""
+    """Remove devices, processes and folders that killed trials left, and nothing else."""
     from reprofs import cleanup
 
     lines = cleanup.sweep() + cleanup.sweep_workflows()
     for line in lines:
         print(f"removed {line}")
     if not lines:
-        print(f"nothing was left behind{' by this user' if os.geteuid() else ''}")
+        print(f"nothing to remove{' for this user' if os.geteuid() else ''}")

@@ -1,4 +1,4 @@
-"""Commands that rules of the workflow and make call: `reprofs --help` does not list them."""
+"""Commands for rules of the workflow and for make; `reprofs --help` only names them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,16 @@ FOLDER = option("--output", type=Path, required=True, metavar="FOLDER")
 
 @command(
     "guest",
-    option("--output", type=Path, required=True, metavar="FILE", help="named after the guest: data/guest/base.json"),
+    option(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="manifest, named after the guest: data/guest/base.json",
+    ),
 )
 def _guest(arguments) -> None:
-    """Build the engine and a guest image, or find them in the cache; write the manifest."""
+    """Build the engine and a guest image, unless they are cached; write the manifest."""
     from reprofs.guest import engine, image
     from reprofs.plan.guest import read_guest
 
@@ -41,13 +47,13 @@ def _schemas(arguments) -> None:
 
 @command(
     "look",
-    option("plan", type=Path, help="of all the rounds that it may have"),
-    option("--rounds", type=int, required=True, help="how many have been run"),
+    option("plan", type=Path, help="plan with all repetitions that the study may have"),
+    option("--rounds", type=int, required=True, help="number of repetitions that were run"),
     RAW,
     FILE,
 )
 def _look(arguments) -> None:
-    """Look at a study that adds rounds until ratios are known: write its plan so far, and whether that is enough."""
+    """Interim analysis of a study that adds repetitions: write its plan so far, and whether it may stop."""
     from reprofs.stats import rounds
 
     rounds.look(arguments.plan, arguments.raw, arguments.rounds, arguments.output)
@@ -55,7 +61,7 @@ def _look(arguments) -> None:
 
 @command("dataset", PLAN, RAW, FOLDER)
 def _dataset(arguments) -> None:
-    """Turn the raw records of a plan into tables."""
+    """Convert the records of a plan into tables."""
     from reprofs.data import tables
 
     tables.build(arguments.plan, arguments.raw, arguments.output)
@@ -63,12 +69,12 @@ def _dataset(arguments) -> None:
 
 @command(
     "beside",
-    option("other", metavar="RUN", help="as of compare"),
-    option("--plan", type=Path, required=True, metavar="FILE", help="of the study"),
+    option("other", metavar="RUN", help="a run, as for compare"),
+    option("--plan", type=Path, required=True, metavar="FILE", help="plan of the study"),
     FOLDER,
 )
 def _beside(arguments) -> None:
-    """Keep the tables of a run, beside which the report of a study sets it."""
+    """Save the tables of a run that a report compares its study with."""
     from reprofs.plan.plan import read_plan
     from reprofs.publish.runs import set_beside
 
@@ -79,11 +85,11 @@ def _beside(arguments) -> None:
     "notebook",
     option("notebook", type=Path),
     option("--study", required=True),
-    option("--log", type=Path, required=True, metavar="FILE", help="the copy while it runs, and if it fails"),
+    option("--log", type=Path, required=True, metavar="FILE", help="the copy while it runs and if it fails"),
     FILE,
 )
 def _notebook(arguments) -> None:
-    """Run a notebook on a study's tables, and keep the copy when it ran whole."""
+    """Run a notebook on a study's tables; keep the copy if all cells succeed."""
     from reprofs.report import execute
 
     execute.execute(arguments.notebook, arguments.study, arguments.log, arguments.output)
@@ -92,9 +98,9 @@ def _notebook(arguments) -> None:
 @command(
     "report",
     option("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="in the order of the report"),
-    option("--tables", type=Path, required=True, metavar="FOLDER", help="the tables that they read"),
+    option("--tables", type=Path, required=True, metavar="FOLDER", help="folder of the tables that they read"),
     FOLDER,
-    option("--first", metavar="TOPIC", nargs="*", default=[], help="whose answers stand before those of the others"),
+    option("--first", metavar="TOPIC", nargs="*", default=[], help="parts whose answers come first"),
 )
 def _report(arguments) -> None:
     """Render executed notebooks as one HTML file and one PDF."""
@@ -105,7 +111,7 @@ def _report(arguments) -> None:
 
 @command("stale", STUDY)
 def _stale(arguments) -> None:
-    """Say why results/NAME is not what this checkout would measure; exit code 1 if it is."""
+    """Say why this checkout would measure results/NAME differently. Exit code 1 if it would not."""
     from reprofs.publish.stale import why
 
     found = why(arguments.study)
