@@ -243,13 +243,13 @@ def test_hosts_that_cannot_be_used_are_one_sentence(machines, tmp_path):
         said = record_of(hidden, "metadata@40", machines, tmp_path)
     finally:
         hidden.rmdir()
-    assert said["status"] == "skipped" and "The host a cannot use the directory under test" in said["reason"]
+    assert said["status"] == "skipped" and "The node a cannot use the directory under test" in said["reason"]
     catalog = catalog_of(tmp_path, machines)
     catalog.add(Workload, "lacks", catalog.get(Workload, "metadata").as_json() | {"tools": ["sh", "no-such-tool"]})
     said = run_trial(trial_of("lacks@40"), catalog, tmp_path / "r.json", 60)
-    assert said["status"] == "skipped" and said["reason"] == "The host a has no command no-such-tool: install it there."
+    assert said["status"] == "skipped" and said["reason"] == "The node a has no command no-such-tool: install it there."
     said = record_of(tmp_path, "metadata@40", ["nowhere"], tmp_path)
-    assert said["status"] == "skipped" and "The host nowhere cannot be reached over ssh" in said["reason"]
+    assert said["status"] == "skipped" and "The node nowhere cannot be reached over ssh" in said["reason"]
 
 
 def test_the_table_of_clients_names_the_machines():

@@ -573,8 +573,8 @@ def test_what_no_job_is_made_of(file, where, value, told):
     ("run", "told"),
     [
         ("bash -c '$ENGINE mdtest \"x'", "is not a valid shell script: No closing quotation"),
-        ("engine", "engine lacks the name of the program to run"),
-        ("bash -c 'true; $ENGINE; true'", "engine lacks the name of the program to run"),
+        ("engine", "engine has no program"),
+        ("bash -c 'true; $ENGINE; true'", "engine has no program"),
         ("engine mdtest " + "{long}" * 100, "cannot be checked: Argument list too long"),
         ("engine look-alike {tree:none}", "tree 'none' does not exist"),
     ],

@@ -119,7 +119,7 @@ def test_options_are_words_and_have_an_order_only_on_a_real_clock(small, checkou
 def test_a_study_beside_itself_is_refused(small, checkout):
     (checkout / "data/tables/small").mkdir(parents=True)
     (checkout / "data/tables/small/files.sha256").touch()
-    with pytest.raises(UserError, match="BESIDE=small is the study itself"):
+    with pytest.raises(UserError, match="BESIDE=small is this study itself"):
         Flow({"study": "small", "beside": "small"})
     shutil.rmtree(checkout / "data/tables")
 

@@ -269,7 +269,7 @@ def test_mounted_where_nobody_else_sees_it(disk):
     command = ["unshare", "--mount", "sh", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "mounted\n"
-        with refused("in use", "another program or driver holds it"):
+        with refused("in use", "in use by another program or driver"):
             disk.check()
         other.communicate("\n")
 
@@ -277,7 +277,7 @@ def test_mounted_where_nobody_else_sees_it(disk):
 def test_held_by_somebody(disk):
     handle = os.open(disk.path, os.O_RDONLY | os.O_EXCL)
     try:
-        with refused("in use", "another program or driver holds it"):
+        with refused("in use", "in use by another program or driver"):
             disk.check()
     finally:
         os.close(handle)
@@ -287,7 +287,7 @@ def test_swap(disk):
     run("mkswap", disk.path)
     run("swapon", disk.path)
     try:
-        with refused("in use", "swap space"):
+        with refused("in use", "in use as swap"):
             disk.check()
     finally:
         run("swapoff", disk.path)
@@ -339,7 +339,7 @@ def test_root_disk(tmp_path):
 def test_vanished_between_check_and_use(disk):
     found = disk.check()
     disk.detach()
-    with refused("vanished or was replaced"):
+    with refused("disappeared or was replaced"):
         guard.check_again(found, disk.sysfs)
 
 
@@ -348,7 +348,7 @@ def test_replaced_between_check_and_use(disk):
     found = disk.check()
     disk.detach()
     run("losetup", disk.path, disk.file)
-    with refused("vanished or was replaced"):
+    with refused("disappeared or was replaced"):
         guard.check_again(found, disk.sysfs)
 
 
@@ -396,7 +396,7 @@ def test_too_few_disks(listed):
 
 
 def test_too_small(listed, disk):
-    with pytest.raises(Obstacle, match="smaller than the 200 MiB"):
+    with pytest.raises(Obstacle, match="smaller than 200 MiB"):
         listed.run(WORK, 60, Disks(device(backing="device"), 1, 200))
 
 
@@ -450,7 +450,7 @@ def test_disk_that_vanishes_after_the_check_stops_the_trial(listed, disk, monkey
         return found
 
     monkeypatch.setattr(host.guard, "check", check_and_detach)
-    with pytest.raises(Obstacle, match="vanished or was replaced"):
+    with pytest.raises(Obstacle, match="disappeared or was replaced"):
         listed.run(WORK, 60, Disks(device(backing="device"), 1, 50))
     assert not disk.file.read_bytes().strip(b"\0")
 

@@ -94,7 +94,7 @@ def test_the_formats_read_here_are_there():
 @pytest.mark.parametrize("form", importers.formats())
 def test_every_format_refuses_what_it_does_not_read_and_says_what_it_does(form, load, tmp_path):
     (tmp_path / "other.txt").write_text("Nothing of a benchmark.\n")
-    with pytest.raises(UserError, match=re.escape(f"; give the whole of {importers.formats()[form]}.")):
+    with pytest.raises(UserError, match=re.escape(f": give the complete {importers.formats()[form]}.")):
         load(form, tmp_path / "other.txt")
 
 
@@ -762,7 +762,7 @@ def test_fio_text_of_version_2_and_of_several_hosts(load, tmp_path):
         ("99.00th=[   80]", "990.0th=[   80]", "line 11: 990.0 is no percentile"),
         ("short=0,0,0,0 dropped=0,0,0,0", "short=0,0", "line 29: the line of the requests is cut short"),
         ("  read: IOPS", "  raed: IOPS", "line 7: latencies of slat stand without the line before them"),
-        ("max=4001", "max=4" + 900 * "0", "line 9: a number of 901 characters"),
+        ("max=4001", "max=4" + 900 * "0", "line 9: a number has 901 characters"),
         ("IOPS=5000, BW=78", "IOPS=5000G, BW=78", "line 15: a unit is larger than any run needs"),
     ],
 )
@@ -898,7 +898,7 @@ def test_iozone_throughput_mode(load):
     rows, _ = load("iozone", "iozone-t.txt")
     assert pick(rows, statistic="sum of clients") == [400000 * 1024]
     assert pick(rows, statistic="work over makespan") == [300000 * 1024]
-    with pytest.raises(ValueError, match="no rate in kB/s"):  # of a whole file each, as samples are
+    with pytest.raises(ValueError, match="not in kB/s"):  # of a whole file each, as samples are
         iozone.samples((FIXTURES / "iozone-t.txt").read_text())
 
 
@@ -1354,7 +1354,7 @@ def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says
         ("datalad", "[" * 100000, ["line 1"]),
         ("datalad", "[NaN]", ["line 1"]),
         ("ior", "a\0b\n", ["line 1", "NUL"]),
-        ("zip", "", ["no import format 'zip'", "mdtest"]),
+        ("zip", "", ["unknown format 'zip'", "mdtest"]),
     ],
 )
 def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):

@@ -183,11 +183,11 @@ def test_a_kernel_of_ones_own_is_built_of_its_packages(own, engine, guest):
     disk, ram = (CATALOG.get(Device, name) for name in ("hdd-7200", "ram"))
     assert lab.obstacle([], [], ["ext4"], ram) == ""
     assert lab.obstacle([], [], ["ext4", "xfs"], ram) == "The kernel mine (6.99-mine) has no module xfs."
-    assert "Modelled disks are a module for the guest's own kernel" in lab.obstacle([], [], ["ext4"], disk)
+    assert "module of modelled disks is for the guest's own kernel" in lab.obstacle([], [], ["ext4"], disk)
 
 
 def test_a_kernel_that_no_guest_can_start_with_is_refused(own, engine):
-    with pytest.raises(UserError, match=r"lacks CONFIG_DEVPORT, without which no guest can start"):
+    with pytest.raises(UserError, match=r"lacks CONFIG_DEVPORT: choose a kernel with these options"):
         built(own(CONFIG.replace("CONFIG_DEVPORT=y\n", "")), engine)
 
 
@@ -236,7 +236,7 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
     path.unlink()
     again = own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
     assert yaml.safe_load(again.read_text()) == data, "the same folder gives the same bytes"
-    with pytest.raises(UserError, match=r"mine\.yaml is there already"):
+    with pytest.raises(UserError, match=r"mine\.yaml exists"):
         own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
 
 
@@ -245,7 +245,7 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
     [
         (lambda folder: (folder / ".config").unlink(), r"\.config is missing: build the kernel there first"),
         (lambda folder: (folder / ".config").write_text(""), r"6\.99\.0-mine lacks CONFIG_ACPI_NFIT, .*: set these"),
-        (lambda folder: (folder / "include/config/kernel.release").write_text("a b"), "has no release of a kernel"),
+        (lambda folder: (folder / "include/config/kernel.release").write_text("a b"), "has no kernel release"),
         (lambda folder: (folder / "fs/xfs/xfs.ko").unlink(), r"xfs\.ko is missing: build the modules there first"),
         (lambda folder: (folder / "modules.builtin").unlink() or (folder / "modules.order").unlink(), "modules of 0"),
     ],
@@ -259,10 +259,10 @@ def test_what_a_built_folder_lacks_is_named_and_nothing_is_written(tmp_path, els
 
 
 def test_the_command_says_what_is_wrong(tmp_path, reprofs, says):
-    says(reprofs("kernel", "mine"), "name either the packages")
-    says(reprofs("kernel", "Mine", "a.deb"), "is no name for a kernel")
-    says(reprofs("kernel", "debian-6.1", "a.deb"), "is there already")
-    says(reprofs("kernel", "mine", str(tmp_path / "a.deb")), "is missing")
+    says(reprofs("kernel", "mine"), "name either its packages")
+    says(reprofs("kernel", "Mine", "a.deb"), "is not a valid kernel name")
+    says(reprofs("kernel", "debian-6.1", "a.deb"), "yaml exists")
+    says(reprofs("kernel", "mine", str(tmp_path / "a.deb")), "does not exist")
 
 
 @pytest.mark.soak

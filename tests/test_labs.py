@@ -175,7 +175,7 @@ def test_vm_disks_whose_flushes_are_ignored(machine):
     machine.disks = Disks(catalog.get(Device, "file"), 1, 64)
     assert ",cache=none," in machine._drives()[1]
     assert "not in a file" in get_lab("exact").unsuited(profile)
-    assert "takes devices as they are" in host.Lab.unsuited(profile)
+    assert "uses devices as they are" in host.Lab.unsuited(profile)
     with pytest.raises(UserError, match="has a cache, which only a disk with backing: file can have"):
         catalog.add(Device, "wrong", {"title": "Wrong", "backing": "memory", "cache": "unsafe"})
     with pytest.raises(UserError, match="ignores flushes: give it promise: none, and the reason under why"):
@@ -200,11 +200,11 @@ def test_vm_says_what_it_cannot_do(machine):
     assert machine.obstacle(["git"], [], [], device(backing="file", iops=5)) == ""
     assert "no package nosuch" in machine.obstacle(["nosuch"], [], [], device())
     for modelled in (device(completion_ns=1), CATALOG.get(Device, "hdd-7200")):
-        assert "models no disks" in machine.obstacle([], [], [], modelled)
+        assert "cannot model disks" in machine.obstacle([], [], [], modelled)
     assert "lab host" in machine.obstacle([], [], [], device(backing="device"))
     exact = get_lab("exact")(machine.manifest, machine.cache)
     assert "in memory" in exact.obstacle([], [], [], device(backing="file"))
-    assert "vm lab" in exact.obstacle([], [], [], device(iops=5))
+    assert "lab vm" in exact.obstacle([], [], [], device(iops=5))
 
 
 def test_vm_without_room_for_its_disks(machine, monkeypatch):
@@ -388,22 +388,22 @@ def test_host_says_what_it_cannot_do(monkeypatch):
     assert "kernel has no module nosuchfs" in lab.obstacle([], [], ["nosuchfs"], device())
     assert "config/devices.yaml lists no real disk" in lab.obstacle([], [], [], device(backing="device"))
     for modelled in ("completion_ns", "iops", "bandwidth_mb_s"):
-        assert "profile that models nothing" in lab.obstacle([], [], [], device(**{modelled: 5}))
+        assert "model without modelled times" in lab.obstacle([], [], [], device(**{modelled: 5}))
 
 
 def test_host_without_root_is_a_sentence(open_folder):
     said = as_nobody(lambda: host.Lab.open().obstacle([], [], [], device()))
-    assert said == "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+    assert said == "The host lab creates and mounts file systems: run as root, or choose the lab vm."
 
 
 @needs_root
 @pytest.mark.parametrize(
     ("stack", "filesystem", "sentence"),
     [
-        ("md-raid0", "ext4", "/dev/md127, which the stack would make, exists"),
-        ("single+lvm", "ext4", "/dev/reprofs, which the stack would make, exists"),
-        ("jbod-linear", "ext4", "/dev/mapper/reprofs-jbod, which the stack would make, exists"),
-        ("single", "zfs", r"the file system would make is there already \(`zpool list -H reprofs`\)"),
+        ("md-raid0", "ext4", "/dev/md127 exists, which the stack would create"),
+        ("single+lvm", "ext4", "/dev/reprofs exists, which the stack would create"),
+        ("jbod-linear", "ext4", "/dev/mapper/reprofs-jbod exists, which the stack would create"),
+        ("single", "zfs", r"the file system would create exists \(`zpool list -H reprofs`\)"),
     ],
 )
 def test_host_refuses_names_that_are_taken(stack, filesystem, sentence, monkeypatch, tmp_path):
@@ -507,7 +507,7 @@ def test_mount_says_what_is_wrong_with_the_directory(open_folder):
     assert "does not exist: mount it" in mount.Lab.open(path=str(open_folder / "nosuch")).obstacle([], [], [], device())
     (open_folder / "target").chmod(0o755)
     said = as_nobody(lambda: mount.Lab.open(path=str(open_folder / "target")).obstacle([], [], [], device()))
-    assert said == "" if os.geteuid() else "cannot be written" in said
+    assert said == "" if os.geteuid() else "is not writable" in said
 
 
 def test_mount_refuses_a_directory_without_room(tmp_path, quick, monkeypatch):
@@ -707,7 +707,7 @@ def test_workflow_without_the_limit_stops_before_any_trial(small_study):
     shutil.rmtree(small_study / "profiles")
     done = snakemake(small_study)
     assert done.returncode != 0
-    assert "trials with a real clock, which must run one at a time" in done.stderr
+    assert "trials on a real clock, which must run one at a time" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(small_study.glob("data/raw/mine/*.json"))
 

@@ -55,8 +55,8 @@ def test_a_package_is_unpacked_over_the_tree(tmp_path, package):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: path.unlink(), "mine.deb is missing: build the package, or put it there."),
-        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "is another file (its SHA-256 is "),
+        (lambda path: path.unlink(), "mine.deb is missing: build the package, or copy it there."),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "has the SHA-256 "),
     ],
 )
 def test_a_package_that_is_not_there_or_another_is_told(tmp_path, package, damage, said):
@@ -70,7 +70,7 @@ def test_a_package_that_is_not_there_or_another_is_told(tmp_path, package, damag
 def test_what_is_no_package_is_told(tmp_path):
     path = tmp_path / "text.deb"
     path.write_text("no package")
-    with pytest.raises(UserError, match=r"text\.deb is no Debian package: "):
+    with pytest.raises(UserError, match=r"text\.deb is not a Debian package: "):
         local.add(Tree(tmp_path / "tree"), read_guest("mine", description(tmp_path, entry(path))))
 
 

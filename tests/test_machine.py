@@ -92,7 +92,7 @@ print(ExactLab(manifest, files.cache_folder()).run(Job([Clock()]), 120).ending)
 def test_a_cache_where_nothing_can_be_executed_is_said(tmp_path, monkeypatch):
     flags = os.statvfs(tmp_path).f_flag | os.ST_NOEXEC
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
-    with pytest.raises(UserError, match="is mounted noexec, and programs must run there; set REPROFS_CACHE"):
+    with pytest.raises(UserError, match="is mounted noexec, but programs must run there: set REPROFS_CACHE"):
         engine.build(files.cache_folder())
 
 
@@ -116,7 +116,7 @@ def test_a_qemu_that_hangs_is_waited_for_aloud_and_then_ended(tmp_path, monkeypa
     silent = program(tmp_path / "silent", "echo $$ > pid; exec sleep 100")
     with pytest.raises(UserError) as caught:
         _qemu.Machine(_qemu.Qemu(silent, "7.2", "0" * 64), [], tmp_path)
-    assert "the first answer of QEMU did not come within 1 s, so it was ended" in str(caught.value)
+    assert "the first answer of QEMU did not come within 1 s, so QEMU was ended" in str(caught.value)
     assert "reprofs: still waiting for the first answer of QEMU, up to 1 s more" in capsys.readouterr().err
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 

@@ -243,7 +243,7 @@ def test_what_an_import_has_not_is_told(imported):
         package.open("imported/new")
     other = ROOT / "tests/fixtures/import/mdtest-4.txt"
     importers.import_files("mdtest", [other], folder / "rates", dictionary)
-    with pytest.raises(UserError, match="rates has no phases, for the format mdtest has no time of each run"):
+    with pytest.raises(UserError, match="rates has no phases: the format mdtest has no time per run"):
         package.open(str(folder / "rates"))
     data = json.loads(slow.read_text())
     slow.write_text(json.dumps([*data, data[0]]))

@@ -93,11 +93,11 @@ def test_refusals(tmp_path):
     wrong = said(lab="mount", where=str(tmp_path), clients="a,,b")
     assert "clients.hosts.1" in wrong and "a name that ssh knows: host or user@host" in wrong
     assert "are the same directory" in said(lab="mount", where=f"{tmp_path},{tmp_path / 'link'}")
-    assert "there is no lab 'nosuch'" in said(lab="nosuch")
+    assert "unknown lab 'nosuch'" in said(lab="nosuch")
     assert "device profile 'nosuch' does not exist" in said(lab="host", profile="nosuch")
     assert "leave PROFILE='ram' out" in said(lab="mount", profile="ram", where=str(tmp_path))
     nothing = said(lab="host")
-    assert "no cell can be had with LAB=host: The host lab takes devices as they are" in nothing
+    assert "no cell can be had with LAB=host: The host lab uses devices as they are" in nothing
     assert "PROFILE= chooses one" in nothing
 
 

@@ -186,7 +186,9 @@ def test_mistakes_are_one_sentence(adapting, tmp_path, reprofs, says):
 
     says(looked(1), "has no look after --rounds 1: choose from 2, 3")
     options = ("--raw", tmp_path / "raw", "--output", tmp_path / "tables")
-    says(reprofs("dataset", adapting, *options), "the study adds rounds: take the plan of its last look")
+    says(
+        reprofs("dataset", adapting, *options), "this study adds repetitions: use the plan of its last interim analysis"
+    )
     (tmp_path / "raw").rename(tmp_path / "old")
     assert looked(2).returncode == 0  # without a record all trials are missing
     assert json.loads((tmp_path / "look.json").read_text())["stopping"]["why"] == "alone"

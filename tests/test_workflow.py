@@ -220,7 +220,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
         assert place.exists()
         log = (tmp_path / "log").read_text()
         run(tmp_path, env, "--list-rules", *config)
-        told = f"{made}{edited} is missing or was changed after it was made: {made} is made again."
+        told = f"{made}{edited} is missing or was changed: {made} is made again."
         deadline = time.monotonic() + 30  # what passes through grep may come later than the end
         while told not in (tmp_path / "log").read_text().removeprefix(log):
             assert time.monotonic() < deadline, (tmp_path / "log").read_text()[-3000:]

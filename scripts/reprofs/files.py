@@ -23,7 +23,7 @@ HINTS = {
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "raise the limit of this shell (ulimit -n)",
     errno.ENOMEM: "free memory",
-    errno.EIO: "see what the kernel says of the disk (dmesg)",
+    errno.EIO: "check the disk (dmesg)",
     errno.ENOSPC: "free space or choose another folder",
     errno.EDQUOT: "free space or choose another folder",
     errno.EROFS: "choose a folder that can be written",
@@ -92,14 +92,14 @@ def read_json(path: Path) -> dict:
     try:
         return json.loads(path.read_text(), parse_constant=_no_number)
     except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror}; make it with the step before this one.") from None
+        raise UserError(f"Cannot read {path}: {error.strerror}; run the step that makes it.") from None
     except (RecursionError, ValueError) as error:
         what = "it is nested too deeply" if isinstance(error, RecursionError) else cut(error, 80)
         raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text}, which Python would take, is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def sha256(path: Path) -> str:
@@ -156,7 +156,7 @@ def intact(path: Path, digest: str) -> bool:
                 write_text(note, json.dumps(found))
             return True
         path.unlink()
-        print(f"reprofs: {path} was damaged: it is removed and made again", file=sys.stderr, flush=True)
+        print(f"reprofs: {path} was damaged and is made again", file=sys.stderr, flush=True)
     except OSError:
         pass
     return False

@@ -59,7 +59,7 @@ class Flow:
         # The run that the report sets the study beside, by the file of its digests.
         self.beside = file_of_run(self.settings.beside) if self.settings.beside else None
         if self.beside == place(f"data/tables/{self.study}") / SUMS:
-            raise UserError(f"BESIDE={self.settings.beside} is the study itself: name another run.")
+            raise UserError(f"BESIDE={self.settings.beside} is this study itself: name another run.")
         self.notebooks = contents.notebooks(self.plan, Path("notebooks"), bool(self.beside))
         self.first = contents.first(self.plan, bool(self.beside))
         self.profiled = [f"data/profiles/{self.study}/{trial.id}" for trial in self.plan.profiled()]
@@ -167,7 +167,7 @@ class Flow:
         if why := trials.as_root(self.trials.values(), self.catalog, self.settings.study):
             print(f"reprofs: {why}", file=sys.stderr)
         if self.real_clocks and "bench_slot" not in resources:
-            why = "this study has trials with a real clock, which must run one at a time: use the profile"
+            why = "this study has trials on a real clock, which must run one at a time: use the profile"
             sys.exit(cli.fail(UserError(f"{why} profiles/default, or add --resources bench_slot=1")))
 
     def last_plan(self, look: Callable[[int], str]) -> str:
@@ -204,7 +204,7 @@ def said(call: Callable[..., Any], *arguments: Any) -> Any:
 def _remove_changed(made: Path, sums: Path) -> None:
     known = made.is_dir() or (made.exists() and sums.exists())
     if wrong := known and changed(sums):
-        print(f"reprofs: {wrong} is missing or was changed after it was made: {made} is made again.", file=sys.stderr)
+        print(f"reprofs: {wrong} is missing or was changed: {made} is made again.", file=sys.stderr)
         shutil.rmtree(made) if made.is_dir() else made.unlink()
 
 

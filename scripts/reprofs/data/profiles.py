@@ -14,10 +14,10 @@ FILE = "profile.json"  # workflow/schemas/profile.schema.yaml
 def load(folder: Path) -> dict[str, Any]:
     """The profile of a trial. Raises UserError when it is not there or was changed after it was made."""
     if not (folder / FILE).is_file():
-        raise UserError(f"There is no profile in {folder}: `make report` or `reprofs profile` makes it.")
+        raise UserError(f"{folder} has no profile: run `make report` or `reprofs profile`.")
     if wrong := changed(folder / SUMS, FILE):
         told = "is missing or was changed after it was made"
-        raise UserError(f"{wrong} {told}: `make report` or `reprofs profile` makes it again.")
+        raise UserError(f"{wrong} {told}: run `make report` or `reprofs profile` again.")
     return read_json(folder / FILE)
 
 

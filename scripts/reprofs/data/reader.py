@@ -104,7 +104,7 @@ class Reader:
         return record if _fits(numbers, sizes, [latency["count"] for latency in latencies]) else None
 
 
-_AGAIN = "delete the file and run the study again, which makes it again."
+_AGAIN = "delete the file and run the study again."
 
 
 def _check(path: Path, record: dict, schema: dict) -> None:
@@ -118,11 +118,11 @@ def _check(path: Path, record: dict, schema: dict) -> None:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise UserError(
-            f"{path} is not a valid record: it has {error.object[error.start]!a}, no character; {_AGAIN}"
+            f"{path} is not a valid record: {error.object[error.start]!a} is not a character; {_AGAIN}"
         ) from None
     part = seals.broken(record)
     if part:
-        raise UserError(f"{path} was changed after its trial: the digest of the {part} is not the one noted; {_AGAIN}")
+        raise UserError(f"{path} was changed after its trial: the digest of its {part} differs; {_AGAIN}")
     large = next((key for key, value in _numbers(record["measurement"], "measurement") if abs(value) >= 2**63), None)
     if large:
         raise UserError(f"{path}: {large} does not fit into 64 bits; {_AGAIN}")
@@ -137,7 +137,7 @@ def _check_parts(path: Path, record: dict) -> None:
         which = (phase["name"], phase["cache"], phase.get("run"))
         if which in seen:
             raise UserError(
-                f"{path}: measurement.phases.{number} repeats {which[0]} ({which[1]}); name each phase differently."
+                f"{path}: measurement.phases.{number} repeats {which[0]} ({which[1]}): give each phase its own name."
             )
         seen.add(which)
 
@@ -194,7 +194,7 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
         compared.append(("measurement.clock.name", measurement["clock"]["name"], plan.labs[trial.full_lab].clock))
     for key, was, planned in compared:
         if was != planned:
-            raise UserError(f"{path} belongs to another plan: {key} is {was}, but {planned} is planned; {_AGAIN}")
+            raise UserError(f"{path} is from another plan: {key} is {was}, planned is {planned}; {_AGAIN}")
     if record["status"] != "ok":
         return
     workload = plan.workloads[trial.workload]
@@ -204,7 +204,7 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
             raise UserError(f"{path} says ok, but phase {phase.name} ({phase.cache}) is missing; {_AGAIN}")
     wrong = sum(check["mismatches"] for check in measurement.get("verification", []))
     if wrong:
-        raise UserError(f"{path} says ok, but {wrong} files differed from what was written; {_AGAIN}")
+        raise UserError(f"{path} says ok, but {wrong} files have other content than was written; {_AGAIN}")
 
 
 class Guests:
@@ -246,9 +246,9 @@ class Guests:
                 fewest = min(values.values(), key=len)
                 whose = f"of the lab {lab} do not come from one guest" if lab else "do not come from one engine"
                 raise UserError(
-                    f"{raw}: the records {whose}: environment.lab.{key} has {len(values)} values, the rarest in "
-                    f"{len(fewest)} of {sum(map(len, values.values()))} records, such as {min(fewest)}.json; delete "
-                    "those records, or all, and run the study again."
+                    f"{raw}: the records {whose}. environment.lab.{key} has {len(values)} values; the rarest is "
+                    f"in {len(fewest)} of {sum(map(len, values.values()))} records, such as {min(fewest)}.json. "
+                    "Delete those records, or all, and run the study again."
                 )
 
 

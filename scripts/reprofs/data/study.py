@@ -115,11 +115,11 @@ def load(folder: str | Path) -> Tables:
     """Read a folder written by `reprofs.data.tables.build`. Raises UserError when it is not there or was changed."""
     folder = place(folder)
     if not (folder / "trials.parquet").is_file():
-        raise UserError(f"There are no tables in {folder}: run `reprofs dataset` or `make report` first.")
+        raise UserError(f"{folder} has no tables: run `make report` or `reprofs dataset` first.")
     paths = {name: folder / f"{name}.parquet" for name in TABLES}
     if wrong := changed(folder / SUMS, "study.json", "environment.json", *(path.name for path in paths.values())):
         told = "is missing or was changed after it was made"
-        raise UserError(f"{wrong} {told}: run `make report`, which makes it again.")
+        raise UserError(f"{wrong} {told}: run `make report` again.")
     frames = paths | {name: _read(paths[name]) for name in ("trials", "phases")}
     noted = read_sums(folder / SUMS)
     digests = {name: noted[path.name] for name, path in paths.items()}
@@ -140,14 +140,14 @@ def load_import(folder: str | Path) -> Tables:
     made, path = read_json(folder / IMPORT), folder / "phases.parquet"
     if not path.is_file():
         raise UserError(
-            f"{folder} has no phases, for the format {made['format']} has no time of each run that a study could be"
-            f" made of: read its measurements.parquet instead."
+            f"{folder} has no phases: the format {made['format']} has no time per run. Read its "
+            "measurements.parquet instead."
         )
     phases = _read(path)
     cell = [*IDENTITY[IDENTITY.index("lab") : IDENTITY.index("seed")], "phase", "cache"]
     again = phases.loc[phases.duplicated(cell), "trial"]
     if len(again):
-        raise UserError(f"{path} has the run {again.iloc[0]} twice: take one of them out of its file and import again.")
+        raise UserError(f"{path} has the run {again.iloc[0]} twice: remove one from its file, and import again.")
     trials = phases[IDENTITY].drop_duplicates("trial", ignore_index=True).reindex(columns=schema("trials").names)
     name, files = f"imported/{folder.name}", len(made["files"])
     question = f"What do {files} imported files ({made['format']}) say?"

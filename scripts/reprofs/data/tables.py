@@ -62,10 +62,11 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
     source = _Source(content, raw)
     if content.study.rule:
         raise UserError(
-            f"{plan}: the study adds rounds: take the plan of its last look, data/rounds/STUDY/ROUNDS.json."
+            f"{plan}: this study adds repetitions: use the plan of its last interim analysis, "
+            "data/rounds/STUDY/ROUNDS.json."
         )
     if not _replaceable(output):
-        raise UserError(f"{output} exists and has no tables: choose another --output; nothing was written.")
+        raise UserError(f"{output} exists and has no tables: choose another --output. Nothing was written.")
     partial = Path(f"{output}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -145,8 +146,8 @@ class _Source:
                     yield ahead.popleft().result()
             except BrokenProcessPool:
                 raise UserError(
-                    f"a process that read the records in {self._reader.raw} was killed: see whether the host ran out "
-                    "of memory (journalctl -k, dmesg), then run this again."
+                    f"a process that read the records in {self._reader.raw} was killed: check whether the host "
+                    "ran out of memory (journalctl -k, dmesg), then run this again."
                 ) from None
             finally:
                 pool.shutdown(cancel_futures=True)

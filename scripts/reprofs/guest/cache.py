@@ -71,8 +71,8 @@ def check_space(cache: Path) -> None:
     free = shutil.disk_usage(cache).free
     if free < FREE_BYTES:
         raise UserError(
-            f"not enough disk space for the guest image: {cache} has {free / 1e9:.1f} GB free and needs "
-            f"{FREE_BYTES / 1e9:.1f} GB; free some, or set REPROFS_CACHE to a folder with more space"
+            f"not enough disk space for the guest: {cache} has {free / 1000000000.0:.1f} GB free and needs "
+            f"{FREE_BYTES / 1000000000.0:.1f} GB. Free some, or set REPROFS_CACHE to a larger folder."
         )
 
 
@@ -83,6 +83,6 @@ def writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"cannot write to {error.filename or folder}: {error.strerror}; "
-            "set REPROFS_CACHE to a folder with space that you may write to"
+            f"cannot write to {error.filename or folder}: {error.strerror}; set REPROFS_CACHE to a writable "
+            "folder with free space."
         ) from None

@@ -25,21 +25,19 @@ def check(workload: Modified, scale: str) -> None:
     if operations or any(isinstance(entry, str) for entry in workload.populate):
         missing = [key for key in TREE if key not in values]
         if missing:
-            raise FileError(
-                f"{where}: the parameter {missing[0]} is missing, which the engine's operations need: add it."
-            )
+            raise FileError(f"{where}: the parameter {missing[0]} is missing, which the engine needs: add it.")
     for phase in workload.phases:
         if phase.run and workload.scale(scale).count(phase.items) is None:
             raise FileError(
-                f"{where}: phase {phase.name}: items is {cut(phase.items, 80)}, which is not a whole-number "
-                "parameter of the scale nor a product of some: name one that is, or write one."
+                f"{where}: phase {phase.name}: items is {cut(phase.items, 80)}: name a whole-number parameter "
+                "of the scale, or a product of such."
             )
     content = needs(workload, scale)
     room = values["device_mib"] * 2**20 * (100 - workload.fill) // 100
     if content > room:
         raise FileError(
-            f"{where}: the content is about {content / 2**20:,.0f} MiB, more than the {room / 2**20:,.0f} MiB which "
-            "the file system offers: raise device_mib or lower the size."
+            f"{where}: the content is about {content / 2**20:,.0f} MiB, but the file system has "
+            f"{room / 2**20:,.0f} MiB: raise device_mib or lower the size."
         )
 
 
@@ -73,7 +71,7 @@ def _programs(argv: list[str], where: str) -> list[list[str]]:
     except ValueError as error:
         raise FileError(f"{where}: {short(argv[-1])} is not a valid shell script: {error}: correct it.") from None
     if not all(calls):
-        raise FileError(f"{where}: engine lacks the name of the program to run: write it after engine.")
+        raise FileError(f"{where}: engine has no program: write its name after engine.")
     return [arguments for arguments in calls if not any("$" in word for word in arguments)]
 
 

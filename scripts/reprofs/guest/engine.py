@@ -109,7 +109,7 @@ def functions(cache: Path, name: str = "") -> dict[int, str]:
             made = Path(folder) / "made"
             text = compile_c(sources(name), made, [*FLAGS, "-Wl,--print-map"])
             if made.read_bytes() != program.read_bytes():
-                raise UserError(f"{program} is not what its sources give: remove it, and run the trial again.")
+                raise UserError(f"{program} does not match its sources: remove it and run the trial again.")
         write_text(kept, text)
     code = kept.read_text().partition(" .text\n")[2]
     found = re.findall(r"^ +([0-9a-f]+) +[0-9a-f]+ +[0-9a-f]+ +\d+ {17}(\S+)$", code, re.MULTILINE)
@@ -154,7 +154,9 @@ def _build(cache: Path, files: list[Path], flags: list[str]) -> Path:
 def _executable(path: Path) -> Path:
     """The file itself. Raises UserError where nothing can be executed."""
     if os.statvfs(path.parent).f_flag & os.ST_NOEXEC:
-        raise UserError(f"{path.parent} is mounted noexec, and programs must run there; set REPROFS_CACHE to another.")
+        raise UserError(
+            f"{path.parent} is mounted noexec, but programs must run there: set REPROFS_CACHE to another folder."
+        )
     return path
 
 

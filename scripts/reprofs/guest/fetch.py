@@ -111,7 +111,7 @@ def _fetch(opener: urllib.request.OpenerDirector, mirrors: list[str], package: P
                 why = f"{mirror}: {getattr(error, 'reason', error)}"
                 continue
             if hashlib.sha256(content).hexdigest() != package.sha256:
-                why = f"{mirror}: other bytes than the lock says"
+                why = f"{mirror}: not the SHA-256 of the lock"
                 break
             write_bytes(file, content)
             return ""
@@ -122,6 +122,6 @@ def _gone(gone: list[tuple[Package, str]], count: int, mirrors: list[str], date:
     names = ", ".join(f"{package.name} {package.version}" for package, _ in gone[:3])
     return Gone(
         f"{len(gone)} of {count} packages of {LOCK} are on none of {len(mirrors)} mirrors, first {names} "
-        f"({cut(gone[0][1], 120)}): check the network, or name mirrors that keep old versions, as of {date}, in "
-        f"{VARIABLE} (their addresses, one for Debian and one for its security updates)."
+        f"({cut(gone[0][1], 120)}): check the network. Or set {VARIABLE} to mirrors that keep old versions (as "
+        f"of {date}): one for Debian, one for security updates."
     )

@@ -60,7 +60,7 @@ def build(
     """
     lock, guest = lock or read_lock(), read_guest(name, spec)
     if not engine.is_file():
-        raise UserError(f"the load engine {engine} does not exist; build it first")
+        raise UserError(f"the load engine {engine} is missing: run `reprofs guest` first.")
     with writable(cache):
         for part in ("root", "initrd", "modules"):
             (cache / part).mkdir(parents=True, exist_ok=True)

@@ -45,9 +45,7 @@ def module_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
     order: dict[str, None] = {}
     for module in wanted:
         if module not in needs:
-            raise UserError(
-                f"the guest's kernel has no module {module}; choose a suite in envs/guest.yaml whose kernel has it"
-            )
+            raise UserError(f"the guest's kernel has no module {module}: choose another suite in envs/guest.yaml.")
         order.update(dict.fromkeys(needs[module]))
     return list(order)
 

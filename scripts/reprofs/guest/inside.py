@@ -64,9 +64,7 @@ def build(
     command += ["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", ENTER, "sh", str(root)]
     for tool in ("unshare", "mount", "chroot"):
         if shutil.which(tool, path=_path()) is None:
-            raise UserError(
-                f"{tool} is missing, which enters the root of the compiler: install util-linux and coreutils."
-            )
+            raise UserError(f"{tool} is missing, which building needs: install util-linux and coreutils.")
     log = root / "build/log"
     with log.open("wb") as said:
         # REPROFS_PLACE: by which reprofs.cleanup knows processes that outlive a kill.
@@ -98,13 +96,15 @@ def _error(text: str) -> UserError:
     """The error for the user that follows from what a script said."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
     if "No space left on device" in text:
-        return UserError("no disk space is left where modules are compiled: free some, or set REPROFS_CACHE.")
+        return UserError(
+            "no disk space for compiling kernel modules: free some, or set REPROFS_CACHE to another folder."
+        )
     if lines[-1].startswith(("unshare:", "mount:", "chroot:")):
         return UserError(
-            f"no root of locked packages can be entered ({cut(lines[-1], 120)}): without root this needs user "
-            "namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns); allow them, "
-            "or build as root."
+            f"cannot enter the root of locked packages ({cut(lines[-1], 120)}). Without root this needs user "
+            "namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns): "
+            "allow them, or build as root."
         )
     wrong = re.search(r"^(.*\berror:[\s*]*.*)|^make.*\*\*\* (\[.*)", text, re.MULTILINE)
     said = " ".join(next(filter(None, wrong.groups())).replace("*", " ").split()) if wrong else lines[-1]
-    return UserError(f"what is compiled of locked packages could not be: {cut(said, 200)}")
+    return UserError(f"compiling locked packages failed: {cut(said, 200)}")

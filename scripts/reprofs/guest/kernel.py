@@ -72,7 +72,7 @@ def build(cache: Path, lock: Lock, kernel: Kernel, engine: Path, say: Progress) 
     if found["config_sha256"] != kernel.config_sha256:
         raise UserError(
             f"{kernel.file}: config_sha256 is {kernel.config_sha256[:16]}…, but the configuration of "
-            f"{found['release']} has {found['config_sha256']}: correct it, if this is the kernel that you mean."
+            f"{found['release']} has {found['config_sha256']}. If this is the right kernel, correct the key."
         )
     for part in ("vmlinuz", "drivers"):
         lock.compare(f"{kernel_set(kernel.name)}/{part}", recipe, found[part].partition(".")[0])
@@ -122,7 +122,8 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
     config = part_of(folder, release, "config").read_bytes()
     if lacks := missing(config.decode(errors="replace")):
         raise UserError(
-            f"{kernel.file}: the kernel {release} lacks {', '.join(lacks)}, without which no guest can start."
+            f"{kernel.file}: the kernel {release} lacks {', '.join(lacks)}: choose a kernel with these options, "
+            "which every guest needs."
         )
     found = {"vmlinuz": put(home, part_of(folder, release, "vmlinuz").read_bytes(), "")}
     (home / "config").write_bytes(config)
@@ -160,7 +161,7 @@ def found_release(folder: Path, where: str) -> str:
     """The release of the only kernel in an unpacked tree. where: what a sentence about it names. Raises UserError."""
     found = sorted(path.name for path in (folder / MODULES).glob("*"))
     if len(found) != 1:
-        raise UserError(f"{where}: the packages have modules of {len(found)} kernels, and must have those of one.")
+        raise UserError(f"{where}: the packages have modules of {len(found)} kernels: name packages of one kernel.")
     return found[0]
 
 
@@ -169,7 +170,9 @@ def part_of(folder: Path, release: str, name: str) -> Path:
     places = [folder / "boot" / f"{name}-{release}", folder / MODULES / release / name]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
-        raise UserError(f"the packages of the kernel {release} have no {name}: name those with kernel and modules.")
+        raise UserError(
+            f"{name} is missing in the packages of the kernel {release}: name the packages with kernel and modules."
+        )
     return found
 
 

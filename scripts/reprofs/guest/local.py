@@ -29,9 +29,7 @@ def unpack(tree: Tree, packages: list[LocalPackage], key: str) -> dict[str, str]
 def _found(package: LocalPackage, where: str) -> Path:
     file = place(package.file)
     if not file.is_file():
-        raise UserError(f"{where} is missing: build the package, or put it there.")
+        raise UserError(f"{where} is missing: build the package, or copy it there.")
     if (digest := sha256(file)) != package.sha256:
-        raise UserError(
-            f"{where} is another file (its SHA-256 is {digest}): put the right one there, or correct sha256."
-        )
+        raise UserError(f"{where} has the SHA-256 {digest}, not the expected one: replace the file, or correct sha256.")
     return file

@@ -93,7 +93,7 @@ class Lock:
         found = self.sets.get(name)
         if found is None or found.asked != asked(wish):
             what = "has no set" if found is None else f"was made for other suites or packages ({FILE}) in the set"
-            raise UserError(f"{LOCK} {what} {name}: run `reprofs lock {name}`, and `reprofs lock --built` after it.")
+            raise UserError(f"{LOCK} {what} {name}: run `reprofs lock {name}`, then `reprofs lock --built`.")
         below = self.sets[wish.below].packages if wish.below else []
         return sorted({package.name: package for package in [*found.packages, *below]}.values())
 
@@ -105,8 +105,8 @@ class Lock:
         of, expected = self.built.get(name, ("", ""))
         if of == recipe and digest != expected:
             raise UserError(
-                f"{name} was built of what {LOCK} says, but its SHA-256 is {digest[:16]}… and not {expected[:16]}…: "
-                "this machine's lab would be another one. Remove the cache and build again; if it stays so, report it."
+                f"{name} has the SHA-256 {digest[:16]}…, but {LOCK} expects {expected[:16]}… from the same "
+                "sources. Remove the cache and build again; if that does not help, report it."
             )
         return of == recipe
 
@@ -205,7 +205,7 @@ def read_lock(path: Path | None = None) -> Lock:
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({cut(error, 80)}): take it from the repository.") from None
+        raise UserError(f"{path} cannot be read ({cut(error, 80)}): restore it from the repository.") from None
     lock, into = Lock(""), None
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -223,7 +223,7 @@ def read_lock(path: Path | None = None) -> Lock:
                 name, version, arch, digest, size, place = words
                 into.packages.append(Package(name, version, arch, digest, int(size), place))
         except (ValueError, IndexError, AssertionError):
-            raise UserError(f"{path}, line {number} is no line of a lock: {cut(line, 60)}") from None
+            raise UserError(f"{path}, line {number} is invalid: {cut(line, 60)}") from None
     return lock
 
 

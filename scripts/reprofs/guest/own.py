@@ -34,11 +34,11 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
     """
     folder = place(Kernel.folder)
     if not NAME.fullmatch(name):
-        raise UserError(f"{short(name)} is no name for a kernel: it must have {NAME_RULE}.")
+        raise UserError(f"{short(name)} is not a valid kernel name: it must have {NAME_RULE}.")
     if name in named(folder):
-        raise UserError(f"{folder / name}.yaml is there already: remove it, or choose another name.")
+        raise UserError(f"{folder / name}.yaml exists: remove it, or choose another name.")
     if bool(debs) == bool(build):
-        raise UserError("name either the packages of the kernel, or with --build the folder in which it was built.")
+        raise UserError("kernel: name either its packages, or the build folder with --build.")
     with tempfile.TemporaryDirectory() as scratch:
         if build:
             made = Path(scratch) / "kernel.deb"
@@ -47,15 +47,15 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         into = Tree(Path(scratch) / "tree")
         for deb in debs:
             if not deb.is_file():
-                raise UserError(f"{deb} is missing: name a package that is there.")
+                raise UserError(f"{deb} does not exist: name an existing package.")
             into.add(deb, skip=rootfs.SKIP)
         release = found_release(into.root, ", ".join(map(str, (build and [build]) or debs)))
         part_of(into.root, release, "vmlinuz")
         config = part_of(into.root, release, "config")
         if lacks := missing(config.read_text(errors="replace")):
             raise UserError(
-                f"the kernel {release} lacks {', '.join(lacks)}: set these in its .config (envs/guest.config has all "
-                "that a guest needs), and build it again."
+                f"the kernel {release} lacks {', '.join(lacks)}: set these in its .config and build it again "
+                "(envs/guest.config has all that a guest needs)."
             )
         if build:
             kept = cache / "own-kernels" / f"{name}-{sha256(debs[0])[:16]}.deb"
@@ -78,7 +78,7 @@ def _package(name: str, build: Path) -> bytes:
             raise UserError(f"{build / file} is missing: build the kernel there first (make bzImage modules).")
     release = (build / RELEASE).read_text().strip()
     if not re.fullmatch(r"[\w.+~-]{1,100}", release):
-        raise UserError(f"{build / RELEASE} has no release of a kernel: build the kernel there first.")
+        raise UserError(f"{build / RELEASE} has no kernel release: build the kernel there first.")
     modules = f"usr/lib/modules/{release}"
     files = {f"boot/vmlinuz-{release}": build / IMAGE, f"boot/config-{release}": build / ".config"}
     files |= {f"{modules}/{BUILT_IN}": build / BUILT_IN} if (build / BUILT_IN).is_file() else {}

@@ -95,7 +95,7 @@ class _Apt:
         kernels = [package for package in found if KERNEL_FILES.match(package.name)]
         if (KERNEL in wish.wanted or wish.kernel) and not kernels:
             name = wish.wanted[0] if wish.kernel else KERNEL
-            raise UserError(f"Debian {wish.suites[0]} has no {name} that brings a kernel: choose another suite.")
+            raise UserError(f"Debian {wish.suites[0]} has no {name} with a kernel: choose another suite.")
         return sorted(kernels if wish.kernel else found)
 
     def _package(self, line: str) -> Package:
@@ -107,7 +107,7 @@ class _Apt:
         """Name, SHA-256, bytes and place of a file that apt would fetch."""
         found = LINE.match(line)
         if not found:
-            raise UserError(f"apt names a package without its SHA-256: {cut(line, 120)}")
+            raise UserError(f"apt gave no SHA-256 for a package: {cut(line, 120)}")
         uri, file, size, digest = found.groups()
         place = uri[uri.index("/pool/") + 1 :]
         return file, digest, int(size), urllib.parse.unquote(place)
@@ -137,9 +137,8 @@ def apt_mirrors(suite: str, component: str = "") -> list[str]:
         lines.append(f"deb {uri} {target} main {component}".rstrip())
     if not any(line.split()[2] == suite for line in lines):
         raise UserError(
-            "the apt configuration of this machine names no Debian mirror to ask for packages "
-            f"(apt-get indextargets gives {len(listing)} indexes); "
-            "add one to /etc/apt/sources.list.d and run apt-get update"
+            f"apt knows no Debian mirror here (apt-get indextargets gives {len(listing)} indexes): add one to "
+            "/etc/apt/sources.list.d and run apt-get update."
         )
     return sorted(set(lines))
 
@@ -155,7 +154,7 @@ def output_of(command: list[str]) -> str:
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
-        raise UserError(f"{command[0]} is missing: a lock is made on a machine with Debian's apt.") from None
+        raise UserError(f"{command[0]} is missing: run `reprofs lock` on a machine with Debian's apt.") from None
     except subprocess.CalledProcessError as error:
         said = [line.strip() for line in error.stderr.splitlines() if re.match("[EW]: ", line)] or [error.stderr]
         action = next((word for word in command[1:] if not word.startswith("-")), "")

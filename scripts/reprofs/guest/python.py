@@ -68,7 +68,7 @@ def check(home: Path, folder: Path) -> None:
         listed = subprocess.run(words, capture_output=True, text=True).stdout
         for name, path in re.findall(r"^\s*([^\s/]+) => (.+)", listed, re.MULTILINE):
             if not path.startswith(str(home)):
-                raise UserError(f"{module.name} loads {name}, which no package of the archive's Python has.")
+                raise UserError(f"{module.name} loads {name}, which is not in the Python of the archive.")
 
 
 def _libraries(root: Path, file: str) -> dict[str, Path]:
@@ -78,7 +78,7 @@ def _libraries(root: Path, file: str) -> dict[str, Path]:
     found = re.findall(r"^\s*([^\s/]+) => (\S+) \(0x", listed, re.MULTILINE)
     for name, path in found:
         if not path.startswith(rootfs.LIBRARIES):
-            raise UserError(f"{name}, which {file} loads, is in none of the locked packages: found was {path}.")
+            raise UserError(f"{name}, which {file} loads, is not in the locked packages; found: {path}.")
     return {name: root / path for name, path in found}
 
 

@@ -71,7 +71,7 @@ def _gather(root: Path, home: Path) -> str:
     # The loader itself is listed as well, by its absolute path, and needs no copy.
     for name, path in re.findall(r"^\s*([^\s/]+) => (.+) \(0x", listed, re.MULTILINE):
         if not path.startswith(rootfs.LIBRARIES):
-            raise UserError(f"{name}, which QEMU loads, is in none of the locked packages: found was {path}.")
+            raise UserError(f"{name}, which QEMU loads, is not in the locked packages; found: {path}.")
         shutil.copy(root / path, home / name)
     # Emulation is a module of QEMU, which it looks for where QEMU_MODULE_DIR says.
     shutil.copy(root / MODULE_FOLDER / MODULE, home / MODULE)
@@ -117,7 +117,7 @@ def several(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         progress(f"QEMU with several processors: {text}")
 
     def make(home: Path) -> dict:
-        say("it must be compiled, which is done once and takes some minutes")
+        say("it must be compiled once, which takes some minutes")
         files = fetch(cache, lock, packages, say)
         debs = {files[package.name]: package.sha256 for package in packages if package.arch != "source"}
         sources = [package for package in packages if package.arch == "source"]

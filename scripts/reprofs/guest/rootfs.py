@@ -154,7 +154,7 @@ def release_of(tree: Path) -> str:
     """The release of the tree's only kernel. Raises UserError when there is none."""
     found = sorted(path.name for path in (tree / "usr/lib/modules").glob("*"))
     if len(found) != 1:
-        raise UserError(f"the guest's packages have {len(found)} kernels, and must have one: correct envs/guest.yaml.")
+        raise UserError(f"the guest's packages have {len(found)} kernels: leave one in envs/guest.yaml.")
     return found[0]
 
 

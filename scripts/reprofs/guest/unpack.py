@@ -69,7 +69,7 @@ class Tree:
         data = package.read_bytes()
         if digest and hashlib.sha256(data).hexdigest() != digest:
             package.unlink()
-            raise UserError(f"{package} was damaged and is removed: run it again, and the package is fetched again.")
+            raise UserError(f"{package} was damaged and was removed: run again to fetch it.")
         try:
             parts = _members(data)
             fields = _control(parts)
@@ -82,7 +82,7 @@ class Tree:
                         self._member(archive, member, name)
             return fields["Package"], fields["Version"]
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, KeyError, StopIteration) as error:
-            raise UserError(f"{package} is no Debian package: {cut(error, 150)}.") from None
+            raise UserError(f"{package} is not a Debian package: {cut(error, 150)}.") from None
 
     def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
         if member.isdir():
@@ -120,7 +120,7 @@ def _control(parts: dict[str, memoryview]) -> dict[str, str]:
 def _members(data: bytes) -> dict[str, memoryview]:
     """The members of an ar archive. Source: ar(5)."""
     if not data.startswith(b"!<arch>\n"):
-        raise ValueError("it does not begin like one")
+        raise ValueError("it has the wrong header")
     found, at = {}, 8
     while at + HEADER <= len(data):
         name, size = data[at : at + 16].decode().strip().rstrip("/"), int(data[at + 48 : at + 58])
@@ -135,5 +135,5 @@ def _opened(parts: dict[str, memoryview], start: str) -> io.IOBase:
         raise ValueError(f"it has no {start}")
     ending = name.removeprefix(start)
     if ending not in OPENERS:
-        raise ValueError(f"its {name} is compressed in another way than xz, gzip and bzip2: build it with -Zxz")
+        raise ValueError(f"its {name} is not compressed with xz, gzip or bzip2: build it with -Zxz")
     return OPENERS[ending](io.BytesIO(parts[name]))  # type: ignore[operator]

@@ -276,13 +276,13 @@ def import_files(name: str, paths: list[Path], output: Path, tables: Callable[[]
     """
     known = formats()
     if name not in known:
-        raise UserError(f"there is no import format {short(name)}; known formats are {', '.join(known)}.")
+        raise UserError(f"import: unknown format {short(name)}; known are {', '.join(known)}.")
     output, paths = Path(output), [Path(path) for path in paths]
     _folder.check(output)
     # realpath, for a link that leads to itself raises nothing there; reading it says what is wrong.
     inside = [path for path in paths if Path(os.path.realpath(output)) in Path(os.path.realpath(path)).parents]
     if inside:
-        raise UserError(f"{inside[0]} lies in {output}, which would be replaced; choose another --output.")
+        raise UserError(f"{inside[0]} is in {output}, which would be replaced: choose another --output.")
     module = importlib.import_module(f"{__name__}.{name}")
     results: list[Result] = []
     findings: list[Finding] = []
@@ -318,7 +318,7 @@ def _read(name: str, module, path: Path) -> Result:
             raise Malformed(1, "it has no results")
     except Malformed as error:
         where = f", line {error.line}" if error.line else ""
-        raise UserError(f"{path}{where}: {error.what}; give the whole of {module.WHAT}.") from None
+        raise UserError(f"{path}{where}: {error.what}: give the complete {module.WHAT}.") from None
     for row in result.rows:
         row["format"] = name
     _repeated_lines(source, result)
@@ -335,7 +335,7 @@ def number(text: str, line: int) -> float:
     if not _NUMBER.fullmatch(text):
         raise Malformed(line, f"{short(text)} is not a number")
     if len(text) > _LONGEST:
-        raise Malformed(line, f"a number of {len(text):,} characters stands there, which no program prints")
+        raise Malformed(line, f"a number has {len(text):,} characters, which no program prints")
     value = float(text)
     if value < 0:
         raise Malformed(line, f"{text} is negative, which no time, rate or count can be")
@@ -374,8 +374,8 @@ def _repeated_lines(source: Source, result: Result) -> None:
 def _digest(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is not a regular file; write the output to a file first and name that.")
+            raise UserError(f"{path} is not a regular file: save the output in a file, and name that.")
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror}; name files that exist and can be read.") from None
+        raise UserError(f"Cannot read {path}: {error.strerror}; name readable files.") from None

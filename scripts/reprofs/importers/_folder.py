@@ -25,7 +25,7 @@ def check(output: Path, besides: Path | None = None) -> None:
                 return
         except (OSError, ValueError, KeyError, TypeError):
             pass
-    raise UserError(f"{output} exists and was not made by an import: choose another --output; nothing was written.")
+    raise UserError(f"{output} exists and was not made by an import: choose another --output. Nothing was written.")
 
 
 def write(

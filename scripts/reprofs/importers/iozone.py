@@ -126,7 +126,7 @@ def samples(output: str) -> list[dict]:
     except Malformed as error:
         raise ValueError(f"iozone's output, line {error.line}: {error.what}") from None
     if any(row["unit"] != "B/s" or not row["value"] or "bytes" not in row for row in rows):
-        raise ValueError("iozone's output has a number that is no rate in kB/s")
+        raise ValueError("iozone's output has a number that is not in kB/s")
     return [
         {"name": row["phase"], "wall_ns": round(row["bytes"] / row["value"] * 1e9), "items": 1, "bytes": row["bytes"]}
         for row in rows

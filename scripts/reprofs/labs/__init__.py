@@ -26,5 +26,5 @@ def with_processors() -> list[str]:
 def get_lab(name: str) -> type[Lab]:
     """The class of the lab called `name`. Raises UserError, listing the known ones, when there is none."""
     if name not in names():
-        raise UserError(f"there is no lab {short(name)}; known labs are {', '.join(names())}.")
+        raise UserError(f"unknown lab {short(name)}; known are {', '.join(names())}.")
     return importlib.import_module(f"{__name__}.{name}").Lab

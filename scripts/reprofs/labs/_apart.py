@@ -184,15 +184,15 @@ def _explain(client: _Client) -> None:
     code, silent = client.process.wait(), not client.events
     if silent and code == UNSEEN:
         raise Obstacle(
-            f"The host {client.host} cannot use the directory under test ({client.said()}): mount the same file system "
-            "there, at the same path, writable for the same user."
+            f"The node {client.host} cannot use the directory under test ({client.said()}): mount the same file "
+            "system at the same path, writable for the same user."
         )
     if silent and code == LACKING:
-        raise Obstacle(f"The host {client.host} has no command {client.said()}: install it there.")
+        raise Obstacle(f"The node {client.host} has no command {client.said()}: install it there.")
     if silent and code == 255:
         raise Obstacle(
-            f"The host {client.host} cannot be reached over ssh ({client.said()}): `ssh -o BatchMode=yes {client.host} "
-            "true` must work."
+            f"The node {client.host} cannot be reached over ssh ({client.said()}): `ssh -o BatchMode=yes "
+            f"{client.host} true` must work."
         )
     if not any(event["event"] == "failed" for event in client.events):
         reason = f"its engine ended with {code}: {client.said()}"

@@ -40,23 +40,25 @@ def check(path: str, entries: list[dict], sysfs: Path = SYS) -> dict:
     """
     entry = next((entry for entry in entries if entry["path"] == path), None)
     if entry is None:
-        raise UserError(f"{path} is not in {LIST}: only disks that are listed there are ever used.")
+        raise UserError(f"{path} is not in {LIST}: only listed disks are ever used.")
     number = _number(path)
     folder = sysfs / "dev/block" / number
     if not folder.exists():
-        raise UserError(f"{path} has vanished from the kernel's list of devices: check its connection.")
+        raise UserError(f"{path} has disappeared from the kernel's list of devices: check its connection.")
     if (folder / "partition").exists():
-        raise UserError(f"{path} is a partition: list a whole disk in {LIST}, empty and for ReproFS alone.")
+        raise UserError(f"{path} is a partition: list a whole, empty disk in {LIST}.")
     found = serial(folder)
     if found != entry["serial"]:
         says = f"has the serial {found}" if found else "tells no serial"
-        raise UserError(f"{path} {says}, but {LIST} says {entry['serial']}: it is another disk: correct the list.")
+        raise UserError(
+            f"{path} {says}, but {LIST} has {entry['serial']}, so it may be a different disk: correct the list."
+        )
     size = int(cleanup.read(folder / "size") or 0) * 512
     if size != entry["size_bytes"]:
-        raise UserError(f"{path} has {size} bytes, but {LIST} says {entry['size_bytes']}: correct the list.")
+        raise UserError(f"{path} has {size} bytes, but {LIST} has {entry['size_bytes']}: correct the list.")
     for name, where in _system().items():
         if number in _under(name, sysfs):
-            raise UserError(f"{path} holds {where}: it is never used.")
+            raise UserError(f"{path} holds {where}, so it is never used.")
     whole = _number_and_parts(folder)
     _refuse_busy(path, whole, folder)
     with held(path):
@@ -77,7 +79,7 @@ def check_again(disk: dict, sysfs: Path = SYS) -> None:
         now = (os.lstat(disk["path"]).st_rdev, cleanup.read(folder / "diskseq"), serial(folder))
         same = now == (disk["rdev"], disk["diskseq"], disk["serial"]) and cleanup.same_disk(disk)
     if not same:
-        raise UserError(f"{disk['path']} has vanished or was replaced after it was checked: nothing was written to it.")
+        raise UserError(f"{disk['path']} disappeared or was replaced after the check: nothing was written to it.")
     _refuse_busy(disk["path"], _number_and_parts(folder), folder)
     _refuse_full(disk["path"], folder, disk["size_bytes"])
 
@@ -89,9 +91,9 @@ def held(path: str) -> Iterator[None]:
         handle = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.EBUSY:
-            raise UserError(f"{path} is in use: another program or driver holds it; take it from {LIST}.") from None
+            raise UserError(f"{path} is in use by another program or driver: remove it from {LIST}.") from None
         if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
-            raise UserError(f"{path} has vanished or was replaced after it was checked: nothing was written.") from None
+            raise UserError(f"{path} disappeared or was replaced after the check: nothing was written.") from None
         raise UserError(f"{path} cannot be opened: {error.strerror}; check the disk and run as root.") from None
     try:
         yield
@@ -118,10 +120,10 @@ def _number(path: str) -> str:
         state = os.lstat(path)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise UserError(f"{path} is missing: connect the disk, or take it from {LIST}.") from None
+            raise UserError(f"{path} is missing: connect the disk, or remove it from {LIST}.") from None
         raise UserError(f"{path} cannot be examined: {error.strerror}.") from None
     if stat.S_ISLNK(state.st_mode):
-        raise UserError(f"{path} is a symbolic link, which may point elsewhere tomorrow: list the device itself.")
+        raise UserError(f"{path} is a symbolic link, which may change: list the device itself.")
     if not stat.S_ISBLK(state.st_mode):
         raise UserError(f"{path} is not a block device: correct {LIST}.")
     return f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
@@ -172,16 +174,16 @@ def _refuse_busy(path: str, whole: dict[str, str], folder: Path) -> None:
         device = os.path.realpath(source) if source.startswith("/") else ""
         name = whole.get(number) or next((n for n in whole.values() if device == f"/dev/{n}"), None)
         if name:
-            raise UserError(f"{path} is in use: {name} is mounted on {point}; unmount it, or take it from {LIST}.")
+            raise UserError(f"{path} is in use: {name} is mounted on {point}; unmount it, or remove it from {LIST}.")
     for line in (cleanup.read(Path("/proc/swaps")) or "").splitlines()[1:]:
         if os.path.realpath(line.split()[0]) in {f"/dev/{name}" for name in whole.values()}:
-            raise UserError(f"{path} is in use: it holds swap space; turn that off, or take it from {LIST}.")
+            raise UserError(f"{path} is in use as swap: turn that off, or remove it from {LIST}.")
     for below in (*folder.glob("holders/*"), *folder.glob("*/holders/*")):
-        raise UserError(f"{path} is in use: {below.name} is built on it; take it from {LIST}.")
+        raise UserError(f"{path} is in use: {below.name} is built on it; remove it from {LIST}.")
     for process in Path("/proc").glob("[0-9]*"):
         if _writes(process, whole):
             name = f"{cleanup.read(process / 'comm') or '?'} (process {process.name})"
-            raise UserError(f"{path} is in use: {name} has it open for writing; end that, or take it from {LIST}.")
+            raise UserError(f"{path} is in use: {name} has it open for writing; end that, or remove it from {LIST}.")
 
 
 def _writes(process: Path, whole: dict[str, str]) -> bool:
@@ -205,9 +207,9 @@ def _refuse_full(path: str, folder: Path, size: int) -> None:
     try:
         probe = subprocess.run(["blkid", "-p", "-o", "export", path], capture_output=True, text=True, errors="replace")
     except OSError:
-        raise UserError("blkid is missing, without which no disk is used; install Debian's util-linux.") from None
+        raise UserError("blkid is missing, which checks disks: install Debian's util-linux.") from None
     tags = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
-    wipe = f"if nothing on it matters, empty it with `wipefs --all {path}`."
+    wipe = f"if you need nothing on it, empty it with `wipefs --all {path}`."
     if "PTTYPE" in tags or any(folder.glob("*/partition")):
         raise UserError(f"{path} is not empty: it has a partition table ({tags.get('PTTYPE', 'read')}); {wipe}")
     if probe.returncode != 2:  # 2: nothing was recognised
@@ -216,8 +218,8 @@ def _refuse_full(path: str, folder: Path, size: int) -> None:
     place = _first_byte(path, size)
     if place is not None:
         raise UserError(
-            f"{path} is not empty: byte {place:,} of it is not zero (looked at: {cleanup.LOOKED_AT}); if nothing on it "
-            f"matters, empty it with `blkdiscard --zeroout {path}`."
+            f"{path} is not empty: byte {place:,} is not zero (checked: {cleanup.LOOKED_AT}). If you need "
+            f"nothing on it, empty it with `blkdiscard --zeroout {path}`."
         )
 
 
@@ -230,5 +232,5 @@ def _first_byte(path: str, size: int) -> int | None:
                 if kept := content.lstrip(b"\0"):
                     return place + len(content) - len(kept)
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; see what the kernel says of it (dmesg).") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}; check the disk (dmesg).") from None
     return None

@@ -62,9 +62,7 @@ class GuestLab(Lab):
         self.files = {part: self.cache / manifest[part]["file"] for part in self.parts}
         for part, path in self.files.items():
             if not intact(path, manifest[part]["sha256"]):
-                raise UserError(
-                    f"the guest's {part} {path} is missing or damaged; run `reprofs guest` to build it again"
-                )
+                raise UserError(f"the guest's {part} {path} is missing or damaged: run `reprofs guest` again.")
         self.qemu = _host_qemu(self.name) if os.environ.get(QEMU_VARIABLE) == "host" else _bundle(manifest, self.cache)
         self.packages = manifest["packages"]
         self.full_name = self.name
@@ -169,7 +167,10 @@ class GuestLab(Lab):
         """The job as the guest gets it. Raises UserError when it is too long."""
         text = job.text().encode()
         if len(text) > JOB_BYTES:
-            raise UserError(f"the job has {len(text)} bytes, and the {self.name} lab takes at most {JOB_BYTES}")
+            raise UserError(
+                f"the job has {len(text)} bytes, but the lab {self.name} takes at most {JOB_BYTES}: use fewer or "
+                "shorter phases."
+            )
         return text
 
     def _write_job(
@@ -186,7 +187,8 @@ class GuestLab(Lab):
         archive = cpio([("programs", 0o755, None), *files])
         if len(archive) > PROGRAMS_BYTES:
             raise UserError(
-                f"programs and recordings of a job have {len(archive)} bytes, and at most {PROGRAMS_BYTES} can be"
+                f"programs and recordings of the job have {len(archive)} bytes, but at most {PROGRAMS_BYTES} "
+                "fit: use a smaller recording."
             )
         (place / "programs").write_bytes(archive)
         os.truncate(place / "programs", PROGRAMS_BYTES)
@@ -206,7 +208,7 @@ def read_manifest(guest: str) -> dict:
     """The manifest of this checkout's guest of that name. Raises UserError when it was not built."""
     path = project_root() / "data" / "guest" / f"{guest}.json"
     if not path.exists():
-        raise UserError(f"there is no guest yet ({path} is missing): run `reprofs guest --output {path}` first")
+        raise UserError(f"there is no guest yet ({path} is missing): run `reprofs guest --output {path}` first.")
     return json.loads(path.read_text())
 
 
@@ -241,9 +243,7 @@ def _bundle(manifest: dict, cache: Path) -> Qemu:
     """The QEMU that belongs to a guest. Raises UserError when it is missing or damaged."""
     known = manifest["qemu"]
     if not whole(cache, known):
-        raise UserError(
-            f"QEMU in {cache / known['folder']} is missing or damaged; run `reprofs guest` to make it again"
-        )
+        raise UserError(f"QEMU in {cache / known['folder']} is missing or damaged: run `reprofs guest` again.")
     folder = cache / known["folder"]
     return Qemu(folder / LOADER, known["version"], known["sha256"], folder)
 
@@ -253,12 +253,12 @@ def _host_qemu(lab: str) -> Qemu:
     found = shutil.which(COMPILED)
     if found is None:
         raise UserError(
-            f"{COMPILED} is missing, which runs the {lab} lab with {QEMU_VARIABLE}=host; "
-            f"install the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}"
+            f"{COMPILED} is missing, which {QEMU_VARIABLE}=host needs: install the Debian package "
+            f"qemu-system-x86, or unset {QEMU_VARIABLE}."
         )
     version, wrong = _qemu_version(found)
     if wrong:
-        raise UserError(f"{found} {wrong}; reinstall the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}")
+        raise UserError(f"{found} {wrong}: reinstall the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}.")
     return Qemu(Path(found), version, sha256(Path(found)))
 
 
@@ -319,8 +319,8 @@ class Machine:
                 raise self._error("QEMU cannot load the lab's library")
             if time.monotonic() > deadline:
                 raise UserError(
-                    "the exact lab does not know this version of QEMU: its clock would not be exact (the thread of the "
-                    "processor was not found); use QEMU 7.2 to 10.0"
+                    "the exact lab does not support this version of QEMU (its CPU thread was not found): use "
+                    "QEMU 7.2 to 10.0."
                 )
             time.sleep(0.01)
 
@@ -438,8 +438,8 @@ class Machine:
                     continue
                 if "QEMU" in what:
                     raise UserError(
-                        f"{what} did not come within {ANSWER_S} s, so it was ended: see whether "
-                        f"`{self.program} --version` answers and what this host is busy with (top)."
+                        f"{what} did not come within {ANSWER_S} s, so QEMU was ended: check whether "
+                        f"`{self.program} --version` answers, and the load of this host (top)."
                     ) from None
                 raise
             if not data:

@@ -96,7 +96,7 @@ class ExactLab(GuestLab):
         kernel: tuple[Kernel, Built] | None = None,
     ):
         if start not in ("auto", "snapshot", "cold boot"):
-            raise UserError(f"start is {start!r}; it must be auto, snapshot or cold boot")
+            raise UserError(f"start is {start!r}, but must be auto, snapshot or cold boot.")
         self.kernel = kernel[0] if kernel else None
         self.built = kernel[1] if kernel else None
         if self.built:
@@ -163,11 +163,13 @@ class ExactLab(GuestLab):
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         if profile.backing not in ("memory", "model"):
             return (
-                f"The exact lab keeps its devices in memory, not in a {profile.backing}: choose a profile with backing "
-                "memory or model."
+                f"The exact lab keeps its devices in memory, not in a {profile.backing}: choose a device model "
+                "with backing memory or model."
             )
         if profile.iops:
-            return "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this profile in the vm lab."
+            return (
+                "The exact lab models completion_ns and bandwidth_mb_s, not iops: use this device model in the lab vm."
+            )
         return ""
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
@@ -184,7 +186,7 @@ class ExactLab(GuestLab):
             return ""
         if profile.drive:
             return (
-                f"Modelled disks are a module for the guest's own kernel, not for {self.kernel.name}: use ssd or ram."
+                f"The module of modelled disks is for the guest's own kernel, not {self.kernel.name}: use ssd or ram."
             )
         lacking = [module for module in modules if module.replace("-", "_") not in self.built.modules]
         if lacking:
@@ -417,9 +419,7 @@ def _null_block(folder: str, profile: Device, size_mib: int) -> list[Step]:
     """Steps that make one null block device, which the kernel names like its folder."""
     completion, bandwidth = profile.completion_ns, profile.bandwidth_mb_s
     if 0 < bandwidth < LEAST_BANDWIDTH:
-        raise UserError(
-            f"bandwidth_mb_s is {bandwidth} in the device profile; it must be 0 or at least {LEAST_BANDWIDTH}"
-        )
+        raise UserError(f"bandwidth_mb_s is {bandwidth}, but must be 0 or at least {LEAST_BANDWIDTH}.")
     attributes = {
         "size": size_mib,
         "blocksize": 512,

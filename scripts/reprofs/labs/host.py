@@ -34,12 +34,12 @@ from reprofs.plan.device import Device, Plain
 from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
-ROOT_NEEDED = "The host lab makes and mounts file systems, which needs root: run as root, or choose the lab vm."
+ROOT_NEEDED = "The host lab creates and mounts file systems: run as root, or choose the lab vm."
 NO_LIMIT = (
-    "This machine does not let trials limit their memory: {}/cgroup.subtree_control, of control groups of version 2,"
-    " is not writable or does not name memory. Choose the lab vm."
+    "This machine cannot limit memory: {}/cgroup.subtree_control (cgroup v2) is not writable or lacks "
+    "memory. Choose the lab vm."
 )
-NO_DISKS = f"{guard.LIST} lists no real disk: add those that trials may overwrite, or choose the profile file."
+NO_DISKS = f"{guard.LIST} lists no real disk: add disks that trials may overwrite, or choose the device model file."
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
 APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -95,7 +95,7 @@ class HostLab(NativeLab):
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         modelled = profile.drive or profile.completion_ns or profile.iops or profile.bandwidth_mb_s
         if modelled or (isinstance(profile, Plain) and profile.cache):
-            return "The host lab takes devices as they are: choose a profile that models nothing, such as file."
+            return "The host lab uses devices as they are: choose a device model without modelled times, such as file."
         return ""
 
     def limits_no_memory(self) -> str:
@@ -215,10 +215,10 @@ class HostLab(NativeLab):
             # A volume group has a folder only while a volume of it is active; the mapper has GROUP-VOLUME.
             places = [path, cleanup.SYS / "block" / path.name, *Path("/dev/mapper").glob(f"{path.name}-*")]
             if any(place.exists() for place in places):
-                raise Obstacle(f"{path}, which the stack would make, exists: {hint}")
+                raise Obstacle(f"{path} exists, which the stack would create: {hint}")
         for command in job.taken:
             if _exists(command):
-                raise Obstacle(f"What the file system would make is there already (`{shlex.join(command)}`): {hint}")
+                raise Obstacle(f"Something that the file system would create exists (`{shlex.join(command)}`): {hint}")
 
     @contextlib.contextmanager
     def _disks(self, place: Path, backing: str, disks: Disks) -> Iterator[list[dict]]:
@@ -277,7 +277,7 @@ def _announce_group(job: Job, place: Path) -> None:
         return
     group = cleanup.SYS / "fs/cgroup" / memory.GROUP
     if group.exists():
-        raise Obstacle(f"The control group {group}, which the trial would make, exists: remove it (rmdir), or wait.")
+        raise Obstacle(f"The control group {group} exists: remove it (rmdir), or wait.")
     cleanup.note(place, group=str(group))
 
 
@@ -335,7 +335,9 @@ def _real_disks(disks: Disks) -> list[dict]:
         found = [guard.check(entry["path"], entries) for entry in entries[: disks.count]]
         for disk in found:
             if disk["size_bytes"] < disks.size_mib << 20:
-                raise UserError(f"{disk['path']} is smaller than the {disks.size_mib} MiB that the trial needs.")
+                raise UserError(
+                    f"{disk['path']} is smaller than {disks.size_mib} MiB, which the trial needs: list a larger disk."
+                )
     return [{**disk, "backing": "device"} for disk in found]
 
 

@@ -62,9 +62,9 @@ class VmLab(GuestLab):
     def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
         if profile.completion_ns or profile.drive:
-            return "The vm lab models no disks: choose a profile without a model, such as file, or the lab exact."
+            return "The vm lab cannot model disks: choose the device model file, or the lab exact."
         if profile.backing == "device":
-            return "The vm lab keeps its disks in files: choose the profile file, or the lab host for real disks."
+            return "The vm lab keeps its disks in files: choose the device model file, or the lab host for real disks."
         return ""
 
     @staticmethod
