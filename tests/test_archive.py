@@ -63,19 +63,19 @@ def test_an_altered_a_missing_and_a_strange_file_are_named(top, tmp_path, name, 
     path.write_bytes(data)
     sealed.check(top)
     path.with_name("strange").symlink_to("/etc/passwd")
-    with pytest.raises(UserError, match="strange does not belong to the archive"):
+    with pytest.raises(UserError, match="strange is not in SHA256SUMS"):
         sealed.check(top)
 
 
 def test_what_is_no_archive_is_refused(top, tmp_path, reprofs, says):
-    (tmp_path / "text").write_text("no archive")
-    says(reprofs("verify", tmp_path / "text"), "is no archive, or not a whole one")
+    (tmp_path / "text").write_text("not an archive")
+    says(reprofs("verify", tmp_path / "text"), "is not an archive, or is incomplete")
     archive._pack(top, tmp_path / "cut")
     (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:200])
-    says(reprofs("verify", tmp_path / "cut"), "is no archive, or not a whole one")
+    says(reprofs("verify", tmp_path / "cut"), "is not an archive, or is incomplete")
     with tarfile.open(tmp_path / "other", "w") as other:
         other.addfile(tarfile.TarInfo("a/b"), io.BytesIO())
-    says(reprofs("verify", tmp_path / "other"), "is no archive of a published result")
+    says(reprofs("verify", tmp_path / "other"), "is not an archive of a published result")
 
 
 def test_verifying_imports_nothing_that_reports_are_made_with():

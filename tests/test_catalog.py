@@ -47,11 +47,11 @@ def test_descriptors_fit_their_schema(kind):
 def refusal(descriptor: Filesystem, load: Workload, lab: str) -> str:
     """The pattern of the sentence by which a file system refuses a workload; empty where they go together."""
     if load.raw != descriptor.raw or load.network != (descriptor.raw and bool(descriptor.hosts)):
-        return r"measures the (device|network) itself|is the bare .* and keeps no files"
+        return r"measures the (device|network) itself|is the bare .* without files"
     if lab == "exact" and not common(load.guest, descriptor.guest):
-        return f"needs the guest {descriptor.guest}, and workload .* the guest"
+        return f"needs the guest {descriptor.guest}, but workload .* the guest"
     if any(phase.outage for phase in load.phases) and not descriptor.outage:
-        return r"and file system .* has (none|no key outage)"
+        return r"but file system .* has (none|no key outage)"
     return ""
 
 
@@ -204,7 +204,7 @@ MISTAKES = [
     (QUICK, put("cells", [{"stack": ["single"]}]), "unknown key 'stack' at cells.0", "did you mean stacks"),
     (QUICK, put("stacks", ...), QUICK, "'stacks' is missing at the top level"),
     (QUICK, axis_in_no_cross, "'profiles' is missing at entry 2 of cells and the top level"),
-    (QUICK, put("stacks", ["btrfs-raid1"]), "btrfs-raid1 is built by btrfs itself"),
+    (QUICK, put("stacks", ["btrfs-raid1"]), "btrfs-raid1 works only with btrfs"),
     (QUICK, put("workloads", ["meta"]), "workload 'meta'"),
     (EXT4, put("mounts", ["x"]), EXT4, "unknown key 'mounts'", "did you mean mount"),
     (EXT4, put("device", "yes"), EXT4, "device", "boolean"),
@@ -464,7 +464,7 @@ def test_a_name_is_never_run_by_a_shell(checkout, edit_yaml):
         (["trial", "--stack", f"single@{'9' * 5000}"], "is not a number of disks"),
         (["trial", "--profile", "../ssd"], "device profile '../ssd' does not exist"),
         (["trial", "--workload", "metadata;touch PWNED"], "'metadata;touch PWNED' is not a name with modifiers"),
-        (["trial", "--workload", f"metadata@{'9' * 5000}"], "the number after @ must be 1 or more, and"),
+        (["trial", "--workload", f"metadata@{'9' * 5000}"], "the number after @ must be from 1 to"),
         (["trial", "--workload", f"metadata+clients{'9' * 5000}"], "+clients must be from 1 to 256"),
         (["trial", "--scale", "$(touch PWNED)"], "scale '$(touch PWNED)' does not exist"),
     ],
@@ -486,7 +486,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
         catalog.add(Device, name, {"title": name})
     study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4"], stacks=["a", "a-b"]))
     catalog.add(Study, "own", {**study, "profiles": ["b-c", "c"]})
-    with pytest.raises(UserError, match=r"two different trials would be called r1-exact@v2-0\.5ns-a-b-c-ext4"):
+    with pytest.raises(UserError, match=r"two different trials would have the name r1-exact@v2-0\.5ns-a-b-c-ext4"):
         make_plan("own", catalog)
     catalog.add(Study, "own", {**study, "profiles": ["p" * 60]})
     assert make_plan("own", catalog).trials
@@ -503,7 +503,7 @@ def test_trials_of_one_name_or_too_long_a_one_are_refused():
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"title: \xff", "x.yaml is not text in UTF-8: save it as such"),
+        (b"title: \xff", "x.yaml is not valid UTF-8: save it as UTF-8"),
         (b"a: 1\nseen: 2020-13-45", "x.yaml line 2 is not valid YAML: '2020-13-45' cannot be read as timestamp: write"),
         (b"a: " + b"9" * 6000, r"x.yaml line 1 is not valid YAML: '9+\.\.\.9+' cannot be read as int: write another"),
         (b"a: 0x" + b"f" * 6000, "x.yaml: a does not fit into 64 bits: write a smaller number"),
@@ -554,7 +554,7 @@ def make_with(file: str, where, value=None, **place) -> None:
         ("workload metadata", "size", "file", "metadata.yaml: size is 'file', which is not a whole"),
         ("workload metadata", "phases.0.limit_s", 10**25, r"phases\.0\.limit_s is 1.*, but must be at most"),
         ("stack md-raid10", "disks.multiple_of", 5, "md-raid10.yaml: disks.default is 6, but must"),
-        ("stack single", "data", "n-1", "stacks/single.yaml: data is n-1, which leaves no room"),
+        ("stack single", "data", "n-1", "stacks/single.yaml: data is n-1, which leaves nothing"),
         ("stack single", "devices", ["{first_half}"], "stacks/single.yaml: devices is empty"),
         ("device ssd", "bandwidth_mb_s", 5, "devices/ssd.yaml: bandwidth_mb_s is 5"),
         ("device ssd", "completion_ns", 10**25, "completion_ns is 1.*, but must be at most 1000000000 ns"),
@@ -644,9 +644,9 @@ def test_mount_options_are_added_to_a_variant():
     ("filesystem", "variant", "words"),
     [
         ("ext4", "defualt+noatime", "variant of ext4 'defualt' does not exist: did you mean default"),
-        ("xfs", "default+nobarrier", "with nobarrier fsync may promise nothing: write a variant with the keys promise"),
-        ("f2fs", "default+fsync_mode=nobarrier", "with fsync_mode=nobarrier fsync may promise nothing"),
-        ("nfs", "v4.2-sync+noatime", "file system nfs+v4.2-sync+noatime: its mount takes no further options"),
+        ("xfs", "default+nobarrier", "with nobarrier fsync may not be durable: write a variant with the keys promise"),
+        ("f2fs", "default+fsync_mode=nobarrier", "with fsync_mode=nobarrier fsync may not be durable"),
+        ("nfs", "v4.2-sync+noatime", "file system nfs+v4.2-sync+noatime: it takes no further mount options"),
     ],
 )
 def test_mount_options_that_cannot_be_added(filesystem, variant, words):
@@ -676,7 +676,7 @@ def test_processors_are_an_axis_of_the_labs_that_model_them():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"labs": ["host@v1-1ns"]}, "host has the processor of its machine: leave out @v1-1ns"),
+        ({"labs": ["host@v1-1ns"]}, "host uses the CPU of its machine: leave @v1-1ns out"),
         ({"processors": ["v2-0.25"]}, "processor 'v2-0.25' does not exist: did you mean v2-0.25ns?"),
         ({"labs": ["exact@v3"]}, "processor 'v3' does not exist"),
     ],

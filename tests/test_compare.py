@@ -221,7 +221,7 @@ def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, sa
     assert found["least"] == 0.02 and one["worse"]
     assert [row["phase"] for row in one["ratios"] if row["verdict"] == "slower"] == ["create"]
     says(reprofs("compare", a), "two runs")
-    says(reprofs("compare", a, str(tmp_path / "none")), "is no run", "data/tables/NAME")
+    says(reprofs("compare", a, str(tmp_path / "none")), "is not a run", "data/tables/NAME")
 
 
 def test_one_round_decides_nothing(tmp_path, reprofs, says):
@@ -277,7 +277,7 @@ def test_the_topic_is_there_when_it_is_asked_for_and_its_answer_first(two):
 def test_a_run_that_cannot_stand_beside_is_refused_before_it_is_kept(tmp_path, two, reprofs, says):
     plan, output = Path(two[0]).parent / "plan.json", tmp_path / "beside"
     host = made(tmp_path / "host", labs=["host"])
-    for base, why in ((host, "two clocks"), (str(tmp_path / "none"), "is no run: name results/NAME")):
+    for base, why in ((host, "two clocks"), (str(tmp_path / "none"), "is not a run: name results/NAME")):
         says(reprofs("beside", base, "--plan", str(plan), "--output", str(output)), why)
     assert not output.exists() and not list(tmp_path.glob(".*"))
 
@@ -293,7 +293,7 @@ def test_a_published_result_is_a_run(tmp_path):
     plan = make_plan("quick", Catalog())
     set_beside(published, plan, tmp_path / "beside")
     other = [one.model_copy(update={"seed": one.seed + 1000}) for one in plan.trials]
-    with pytest.raises(UserError, match="have no trial of the same file system, workload and seed"):
+    with pytest.raises(UserError, match="have no trial in common"):
         set_beside(published, plan.model_copy(update={"trials": other}), tmp_path / "other")
     shutil.copytree(published, tmp_path / "altered")
     with (tmp_path / "altered/records-1.tar.xz").open("ab") as file:

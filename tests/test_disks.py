@@ -100,8 +100,8 @@ def test_units():
     [
         ({"average_seek_ms": 3}, "average_seek_ms is 3; with .* it must be from 6 to 9"),
         ({"average_seek_ms": 14}, "average_seek_ms is 14"),
-        ({"inner_mb_s": 101}, "inner_mb_s is more than outer_mb_s"),
-        ({"cache_mib": 0}, "cache_mib is less than 1.25"),
+        ({"inner_mb_s": 101}, "inner_mb_s is above outer_mb_s"),
+        ({"cache_mib": 0}, "cache_mib is below 1.25"),
         ({"write_cache": False, "nonvolatile": True}, "nonvolatile is on, but write_cache is off"),
     ],
 )

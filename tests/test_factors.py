@@ -214,10 +214,10 @@ def test_a_study_with_wrong_factors_is_refused(change, sentence):
     [
         (
             lambda own: own["cells"][0].update(filesystems=["ext4", "btrfs"]),
-            "has a cell of xfs, which the base has not",
+            "has xfs, which is not in the base",
         ),
-        (lambda own: own["cells"][1].update(filesystems=["btrfs", "btrfs+lzo"]), "'300 files' has 2 cells of btrfs"),
-        (lambda own: own["cells"][0].update(stacks=["single", "md-raid6"]), "the base has 2 cells of ext4"),
+        (lambda own: own["cells"][1].update(filesystems=["btrfs", "btrfs+lzo"]), "'300 files' has 2 entries for btrfs"),
+        (lambda own: own["cells"][0].update(stacks=["single", "md-raid6"]), "the base has 2 entries for ext4"),
     ],
 )
 def test_cells_that_cannot_be_compared_are_refused(change, sentence):

@@ -166,4 +166,4 @@ def test_a_file_that_was_edited_meanwhile_is_told(small, checkout):
     assert small.edited_meanwhile() == ""
     study(checkout, seed=9)
     small.began = 0
-    assert "was edited while it ran" in small.edited_meanwhile()
+    assert "was edited during the run" in small.edited_meanwhile()

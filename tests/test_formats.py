@@ -96,11 +96,11 @@ def test_what_the_tools_print_is_read():
     ("change", "told"),
     [
         ({"format": {"features": {"read": "("}}}, r"format\.features\.read is not a regular expression: missing \)"),
-        ({"format": {"features": {"read": "a"}}}, r"read has 0 groups, but must have one"),
-        ({"format": {"features": {"read": "(a)(b)"}}}, r"read has 2 groups, but must have one"),
+        ({"format": {"features": {"read": "a"}}}, r"read has 0 groups, but must have exactly one"),
+        ({"format": {"features": {"read": "(a)(b)"}}}, r"read has 2 groups, but must have exactly one"),
         ({"format": {"features": "(a)"}}, r"format\.features is '\(a\)', but must be of type mapping"),
         ({"format": {"Features": {"read": "(a)"}}}, r"a key at format is 'Features', but must be up to 32 lower-case"),
-        ({"inspect": []}, "has the key format, which is read from what inspect prints, without the key inspect"),
+        ({"inspect": []}, "has the key format without the key inspect"),
     ],
 )
 def test_a_mistake_is_a_sentence(change, told):

@@ -60,7 +60,7 @@ def test_kernels_are_an_axis_of_the_exact_lab():
 
 @pytest.mark.parametrize(
     ("lab", "words"),
-    [("host@@debian-6.1", "host has the kernel of its machine"), ("exact@@debian-6.2", "did you mean debian-6.1")],
+    [("host@@debian-6.1", "host uses the kernel of its machine"), ("exact@@debian-6.2", "did you mean debian-6.1")],
 )
 def test_a_wrong_kernel_is_one_sentence(lab, words):
     with pytest.raises(UserError, match=words):

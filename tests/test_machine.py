@@ -51,7 +51,7 @@ def test_a_limit_of_file_size_is_said_before_the_trial(tmp_path):
     with largest_file(10 << 10):
         with pytest.raises(UserError, match=r"ulimit -f unlimited"):
             files.check_writable(tmp_path / "record.json")
-        with pytest.raises(UserError, match="a file may have 10 KiB at most here"), workplace.workplace(tmp_path):
+        with pytest.raises(UserError, match="files may have 10 KiB at most here"), workplace.workplace(tmp_path):
             pass
     assert not list(tmp_path.iterdir())
 
@@ -137,9 +137,7 @@ def test_a_name_of_five_thousand_characters_is_a_sentence(words, reprofs, says):
 
 
 def test_a_trial_of_other_files_than_were_planned_is_not_run(tmp_path):
-    with pytest.raises(
-        UserError, match="was edited after the run began, and the rest was planned before: nothing was run"
-    ):
+    with pytest.raises(UserError, match="was edited after the run began: nothing was run"):
         ready(cell(), CATALOG, "0" * 64)
     assert not list(tmp_path.iterdir())
 
@@ -181,5 +179,5 @@ def test_what_runs_as_root_is_named_before():
     plan = make_plan("agreement", CATALOG)
     said = as_root(plan.trials, CATALOG, "agreement")
     assert said.startswith("the commands of workflow/filesystems/btrfs.yaml, ") and len(said) < 300
-    assert "run as root on this machine: `reprofs plan agreement --commands` prints them all" in said
+    assert "run as root on this machine: `reprofs plan agreement --commands` prints them" in said
     assert not as_root([trial for trial in plan.trials if trial.lab != "host"], CATALOG)

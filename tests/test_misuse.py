@@ -22,17 +22,17 @@ TRIAL += ["--round", 1, "--seed", 7, "--lab", "exact@v2-0.5ns", "--filesystem", 
         (["verify", "results/quick", "--all", "--claims"], "--claims: not allowed with argument --all"),
         (["verify", "results/quick", "--all", "--trials", 2], "--trials: not allowed with argument --all"),
         (["verify", "results/quick", "--claims", "--seed", 2], "--seed has no effect with"),
-        (["verify", "quick"], "quick is no published result, for it has no digests.json: did you mean results/quick?"),
-        (["verify", "results/qiuck"], "it has no digests.json: did you mean results/quick?"),
-        (["verify", "here", "--claims"], "it has no digests.json: name a folder results/NAME, or an archive."),
+        (["verify", "quick"], "quick is not a published result (it has no digests.json): did you mean results/quick?"),
+        (["verify", "results/qiuck"], "it has no digests.json): did you mean results/quick?"),
+        (["verify", "here", "--claims"], "it has no digests.json): name a folder results/NAME, or an archive."),
         (["claims", "dtalad-2015"], "no tables of the study dtalad-2015: did you mean datalad-2015?"),
         (["claims", "datalad-2015@full"], "run `make report STUDY=datalad-2015@full` first"),
-        (["verify", "README.md"], "README.md is no archive, or not a whole one"),
+        (["verify", "README.md"], "README.md is not an archive, or is incomplete"),
         (["verify", "README.md", "--claims"], "needs a checkout with its Python packages"),
         (["plan", "quick", "--commands", "--output", "x.json"], "--output: not allowed with argument --commands"),
         (["plan", "quick", "--lab", "exact@"], "'exact@' ends with @"),
         (["retry", "quick", "--lab", "nope"], "unknown lab 'nope'; known are "),
-        (["scan", "docs", "--output", "README.yml"], "'README.yml': its name without .yaml must have"),
+        (["scan", "docs", "--output", "README.yml"], "'README.yml' is not a valid name: before .yaml it must have"),
         (["scan", "docs", "--output", "workflow/trees/linux.yaml"], "linux.yaml exists: remove it"),
         ([*TRIAL, "--output", "x", "--time-limit", "nan"], "'nan' is not a number of seconds of 1 or more"),
         ([*TRIAL, "--output", "x", "--time-limit", "0"], "'0' is not a number of seconds of 1 or more"),
@@ -68,8 +68,8 @@ def test_a_key_that_stands_twice_is_named(tmp_path, reprofs, says):
     study = copy / "config/studies/quick.yaml"
     lines = study.read_text().count("\n")
     study.write_text(study.read_text() + "rounds: 3\n")
-    says(reprofs("plan", "quick", cwd=copy), f"quick.yaml line {lines + 1}", "'rounds' stands there twice")
-    says(reprofs("plan", "quick", cwd=copy), "remove one of them")
+    says(reprofs("plan", "quick", cwd=copy), f"quick.yaml line {lines + 1}", "'rounds' is there twice")
+    says(reprofs("plan", "quick", cwd=copy), "remove one")
 
 
 def test_an_unknown_key_of_the_configuration_is_named(tmp_path, reprofs, says):
@@ -94,7 +94,7 @@ def test_a_network_that_nothing_uses_is_looked_up():
 
 def test_what_cannot_be_read_is_not_set_aside(tmp_path, monkeypatch):
     (tmp_path / "r1-x.json").mkdir()  # which cannot be read, also by root
-    with pytest.raises(UserError, match=r"r1-x\.json cannot be read: Is a directory; change its rights"):
+    with pytest.raises(UserError, match=r"r1-x\.json cannot be read: Is a directory; change its permissions"):
         set_aside(tmp_path)
     assert (tmp_path / "r1-x.json").is_dir()
 

@@ -72,14 +72,14 @@ def test_a_network_is_an_axis_of_the_file_systems_with_hosts():
         ({"networks": ["lan-1"]}, "network 'lan-1' does not exist: did you mean lan-1g?"),
         (
             {"filesystems": ["wire"]},
-            "wire is the bare network and keeps no files",
+            "wire is the bare network without files",
         ),
         (
             {"filesystems": ["raw"], "workloads": ["network"]},
             "measures the network itself: choose the file system wire",
         ),
         ({"filesystems": ["wire"], "workloads": ["device"]}, "measures the device itself: choose the file system raw"),
-        ({"workloads": ["power-cut"], "profiles": ["hdd-7200"]}, "nfs-ext4 has hosts, whose power cannot be cut yet"),
+        ({"workloads": ["power-cut"], "profiles": ["hdd-7200"]}, "nfs-ext4 has nodes, whose power cannot be cut yet"),
         ({"labs": ["host"]}, "nfs-ext4 runs in exact and vm only, not in the lab host"),
     ],
 )
@@ -91,13 +91,13 @@ def test_parts_that_do_not_fit_are_one_sentence(changes, told):
 def test_a_network_for_a_file_system_without_hosts_is_refused(reprofs, says, tmp_path):
     asked = names(network="lan-1g", output=tmp_path / "r.json")
     made = reprofs("trial", *(word for key, value in asked.items() if value for word in (f"--{key}", value)))
-    says(made, "ext4 has no hosts and needs no network: leave out lan-1g")
+    says(made, "ext4 has no nodes and no network: leave lan-1g out")
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ({"host": "s2", "run": "true"}, "has a line for the host s2 under make, which the key hosts does not make"),
+        ({"host": "s2", "run": "true"}, "has a line for the node s2 under make, which is not in the key hosts"),
         ({"host": "x1", "run": "true"}, "servers, clients, or one host: c1, s1, s2"),
         ({"host": "s1"}, "must have one of the keys run and wait"),
         ({"host": "s1", "wait": "true"}, "must have the keys wait and expect together"),
@@ -132,15 +132,15 @@ def test_lines_run_on_their_hosts():
     assert len([step for step in steps if getattr(step, "stage", "") == "logs"]) == 4  # of the servers; the syslog
     tools = [step.tool for step in steps if isinstance(step, Pin)]
     assert "sshd" in tools and not any("/" in tool for tool in tools)  # they are looked up along PATH
-    with pytest.raises(UserError, match="has 3 servers and stack single 1 disks: choose the stack servers@3"):
+    with pytest.raises(UserError, match="has 3 servers, but stack single has 1 disks: choose the stack servers@3"):
         rendered(changed(trial, stack="single"), catalog)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"rate_mbit": 0.01}, "must have a rate_mbit of at least 0.1, or 0, which is unlimited"),
-        ({"rate_mbit": 1e6, "delay_us": 1e6}, "has more than 1,000,000 frames under way"),
+        ({"rate_mbit": 0.01}, "must have a rate_mbit of at least 0.1, or 0 for unlimited"),
+        ({"rate_mbit": 1e6, "delay_us": 1e6}, "would have more than 1,000,000 frames in flight"),
         ({"mtu": 100}, "mtu is 100, but must be at least 576"),
         ({"sources": []}, "sources has 0 entries, but must have at least 1"),
     ],
@@ -216,7 +216,7 @@ def test_what_a_saved_cluster_holds_is_the_beginning_of_the_job():
 
 def test_a_server_is_not_lost_with_clients_on_it():
     data = Catalog().get(Workload, "server-lost").as_json()
-    with pytest.raises(UserError, match="has the keys on_servers and outage: clients would be lost"):
+    with pytest.raises(UserError, match="has the keys on_servers and outage, so that clients would be lost"):
         Catalog().add(Workload, "own", data | {"on_servers": True})
 
 

@@ -65,7 +65,7 @@ def test_how_long_healing_takes_is_not_told_in_steps_of_seconds():
         (cell("ext4", workload="server-lost"), "file system ext4 has none: choose a file system with the key hosts"),
         (
             cell("nfs-ext4", variant="v3-sync", workload="server-lost"),
-            "kills a server in phase server-killed, and file system nfs-ext4 has no key outage in its file",
+            "kills a server in phase server-killed, but file system nfs-ext4 has no key outage",
         ),
         (changed(NFS, workload="server-lost+clients2"), "server-lost"),
     ],
@@ -77,7 +77,7 @@ def test_what_cannot_lose_a_server_is_refused(trial, told):
 
 def test_a_line_for_a_host_that_is_not_there_is_one_sentence():
     data = CATALOG.get(Filesystem, "nfs-xfs").as_json()
-    with pytest.raises(UserError, match=r"has a line for the host s2 under outage\.back, which"):
+    with pytest.raises(UserError, match=r"has a line for the node s2 under outage\.back, which"):
         Catalog().add(Filesystem, "own", data | {"outage": {"back": [{"host": "s2", "run": "serve"}]}})
 
 

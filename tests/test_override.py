@@ -85,11 +85,11 @@ def test_refusals(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path)
     assert "LAB=mount needs the directories to compare: add WHERE=" in said(lab="mount")
-    assert "which need LAB=mount: add it" in said(lab="host", where=str(tmp_path))
+    assert "works only with LAB=mount: add it" in said(lab="host", where=str(tmp_path))
     assert "is not a directory" in said(lab="mount", where=str(tmp_path / "file"))
     assert "does not exist" in said(lab="mount", where=str(tmp_path / "nosuch"))
     assert "is not an absolute path" in said(lab="mount", where="here")
-    assert "are machines that share directories: add LAB=mount and WHERE=" in said(lab="host", clients="a")
+    assert "needs shared directories: add LAB=mount and WHERE=" in said(lab="host", clients="a")
     wrong = said(lab="mount", where=str(tmp_path), clients="a,,b")
     assert "clients.hosts.1" in wrong and "a name that ssh knows: host or user@host" in wrong
     assert "are the same directory" in said(lab="mount", where=f"{tmp_path},{tmp_path / 'link'}")
@@ -97,13 +97,13 @@ def test_refusals(tmp_path):
     assert "device profile 'nosuch' does not exist" in said(lab="host", profile="nosuch")
     assert "leave PROFILE='ram' out" in said(lab="mount", profile="ram", where=str(tmp_path))
     nothing = said(lab="host")
-    assert "no cell can be had with LAB=host: The host lab uses devices as they are" in nothing
-    assert "PROFILE= chooses one" in nothing
+    assert "no configuration is possible with LAB=host: The host lab uses devices as they are" in nothing
+    assert "choose one with PROFILE=" in nothing
 
 
 def test_directory_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(UserError, match="cannot be written: ask for the right to"):
+    with pytest.raises(UserError, match="is not writable: get write permission"):
         override("mount", where=str(tmp_path))
 
 

@@ -36,7 +36,7 @@ def write(folder, name: str, *cells: str) -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (["gone.ipynb"], r"study own: notebooks names gone\.ipynb, which is not in notebooks/: put it there"),
+        (["gone.ipynb"], r"study own: notebooks names gone\.ipynb, which is not in notebooks/: add it there"),
         (["00-explore.ipynb"], r"notebooks\.0 is '00-explore\.ipynb', but must be the name of a file in notebooks/"),
         (["../mine.ipynb"], "must be the name of a file in notebooks/"),
         (["mine.py"], r"then \.ipynb"),
@@ -101,14 +101,14 @@ def test_the_workflow_runs_it_and_the_report_has_it(checkout, edit_yaml, tmp_pat
     write(checkout / "notebooks", "my-notes.ipynb", 'study = "quick"', "import import")
     done = dry()
     assert done.returncode != 0
-    assert "notebooks/my-notes.ipynb: 'import import' is not Python" in done.stdout + done.stderr
+    assert "notebooks/my-notes.ipynb: 'import import' is not valid Python" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": [{}]}'])
 def test_what_is_no_notebook_is_told(text, tmp_path):
     (tmp_path / "mine.ipynb").write_text(text)
-    with pytest.raises(UserError, match=r"mine\.ipynb is not a notebook that can be read: save it again in Jupyter"):
+    with pytest.raises(UserError, match=r"mine\.ipynb is not a readable notebook: save it again in Jupyter"):
         sources.of(str(tmp_path / "mine.ipynb"))
 
 

@@ -290,7 +290,7 @@ def test_a_tree_is_verified_as_long_as_nothing_was_cut_that_changed_it():
     [
         (
             {"profile": "ssd"},
-            "but profile ssd has no power to cut: choose a profile with backing: model, such as hdd-",
+            "but device model ssd has no power to cut: choose one with backing: model, such as hdd-",
         ),
         ({"lab": "vm", "profile": "ram"}, "cuts the power in phase promise: only the lab exact can do that, not vm"),
         ({"filesystem": "tmpfs"}, "but file system tmpfs has no device whose power could be cut"),

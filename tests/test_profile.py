@@ -214,7 +214,7 @@ def test_what_has_no_profile_is_one_sentence(recorded, tmp_path):
         assert not (tmp_path / "out").exists() and len(str(caught.value)) < 300
         return str(caught.value)
 
-    assert "did not end well: make: no" in refused(status="failed", reason="make: no")
+    assert "that failed: make: no" in refused(status="failed", reason="make: no")
     why = profile(tmp_path / "record.json", CATALOG, tmp_path / "failed", failed_too=True)  # as a study asks
     assert why["reason"] == "make: no" and [path.name for path in (tmp_path / "failed").iterdir()] == ["profile.json"]
     jsonschema.validate(why, SCHEMA)

@@ -279,7 +279,7 @@ def test_trials_of_the_first_round_in_the_exact_lab_with_one_core_have_profiles(
             "profile: phase of this study 'creat' does not exist: did you mean create",
         ),
         ({"profile": {"phases": ["create"], "filesystems": ["xfs"]}}, "profile: file system of this study 'xfs'"),
-        ({"labs": ["vm"]}, "none of these trials can have one: it takes the exact lab with one core"),
+        ({"labs": ["vm"]}, "none of these trials can have one. It needs the exact lab with one core"),
         ({"profile": {"filesystems": ["ext4"]}}, "phases"),
         ({"profile": {"phases": []}}, "phases"),
         ({"profile": {"phases": ["create", "create"]}}, "must name create only once"),

@@ -80,14 +80,14 @@ def checkout(guest, tmp_path_factory):
             git(made, "checkout", "config/config.yaml")
         records = {path: path.read_bytes() for path in (made / "data/raw/small").glob("*.json")}
         for change, words in [
-            (lambda one: one.update(commit=one["commit"] + "+"), "was measured with edited files, which no commit has"),
+            (lambda one: one.update(commit=one["commit"] + "+"), "was measured with uncommitted changes"),
             (lambda one: one["lab"].update(initrd_sha256="0" * 64), r"lab than that of envs/lab\.lock \(initrd\)"),
         ]:
             for path, kept in records.items():
                 edited = json.loads(kept)
                 change(edited["environment"])
                 path.write_text(json.dumps(seal(edited), ensure_ascii=False) + "\n")
-            with pytest.raises(UserError, match="is missing or not of the tables"):
+            with pytest.raises(UserError, match="is missing or does not match the tables"):
                 results.publish("small")
             tabulate(made)
             with pytest.raises(UserError, match=words):
@@ -141,7 +141,7 @@ def test_words_make_no_result_stale_but_another_trial_does(checkout):
         assert stale.why("small") == ""
         for change in ({"seed": 8}, {"rounds": 2}, {"filesystems": ["ext4"]}):
             study.write_text(yaml.safe_dump(SMALL | change))
-            assert "its trials or their jobs are others now" in stale.why("small")
+            assert "its trials or jobs have changed" in stale.why("small")
         study.write_text(yaml.safe_dump(SMALL))
         lock = checkout / "envs/lab.lock"
         kept = lock.read_text()
@@ -166,7 +166,7 @@ def test_one_altered_byte_anywhere_is_named(folder, reprofs, says):
         says(reprofs("verify", folder, "--claims", cwd="."), str(path))
         path.write_bytes(data)
     (folder / "more").touch()
-    says(reprofs("verify", folder, "--claims", cwd="."), "does not belong to the result")
+    says(reprofs("verify", folder, "--claims", cwd="."), "is not in digests.json")
 
 
 def altered(folder, **changes):
@@ -217,7 +217,7 @@ def slower(record):
 def test_a_record_that_was_altered_is_never_identical(folder, reprofs, says, change):
     """Not when its digests are left as they were, and not when they are made again."""
     repacked(folder, change)
-    says(reprofs("verify", folder, "--all", cwd="."), "is not the one that was published")
+    says(reprofs("verify", folder, "--all", cwd="."), "is not the published record")
 
 
 def test_a_trial_that_cannot_be_run_is_no_difference(folder, reprofs, monkeypatch):
@@ -229,7 +229,7 @@ def test_a_trial_that_cannot_be_run_is_no_difference(folder, reprofs, monkeypatc
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", ""])
 def test_a_file_elsewhere_is_refused(folder, reprofs, says, name):
     altered(folder, files={name: "0" * 64})
-    says(reprofs("verify", folder, "--claims", cwd="."), "digests.json is no published result")
+    says(reprofs("verify", folder, "--claims", cwd="."), "digests.json is invalid")
 
 
 def test_an_archive_writes_nothing_elsewhere(folder, reprofs, says):
@@ -238,10 +238,10 @@ def test_an_archive_writes_nothing_elsewhere(folder, reprofs, says):
         tar.addfile(tarfile.TarInfo("../outside"))
     (folder / "records-1.tar.xz").write_bytes(lzma.compress(made.getvalue()))
     altered(folder)
-    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is no archive of records")
+    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is not an archive of records")
     (folder / "records-1.tar.xz").write_bytes(b"no archive")
     altered(folder)
-    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is no archive of records")
+    says(reprofs("verify", folder, "--claims", cwd="."), "records-1.tar.xz is not an archive of records")
 
 
 def test_tables_and_verdicts_that_the_records_do_not_give_are_named(folder, reprofs):
@@ -255,15 +255,15 @@ def test_tables_and_verdicts_that_the_records_do_not_give_are_named(folder, repr
         folder, rendered={"reprofs": "0.5.0", "commit": "0" * 40}
     )  # of another commit, whose code may make other tables
     done = reprofs("verify", folder, "--claims", cwd=".")
-    assert done.returncode == 2 and "tables and verdicts are made otherwise now" in done.stderr
+    assert done.returncode == 2 and "this version computes tables and verdicts differently" in done.stderr
 
 
 def test_trials_that_cannot_come_out_again_are_refused(folder, reprofs, says):
-    says(reprofs("verify", folder, "--trial", "", cwd="."), "has no trial of an exact lab that went well")
-    says(reprofs("verify", folder, "--trial", "r9", cwd="."), "has no trial r9 of an exact lab that went well")
+    says(reprofs("verify", folder, "--trial", "", cwd="."), "has no successful exact-lab trial")
+    says(reprofs("verify", folder, "--trial", "r9", cwd="."), "has no successful exact-lab trial r9")
     content = read_json(folder / "digests.json")
     altered(folder, trials={name: trial | {"status": "failed"} for name, trial in content["trials"].items()})
-    says(reprofs("verify", folder, cwd="."), "has no trial of an exact lab")
+    says(reprofs("verify", folder, cwd="."), "has no exact-lab trials")
 
 
 def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, says):
@@ -271,10 +271,10 @@ def test_a_result_of_another_lab_needs_the_code_of_its_commit(folder, reprofs, s
     done = reprofs("verify", folder, cwd=".")
     assert done.returncode == 2
     first, last = done.stderr.strip().split("\n")
-    assert f"not by this checkout's code (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
-    assert "of commit 000000000000, which no branch of this checkout has" in last
+    assert f"this checkout's code differs (it has protocol {PROTOCOL}, the result {PROTOCOL - 1})" in first
+    assert "at commit 000000000000, which no branch of this checkout has" in last
     done = reprofs("verify", folder, "--trials", "1", "--own-code", cwd=".")
-    assert done.returncode == 0 and "this checkout is another lab: it has protocol" in done.stderr, done.stderr
+    assert done.returncode == 0 and "this checkout has a different lab: it has protocol" in done.stderr, done.stderr
 
 
 def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs, says):
@@ -291,7 +291,7 @@ def test_a_plan_of_another_version_needs_the_code_of_its_commit(folder, reprofs,
     for words in ("--all", "--claims"):
         done = reprofs("verify", folder, words, cwd=".")
         assert done.returncode == 2 and "of another version" in done.stderr.split("\n")[0], done.stderr
-        assert "of commit 000000000000, which no branch of this checkout has" in done.stderr
+        assert "at commit 000000000000, which no branch of this checkout has" in done.stderr
 
 
 def test_what_its_own_code_could_not_check_is_not_called_another(folder, reprofs, says, tmp_path, monkeypatch):
@@ -428,7 +428,7 @@ def test_a_trial_of_a_published_result_is_that_of_this_checkout(recorded, tmp_pa
     assert record["digests"]["measurement"] == result.trials[name].measurement
 
 
-@pytest.mark.skipif(not PUBLISHED, reason="nothing is published")
+@pytest.mark.skipif(not PUBLISHED, reason="is not published")
 def test_the_index_is_that_of_the_published_results(tmp_path):
     for published in PUBLISHED:
         shutil.copytree(published, tmp_path / published.name)

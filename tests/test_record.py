@@ -263,9 +263,9 @@ os.execlp("sh", "sh", "-c", f"echo more >&{a}; cat ../two/../three/b")
     ("words", "options", "said"),
     [
         (["/no/such/program"], (), ["cannot be started", "after --"]),
-        (["true"], ("--below", "nowhere"), ["--below nowhere", "no folder"]),
+        (["true"], ("--below", "nowhere"), ["--below nowhere", "not a folder"]),
         (["true"], ("--below", "/"), ["the whole machine"]),
-        (["true"], ("--below", "originals"), ["below another one"]),
+        (["true"], ("--below", "originals"), ["in another --below"]),
         (["true"], (), ["made no call below"]),
         (["true"], ("--output", "Not-A-Name"), ["--output", "lower-case"]),
     ],
@@ -287,7 +287,7 @@ def test_what_cannot_be_recorded_is_one_sentence(record, says, place, words, opt
 def test_less_than_the_program_is_written_only_when_accepted(record, place, script, options, said):
     refused = record("sh", "-c", script, options=options, accept=False)
     assert refused.returncode == 2 and said in refused.stderr.splitlines()[-1]
-    assert "nothing is written" in refused.stderr and not list((place / "workflow").rglob("it*"))
+    assert "nothing was written" in refused.stderr and not list((place / "workflow").rglob("it*"))
     for name in ("madefile", "pipename", "program"):
         (place / "workspace" / name).unlink(missing_ok=True)
     assert record("sh", "-c", script, options=options).returncode == 0
@@ -553,12 +553,12 @@ LINES = {
     "what is not open": (["read", 0, 77, 10], "nothing open has the number 77"),
     "a number in use": (["open", 0, 0, "x", 0, 0, 0], "is in use"),
     "no number": (["read", 0, 0, "10"], "not a whole number"),
-    "a huge length": (["read", 0, 0, 2**40], "none that a call has"),
+    "a huge length": (["read", 0, 0, 2**40], "is invalid for a call"),
     "too few": (["rename", 0, 0, "x"], "another number of arguments"),
     "an unknown kind": (["mount", 0], "is not a call"),
-    "unknown flags": (["open", 0, 0, "x", 1 << 30, 0, 5], "none that a recording has"),
-    "a mode": (["chmod", 0, 0, "x", 0o6755], "none that a recording has"),
-    "an attribute": (["fsetxattr", 0, 0, 1, 20, 0], "the kernel gives a meaning"),
+    "unknown flags": (["open", 0, 0, "x", 1 << 30, 0, 5], "are invalid"),
+    "a mode": (["chmod", 0, 0, "x", 0o6755], "is invalid"),
+    "an attribute": (["fsetxattr", 0, 0, 1, 20, 0], "a meaning for the kernel"),
     "a list": ({"a": 1}, "is not a call"),
     "a result": (["fsync", "good", 0], "not a whole number"),
     "a hidden name": (["stat", 0, 0, "a\u202eb", 0], "not a path"),
@@ -593,7 +593,7 @@ def test_a_hostile_call_is_refused_with_its_line(hostile, what):
         (["f", "a/b", 0o644, 1, 1], "before its folder"),
         (["f", "../x", 0o644, 1, 1], "leaves its folder"),
         (["l", "x", "../" * 9 + "x"], "leads up more"),
-        (["h", "x", "y"], "no file before it"),
+        (["h", "x", "y"], "not a file before it"),
         (["f", "x", 0o4755, 1, 1], "not a whole number"),
         (["f", "x", 0o644, -1, 1], "not a whole number"),
         (["x", "x"], "not an entry"),
@@ -614,7 +614,7 @@ def test_a_damaged_file_is_one_sentence(hostile, place):
         "damaged": good[: len(good) // 2],
         "not compressed": b"no xz at all",
         "line 1": lzma.compress(b'{"format": 2}\n'),
-        "no recording": lzma.compress(b"[1]x\n"),
+        "not a recording": lzma.compress(b"[1]x\n"),
         "mapping": lzma.compress(b"[1]\n"),
         "is missing": lzma.compress(lzma.decompress(good).rsplit(b"\n", 5)[0] + b"\n"),
         "fewer lines": lzma.compress(lzma.decompress(good) + b"[]\n"),

@@ -214,9 +214,7 @@ def test_a_drawn_trial_that_measures_something_else_ends_the_study(record, ready
     stored = json.loads(json.dumps(record))
     stored["measurement"]["phases"][0]["wall_ns"] += 2
     store.put(seal(stored))
-    words = (
-        r"taken from cache and, drawn at random, run again: it measures something else \(first in the phase make-tree"
-    )
+    words = r"taken from cache and, as a random check, run again: it differs \(first in the phase make-tree"
     with pytest.raises(UserError, match=words):
         trials.take_or_run(ready, tmp_path / "r1.json", 60, False, True)
     assert not (tmp_path / "r1.json").exists() and measured == [False]

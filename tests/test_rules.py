@@ -17,7 +17,8 @@ LOST = {"workload": "server-lost"}
 REFUSED = {
     "fill_is_for_one_machine": (
         cell("far", **DIRECTORY, workload="metadata+fill50"),
-        "workload metadata+fill50: +fill is for one machine, and file system far has the key clients.",
+        "workload metadata+fill50: +fill needs one machine, but file system far has the key clients: choose"
+        " another file system.",
     ),
     "modifiers_run_in_their_labs": (
         cell(lab="host", workload="git-annex-small+nosync"),
@@ -29,40 +30,39 @@ REFUSED = {
     ),
     "the_bare_thing_keeps_no_files": (
         cell("raw"),
-        "file system raw is the bare device and keeps no files: choose a workload that measures it, such as device.",
+        "file system raw is the bare device without files: choose a workload that measures it, such as device.",
     ),
     "one_guest_has_all": (
         cell("zfs", workload="iozone"),
-        "file system zfs needs the guest zfs, and workload iozone the guest iozone: choose another file system, or "
-        "add what iozone has in envs/guest.yaml to zfs, and run `reprofs lock zfs`.",
+        "file system zfs needs the guest zfs, but workload iozone the guest iozone: choose another file system. Or "
+        "add the packages of iozone to zfs in envs/guest.yaml, and run `reprofs lock zfs`.",
     ),
     "hosts_are_made_by_the_lab": (
         cell("nfs-ext4", lab="mount"),
-        "file system nfs-ext4 needs hosts, which the lab mount does not make: choose exact, vm or host.",
+        "file system nfs-ext4 needs nodes, which the lab mount does not have: choose exact, vm or host.",
     ),
     "every_server_has_a_disk": (
         cell("gluster"),
-        "file system gluster has 3 servers and stack single 1 disks: choose the stack servers@3, which has one for"
-        " each.",
+        "file system gluster has 3 servers, but stack single has 1 disks: choose the stack servers@3.",
     ),
     "a_file_systems_own_stack_is_its_own": (
         cell(stack="btrfs-raid1"),
-        "stack btrfs-raid1 is built by btrfs itself: file system ext4 cannot use it.",
+        "stack btrfs-raid1 works only with btrfs: file system ext4 cannot use it.",
     ),
     "a_fault_comes_after_a_population": (
         cell(stack="md-raid5-degraded"),
-        "stack md-raid5-degraded gets its fault after the population, and workload metadata has no population: choose"
+        "stack md-raid5-degraded gets its fault after the prefill, but workload metadata has none: choose"
         " a workload with the key populate, such as populated.",
     ),
     "a_limit_of_memory_is_a_size": (cell(lab="exact@8mib"), "memory_mib is 8, but must be from 16 to 16777216."),
     "a_limit_of_memory_is_set_as_root": (
         cell("here", **DIRECTORY | {"lab": "mount@64mib"}),
-        "the lab mount limits no memory, which takes root: leave memory_mib out, or choose another lab.",
+        "the lab mount cannot limit memory: leave memory_mib out, or choose another lab.",
     ),
     "a_limit_of_memory_is_for_one_host": (
         cell("nfs-ext4", lab="exact@64mib"),
-        "file system nfs-ext4 has hosts, and memory_mib would limit the clients together and no server: leave"
-        " memory_mib out, or choose another file system.",
+        "file system nfs-ext4 has nodes; memory_mib would limit the clients together and no server: leave"
+        " it out, or choose another file system.",
     ),
     "it_runs_in_its_labs": (
         cell("nfs-ext4", lab="host"),
@@ -70,26 +70,27 @@ REFUSED = {
     ),
     "a_last_disk_of_another_profile_has_a_part": (
         cell(stack="md-raid5", profile="hdd-7200+ssd-nvme"),
-        "profile hdd-7200+ssd-nvme gives the last disk another profile, and in stack md-raid5 it is like the others:"
-        " choose a stack with the key last, such as ext4-journal, or one profile.",
+        "device model hdd-7200+ssd-nvme gives the last disk its own model, but stack md-raid5 has equal disks:"
+        " choose a stack with the key last, such as ext4-journal, or one model.",
     ),
     "disks_differ_where_they_are_modelled": (
         cell(stack="ext4-journal", profile="file+ram", lab="host"),
-        "profile file+ram has two names, and lab host models no disks: choose the lab exact, or one profile; with"
-        " profile disk (lab host) the stack takes real disks in the order of config/devices.yaml, so its last one can"
-        " be of another kind.",
+        "device model file+ram has two names, but lab host models no disks: choose the lab exact, or one name. (With"
+        " profile disk the stack takes real disks in the order of config/devices.yaml, so the last may be another"
+        " kind.)",
     ),
     "a_directory_is_there_before": (
         cell("here"),
-        "file system here is an existing directory, which only the lab mount takes, not exact@v2-0.5ns.",
+        "file system here is an existing directory: use the lab mount, not exact@v2-0.5ns.",
     ),
     "where_nothing_is_made_there_is_a_directory": (
         cell(lab="mount"),
-        "the lab mount makes nothing: file system ext4 needs a key path, as workflow/filesystems/here.yaml has.",
+        "the lab mount creates no file systems: file system ext4 needs a key path, as in"
+        " workflow/filesystems/here.yaml.",
     ),
     "without_devices_there_is_no_stack": (
         cell("tmpfs", stack="md-raid0"),
-        "file system tmpfs has no block devices in lab exact@v2-0.5ns: its stack can only be single, not md-raid0.",
+        "file system tmpfs has no block devices in lab exact@v2-0.5ns: use the stack single, not md-raid0.",
     ),
     "power_is_cut_where_disks_are_modelled": (
         cell(**CUT | {"lab": "vm", "profile": "ram"}),
@@ -97,12 +98,12 @@ REFUSED = {
     ),
     "only_a_modelled_disk_has_power_to_cut": (
         cell(**CUT | {"profile": "ssd"}),
-        "workload power-cut cuts the power in phase promise, but profile ssd has no power to cut: choose a profile with"
+        "workload power-cut cuts the power in phase promise, but device model ssd has no power to cut: choose one with"
         " backing: model, such as hdd-7200.",
     ),
     "hosts_keep_their_power": (
         cell("nfs-ext4", **CUT),
-        "workload power-cut cuts the power in phase promise, but file system nfs-ext4 has hosts, whose power cannot be"
+        "workload power-cut cuts the power in phase promise, but file system nfs-ext4 has nodes, whose power cannot be"
         " cut yet.",
     ),
     "without_a_device_there_is_no_power": (
@@ -113,17 +114,17 @@ REFUSED = {
     "what_was_built_is_assembled_again": (
         cell(stack="md-raid5-degraded", **CUT),
         "workload power-cut cuts the power in phase promise, but workflow/stacks/md-raid5-degraded.yaml has no key"
-        " assemble, which says how md-raid5-degraded comes back afterwards: choose another stack or add it.",
+        " assemble to restore md-raid5-degraded: choose another stack or add the key.",
     ),
     "only_hosts_lose_a_server": (
         cell(**LOST),
-        "workload server-lost loses a server in phase server-killed, and file system ext4 has none: choose a file"
+        "workload server-lost loses a server in phase server-killed, but file system ext4 has none: choose a file"
         " system with the key hosts.",
     ),
     "a_killed_server_comes_back": (
         cell("nfs-ext4", **LOST),
-        "workload server-lost kills a server in phase server-killed, and file system nfs-ext4 has no key outage in its"
-        " file, which says how it comes back: choose another file system or add it.",
+        "workload server-lost kills a server in phase server-killed, but file system nfs-ext4 has no key outage to"
+        " restore it: choose another file system or add the key.",
     ),
 }
 
@@ -153,8 +154,8 @@ def test_the_guest_of_a_stack_counts_too():
     with pytest.raises(UserError) as refused:
         resolve.resolve(cell("zfs", stack="luks"), CATALOG)
     assert str(refused.value) == (
-        "file system zfs needs the guest zfs, and stack luks the guest luks: choose another file system, or add what"
-        " luks has in envs/guest.yaml to zfs, and run `reprofs lock zfs`."
+        "file system zfs needs the guest zfs, but stack luks the guest luks: choose another file system. Or add the"
+        " packages of luks to zfs in envs/guest.yaml, and run `reprofs lock zfs`."
     )
 
 

@@ -178,7 +178,7 @@ def test_a_campaign_publishes_what_would_be_measured_otherwise(tmp_path):
     assert ran.stderr.endswith("not published, see logs/STUDY: broken none\n")
     (tmp_path / "scripts/campaign").open("a").write("# edited\n")
     ran = subprocess.run(["scripts/campaign"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 2 and "commit what you have edited" in ran.stderr
+    assert ran.returncode == 2 and "there are uncommitted changes" in ran.stderr
     shutil.rmtree(tmp_path / ".git")
     ran = subprocess.run(["scripts/campaign"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 2 and ran.stderr.startswith("reprofs: ") and len(ran.stderr.splitlines()) == 1

@@ -433,7 +433,7 @@ BAD = {
     "a name that was cut": ('1 mkdir("aaa"..., 0700) = 0', "line 3: a name in it was cut", "record again"),
     "a process from nowhere": ("7 sync() = 0", "line 3: nothing before it starts process 7", "with -f"),
     "a thread from nowhere": ("1 +++ superseded by execve in pid 9 +++", "line 3: nothing before it starts thread 9"),
-    "no line of strace": ("make: *** [all] Error 2", "line 3: 'make: *** [all] Error 2' is no line", "-o FILE"),
+    "no line of strace": ("make: *** [all] Error 2", "line 3: 'make: *** [all] Error 2' is not output", "-o FILE"),
     "a line that was cut": ('1 openat(-100</x>, "a', "line 3: a string in it does not end"),
     "a call that was cut": ("1 mmap(NULL, 10", "line 3: it has other arguments"),
     "an unknown error": ("1 sync() = -1 ESTRANGE (Strange)", "line 3: it failed with ESTRANGE"),
@@ -453,12 +453,12 @@ def test_a_bad_line_is_one_sentence(reprofs, says, place, what):
     ("text", "options", "said"),
     [
         (None, (), ["text cannot be read"]),
-        ("", (), ["does not say in which folder", "strace -f -X raw -v -y -s 0 -o FILE COMMAND"]),
-        ('1 execve("/bin/x", [""...], [""...]) = 0\n' + BEGIN, (), ["no call that only x86-64 has"]),
+        ("", (), ["has no working directory", "strace -f -X raw -v -y -s 0 -o FILE COMMAND"]),
+        ('1 execve("/bin/x", [""...], [""...]) = 0\n' + BEGIN, (), ["does not look like x86-64"]),
         (BEGIN, (), [f"made no call below {LAB}"]),
-        (BEGIN, ("--below", "lab"), ["--below lab is no whole path"]),
+        (BEGIN, ("--below", "lab"), ["--below lab is not an absolute path"]),
         (BEGIN, ("--below", "/"), ["the whole machine"]),
-        (BEGIN, ("--below", LAB, "--below", f"{LAB}/x"), ["is below another one"]),
+        (BEGIN, ("--below", LAB, "--below", f"{LAB}/x"), ["is in another --below"]),
         (BEGIN, ("--", "true"), ["either a command", "or --from-strace"]),
     ],
 )
@@ -491,7 +491,7 @@ def test_less_than_the_program_is_written_only_when_accepted(reprofs, place):
         (
             ["1 vfork() = 2", 'mkdir("a", 0700) = 0'],
             0,
-            "line 3: process 2, which it starts, is not in the text: add -f",
+            "line 3: process 2, started here, is missing: add -f",
         ),
         (
             [f'openat(-100<{LAB}>, "a", 0x90800) = 3<{LAB}/a>', f"getdents64(3<{LAB}/a>, 0x7f /* 2 entries */, 9) = 9"],
@@ -523,7 +523,7 @@ def test_a_path_is_written_to_with_the_workload_beside_it(reprofs, says, place):
     assert recording.read(place / "mine/it.jsonl.xz").head.calls == 73 and (place / "mine/it.yaml").is_file()
     assert not list((place / "workflow").rglob("it*"))
     says(reprofs(*words, f"mine/it{SUFFIX}", cwd=place), "it.jsonl.xz exists", "--output")
-    says(reprofs(*words, "mine/it", cwd=place), "--output cannot be 'mine/it'", f"ends in NAME{SUFFIX}")
+    says(reprofs(*words, "mine/it", cwd=place), "--output 'mine/it' is invalid", f"ends in NAME{SUFFIX}")
     done = reprofs(*words, place / f"workflow/recordings/it{SUFFIX}", cwd=place / "mine")  # as --output it
     assert done.returncode == 0 and done.stdout.endswith("workflow/workloads/it.yaml; the workload is it.\n")
 
@@ -544,7 +544,7 @@ def test_an_older_strace_does_not_tell_where_paths_begin(reprofs, place):
     assert done.returncode == 0 and "73 of 73 results as recorded" in done.stdout, done.stderr
     (place / "text").write_text(re.sub(r".*getcwd.*\n", "", text))
     done = reprofs("record", "--from-strace", "text", "--output", "other", cwd=place)
-    assert done.returncode == 2 and "does not say in which folder" in done.stderr
+    assert done.returncode == 2 and "has no working directory" in done.stderr
 
 
 @pytest.mark.parametrize(("ordered", "found"), [(list, True), (sorted, False)])

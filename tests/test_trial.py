@@ -105,7 +105,7 @@ def test_killed_guest_is_no_result(recorded, tmp_path, times):
         assert record["digests"]["measurement"] == first["digests"]["measurement"]
     else:
         assert done.returncode == 2
-        assert "the process of the lab exact was killed, twice, and nothing is recorded" in done.stderr
+        assert "the process of the lab exact was killed, twice, and nothing was recorded" in done.stderr
         assert not list(tmp_path.glob("killed*"))
     assert not list((tmp_path / "tmp").iterdir())
 
@@ -246,11 +246,11 @@ MISTAKES = {
     "disks": ({"stack": "md-raid6@3"}, ["stack md-raid6@3: md-raid6 takes 4 to 32 disks, not 3"]),
     "number of disks": ({"stack": "md-raid6@six"}, ["'six' is not a number of disks"]),
     "odd disks": ({"stack": "md-raid10@7"}, ["4 to 32 disks and a multiple of 2, not 7"]),
-    "layer of a file system": ({"stack": "btrfs-raid1+lvm"}, ["btrfs-raid1 belongs to btrfs: it can only be the last"]),
-    "native stack": ({"stack": "btrfs-raid1"}, ["stack btrfs-raid1 is built by btrfs itself", "ext4 cannot use it"]),
+    "layer of a file system": ({"stack": "btrfs-raid1+lvm"}, ["btrfs-raid1 is part of btrfs: put it last"]),
+    "native stack": ({"stack": "btrfs-raid1"}, ["stack btrfs-raid1 works only with btrfs", "ext4 cannot use it"]),
     "fault without population": (
         {"stack": "md-raid5-degraded"},
-        ["workload metadata has no population", "such as populated"],
+        ["workload metadata has none", "such as populated"],
     ),
     "two faults": ({"stack": "md-raid5-degraded+md-raid6-degraded"}, ["md-raid6-degraded takes 4 to 32 devices"]),
     "profile": ({"profile": "sdd"}, ["device profile 'sdd'", "did you mean ssd"]),

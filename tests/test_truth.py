@@ -280,7 +280,7 @@ def test_what_was_measured_of_local_file_systems_says_nothing_of_distributed_one
 def test_the_edge_of_small_leads():
     order = Catalog().get(Processor, "v2-0.5ns").trust.order
     assert [order.small(lead) for lead in (0.0, 0.099, 0.1, 5.0)] == [True, True, False, False]
-    with pytest.raises(ValidationError, match="must have 5 leads or more"):
+    with pytest.raises(ValidationError, match="must have at least 5 leads"):
         Leads(leads=4, same=3, turned=2)
 
 

@@ -26,4 +26,4 @@ def _root(start: Path) -> Path:
     for folder in (start, *start.parents, Path(__file__).resolve().parents[2]):
         if (folder / "workflow" / "schemas").is_dir():
             return folder
-    raise UserError(f"{start} is not inside a ReproFS checkout (no workflow/schemas): change into one.")
+    raise UserError(f"{start} is not in a ReproFS checkout (no workflow/schemas): change into one.")

@@ -32,9 +32,9 @@ def of(start: str) -> list[Path]:
         todo = _imports(_code(Path(start)) if start.endswith(".ipynb") else f"import {start}", "")
     except SyntaxError as error:
         code = short((error.text or "").strip())
-        raise UserError(f"{start}: {code} is not Python ({error.msg}): correct it in Jupyter.") from None
+        raise UserError(f"{start}: {code} is not valid Python ({error.msg}): correct it in Jupyter.") from None
     except (OSError, ValueError, LookupError, TypeError):
-        raise UserError(f"{start} is not a notebook that can be read: save it again in Jupyter.") from None
+        raise UserError(f"{start} is not a readable notebook: save it again in Jupyter.") from None
     while todo:
         path = todo.pop()
         if path not in found:

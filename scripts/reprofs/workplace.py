@@ -42,7 +42,8 @@ def workplace(base: Path | None = None) -> Iterator[Path]:
     except OSError as error:
         where = base or "no folder for temporary files"
         raise UserError(
-            f"{where} cannot be written: {error.strerror}; free space, or set TMPDIR and REPROFS_CACHE to others."
+            f"{where} cannot be written: {error.strerror}; free space, or set TMPDIR and REPROFS_CACHE to other "
+            "folders."
         ) from None
     try:
         with (place / "owner").open("w") as owner:
@@ -60,8 +61,8 @@ def _check_limit() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if 0 <= limit < LARGEST:
         raise UserError(
-            f"a file may have {limit >> 10:,} KiB at most here (ulimit -f), and those of a trial have up to "
-            f"{LARGEST >> 10:,}: raise it with `ulimit -f unlimited`, or ask who set it."
+            f"files may have {limit >> 10:,} KiB at most here (ulimit -f), but trials need {LARGEST >> 10:,}: "
+            "run `ulimit -f unlimited`, or ask your administrator."
         )
 
 

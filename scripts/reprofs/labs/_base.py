@@ -250,7 +250,7 @@ def disk_files(place: Path, disks: Disks) -> list[Path]:
     """Makes the disks of a trial as sparse files in its folder. Raises Obstacle when they would not fit if full."""
     room = shutil.disk_usage(place).free
     if room < disks.count * disks.size_mib << 20:
-        hint = "choose the profile file" if place.is_relative_to(cleanup.MEMORY) else "set REPROFS_CACHE"
+        hint = "choose the device model file" if place.is_relative_to(cleanup.MEMORY) else "set REPROFS_CACHE"
         raise Obstacle(
             f"{disks.count} disks of {disks.size_mib} MiB do not fit into {place.parent}, which has {room >> 20} MiB "
             f"free: free some, {hint}, or use a smaller scale."

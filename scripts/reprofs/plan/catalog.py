@@ -56,7 +56,7 @@ class Catalog:
             own = dict.fromkeys(listed, folder / UNAVAILABLE) | named(folder)
             for name, path in sorted(own.items(), key=lambda item: f"{item[0]}.yaml"):
                 if name in found:
-                    raise UserError(f"{path} and {found[name]} have the same name: rename one of them.")
+                    raise UserError(f"{path} and {found[name]} have the same name: rename one.")
                 found[name] = path
         return found
 

@@ -50,7 +50,9 @@ class Place(NamedTuple):
 def lab_parts(text: str) -> Place:
     """What a text of `Place.text` was made of. Raises UserError for one that ends too early."""
     if text.endswith("@"):
-        raise UserError(f"{short(text)} ends with @: name a processor, a kernel or a limit after it, or leave it out.")
+        raise UserError(
+            f"{short(text)} ends with @: name a CPU model, kernel or memory limit after it, or remove the @."
+        )
     memory = MEMORY.search(text)
     lab, rest = apart(text[: memory.start()] if memory else text)
     processor, kernel = apart(rest or "")

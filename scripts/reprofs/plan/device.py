@@ -50,11 +50,9 @@ class Drive(Part):
             "overhead": self.overhead_us * 1e3,
         }
         if self.write_cache and found["cache"] < CACHE_LEAST:
-            raise UserError(
-                "disk: write_cache is on, but cache_mib is less than 1.25: enlarge the cache or switch it off."
-            )
+            raise UserError("disk: write_cache is on, but cache_mib is below 1.25: enlarge the cache or switch it off.")
         if self.nonvolatile and not self.write_cache:
-            raise UserError("disk: nonvolatile is on, but write_cache is off: nothing would be kept.")
+            raise UserError("disk: nonvolatile is on, but write_cache is off: switch the cache on, or nonvolatile off.")
         found |= self._own_parameters()
         return {key: value if isinstance(value, str) else round(value) for key, value in found.items()}
 
@@ -100,14 +98,17 @@ class Rotating(Drive):
         c = full - track - b
         if b < 0 or c < 0:
             raise UserError(
-                f"disk: average_seek_ms is {average:g}; with track_to_track_ms {track:g} and full_stroke_ms {full:g} it"
-                f" must be from {track + (full - track) / 3:g} to {track + (full - track) * 8 / 15:g}."
+                f"disk: average_seek_ms is {average:g}; with track_to_track_ms {track:g} and full_stroke_ms "
+                f"{full:g} it must be from {track + (full - track) / 3:g} to "
+                f"{track + (full - track) * 8 / 15:g}."
             )
         return track * 1e6, b * 1e6, c * 1e6
 
     def _own_parameters(self) -> dict[str, float]:
         if self.inner_mb_s > self.outer_mb_s:
-            raise UserError("disk: inner_mb_s is more than outer_mb_s: the first zone is the outermost and fastest.")
+            raise UserError(
+                "disk: inner_mb_s is above outer_mb_s: the outermost zone comes first and is the fastest, so swap them."
+            )
         return {
             "period": 60 * NS / self.rpm,
             "zones": self.zones,
@@ -180,8 +181,8 @@ def profile_names(profile: str) -> list[str]:
     names = profile.split("+")
     if len(names) > 2:
         raise UserError(
-            f"profile {short(profile)} has {len(names)} names: the first is that of the disks, a second one that of the"
-            " last disk, as in hdd-7200+ssd-nvme."
+            f"device model {short(profile)} has {len(names)} names: give one for all disks and optionally a "
+            "second for the last disk, such as hdd-7200+ssd-nvme."
         )
     return names
 

@@ -90,7 +90,7 @@ class Hosts(PlannedHosts):
     @model_validator(mode="after")
     def _threads_are_of_one_server(self) -> Hosts:
         if self.threads and self.servers > 1:
-            raise wrong("must not have threads with several servers: whose they are cannot be told")
+            raise wrong("must not have threads with several servers: their owner would be unknown")
         return self
 
 
@@ -110,7 +110,7 @@ Shown = Annotated[
 
 def _with_a_group(value: str) -> str:
     if (groups := re.compile(value).groups) != 1:
-        raise wrong(f"has {groups} groups, but must have one, (...), for the words to take; (?:...) is none")
+        raise wrong(f"has {groups} groups, but must have exactly one, (...), around the words; use (?:...) for others")
     return value
 
 
@@ -224,7 +224,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
         if missing and self.path is None and self.unavailable is None:
             raise wrong(f"lacks the key {missing[0]}: give {', '.join(needed)}, or path, or unavailable")
         if self.clients and self.path is None:
-            raise wrong("has the key clients, which says where an existing directory is mounted, without the key path")
+            raise wrong("has the key clients without the key path: add path, or remove clients")
         return self
 
     @model_validator(mode="after")
@@ -236,13 +236,13 @@ class Filesystem(PlannedFilesystem, Descriptor):
         for key, own in lines.items():
             for line in own:
                 if isinstance(line, HostLine) and line.host not in known:
-                    raise wrong(f"has a line for the host {line.host} under {key}, which the key hosts does not make")
+                    raise wrong(f"has a line for the node {line.host} under {key}, which is not in the key hosts")
         return self
 
     @model_validator(mode="after")
     def _has_what_its_format_is_read_from(self) -> Filesystem:
         if self.format and not self.inspect:
-            raise wrong("has the key format, which is read from what inspect prints, without the key inspect")
+            raise wrong("has the key format without the key inspect, from whose output it is read: add inspect")
         return self
 
     def simplest_stack(self) -> str:
@@ -274,11 +274,11 @@ class Filesystem(PlannedFilesystem, Descriptor):
         if not options:
             return known
         if not any(isinstance(line, str) and "-o {mount} {device}" in line for line in self.mount):
-            raise UserError(f"file system {self.name}+{name}: its mount takes no further options: write a variant.")
+            raise UserError(f"file system {self.name}+{name}: it takes no further mount options: write a variant.")
         if unsafe := UNSAFE.intersection(options):
             raise UserError(
-                f"file system {self.name}+{name}: with {min(unsafe)} fsync may promise nothing: write a variant with "
-                f"the keys promise and why in {self.file}."
+                f"file system {self.name}+{name}: with {min(unsafe)} fsync may not be durable: write a variant "
+                f"with the keys promise and why in {self.file}."
             )
         expected = [word for word in known.expect if not (word in ATIME and ATIME.intersection(options))]
         changed = {

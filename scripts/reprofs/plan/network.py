@@ -69,9 +69,9 @@ class Network(Descriptor):
     @model_validator(mode="after")
     def _can_be_shaped(self) -> Network:
         if 0 < self.rate_mbit < 0.1:
-            raise wrong("must have a rate_mbit of at least 0.1, or 0, which is unlimited")
+            raise wrong("must have a rate_mbit of at least 0.1, or 0 for unlimited")
         if self.rate_mbit * self.delay_us / 8 / self.mtu > FRAMES_MAX:
-            raise wrong(f"has more than {FRAMES_MAX:,} frames under way: lower rate_mbit or delay_us")
+            raise wrong(f"would have more than {FRAMES_MAX:,} frames in flight: lower rate_mbit or delay_us")
         return self
 
     def frame_ns(self, payload: int) -> float:

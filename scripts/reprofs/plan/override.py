@@ -64,11 +64,11 @@ def override(lab: str = "", profile: str = "", where: str = "", clients: str = "
         if not where:
             raise UserError("LAB=mount needs the directories to compare: add WHERE=/mnt/one,/mnt/two.")
         if profile:
-            raise UserError(f"the lab mount takes devices as they are: leave PROFILE={short(profile)} out.")
+            raise UserError(f"the lab mount uses devices as they are: leave PROFILE={short(profile)} out.")
     elif where:
-        raise UserError(f"WHERE={short(where)} is for existing directories, which need LAB=mount: add it.")
+        raise UserError(f"WHERE={short(where)} works only with LAB=mount: add it.")
     if clients and not where:
-        raise UserError(f"CLIENTS={short(clients)} are machines that share directories: add LAB=mount and WHERE=.")
+        raise UserError(f"CLIENTS={short(clients)} needs shared directories: add LAB=mount and WHERE=.")
     machines = tuple(clients.split(",")) if clients else ()
     return Override(lab, profile, _directories(where.split(",")) if where else (), machines)
 
@@ -78,12 +78,12 @@ def _directories(given: Sequence[str]) -> tuple[str, ...]:
     for text in given:
         path = Path(text).expanduser()
         if not text or not path.is_absolute():
-            raise UserError(f"WHERE: {short(text)} is not an absolute path: write each directory from / on.")
+            raise UserError(f"WHERE: {short(text)} is not an absolute path: begin it with /.")
         if not path.is_dir():
             what = "is not a directory" if path.exists() else "does not exist"
             raise UserError(f"WHERE: {short(text)} {what}: mount it, or correct the path.")
         if not os.access(path, os.W_OK | os.X_OK):
-            raise UserError(f"WHERE: {short(text)} cannot be written: ask for the right to, or choose one below it.")
+            raise UserError(f"WHERE: {short(text)} is not writable: get write permission, or choose a directory in it.")
         state = path.stat()
         same = found.setdefault((state.st_dev, state.st_ino), text)
         if same is not text:

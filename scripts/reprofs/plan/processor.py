@@ -24,7 +24,7 @@ class Leads(Part):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.same + self.turned > self.leads:
-            raise wrong(f"must have {self.same + self.turned} leads or more: so many are same and turned together")
+            raise wrong(f"must have at least {self.same + self.turned} leads: same and turned together")
         return self
 
     @property

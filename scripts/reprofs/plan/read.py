@@ -163,7 +163,7 @@ class _Loader(yaml.SafeLoader):
         known = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"):
             if key.value in known:
-                problem = f"{short(key.value)} stands there twice: remove one of them"
+                problem = f"{short(key.value)} is there twice: remove one"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             known.add(key.value)
         return super().construct_mapping(node, deep)
@@ -180,7 +180,7 @@ def parse(path: Path, where: str) -> Any:
     except OSError as error:
         raise FileError(f"{where} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise FileError(f"{where} is not text in UTF-8: save it as such.") from None
+        raise FileError(f"{where} is not valid UTF-8: save it as UTF-8.") from None
     except RecursionError:
         raise FileError(f"{where} is nested too deeply: no descriptor needs more than {DEEPEST} levels.") from None
     except yaml.YAMLError as error:
@@ -233,9 +233,9 @@ def _wrong_text(text: str) -> str:
     if len(text) > LONGEST:
         return f"has {len(text):,} characters: shorten it to {LONGEST:,}"
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        return "has a character that cannot stand in a file or command (NUL or an unpaired surrogate): remove it"
+        return "has a character that no file or command can have (NUL or an unpaired surrogate): remove it"
     if found := HIDDEN.search(text):
-        return f"has a character that does not show what it does (U+{ord(found[0]):04X}): remove it"
+        return f"has an invisible or misleading character (U+{ord(found[0]):04X}): remove it"
     return ""
 
 

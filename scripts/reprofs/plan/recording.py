@@ -213,7 +213,7 @@ def read(path: Path) -> Content:
                 raise FileError(f"{where}: line {number}: {wrong}: record it again.") from None
         parts.append(part)
     if (extra := next(lines)) and extra[1]:
-        raise FileError(f"{where}: line {extra[0]}: the first line tells of fewer lines: record it again.")
+        raise FileError(f"{where}: line {extra[0]}: the first line announces fewer lines: record it again.")
     named = head.known_as(path.name.removesuffix(SUFFIX), where)
     return Content(named, parts[0], parts[1], parts[2], calls.who)
 
@@ -228,8 +228,8 @@ def packed(content: Content, name: str) -> bytes:
     data = lzma.compress(text.encode(), preset=6)
     if len(data) > LARGEST_BYTES:
         raise UserError(
-            f"{name} would have {len(data) / 1e6:,.0f} MB, and a recording has at most "
-            f"{LARGEST_BYTES / 1e6:.0f}: record a shorter run of the program, or fewer folders (--below)."
+            f"{name} would have {len(data) / 1000000.0:,.0f} MB, but at most {LARGEST_BYTES / 1000000.0:.0f} MB "
+            "are allowed: record a shorter run, or fewer folders (--below)."
         )
     return data
 
@@ -247,7 +247,9 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise FileError(f"{where} has more than {LARGEST_BYTES / 1e6:.0f} MB, which no recording has: remove it.")
+            raise FileError(
+                f"{where} has more than {LARGEST_BYTES / 1000000.0:.0f} MB, so it is not a recording: remove it."
+            )
         with lzma.open(path) as file:
             while line := file.readline(LINE_BYTES):
                 number += 1
@@ -262,7 +264,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(line: bytes) -> Any:
     if not line.endswith(b"\n"):
-        raise _Wrong("is missing" if not line else "is too long, or has no end")
+        raise _Wrong("is missing" if not line else "is too long or incomplete")
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -273,7 +275,7 @@ def _head(line: tuple[int, bytes], where: str) -> Recording:
     try:
         found = _parsed(line[1])
     except _Wrong as wrong:
-        raise FileError(f"{where}: line 1 {wrong}: it is no recording; record it again.") from None
+        raise FileError(f"{where}: line 1 {wrong}, so this is not a recording: record it again.") from None
     return validate(found, Recording, f"{where}: line 1")
 
 
@@ -337,9 +339,9 @@ class _Entries:
         path = line[1]
         folder = path.rpartition("/")[0] or "."
         if self.kinds.get(folder) != "d" or (path in self.kinds and path != "."):
-            raise _Wrong(f"the path {short(path)} comes twice, or before its folder")
+            raise _Wrong(f"the path {short(path)} appears twice, or before its folder")
         if line[0] == "h" and self.kinds.get(line[2]) != "f":
-            raise _Wrong(f"{short(line[2])}, of which it is another name, is no file before it")
+            raise _Wrong(f"{short(line[2])}, to which it is a hard link, is not a file before it")
         if path == "." and line[0] != "d":
             raise _Wrong("the top must be a folder")
         self.kinds[path] = line[0]
@@ -386,7 +388,7 @@ class _Calls:
 
     def _lane(self, who: Any) -> None:
         if type(who) is not list or len(who) % 2 == 0 or len(who) > 2 * LANES:
-            raise _Wrong("does not say its lane")
+            raise _Wrong("has no lane")
         _number(who[0], 0, len(self.made) - 1)
         for lane, count in zip(who[1::2], who[2::2], strict=True):
             _number(count, 1, self.made[_number(lane, 0, len(self.made) - 1)])
@@ -416,18 +418,18 @@ class _Calls:
     def _limits(kind: str, line: list) -> None:
         """Numbers that could do more than a recorded program may."""
         if kind == "open" and (line[4] & ~OPEN_FLAGS or not 0 <= line[5] <= MODE):
-            raise _Wrong("its flags or its mode are none that a recording has")
+            raise _Wrong("its flags or mode are invalid")
         if kind in ("mkdir", "chmod", "fchmod") and not 0 <= line[-1] <= MODE:
-            raise _Wrong("its mode is none that a recording has")
+            raise _Wrong("its mode is invalid")
         if kind == "mknod" and (stat.S_IFMT(line[4]) not in SPECIAL or stat.S_IMODE(line[4]) > MODE):
-            raise _Wrong("it would make a device")
+            raise _Wrong("it would create a device")
         if kind in ("read", "pread", "write", "pwrite", "list") and not 0 <= line[3] <= 2**31:
-            raise _Wrong("its length is none that a call has")
+            raise _Wrong("its length is invalid for a call")
         if "setxattr" in kind:
             number, size = line[3:5] if kind == "fsetxattr" else line[4:6]
             if number < KNOWN_ATTRIBUTES and (number != ACCESS_LIST or not 0 <= size <= 0o777):
-                raise _Wrong("it would set an attribute that the kernel gives a meaning")
+                raise _Wrong("it would set an attribute with a meaning for the kernel")
             if not 0 <= size <= 65536:
-                raise _Wrong("its length is none that an attribute has")
+                raise _Wrong("its length is invalid for an attribute")
         if kind == "map" and not 0 < line[4] <= 2**40:
-            raise _Wrong("its length is none that a mapping has")
+            raise _Wrong("its length is invalid for a mapping")

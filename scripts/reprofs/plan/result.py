@@ -28,7 +28,7 @@ def file_of_run(run: str) -> Path:
         if file.is_file():
             return file
     raise UserError(
-        f"{short(run)} is no run: name results/NAME, a folder of tables such as data/tables/NAME, or NAME of a study "
+        f"{short(run)} is not a run: name results/NAME, a folder such as data/tables/NAME, or NAME of a study "
         "that was run here."
     )
 

@@ -237,9 +237,7 @@ class Stack(PlannedStack):
                 path for template in layer.devices for path in expand(template, values, f"{where}: devices")
             ]
             if not made.devices:
-                raise FileError(
-                    f"{where}: devices is empty, so that the layer or file system above gets none: name at least one."
-                )
+                raise FileError(f"{where}: devices is empty: name at least one for the layer or file system above.")
         return made
 
 
@@ -252,14 +250,14 @@ def resolve(spec: str, catalog: Catalog) -> Stack:
     names = family.split("+")
     layers = [catalog.get(Layer, name) for name in names]
     if at and not re.fullmatch("[0-9]{1,3}", number):
-        raise UserError(f"stack {spec}: '{number}' is not a number of disks: write {family}@6, for example.")
+        raise UserError(f"stack {spec}: '{number}' is not a number of disks: write for example {family}@6.")
     default = layers[0].disks.default
     count = int(number) if number else default
     placed, share = _placed(spec, layers, count)
     faults = [(layer.name, layer.fault.state) for layer in layers if layer.fault]
     if len(faults) > 1:
         named = ", ".join(name for name, _ in faults)
-        raise UserError(f"stack {spec}: only one layer may have a fault, and these have: {named}.")
+        raise UserError(f"stack {spec}: only one layer may have a fault, but these have: {named}.")
     guest = common(*(layer.guest for layer in layers))
     return Stack(
         name=family if count == default else f"{family}@{count}",
@@ -290,11 +288,11 @@ def _placed(spec: str, layers: list[Layer], incoming: int) -> tuple[list[Placed]
             )
         _check_count(spec, layer, incoming, lowest=layer is layers[0])
         if layer.filesystem and layer is not layers[-1]:
-            raise UserError(f"stack {spec}: {layer.name} belongs to {layer.filesystem}: it can only be the last layer.")
+            raise UserError(f"stack {spec}: {layer.name} is part of {layer.filesystem}: put it last.")
         share *= _DATA[layer.data](incoming) / incoming
         if share <= 0:
             raise FileError(
-                f"{layer.file}: data is {layer.data}, which leaves no room with {incoming} disks: raise disks.least."
+                f"{layer.file}: data is {layer.data}, which leaves nothing with {incoming} disks: raise disks.least."
             )
         placed.append(Placed(layer, incoming))
         incoming = sum(incoming if device == "{disks}" else 1 for device in layer.devices)

@@ -115,7 +115,7 @@ class Margins(Part):
     @model_validator(mode="after")
     def _agree(self) -> Margins:
         if self.win > self.equal:
-            raise wrong("must not have a win above equal: a lead between them could be neither")
+            raise wrong("must not have a win above equal: a difference between them would be neither")
         return self
 
 
@@ -218,14 +218,14 @@ class Design(Cross):
     def _has_one_base(self) -> Design:
         named = [entry.factor for entry in self.cells or [] if entry.factor]
         if named and len(named) != len(self.cells or []) - 1:
-            raise wrong("must have one entry of cells without the key factor: the base of the others")
+            raise wrong("must have one entry of cells without the key factor: the base")
         if len(set(named)) < len(named):
             raise wrong("must not have a factor twice in cells")
         if named and not self.published:
-            raise wrong("must have the key published: the numbers that its factors may explain")
+            raise wrong("must have the key published, whose numbers its factors explain")
         for key in ("stands_in", "expected", "ratios"):
             if getattr(self, key) and not self.published:
-                raise wrong(f"must have the key published: without it {key} says nothing")
+                raise wrong(f"must have the key published, which {key} needs")
         return self
 
     @property
@@ -305,7 +305,7 @@ class Study(Design, Descriptor):
     @model_validator(mode="after")
     def _has_one_reason(self) -> Study:
         if isinstance(self.rounds, Rounds) and "stop" in self.model_fields_set:
-            raise wrong("must not have both stop and rounds with until, which is the reason: leave stop out")
+            raise wrong("must not have both stop and rounds with until: leave stop out")
         return self
 
 
@@ -370,9 +370,9 @@ def factors(crosses: Sequence[tuple[Entry, list[Cell]]]) -> list[Factor]:
         place = f"cells: factor '{factor.title}'" if factor.title else "cells: the base"
         for name in names:
             if names.count(name) > 1:
-                raise UserError(f"{place} has {names.count(name)} cells of {name}: leave one of each file system.")
+                raise UserError(f"{place} has {names.count(name)} entries for {name}: leave one of each file system.")
             if name not in base:
-                raise UserError(f"{place} has a cell of {name}, which the base has not: leave it out, or add it there.")
+                raise UserError(f"{place} has {name}, which is not in the base: remove it here, or add it there.")
     return found
 
 

@@ -150,7 +150,7 @@ def scan(folder: Path) -> Scan:
         top = folder.stat()
         next(folder.iterdir(), None)
     except OSError as error:
-        raise UserError(f"{folder} cannot be scanned: {error.strerror}; give a folder that you may read.") from None
+        raise UserError(f"{folder} cannot be scanned: {error.strerror}; choose a readable folder.") from None
     inside = os.fsencode(os.path.realpath(folder))
     found, linked = Scan(), set()
     waiting = [(os.fsencode(folder), 0)]
@@ -250,7 +250,7 @@ def profile(found: Scan, names: bool = False) -> dict:
     for level in found.levels:
         total.update(folders=level.folders, files=level.files, symbolic=level.symbolic, hard=level.hard)
     if not total["files"]:
-        raise UserError("the folder has no file: a profile needs at least one.")
+        raise UserError("the folder has no file: choose one with at least one file.")
     data = {
         "title": f"A tree of {total['files']} files in {total['folders']} folders",
         "source": "A scan of an existing tree",
@@ -279,7 +279,7 @@ def write(folder: Path, output: Path, names: bool = False) -> str:
     """Scans `folder` to the profile `output`; returns a sentence about what was found. Raises UserError, also for a bad
     name and where there is such a file."""
     if not NAME.fullmatch(output.stem) or output.suffix != ".yaml":
-        raise UserError(f"--output cannot be {short(output.name)}: its name without .yaml must have {NAME_RULE}.")
+        raise UserError(f"--output {short(output.name)} is not a valid name: before .yaml it must have {NAME_RULE}.")
     if output.exists():
         raise UserError(f"{output} exists: remove it, or choose another name for --output.")
     found = scan(folder)
@@ -334,11 +334,13 @@ def read(name: str) -> Tree:
         if bounds != sorted(set(bounds)):
             raise FileError(f"{found.file}: {key}: the bounds must increase: sort them.")
         if not sum(weight for _, weight in bins):
-            raise FileError(f"{found.file}: {key}: all weights are 0: give one that is not.")
+            raise FileError(f"{found.file}: {key}: all weights are 0: raise at least one.")
     if not any(level.files for level in found.levels):
-        raise FileError(f"{found.file}: levels: no level has files: give at least one of them a number.")
+        raise FileError(f"{found.file}: levels: no level has files: give at least one level some.")
     if found.levels[0].folders != 1:
-        raise FileError(f"{found.file}: levels.0.folders is {found.levels[0].folders}, but the top is one folder.")
+        raise FileError(
+            f"{found.file}: levels.0.folders is {found.levels[0].folders}, but the top is one folder: write 1."
+        )
     return found
 
 

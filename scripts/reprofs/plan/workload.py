@@ -231,7 +231,7 @@ class Workload(Descriptor):
     @model_validator(mode="after")
     def _loses_no_client(self) -> Workload:
         if self.on_servers and any(phase.outage for phase in self.phases):
-            raise wrong("has the keys on_servers and outage: clients would be lost, too; take one away")
+            raise wrong("has the keys on_servers and outage, so that clients would be lost, too: remove one")
         return self
 
     def scale(self, name: str) -> Scale:
@@ -304,7 +304,7 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
     """The workload of a name with modifiers. Raises UserError for one that is unknown or that it does not take."""
     found = SPEC.fullmatch(spec)
     if not found:
-        raise UserError(f"workload {short(spec)} is not a name with modifiers, like metadata@50000+clients30.")
+        raise UserError(f"workload {short(spec)} is not a name with modifiers, such as metadata@50000+clients30.")
     name, times, size, rest = found.groups()
     workload = catalog.get(Workload, name)
     numbers, own = _modifiers(spec, workload, rest)
@@ -354,7 +354,7 @@ def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int]
         low, high = LIMITS.get(word, (0, 0))
         if (word not in workload.modifiers and not high) or word in numbers or word in own:
             known = several([*LIMITS, *workload.modifiers])
-            raise UserError(f"workload {spec}: +{word} is unknown or given twice; known modifiers: {known}.")
+            raise UserError(f"workload {spec}: +{word} is unknown or repeated; known modifiers: {known}.")
         if not high and number:
             raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")
         if not high:
@@ -381,9 +381,9 @@ def _scales(spec: str, workload: Workload, times: str, size: str | None) -> Scal
         return workload.scales
     if key is None:
         name = workload.name
-        raise UserError(f"workload {name} has no key size, so its size cannot be set: leave @{times}{size} out.")
+        raise UserError(f"workload {name} has a fixed size (no key size): leave @{times}{size} out.")
     if not 1 <= _number(size) <= SIZE_MAX:
-        raise UserError(f"workload {spec}: the number after @ must be 1 or more, and {SIZE_MAX:,} at most.")
+        raise UserError(f"workload {spec}: the number after @ must be from 1 to {SIZE_MAX:,}.")
     sized = {
         scale: values.resized(key, int(size) * (values.parameters()[key] if times else 1))
         for scale, values in workload.scales

@@ -91,7 +91,7 @@ def archive(name: str, output: Path, say: Say) -> Path:
     """
     commit = version.commit()
     if not commit or commit.endswith("+"):
-        raise UserError("an archive names its commit: commit what you have edited, and make it then.")
+        raise UserError("cannot make an archive: there are uncommitted changes. Commit them first.")
     folder = place(f"results/{name}")
     result = read(folder)
     check_writable(output)
@@ -99,14 +99,16 @@ def archive(name: str, output: Path, say: Say) -> Path:
         plan = unpack(folder, result, Path(work) / "records")
         trials = [trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"]
         if not trials:
-            raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again.")
+            raise UserError(
+                f"{folder} has no exact-lab trials, which an archive runs again: publish a study of the exact lab."
+            )
         raw = Path(work) / "records/raw"
         content = {trial.id: (raw / f"{trial.id}.json").read_bytes() for trial in trials}
         records = {name: checked(data, folder, result, name) for name, data in content.items()}
         if found := other_lab(trials, records):
             raise UserError(
-                f"{folder} is of another lab than this checkout's ({found[0]}): check out its commit "
-                f"{result.rendered.commit[:12]} or one after it with the same lab, and make the archive there."
+                f"{folder} was measured in a different lab ({found[0]}): make the archive at its commit "
+                f"{result.rendered.commit[:12]}, or a later one with the same lab."
             )
         top = Path(work) / f"reprofs-{name}"
         _checkout(top / "checkout", commit, name, folder)
@@ -256,7 +258,7 @@ def _run(words: list[str]) -> None:
     try:
         done = subprocess.run(words, capture_output=True, text=True, cwd=project_root())
     except FileNotFoundError:
-        raise UserError("uv is missing, which gets the archive's Python packages: run scripts/setup.") from None
+        raise UserError("uv is missing, which fetches the archive's Python packages: run scripts/setup.") from None
     if done.returncode:
         raise UserError(f"`{' '.join(words[:3])}` failed: {cut(done.stderr.strip(), 200)}")
 

@@ -17,7 +17,7 @@ def claims(folder: Path, say: Say, own: bool = False) -> bool:
     own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
     """
     result = read(folder)
-    why = "tables and verdicts are made otherwise now"
+    why = "this version computes tables and verdicts differently"
     with tempfile.TemporaryDirectory() as work:
         try:
             found = list(differences(folder, result, Path(work)))

@@ -123,7 +123,8 @@ def tables(top: Path, source: Path, result: Result) -> None:
     for name, digest in result.tables.items():
         if sha256(source / name) != digest:
             raise UserError(
-                f"the table {name} is not the published one, for tables are made otherwise now: publish it again."
+                f"the table {name} is not the published one, because this version computes tables differently: "
+                "publish it again."
             )
     fields: dict[str, list[dict]] = {}
     with (source / "dictionary.csv").open() as file:

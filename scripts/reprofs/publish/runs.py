@@ -44,7 +44,10 @@ def set_beside(run: str, plan: Plan, folder: Path) -> None:
         rows = opened.trials[["label", "workload", "scale", "seed"]].itertuples(index=False, name=None)
         planned = {(label_of(one, plan), one.workload, one.scale, one.seed) for one in plan.trials}
         if planned and planned.isdisjoint(rows):
-            raise UserError(f"{run} and {name} have no trial of the same file system, workload and seed.")
+            raise UserError(
+                f"{run} and {name} have no trial in common (file system, workload, seed): choose runs of the same "
+                "study."
+            )
         file = file_of_run(run)
         source = partial / "tables" if file.name == DIGESTS else file.parent
         shutil.rmtree(folder, ignore_errors=True)

@@ -29,9 +29,11 @@ def check(top: Path) -> None:
     for name in [*noted, *found]:
         path = top / name
         if name not in noted:
-            raise UserError(f"{top.name}/{name} does not belong to the archive: {SUMS} does not name it.")
+            raise UserError(f"{top.name}/{name} is not in {SUMS}: get the archive again.")
         if path.is_symlink() or not path.is_file() or sha256(path) != noted[name]:
-            raise UserError(f"{top.name}/{name} is missing or was altered: its SHA-256 is not the one in {SUMS}.")
+            raise UserError(
+                f"{top.name}/{name} is missing or was altered (SHA-256 differs from {SUMS}): get the archive again."
+            )
 
 
 def verify(archive: Path, words: list[str]) -> int:
@@ -47,9 +49,9 @@ def verify(archive: Path, words: list[str]) -> int:
         except OSError as error:
             raise UserError(f"{archive} cannot be unpacked: {error.strerror or cut(error, 100)}.") from None
         except (tarfile.TarError, lzma.LZMAError, EOFError):
-            raise UserError(f"{archive} is no archive, or not a whole one: get it again.") from None
+            raise UserError(f"{archive} is not an archive, or is incomplete: get it again.") from None
         tops = list(Path(work).iterdir())
         if len(tops) != 1 or not (tops[0] / "verify").is_file():
-            raise UserError(f"{archive} is no archive of a published result: it has no folder with verify.")
+            raise UserError(f"{archive} is not an archive of a published result: it has no folder with verify.")
         check(tops[0])
         return subprocess.run([str(tops[0] / "verify"), *words]).returncode

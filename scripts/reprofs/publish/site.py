@@ -27,7 +27,7 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
     """
     known = sorted(path.parent.name for path in place("results").glob(f"*/{DIGESTS}"))
     if odd := next((name for name in studies if name not in known), None):
-        raise UserError(f"nothing is published of {odd}: there are {several(known)}.")
+        raise UserError(f"{odd} is not published: choose from {several(known)}.")
     with pool() as processes:
         for name in studies or known:
             folder, began = place(f"results/{name}"), time.monotonic()

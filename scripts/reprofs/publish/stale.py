@@ -31,7 +31,7 @@ def why(name: str) -> str:
         except OtherVersion as error:
             return str(error)
         if _jobs(plan, max(one.round for one in was.trials)) != _jobs(was):
-            return f"{name}: its trials or their jobs are others now"
+            return f"{name}: its trials or jobs have changed"
         # Of one file system, workload and stack in one lab all rounds run in the same.
         some = {(one.full_lab, one.filesystem, one.workload, one.stack): one for one in was.trials}
         exact = [one for one in some.values() if result.trials[one.id].identity]

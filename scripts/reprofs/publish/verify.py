@@ -55,11 +55,12 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
             words = [word for trial in drawn for word in ("--trial", trial.id)]
             return by_its_own_code(folder, result, words, other, say)
         for sentence in other:
-            say(f"this checkout is another lab: {sentence}")
+            say(f"this checkout has a different lab: {sentence}")
         minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
         say(
-            f"{folder}: {len(drawn)} of {len(plan.trials)} trials{f', drawn with seed {seed}' if drew else ''}; about"
-            f" {minutes:.1f} minutes, and the time to build a guest that the cache does not have"
+            f"{folder}: {len(drawn)} of {len(plan.trials)} "
+            f"trials{(f', drawn with seed {seed}' if drew else '')}; about {minutes:.1f} minutes, more if a "
+            "guest must be built"
         )
         same = [_again(trial, Path(work), plan, records[trial.id], say) for trial in drawn]
     say(f"{sum(same)} of {len(same)} identical")
@@ -76,11 +77,11 @@ def _drawn(
     }
     for name in names:
         if name not in exact:
-            raise UserError(
-                f"{folder} has no trial {name} of an exact lab that went well: its digests.json names them."
-            )
+            raise UserError(f"{folder} has no successful exact-lab trial {name}: choose one from its digests.json.")
     if not exact:
-        raise UserError(f"{folder} has no trial of an exact lab, and only their numbers come out again: use --claims.")
+        raise UserError(
+            f"{folder} has no exact-lab trials to run again: use --claims to recompute its tables and verdicts."
+        )
     if names:
         return [exact[name] for name in names]
     chosen = random.Random(seed).sample(list(exact), len(exact) if count is None else min(count, len(exact)))
@@ -116,7 +117,7 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
     """
     clone = cache_folder() / "commits" / result.rendered.commit
     clone.parent.mkdir(parents=True, exist_ok=True)
-    say(f"not by this checkout's code ({'; '.join(other[:3])}): taking commit {result.rendered.commit[:12]}")
+    say(f"this checkout's code differs ({'; '.join(other[:3])}): using commit {result.rendered.commit[:12]}")
     with locked(clone.with_name(f"{clone.name}.lock")):
         if not clone.is_dir():
             partial = clone.with_name(f"{clone.name}.partial")
@@ -126,16 +127,20 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
             if any(subprocess.run(command, capture_output=True).returncode for command in made):
                 shutil.rmtree(partial, ignore_errors=True)
                 raise UserError(
-                    f"{folder} is of commit {result.rendered.commit[:12]}, which no branch of this checkout has: fetch"
-                    " it, or verify with this checkout's own code, by --own-code."
+                    f"{folder} was made at commit {result.rendered.commit[:12]}, which no branch of this "
+                    "checkout has: fetch it, or use --own-code."
                 )
             partial.rename(clone)
         if subprocess.run(["scripts/setup"], cwd=clone).returncode:
-            raise UserError(f"scripts/setup of commit {result.rendered.commit[:12]} failed in {clone}: see above.")
+            raise UserError(
+                f"scripts/setup of commit {result.rendered.commit[:12]} failed in {clone}: see the lines above."
+            )
     command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
     code = subprocess.run(command, cwd=clone).returncode
     if code not in (0, 1):
-        raise UserError(f"the code of commit {result.rendered.commit[:12]} could not check {folder}: see above.")
+        raise UserError(
+            f"the code of commit {result.rendered.commit[:12]} could not check {folder}: see the lines above."
+        )
     return code == 0
 
 
@@ -150,7 +155,7 @@ def _again(trial: PlannedTrial, work: Path, plan: Plan, record: dict, say: Say) 
     image.ensure(resolve(trial, catalog).guest, say)
     found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s, False)
     if found["status"] in ("skipped", "timeout"):
-        raise UserError(f"{trial.id} could not be run here: {found['reason']}")
+        raise UserError(f"{trial.id} could not run here: {found['reason']}")
     if found["digests"]["measurement"] == record["digests"]["measurement"]:
         say(f"identical  {trial.id}")
         return True

@@ -66,7 +66,9 @@ def publish(name: str) -> Path:
         for trial in plan.trials:
             record = raw / f"{trial.id}.json"
             if not record.is_file() or noted.get(record.name) != sha256(record):
-                raise UserError(f"{record} is missing or not of the tables: run `make report STUDY={name}` again.")
+                raise UserError(
+                    f"{record} is missing or does not match the tables: run `make report STUDY={name}` again."
+                )
             shutil.copyfile(record, work / "raw" / record.name)
         for trial in plan.profiled():
             profile = place(f"data/profiles/{name}/{trial.id}")
@@ -134,8 +136,8 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
         write_text(partial / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
         if large := next((path for path in partial.iterdir() if path.stat().st_size > LARGEST), None):
             raise UserError(
-                f"{large.name} of {name} has {large.stat().st_size:,} bytes: more than the {LARGEST:,} of a file in"
-                " git here."
+                f"{large.name} of {name} has {large.stat().st_size:,} bytes, more than the {LARGEST:,} that git "
+                "takes here: publish a smaller study."
             )
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -156,16 +158,16 @@ def _trials(plan: Plan, raw: Path, lock: Path) -> tuple[dict[str, ResultTrial], 
         environment = record["environment"]
         if environment.get("commit", "").endswith("+"):
             raise UserError(
-                f"{trial.id} was measured with edited files, which no commit has: remove data/raw/{plan.study.name},"
-                " and run `make report` again."
+                f"{trial.id} was measured with uncommitted changes: remove data/raw/{plan.study.name}, and run "
+                "`make report` again."
             )
         lab = environment["lab"]
         # The start of a guest with another kernel is made of parts that are locked, and not locked itself.
         parts = [part for part in PARTS if part != "initrd" or not trial.kernel]
         if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
             raise UserError(
-                f"{trial.id} was measured in another lab than that of {LOCK} ({', '.join(other)}): remove"
-                f" data/raw/{plan.study.name}, and run `make report` again."
+                f"{trial.id} was measured with a lab that differs from {LOCK} ({', '.join(other)}): remove "
+                f"data/raw/{plan.study.name}, and run `make report` again."
             )
         versions[environment["reprofs"]] += 1
         commits[environment["commit"]] += 1

@@ -76,7 +76,7 @@ def from_strace(paths: Sequence[Path], roots: Sequence[Path], output: str, accep
     try:
         _take(reader.events(), follower)
     except TooMany:
-        raise UserError(f"{paths[0]} has more calls below the roots than a recording can have: {FEWER}.") from None
+        raise UserError(f"{paths[0]} has too many calls: {FEWER}.") from None
     lacks = reader.lacks()
     before = Before(names, len(places), follower.told)
     for line in follower.calls()[0]:
@@ -97,8 +97,8 @@ def _written(targets: tuple[Path, Path], content: Content, facts: page.Facts, ac
     if (problems := facts.problems()) and not accept:
         print(told, end="", file=sys.stderr)
         raise UserError(
-            f"nothing is written, for the recording is less than the program: {'; '.join(problems)}. If that does not "
-            "matter for what you ask, add --accept."
+            f"nothing was written, because the recording would be incomplete: {'; '.join(problems)}. If that is "
+            "acceptable, add --accept."
         )
     files.write_bytes(targets[0], data)
     files.write_text(targets[1], workload(facts.name, content))
@@ -127,11 +127,11 @@ def _targets(output: str) -> tuple[tuple[Path, Path], str]:
     folders = (root / Recording.folder, root / Workload.folder)
     if "/" in output or output.endswith(SUFFIX):
         if not output.endswith(SUFFIX):
-            raise UserError(f"--output cannot be {short(output)}: give a name, or a path that ends in NAME{SUFFIX}.")
+            raise UserError(f"--output {short(output)} is invalid: give a name, or a path that ends in NAME{SUFFIX}.")
         if (folder := path.parent.resolve()) != folders[0].resolve():
             folders = (folder, folder)
     if not NAME.fullmatch(name):
-        raise UserError(f"--output cannot be {short(output)}: its name must have {NAME_RULE}.")
+        raise UserError(f"--output {short(output)} is invalid: its name must have {NAME_RULE}.")
     targets = (folders[0] / f"{name}{SUFFIX}", folders[1] / f"{name}.yaml")
     for target in targets:
         if target.exists():
@@ -145,7 +145,7 @@ def _roots(roots: Sequence[Path]) -> list[str]:
     places: list[str] = []
     for root in roots or [Path()]:
         if not root.is_dir():
-            raise UserError(f"--below {root} is no folder: name one that exists before the command begins.")
+            raise UserError(f"--below {root} is not a folder: name one that exists before the command starts.")
         places.append(os.path.realpath(root))
     return _apart(places)
 
@@ -154,9 +154,7 @@ def _told_roots(roots: Sequence[Path]) -> list[str]:
     """The folders of another machine. Raises UserError for one that is not told from its top, or is below another."""
     for root in roots:
         if not root.is_absolute():
-            raise UserError(
-                f"--below {root} is no whole path: name the folder as it was on the machine of the program."
-            )
+            raise UserError(f"--below {root} is not an absolute path: name the folder as on the recorded machine.")
     return _apart([os.path.normpath(root) for root in roots])
 
 
@@ -171,7 +169,7 @@ def _apart(roots: list[str]) -> list[str]:
         places.append(root)
     inner = next((one for one in places for other in places if one.startswith(f"{other}/")), "")
     if inner:
-        raise UserError(f"--below {inner} is below another one: name the outer one only.")
+        raise UserError(f"--below {inner} is in another --below: name only the outer one.")
     return places
 
 
@@ -180,7 +178,8 @@ def _entries(places: list[str], names: Names) -> tuple[list[list], int]:
         return tree.entries(places, names)
     except OSError as error:
         raise UserError(
-            f"{error.filename} cannot be read: {error.strerror}; record as a user who may read all below the roots."
+            f"{error.filename} cannot be read: {error.strerror}; record as a user who can read everything below "
+            "the folders."
         ) from None
 
 
@@ -206,9 +205,7 @@ def _follow(command: Sequence[str], places: list[str], seconds: int, follower: F
             _take(events.read(stream), follower)
         except TooMany:
             process.kill()
-            raise UserError(
-                f"{short(command[0])} makes more calls below the roots than a recording can have: {FEWER}."
-            ) from None
+            raise UserError(f"{short(command[0])} makes too many calls: {FEWER}.") from None
         except BaseException:
             process.kill()  # and with it all that it follows
             raise
@@ -216,7 +213,7 @@ def _follow(command: Sequence[str], places: list[str], seconds: int, follower: F
         why, reason = follower.failed
         raise UserError(f"{short(command[0])} cannot be recorded: {WHY[why].format(reason)}.")
     if not follower.ended:
-        raise UserError("the recorder was killed, and nothing is written: see what this machine says of it (dmesg).")
+        raise UserError("the recorder was killed, and nothing was written: check the kernel log (dmesg).")
     return follower.ended
 
 
@@ -236,7 +233,7 @@ def _content(
     """seen: it ran on this machine."""
     calls, who = follower.calls()
     if not calls:
-        raise UserError(f"the program made no call below {place}: name the folders that it works in (--below).")
+        raise UserError(f"the program made no call below {place}: name its working folders with --below.")
     sums = Sums(sum(line[4] for line in before if line[0] == "f"), len(before))
     for line in calls:
         sums.add(line)
@@ -287,7 +284,7 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
     try:
         if shutil.disk_usage(folder).free < 2 * content.head.bytes:
             raise UserError(
-                f"{folder} has no room to try the recording, which makes {content.head.bytes / MIB:,.0f} MiB: "
+                f"{folder} has no space to try the recording, which needs {content.head.bytes / MIB:,.0f} MiB: "
                 "free some."
             )
         path = Path(folder) / "recording"

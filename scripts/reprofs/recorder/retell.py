@@ -123,8 +123,8 @@ class Reader:
         if self.code is not None and self._silent:
             pid, line = next(iter(self._silent.items()))
             raise UserError(
-                f"{line.path}: line {line.number}: process {pid}, which it starts, is not in the text: add -f to "
-                "strace; of -ff name all files."
+                f"{line.path}: line {line.number}: process {pid}, started here, is missing: add -f to strace; "
+                "with -ff name all files."
             )
         listings = count(self.unlisted, "listing was", "listings were")
         return [

@@ -72,7 +72,7 @@ def lines(paths: Sequence[Path]) -> Iterator[Line]:
         for time, line in _lines(path):
             if time is None:
                 raise UserError(
-                    f"{path}: line {line.number} has no time, which orders several files: add -ttt to strace."
+                    f"{path}: line {line.number} has no time, which several files need: add -ttt to strace."
                 )
             found.append((float(time), line))
     yield from (line for _, line in sorted(found, key=lambda one: one[0]))
@@ -139,7 +139,7 @@ class Call:
     def __init__(self, text: str) -> None:
         match = NAME.match(text)
         if not match:
-            raise Bad(f"{short(text)} is no line that strace writes to a file (-o FILE)")
+            raise Bad(f"{short(text)} is not output of strace (-o FILE)")
         self.name = match[1]
         self.args, end = _arguments(text, match.end())
         self.result: int | None = None
@@ -233,13 +233,11 @@ def survey(paths: Sequence[Path]) -> Survey:
         whole = whole or (not index and line.text.startswith("execve("))
         here = here or bool(ONLY_X86_64.match(line.text))
         if "(AT_FDCWD" in line.text:
-            raise UserError(f"{line.path}: line {line.number}: flags are names in it: add -X raw to strace.")
+            raise UserError(f"{line.path}: line {line.number}: flags are names: add -X raw to strace.")
         found.look(line.text)
     found.folder = found.folder or found.around
     if not found.folder.startswith("/"):
-        raise UserError(f"{paths[0]} does not say in which folder the program worked: make it with {COMMAND}.")
+        raise UserError(f"{paths[0]} has no working directory: record it with {COMMAND}.")
     if whole and not here:
-        raise UserError(
-            f"{paths[0]} has no call that only x86-64 has: elsewhere flags have other numbers, so it cannot be read."
-        )
+        raise UserError(f"{paths[0]} does not look like x86-64, where alone flags have known numbers: record it there.")
     return found

@@ -36,20 +36,20 @@ def read(folder: Path) -> Result:
         what = (
             f"did you mean {os.path.relpath(known[near[0]])}?" if near else "name a folder results/NAME, or an archive."
         )
-        raise UserError(f"{folder} is no published result, for it has no {DIGESTS}: {what}")
+        raise UserError(f"{folder} is not a published result (it has no {DIGESTS}): {what}")
     try:
         result = Result.adapter().validate_python(read_json(folder / DIGESTS))
     except ValidationError as error:
         first = error.errors()[0]
         key = cut(".".join(map(str, first["loc"])) or "the file", 60)
-        raise UserError(f"{folder / DIGESTS} is no published result: {key}: {cut(first['msg'], 80)}") from None
+        raise UserError(f"{folder / DIGESTS} is invalid: {key}: {cut(first['msg'], 80)}") from None
     for name, digest in result.files.items():
         path = folder / name
         if not path.is_file() or sha256(path) != digest:
-            raise UserError(f"{path} is missing or was altered: its SHA-256 is not the one in {DIGESTS}.")
+            raise UserError(f"{path} is missing or was altered (SHA-256 differs from {DIGESTS}): get the result again.")
     for path in folder.iterdir():
         if path.name not in (*result.files, DIGESTS):
-            raise UserError(f"{path} does not belong to the result: {DIGESTS} does not name it.")
+            raise UserError(f"{path} is not in {DIGESTS}: get the result again.")
     return result
 
 
@@ -67,7 +67,7 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     except UserError as error:
         raise OtherVersion(f"{folder} has a plan of another version than this checkout: {error}") from None
     if {trial.id for trial in plan.trials} != set(result.trials):
-        raise UserError(f"{folder}: the plan among the records has other trials than {DIGESTS}.")
+        raise UserError(f"{folder}: its plan has other trials than {DIGESTS}: get the result again.")
     return plan
 
 
@@ -77,7 +77,7 @@ def _opened(file: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(file) as archive:
             yield archive
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise UserError(f"{file} is no archive of records: {cut(error, 100)}") from None
+        raise UserError(f"{file} is not an archive of records: {cut(error, 100)}") from None
 
 
 def record_of(folder: Path, result: Result, name: str) -> dict:
@@ -101,7 +101,7 @@ def checked(content: bytes, folder: Path, result: Result, name: str) -> dict:
         right = False
     if not right:
         raise UserError(
-            f"{folder}: raw/{name}.json among its records is not the one that was published: its content does not have"
-            f" the digests in it and in {DIGESTS}. Get the result again."
+            f"{folder}: raw/{name}.json is not the published record (digest differs from {DIGESTS}): get the "
+            "result again."
         )
     return record

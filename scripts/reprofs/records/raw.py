@@ -80,7 +80,9 @@ def set_aside(raw: Path) -> list[str]:
                 if file.exists():
                     file.rename(raw / SET_ASIDE / file.name.replace(path.stem, f"{path.stem}.{started}", 1))
         except OSError as error:
-            raise UserError(f"{path} cannot be set aside: {error.strerror}; free space or change its rights.") from None
+            raise UserError(
+                f"{path} cannot be moved: {error.strerror}; free space or change its permissions."
+            ) from None
         said.append(f"{path.stem}: {why}")
     return said
 
@@ -94,7 +96,7 @@ def _not_ok(path: Path) -> tuple[str, str]:
             return "changed after its trial", started
         return ("" if record["status"] == "ok" else f"{record['status']}: {record['reason']}"), started
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; change its rights.") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}; change its permissions.") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return "not a whole record of this version", f"{path.stat().st_mtime:.0f}"
 

@@ -87,8 +87,8 @@ def _check_profile(plan: Plan, file: str) -> None:
             raise FileError(f"{file}: profile: {unknown(f'{what} of this study', other, known)}")
     if not plan.profiled():
         raise FileError(
-            f"{file}: profile: none of these trials can have one: it takes the exact lab with one core, and a phase and"
-            " file system together."
+            f"{file}: profile: none of these trials can have one. It needs the exact lab with one core, and a "
+            "combination of phase and file system that exists."
         )
 
 
@@ -204,15 +204,15 @@ def _possible(cells: list[Cell], catalog: Catalog, change: Override) -> tuple[li
     if not chosen:
         first = next(iter(lost))
         more = f" And {len(lost) - 1} other reasons." if len(lost) > 1 else ""
-        hint = "; PROFILE= chooses one." if not change.profile and "profile" in first else ""
-        raise UserError(f"no cell can be had with {change}: {first}{hint}{more}")
+        hint = "; choose one with PROFILE=." if not change.profile and "device model" in first else ""
+        raise UserError(f"no configuration is possible with {change}: {first}{hint}{more}")
     said = [f"{'; '.join(which)} {'is' if len(which) == 1 else 'are'} left out: {why}" for why, which in lost.items()]
     return chosen, said
 
 
 def edited(plan: Plan, name: str, catalog: Catalog, change: Override | None = None) -> str:
     """A sentence when the files of a study say something else than the plan that was made of them; else nothing."""
-    begun = "was edited while it ran, and the report shows what it said when the run began: run it again."
+    begun = "was edited during the run. The report shows the study as it was at the start: run it again."
     try:
         same = make_plan(name, catalog, change).as_json() == plan.as_json()
     except UserError as error:
@@ -231,8 +231,8 @@ def as_root(cells: Iterable[Cell], catalog: Catalog, study: str = "STUDY") -> st
     if not files:
         return ""
     return (
-        f"the commands of {cut(', '.join(sorted(files)), 150)} run as root on this machine: `reprofs plan {study} "
-        "--commands` prints them all; read those of strangers first (SECURITY.md)."
+        f"the commands of {cut(', '.join(sorted(files)), 150)} run as root on this machine. `reprofs plan "
+        f"{study} --commands` prints them; read them first (SECURITY.md)."
     )
 
 
@@ -256,7 +256,7 @@ def _check_notebooks(names: list[str], file: str) -> None:
     for name in names:
         if not (project_root() / "notebooks" / name).is_file():
             raise FileError(
-                f"{file}: notebooks names {name}, which is not in notebooks/: put it there, or leave it out."
+                f"{file}: notebooks names {name}, which is not in notebooks/: add it there, or remove it here."
             )
 
 
@@ -264,7 +264,7 @@ def _check_ids(ids: list[str], file: str) -> None:
     """Raises FileError when two trials of a study would have the same name, or a name too long for a file."""
     twice = next((one for one, count in Counter(ids).items() if count > 1), None)
     if twice:  # as of stack a on profile b-c and stack a-b on profile c
-        raise FileError(f"{file}: two different trials would be called {twice}: rename a descriptor.")
+        raise FileError(f"{file}: two different trials would have the name {twice}: rename a descriptor.")
     longest = max(ids, key=len)
     if len(longest) > ID_MAX:
         raise FileError(
@@ -295,7 +295,7 @@ def table(plan: Plan) -> str:
 def _extent(study: PlannedStudy, trials: int) -> str:
     rule = study.rule
     if not rule:
-        return f"{trials} trials in {study.rounds} rounds"
+        return f"{trials} trials in {study.rounds} repetitions"
     *first, last = map(str, study.looks())
     after = f"{', '.join(first)} or {last}" if first else last
-    return f"at most {trials} trials: {after} rounds, until ratios are known within ±{rule.until}"
+    return f"at most {trials} trials: {after} repetitions, until ratios are known within ±{rule.until}"

@@ -62,17 +62,19 @@ def profile(
     setup = resolve(trial, catalog)
     job = render(setup, trial.seed)
     if hashlib.sha256(job.text().encode()).hexdigest() != record["environment"]["job_sha256"]:
-        raise UserError(f"{path}: a file that its trial is made of was edited since: run the trial again first.")
+        raise UserError(f"{path}: files of its trial were edited since: run the trial again first.")
     with workplace() as place:
         lab = ExactLab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
         if lab.processor.count > 1:
-            raise UserError(f"{path}: profiles are of one core, and {lab.full_name} has {lab.processor.count}.")
+            raise UserError(
+                f"{path}: profiles need a lab with one core, but {lab.full_name} has {lab.processor.count}."
+            )
         lab.plugin = f"{engine.build_profiler(cache_folder())},out={place}{',misses=on' if misses else ''}"
         outcome = lab.run(job, LIMIT_S)
         events = parse_events(outcome.output)
         state, reason = status(outcome.ending, events, outcome.console, LIMIT_S)
         if state != "ok":
-            raise UserError(f"{path}: the trial ended otherwise when it was profiled: {reason}")
+            raise UserError(f"{path}: the profiled trial ended differently: {reason}")
         phases = [event for event in events if event["event"] in ("phase", "preparation")]
         parts = [_part(place, number, dict(phase)) for number, phase in enumerate(phases)]
         measured = measurement(events, devices(setup), lab.clock, lab.provisions) | _beside(record)
@@ -89,9 +91,9 @@ def _read(path: Path, failed_too: bool) -> dict[str, Any]:
         if broken(record):
             raise UserError(f"{path} was changed after its trial: run the trial again.")
         if record["status"] != "ok" and not failed_too:
-            raise UserError(f"{path} is of a trial that did not end well: {record['reason']}")
+            raise UserError(f"{path} is the record of a trial that failed: {record['reason']}")
         if apart(record["trial"]["lab"])[0] != ExactLab.name:
-            raise UserError(f"{path} is of the lab {record['trial']['lab']}: profiles are of the exact lab.")
+            raise UserError(f"{path} is a record of the lab {record['trial']['lab']}: profiles need the exact lab.")
     except (KeyError, TypeError):
         raise UserError(f"{path} is not a raw record: name a file of data/raw.") from None
     return record
@@ -107,10 +109,10 @@ def _difference(record: dict[str, Any], measured: dict[str, Any], lab: dict[str,
     then = record["environment"]["lab"]
     parts = [key for key in sorted(then.keys() & lab.keys() - {"start"}) if then[key] != lab[key]]
     if parts:
-        return f"the lab is another than the record's ({', '.join(parts)}): run the trial again first"
+        return f"the lab differs from the record's ({', '.join(parts)}): run the trial again first"
     pairs = zip(record["measurement"]["phases"], measured["phases"], strict=False)
     first = next((old["name"] for old, new in pairs if old != new), "what is beside the phases")
-    return f"the profiled trial does not have the measurement of the record, first in {first}"
+    return f"the profiled trial differs from the record, first in {first}"
 
 
 def _part(folder: Path, number: int, event: dict[str, Any]) -> Part:
@@ -145,7 +147,7 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
         try:
             text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :]).decode()
         except (ValueError, zlib.error):
-            raise UserError("the guest did not tell its kernel's symbols; look at the console of the trial.") from None
+            raise UserError("the guest did not print its kernel's symbols: see the trial's console log.") from None
         write_bytes(kept, lzma.compress(text.encode(), preset=1))
     names = ["", *job.programs()]
     cache = cache_folder()
@@ -182,7 +184,7 @@ def _write(
         instructions = sum(functions.values())
         if instructions != sum(folded.values()):
             raise UserError(
-                f"phase {part.event['name']}: calls and instructions do not have the same sum: report this."
+                f"phase {part.event['name']}: calls and instructions have different sums: please report this."
             )
         name = f"{number}-{part.event['name']}"
         write_text(folder / f"{name}.folded", "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())))

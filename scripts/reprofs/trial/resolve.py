@@ -27,11 +27,11 @@ def resolve(cell: Cell, catalog: Catalog) -> Setup:
     lab, processor = _lab(cell, catalog)
     kernel = catalog.get(Kernel, cell.kernel) if cell.kernel else None
     if kernel and not lab.models_processor:
-        raise UserError(f"the lab {cell.lab} has the kernel of its machine: leave out {cell.kernel}.")
+        raise UserError(f"the lab {cell.lab} uses the kernel of its machine: leave {cell.kernel} out.")
     profile, *more = [catalog.get(Device, name) for name in profile_names(cell.profile)]
     network = catalog.get(Network, cell.network or NETWORK) if filesystem.hosts else None
     if cell.network and not network:
-        raise UserError(f"file system {cell.filesystem} has no hosts and needs no network: leave out {cell.network}.")
+        raise UserError(f"file system {cell.filesystem} has no nodes and no network: leave {cell.network} out.")
     filesystem.variant(cell.variant)
     if cell.scale not in SCALES:
         raise unknown("scale", cell.scale, SCALES)
@@ -52,5 +52,5 @@ def _lab(cell: Cell, catalog: Catalog) -> tuple[type[labs.Lab], Processor | None
     if lab.models_processor:
         return lab, catalog.get(Processor, cell.processor or PROCESSOR)
     if cell.processor:
-        raise UserError(f"the lab {cell.lab} has the processor of its machine: leave out @{cell.processor}.")
+        raise UserError(f"the lab {cell.lab} uses the CPU of its machine: leave @{cell.processor} out.")
     return lab, None

@@ -48,7 +48,9 @@ def fill_is_for_one_machine(setup: Setup) -> str:
     """The modifier +fill."""
     if not (setup.filesystem.clients and setup.workload.fill):
         return ""
-    return f"{_load(setup)}: +fill is for one machine, and {_name(setup)} has the key clients."
+    return (
+        f"{_load(setup)}: +fill needs one machine, but {_name(setup)} has the key clients: choose another file system."
+    )
 
 
 @of(Workload)
@@ -77,7 +79,7 @@ def the_bare_thing_keeps_no_files(setup: Setup) -> str:
     if not setup.filesystem.raw or setup.workload.raw:
         return ""
     what = "network" if setup.filesystem.hosts else "device"
-    return f"{_name(setup)} is the bare {what} and keeps no files: choose a workload that measures it, such as {what}."
+    return f"{_name(setup)} is the bare {what} without files: choose a workload that measures it, such as {what}."
 
 
 @of(Workload)
@@ -91,8 +93,9 @@ def one_guest_has_all(setup: Setup) -> str:
     pairs = itertools.combinations(parts, 2)
     (one, first), (other, second) = next((a, b) for a, b in pairs if not common(a[1], b[1]))
     return (
-        f"{one} needs the guest {first}, and {other} the guest {second}: choose another {one.rpartition(' ')[0]}, or"
-        f" add what {second} has in envs/guest.yaml to {first}, and run `reprofs lock {first}`."
+        f"{one} needs the guest {first}, but {other} the guest {second}: choose another "
+        f"{one.rpartition(' ')[0]}. Or add the packages of {second} to {first} in envs/guest.yaml, and run "
+        f"`reprofs lock {first}`."
     )
 
 
@@ -104,7 +107,7 @@ def hosts_are_made_by_the_lab(setup: Setup) -> str:
     """The key hosts."""
     if not setup.filesystem.hosts or setup.lab.provisions:
         return ""
-    return f"{_name(setup)} needs hosts, which the lab {_lab(setup)} does not make: choose exact, vm or host."
+    return f"{_name(setup)} needs nodes, which the lab {_lab(setup)} does not have: choose exact, vm or host."
 
 
 @of(Filesystem)
@@ -114,8 +117,8 @@ def every_server_has_a_disk(setup: Setup) -> str:
     if not hosts or hosts.servers == 1 or stack.disks == hosts.servers:
         return ""
     return (
-        f"{_name(setup)} has {hosts.servers} servers and stack {stack.name} {stack.disks} disks: choose "
-        f"the stack servers@{hosts.servers}, which has one for each."
+        f"{_name(setup)} has {hosts.servers} servers, but stack {stack.name} has {stack.disks} disks: choose "
+        f"the stack servers@{hosts.servers}."
     )
 
 
@@ -125,7 +128,7 @@ def a_file_systems_own_stack_is_its_own(setup: Setup) -> str:
     stack = setup.stack
     if stack.filesystem in ("", setup.cell.filesystem):
         return ""
-    return f"stack {stack.name} is built by {stack.filesystem} itself: {_name(setup)} cannot use it."
+    return f"stack {stack.name} works only with {stack.filesystem}: {_name(setup)} cannot use it."
 
 
 @of(Layer)
@@ -134,8 +137,8 @@ def a_fault_comes_after_a_population(setup: Setup) -> str:
     if setup.stack.state == "healthy" or setup.workload.populate:
         return ""
     return (
-        f"stack {setup.stack.name} gets its fault after the population, and {_load(setup)} has no "
-        "population: choose a workload with the key populate, such as populated."
+        f"stack {setup.stack.name} gets its fault after the prefill, but {_load(setup)} has none: choose a "
+        "workload with the key populate, such as populated."
     )
 
 
@@ -145,8 +148,8 @@ def a_last_disk_of_another_profile_has_a_part(setup: Setup) -> str:
     if not setup.last or setup.stack.last:
         return ""
     return (
-        f"profile {setup.cell.profile} gives the last disk another profile, and in stack {setup.cell.stack} it is like"
-        " the others: choose a stack with the key last, such as ext4-journal, or one profile."
+        f"device model {setup.cell.profile} gives the last disk its own model, but stack {setup.cell.stack} has "
+        "equal disks: choose a stack with the key last, such as ext4-journal, or one model."
     )
 
 
@@ -156,9 +159,9 @@ def disks_differ_where_they_are_modelled(setup: Setup) -> str:
     if not setup.last or setup.lab.models:
         return ""
     return (
-        f"profile {setup.cell.profile} has two names, and lab {setup.cell.lab} models no disks: choose the lab exact,"
-        " or one profile; with profile disk (lab host) the stack takes real disks in the order of config/devices.yaml,"
-        " so its last one can be of another kind."
+        f"device model {setup.cell.profile} has two names, but lab {setup.cell.lab} models no disks: choose the "
+        "lab exact, or one name. (With profile disk the stack takes real disks in the order of "
+        "config/devices.yaml, so the last may be another kind.)"
     )
 
 
@@ -179,7 +182,7 @@ def a_limit_of_memory_is_set_as_root(setup: Setup) -> str:
     """The key memory_mib."""
     if not setup.cell.memory_mib or setup.lab.provisions:
         return ""
-    return f"the lab {setup.cell.lab} limits no memory, which takes root: leave memory_mib out, or choose another lab."
+    return f"the lab {setup.cell.lab} cannot limit memory: leave memory_mib out, or choose another lab."
 
 
 @of(Study)
@@ -188,8 +191,8 @@ def a_limit_of_memory_is_for_one_host(setup: Setup) -> str:
     if not setup.cell.memory_mib or not setup.filesystem.hosts:
         return ""
     return (
-        f"{_name(setup)} has hosts, and memory_mib would limit the clients together and no server: leave memory_mib"
-        " out, or choose another file system."
+        f"{_name(setup)} has nodes; memory_mib would limit the clients together and no server: leave it out, or "
+        "choose another file system."
     )
 
 
@@ -208,7 +211,7 @@ def a_directory_is_there_before(setup: Setup) -> str:
     """The key path: with it."""
     if not setup.filesystem.path or not setup.lab.provisions:
         return ""
-    return f"{_name(setup)} is an existing directory, which only the lab mount takes, not {_lab(setup)}."
+    return f"{_name(setup)} is an existing directory: use the lab mount, not {_lab(setup)}."
 
 
 @of(Filesystem)
@@ -217,7 +220,8 @@ def where_nothing_is_made_there_is_a_directory(setup: Setup) -> str:
     if setup.filesystem.path or setup.lab.provisions:
         return ""
     return (
-        f"the lab {_lab(setup)} makes nothing: {_name(setup)} needs a key path, as workflow/filesystems/here.yaml has."
+        f"the lab {_lab(setup)} creates no file systems: {_name(setup)} needs a key path, as in "
+        "workflow/filesystems/here.yaml."
     )
 
 
@@ -226,10 +230,7 @@ def without_devices_there_is_no_stack(setup: Setup) -> str:
     """Any stack but single."""
     if setup.stack.name == "single" or (setup.lab.provisions and setup.filesystem.device):
         return ""
-    return (
-        f"{_name(setup)} has no block devices in lab {_lab(setup)}: its stack can only be single, "
-        f"not {setup.stack.name}."
-    )
+    return f"{_name(setup)} has no block devices in lab {_lab(setup)}: use the stack single, not {setup.stack.name}."
 
 
 # ---- phases whose power is cut
@@ -251,7 +252,7 @@ def only_a_modelled_disk_has_power_to_cut(setup: Setup) -> str:
     unpowered = (name for name, one in disks if not one.drive)
     if not (cut := _cut(setup)) or not (name := next(unpowered, "")):
         return ""
-    return f"{cut}, but profile {name} has no power to cut: choose a profile with backing: model, such as hdd-7200."
+    return f"{cut}, but device model {name} has no power to cut: choose one with backing: model, such as hdd-7200."
 
 
 @of(Filesystem)
@@ -259,7 +260,7 @@ def hosts_keep_their_power(setup: Setup) -> str:
     """The key hosts."""
     if not (cut := _cut(setup)) or not setup.filesystem.hosts:
         return ""
-    return f"{cut}, but {_name(setup)} has hosts, whose power cannot be cut yet."
+    return f"{cut}, but {_name(setup)} has nodes, whose power cannot be cut yet."
 
 
 @of(Filesystem)
@@ -278,8 +279,8 @@ def what_was_built_is_assembled_again(setup: Setup) -> str:
     for layer in (placed.layer for placed in setup.stack.placed):
         if layer.build and not layer.assemble:
             return (
-                f"{cut}, but workflow/stacks/{layer.name}.yaml has no key assemble, which says how {layer.name} comes "
-                "back afterwards: choose another stack or add it."
+                f"{cut}, but workflow/stacks/{layer.name}.yaml has no key assemble to restore {layer.name}: "
+                "choose another stack or add the key."
             )
     return ""
 
@@ -294,8 +295,8 @@ def only_hosts_lose_a_server(setup: Setup) -> str:
     if not phase or setup.filesystem.hosts:
         return ""
     return (
-        f"{_load(setup)} loses a server in phase {phase}, and {_name(setup)} has none: choose a file"
-        " system with the key hosts."
+        f"{_load(setup)} loses a server in phase {phase}, but {_name(setup)} has none: choose a file system "
+        "with the key hosts."
     )
 
 
@@ -307,8 +308,8 @@ def a_killed_server_comes_back(setup: Setup) -> str:
     if not phase or setup.filesystem.outage:
         return ""
     return (
-        f"{_load(setup)} kills a server in phase {phase}, and {_name(setup)} has no key outage"
-        " in its file, which says how it comes back: choose another file system or add it."
+        f"{_load(setup)} kills a server in phase {phase}, but file system {setup.filesystem.name} has no key "
+        "outage to restore it: choose another file system or add the key."
     )
 
 

@@ -110,8 +110,8 @@ def ready(trial: Trial, catalog: Catalog, planned: str = "") -> Ready:
     digest = hashlib.sha256(job.text().encode()).hexdigest()
     if planned and digest != planned:
         raise UserError(
-            f"a file that the trial {trial_id(trial)} is made of was edited after the run began, and the rest was "
-            "planned before: nothing was run; end the run and start it again."
+            f"a file of the trial {trial_id(trial)} was edited after the run began: nothing was run. End the "
+            "run and start it again."
         )
     path = setup.filesystem.path or ""
     lab = setup.lab.open(guest=setup.guest, path=path, processor=setup.processor, kernel=setup.kernel)
@@ -152,7 +152,7 @@ def take_or_run(one: Ready, output: Path, time_limit_s: float, in_results: bool,
             again = measure(one, place / output.name, time_limit_s, keep=False)
         if again["digests"]["measurement"] != found.record["digests"]["measurement"]:
             raise UserError(
-                f"{output.stem} was taken from {origin} and, drawn at random, run again: it measures something else "
+                f"{output.stem} was taken from {origin} and, as a random check, run again: it differs "
                 f"({identity.difference(found.record, again)}). Nothing was recorded."
             )
         origin += store.CHECKED
@@ -251,8 +251,8 @@ def _run(lab: labs.Lab, job: Job, time_limit_s: float, disks: labs.Disks) -> tup
         if outcome.ending != "killed":
             return outcome, attempt
     raise UserError(
-        f"the process of the lab {lab.name} was killed{', twice' if last > 1 else ''}, and nothing is recorded: "
-        "see whether the host ran out of memory (journalctl -k, dmesg), then run this again."
+        f"the process of the lab {lab.name} was killed{(', twice' if last > 1 else '')}, and nothing was "
+        "recorded: check whether the host ran out of memory (journalctl -k, dmesg), then run this again."
     )
 
 
