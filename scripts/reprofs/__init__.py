@@ -1,4 +1,4 @@
-"""ReproFS: the file-system benchmark whose results anyone can reproduce.
+"""ReproFS: a file-system benchmark with reproducible results.
 
 In a notebook: `%load_ext reprofs`, `study = reprofs.open("quick")`.
 """

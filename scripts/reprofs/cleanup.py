@@ -107,7 +107,7 @@ def release(place: Path) -> list[str]:
 
 
 def note(place: Path, **what: object) -> None:
-    """Records something outside the folder that it will own, before it is made: folder=path, device=identity or
+    """Records something outside the folder that it will own, before creating it: folder=path, device=identity or
     group=path."""
     with (place / "notes").open("a") as file:
         file.write(json.dumps(what) + "\n")
@@ -163,7 +163,7 @@ def listed() -> list[dict]:
 
 
 def looked_at(size: int) -> list[tuple[int, int]]:
-    """(place, length) in bytes of what is read of a disk to tell whether it is empty, and zeroed after a trial."""
+    """(offset, length) in bytes of the places that are checked for emptiness and zeroed after a trial."""
     mib, block, blocks = 1 << 20, 4096, 512
     if size <= 4 * mib:
         return [(0, size)]

@@ -1,4 +1,4 @@
-"""Which labs work on this machine, which file systems and stacks each can run, and what the others need.
+"""Shows which labs, file systems and stacks work on this machine, and what the others need.
 
 No trial is run: each lab is asked what it would refuse. So `yes` means that no obstacle is known.
 """

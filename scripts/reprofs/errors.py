@@ -1,4 +1,4 @@
-"""The only error that users see: a sentence that says what is wrong, where, and what to do."""
+"""The error that users see: what is wrong, where, and what to do."""
 
 import difflib
 import re
@@ -17,7 +17,7 @@ class UserError(Exception):
 
 
 class FileError(UserError):
-    """A mistake in a descriptor's own file; the sentence begins with the file."""
+    """A mistake in a descriptor file; the message begins with the file."""
 
 
 def short(value: object) -> str:
@@ -37,7 +37,7 @@ def cut(text: object, most: int = 250) -> str:
 
 
 def several(names: Iterable[str], most: int = 150) -> str:
-    """Names, separated by commas: in whole names up to `most` characters, then how many there are besides."""
+    """Names, separated by commas: as many as fit into `most` characters, then the number of the others."""
     names = list(names)
     for rest in range(len(names)):
         line = ", ".join(names[: len(names) - rest]) + (f" and {rest} more" if rest else "")
@@ -47,7 +47,7 @@ def several(names: Iterable[str], most: int = 150) -> str:
 
 
 def meant(name: str, known: Iterable[str], most: int = 150) -> str:
-    """The end of a sentence on a name that does not exist: the nearest known one, or which there are."""
+    """The end of a message about an unknown name: the nearest known name, or all of them."""
     near = difflib.get_close_matches(name, known := list(known), n=1, cutoff=0.65)
     return f"did you mean {near[0]}?" if near else f"known are {several(known, most)}."
 
@@ -59,5 +59,5 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def legible(text: str) -> str:
-    """The text with a sign in the place of each character that hides or turns others."""
+    """The text with invisible and direction-changing characters replaced."""
     return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -34,16 +34,16 @@ HINTS = {
 
 
 def unwritable(what: object, error: OSError) -> UserError:
-    """The sentence for something that cannot be written, or not even be read."""
+    """The error for a file that cannot be written or read."""
     hint = HINTS.get(error.errno or 0, HINTS[errno.ENOSPC])
     verb = "read or written" if error.errno in (errno.EACCES, errno.EPERM) else "written"
     return UserError(f"{what} cannot be {verb}: {error.strerror}; {hint}.")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a temporary file beside `path`, then renames it. A file with the same content keeps its time.
+    """Writes a temporary file next to `path`, then renames it. A file with the same content keeps its time.
 
-    What is no file (a link, a pipe, /dev/null) is written to and stays what it is.
+    Links, pipes and devices are written to and stay what they are.
 
     Raises UserError when the folder cannot be written or is full.
     """
@@ -117,7 +117,7 @@ def write_sums(path: Path, files: Iterable[Path]) -> None:
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """File name -> digest, as written by `write_sums` or `sha256sum`; empty where that cannot be read."""
+    """File name -> digest, as written by `write_sums` or `sha256sum`; empty if unreadable."""
     try:
         pairs = [line.partition("  ") for line in path.read_text().splitlines()]
     except (OSError, ValueError):
@@ -126,7 +126,7 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def changed(sums: Path, *needed: str) -> Path | None:
-    """The first file beside `sums` that is not as it was when its digest was noted there; `sums` if it has none.
+    """The first file next to `sums` that differs from its digest there; `sums` itself if it has no digests.
 
     needed: names of files that must be noted.
     """
@@ -139,7 +139,7 @@ def changed(sums: Path, *needed: str) -> Path | None:
 
 
 def intact(path: Path, digest: str) -> bool:
-    """Whether a file of the cache exists and has this SHA-256; one with another is removed and named.
+    """Whether a file of the cache exists and has this SHA-256; a damaged one is named and removed.
 
     The file is read the first time and after every change of its inode, size or times; the result is noted beside it.
     So a trial need not read hundreds of megabytes, and damage is still found.
@@ -163,7 +163,7 @@ def intact(path: Path, digest: str) -> bool:
 
 
 def whole(path: Path) -> bool:
-    """Whether a file of the cache is there, as it was made: its digest, beside it in .sha256, is written last."""
+    """Whether a file of the cache is complete: its digest (.sha256 next to it) is written last."""
     try:
         return intact(path, path.with_suffix(".sha256").read_text())
     except OSError:

@@ -72,11 +72,11 @@ class Flow:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Flow:
-        """The same; a mistake ends the run in one sentence."""
+        """The same; a UserError ends the run with its message."""
         return said(cls, config)
 
     def records(self, rounds: int | None = None) -> list[str]:
-        """The records of the first rounds, or of all."""
+        """The records of the first repetitions, or of all."""
         names = [name for name, trial in self.trials.items() if rounds is None or trial.round <= rounds]
         return [f"data/raw/{self.study}/{name}.json" for name in names]
 
@@ -95,8 +95,8 @@ class Flow:
         return [f"data/guest/{self.plan.guest_of(trial.filesystem, trial.stack, trial.workload)}.json"]
 
     def made_of(self, name: str) -> str:
-        """A digest of what fixes a trial, as far as it is known before its guest is there: job, programs of the engine,
-        kernel, rules. Another one asks for the trial again; whether it must be run, its identity tells."""
+        """A digest of what fixes a trial and is known before its guest is built: job, engine programs, kernel, rules.
+        If it changes, the trial is requested again; its identity decides whether it runs."""
         trial = self.trial(name)
         own = [self._programs[each] for each in self.plan.workloads[trial.workload].programs]
         kernel = self._kernels.get(trial.kernel or "")
@@ -115,7 +115,7 @@ class Flow:
         return hashlib.sha256(json.dumps([guest.as_json(), lines, built]).encode()).hexdigest()
 
     def where_alone(self, value: Callable[[], Any], otherwise: Any) -> Any:
-        """What a trial with a real clock gets, `value()`, and what others get.
+        """`value()` for trials on a real clock, a default for others.
 
         Without real clocks it is no function: Snakemake takes a tenth of a millisecond to call one for a job.
         """
@@ -149,11 +149,11 @@ class Flow:
 
     @property
     def published(self) -> list[str]:
-        """The published numbers that the study is set beside."""
+        """The published numbers that the study is compared with."""
         return files(f"data/published/{self.plan.study.published}.*") if self.plan.published else []
 
     def remove_changed(self) -> None:
-        """Removes what was changed after it was made, so that it is made again, and says so; not in a dry run."""
+        """Removes outputs that were edited, so that they are made again, and says so; not in a dry run."""
         if DRY & set(sys.argv):
             return
         for folder in map(Path, (f"data/tables/{self.study}", f"data/results/{self.study}", *self.profiled)):
@@ -163,7 +163,7 @@ class Flow:
             _remove_changed(made, Path(f"{made}.sha256"))
 
     def start(self, resources: Mapping[str, Any]) -> None:
-        """Says what runs as root, and ends a run that would run trials of a real clock side by side."""
+        """Says what runs as root; refuses to run trials on a real clock in parallel."""
         if why := trials.as_root(self.trials.values(), self.catalog, self.settings.study):
             print(f"reprofs: {why}", file=sys.stderr)
         if self.real_clocks and "bench_slot" not in resources:
@@ -171,7 +171,7 @@ class Flow:
             sys.exit(cli.fail(UserError(f"{why} profiles/default, or add --resources bench_slot=1")))
 
     def last_plan(self, look: Callable[[int], str]) -> str:
-        """The plan of the rounds that the study has in the end. look: the plan after so many rounds."""
+        """The plan of the repetitions that the study ends with. look: the plan after a number of repetitions."""
         if not self.plan.study.rule:
             return f"data/plan/{self.study}.json"
         for rounds in self.looks:
@@ -181,11 +181,11 @@ class Flow:
         raise ValueError(f"{path} does not end the study")
 
     def last_records(self, last_plan: str) -> list[str]:
-        """The records of these rounds."""
+        """The records of these repetitions."""
         return self.records(int(Path(last_plan).stem) if self.plan.study.rule else self.looks[0])
 
     def edited_meanwhile(self) -> str:
-        """A sentence when the study's files now mean something else than when the run began; else nothing."""
+        """A sentence if the study's files changed during the run; else empty."""
         descriptors = files("config/**/*.yaml", "workflow/**/*.yaml", "data/published/*")
         if not any(Path(path).stat().st_mtime > self.began for path in descriptors):
             return ""
@@ -194,7 +194,7 @@ class Flow:
 
 
 def said(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call returns; a mistake of the user ends the run in one sentence."""
+    """The result of a call; a UserError ends the run with its message."""
     try:
         return call(*arguments)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""How file systems were made, from what their tools print of them: features and sizes that nobody asked for by name.
+"""How file systems were made, as their tools report it: features and sizes that no option named.
 
 What to read is the key `format` of a file system's file; the plan has it, and no trial: a record is the same without.
 """
@@ -17,7 +17,7 @@ Format = tuple[tuple[str, tuple[str, ...]], ...]  # names and their words, both 
 
 
 class Made(NamedTuple):
-    """A file system where it was made. disks: the sizes of the devices in bytes."""
+    """A file system and the place it was made in. disks: sizes of the devices in bytes."""
 
     filesystem: str
     variant: str
@@ -30,7 +30,7 @@ class Made(NamedTuple):
 
 
 def made(record: dict, plan: Plan) -> tuple[Format, Made] | None:
-    """The format of a trial's file system and where it was made; None where the record does not tell, or failed."""
+    """The format of a trial's file system and where it was made; None if the record does not say, or failed."""
     if record["status"] != "ok":  # perhaps not all commands ran
         return None
     readings = plan.filesystems[record["trial"]["filesystem"]].format
@@ -42,7 +42,7 @@ def made(record: dict, plan: Plan) -> tuple[Format, Made] | None:
 
 
 def words(output: str, readings: Mapping[str, Reading]) -> Format:
-    """Of each reading the words of its group, over all matches.
+    """For each reading the words of its group, over all matches.
 
     A reading without any match is left out: the tool does not tell. One with a match may have no words.
     """
@@ -63,7 +63,7 @@ def as_json(formats: Mapping[Format, Iterable[Made]]) -> list[dict]:
 
 
 def from_json(formats: list[dict]) -> list[tuple[Made, dict[str, frozenset[str]]]]:
-    """What `as_json` was given, a pair for each place."""
+    """The inverse of `as_json`: one pair per place."""
     return [
         (
             Made(**{**place, "disks": tuple(place["disks"])}),

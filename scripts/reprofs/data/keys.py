@@ -82,7 +82,7 @@ Kind = TypeVar("Kind", Setting, Load, Operation, Place, Pair, Configuration, Pha
 
 
 def select(frame: pd.DataFrame, *keys: NamedTuple, **more: object) -> pd.DataFrame:
-    """The rows whose columns have the values of all these named tuples and keywords, or none."""
+    """The rows whose columns have the values of these named tuples and keywords; may be empty."""
     wanted = {name: value for key in keys for name, value in key._asdict().items()} | more
     chosen = np.ones(len(frame), bool)
     for name, value in wanted.items():  # one after the other: pandas takes four times as long for all at once

@@ -21,7 +21,7 @@ class Histograms:
 
     @classmethod
     def of(cls, identity: pa.Table, places: list[tuple[int, str, str, int]], buckets: list[np.ndarray]) -> Histograms:
-        """buckets: those of each histogram in any order, one row a bucket: index, count."""
+        """buckets: for each histogram, in any order, one row per bucket: index, count."""
         numbers = np.concatenate([np.empty((0, 2), np.int64), *buckets])
         index, count = numbers[:, 0].astype(np.int16), numbers[:, 1].copy()
         histogram = np.repeat(np.arange(len(buckets)), [len(one) for one in buckets])

@@ -1,4 +1,4 @@
-"""What is told of all records together: their digests, and their environments in one (environment.json)."""
+"""Summary of all records: their digests, and their environments merged (environment.json)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_SHARED = ("job", "job_sha256", "started", "host_seconds", "settling", "cond
 
 
 class Notes:
-    """Of the environments for each key its distinct values, each with the number of records.
+    """For each key of the environments: its distinct values, each with the number of records.
 
     What differs by nature (job text, start, seconds on the host) is left out or reduced to first, last and sum. Of the
     conditions of real clocks there is the range over the trials, lab by lab, and how many trials began unsettled.
@@ -42,7 +42,7 @@ class Notes:
         self._formats: dict[Format, set[Made]] = {}
 
     def add(self, name: str, record: dict, digest: str, plan: Plan) -> None:
-        """Note the record of a trial."""
+        """Add the record of a trial."""
         environment = record["environment"]
         self.digests[f"{name}.json"] = digest
         self.guests.add(name, record, plan)
@@ -60,7 +60,7 @@ class Notes:
             self._add_ranges(record["trial"]["lab"], {"trials": 1, "unsettled": int(not row["settled"]), **ranges})
 
     def merge(self, later: Notes) -> None:
-        """Add what was noted of later trials."""
+        """Add the notes of later trials."""
         self.digests |= later.digests
         self.guests.merge(later.guests)
         self._started += later._started
@@ -82,7 +82,7 @@ class Notes:
                 known[key] = [min(both), max(both)]
 
     def environment(self) -> dict:
-        """All environments in one."""
+        """The merged environments."""
         values: dict[str, Counter] = {}
         for text, records in self._same.items():
             for key, value in _flatten(json.loads(text)):

@@ -1,4 +1,4 @@
-"""What programs printed into a record: the stack's read-back, queues, fio, rsync, power cuts, outages."""
+"""Parses program output in a record: the stack's read-back, queues, fio, rsync, power cuts, outages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ QUEUES = re.compile(r"^qdisc netem .*\n Sent \d+ bytes (\d+) pkt \(dropped (\d+)
 
 
 def commands_of(record: dict | None) -> list[dict]:
-    """The commands that a record has of outside the measured phases; none for no record."""
+    """The commands of a record outside the measured phases; none without a record."""
     return record["measurement"].get("commands", []) if record else []
 
 
 def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict | None:
-    """The record with what its programs printed as values, in its own phases and commands.
+    """The record with program output parsed into values, in its phases and commands.
 
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
     after a power cut or an outage. A record whose output cannot be parsed has failed, whatever its
@@ -97,7 +97,7 @@ def _checks(record: dict | None, phase: str) -> list[dict | None]:
 
 
 def outage(record: dict | None, phases: list[dict], planned: Phase | None) -> dict:
-    """The columns on the outage of a phase: what the client saw, what became of its files, how long healing took."""
+    """The columns on the failover in a phase: what the client saw, the state of its files, the healing time."""
     if not record or not planned or not planned.outage:
         return {}
     name = phases[0]["name"]
@@ -124,7 +124,7 @@ def outage(record: dict | None, phases: list[dict], planned: Phase | None) -> di
 
 
 def readback(commands: list[dict], summary: list[str]) -> str | None:
-    """Lines of the commands that read the stack back, as it was when the measured phases began.
+    """Output of the commands that read the stack back, at the start of the measured phases.
 
     Of a long output only those that match one of the regular expressions in `summary`, from the stack's file.
     """
@@ -140,7 +140,7 @@ def readback(commands: list[dict], summary: list[str]) -> str | None:
 
 @functools.lru_cache(1024)
 def key_lines(output: str, summary: tuple[str, ...]) -> list[str]:
-    """The lines of a read-back that a reader sees: all of one or two, else those that match, at most eight."""
+    """The lines of a read-back to show: all if one or two, else at most eight matching ones."""
     # The members of an MD array are many, and their number and state are in the next line: [6/6] [UUUUUU].
     lines = [re.sub(r"( \S+\[\d+\](\(\w\))?)+$", "", " ".join(line.split())) for line in output.splitlines()]
     lines = [line for line in lines if line]
@@ -148,7 +148,7 @@ def key_lines(output: str, summary: tuple[str, ...]) -> list[str]:
 
 
 def frames(commands: list[dict]) -> dict:
-    """What the queues of the network counted, all ends of its cables together; None where nothing was shaped.
+    """The counters of the network queues, summed over all link ends; None if nothing was shaped.
 
     Read from the lines of `tc -s qdisc show` (iproute2): Sent 210 bytes 5 pkt (dropped 0, overlimits 0 requeues 0).
     """

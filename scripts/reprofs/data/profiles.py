@@ -12,7 +12,7 @@ FILE = "profile.json"  # workflow/schemas/profile.schema.yaml
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """The profile of a trial. Raises UserError when it is not there or was changed after it was made."""
+    """The profile of a trial. Raises UserError if it is missing or was changed."""
     if not (folder / FILE).is_file():
         raise UserError(f"{folder} has no profile: run `make report` or `reprofs profile`.")
     if wrong := changed(folder / SUMS, FILE):

@@ -1,4 +1,4 @@
-"""The tables of a published result, made of its records when they are first asked for, and kept in the cache."""
+"""The tables of a published result, computed from its records at first use and cached."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from reprofs.records import publication
 
 
 def tables(name: str) -> Path | None:
-    """The folder with the tables of results/NAME; None where there is no such result. Raises UserError for an altered
-    one.
+    """The folder with the tables of results/NAME; None if there is no such result. Raises UserError for an altered one.
 
     Beside it are its plan (plan.json) and the profiles of its trials (tables-profiles), where `reprofs.open` looks.
     """

@@ -208,14 +208,14 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
 
 
 class Guests:
-    """Whether all numbers come from one engine, and those compared as exact from one guest and one QEMU."""
+    """Checks that all numbers come from one engine, and exact ones from one guest and one QEMU."""
 
     def __init__(self) -> None:
         # Lab and guest -> what fixes the numbers there, as JSON -> names of trials, in order.
         self._found: dict[tuple[str, str], dict[str, list[str]]] = {}
 
     def add(self, name: str, record: dict, plan: Plan) -> None:
-        """Note what a trial's record says of its guest and of the executables of the engine that it used."""
+        """Add the guest and engine executables of a trial's record."""
         trial, lab = record["trial"], record["environment"]["lab"]
         if record["status"] == "skipped":
             return
@@ -227,13 +227,13 @@ class Guests:
         self._found.setdefault(place, {}).setdefault(text_of(values), []).append(name)
 
     def merge(self, other: Guests) -> None:
-        """Add what another one has noted."""
+        """Add the notes of another instance."""
         for place, values in other._found.items():
             for text, names in values.items():
                 self._found.setdefault(place, {}).setdefault(text, []).extend(names)
 
     def check(self, raw: Path) -> None:
-        """Raises UserError when there is more than one."""
+        """Raises UserError if there is more than one."""
         origins: dict[tuple, dict[str, list[str]]] = {}
         for (lab, guest), texts in self._found.items():
             for text, names in texts.items():
@@ -253,7 +253,7 @@ class Guests:
 
 
 def phases_of(record: dict | None) -> list[dict]:
-    """The phases measured in a record; none for no record, or one that failed before them."""
+    """The measured phases of a record; none without a record, or if it failed before them."""
     return record["measurement"].get("phases", []) if record else []
 
 

@@ -82,7 +82,7 @@ class Rows:
             self._rows["phases"].append({"command": command, "part": measured.get("part"), **events})
 
     def tables(self) -> tuple[dict[str, pa.Table], Histograms]:
-        """All that was added: every table but that of latencies, and what that one is made of."""
+        """All rows added so far: every table except latency, and the data of the latency table."""
         identity = pa.Table.from_pylist(self._identities, schema=pa.schema(list(schema("trials"))[: len(IDENTITY)]))
         from_records = _phase_columns(self._measured)
         tables = {}
@@ -98,7 +98,7 @@ class Rows:
 
 
 def label(trial: Cell, plan: Plan) -> str:
-    """What tables and figures call the file system of a trial: the column label."""
+    """The name of a trial's file system in tables and figures: the column label."""
     name = trial.filesystem + (f"+{trial.variant}" if trial.variant != "default" else "")
     # A network that all have tells none from another.
     return joined(name, trial.network) if len(plan.networks) > 1 else name
@@ -181,7 +181,7 @@ def _ageing(phase: dict | None) -> dict:
 
 
 def conditions(record: dict | None) -> dict:
-    """The columns on how quiet the host was; None where the record or the machine does not say."""
+    """The columns on how quiet the host was; None if unknown."""
     environment = record["environment"] if record else {}
     settling, states = environment.get("settling", {}), environment.get("conditions", {})
     before, after = states.get("before") or {}, states.get("after") or {}
@@ -326,7 +326,7 @@ def _samples(phase: dict, run: int | None) -> list[dict]:
 
 
 def client_hosts(plan: Plan, trial: Cell) -> list[str]:
-    """The hosts that the clients of a trial take in turn; none without hosts."""
+    """The nodes to which clients are assigned in turn; none without nodes."""
     filesystem = plan.filesystems[trial.filesystem]
     if filesystem.clients:
         return filesystem.clients.hosts
@@ -334,9 +334,8 @@ def client_hosts(plan: Plan, trial: Cell) -> list[str]:
 
 
 def clients(phase: dict, samples: list[dict], hosts: list[str]) -> list[dict]:
-    """What each of several clients did in a phase, or in each part of it that has samples.
-
-    hosts: that the clients take in turn, if any.
+    """The work of each of several clients in a phase, or in each of its parts with samples. hosts: nodes of the
+    clients, if any.
     """
     rows = [
         {"client": number, "host": hosts[number % len(hosts)] if hosts else None} | client

@@ -43,7 +43,7 @@ class Tables:
     digests: dict[str, str]
 
     def has(self, name: str) -> bool:
-        """Whether there is this table; an import has not all of them."""
+        """Whether this table exists; an import lacks some."""
         return not isinstance(vars(self)[name], str)
 
     def labels(self, role: str = "contender") -> list[str]:
@@ -112,7 +112,7 @@ for _name in ("samples", "clients", "latency", "environment"):
 
 
 def load(folder: str | Path) -> Tables:
-    """Read a folder written by `reprofs.data.tables.build`. Raises UserError when it is not there or was changed."""
+    """Read a folder written by `reprofs.data.tables.build`. Raises UserError if it is missing or was changed."""
     folder = place(folder)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"{folder} has no tables: run `make report` or `reprofs dataset` first.")

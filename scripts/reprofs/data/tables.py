@@ -153,7 +153,7 @@ class _Source:
                 pool.shutdown(cancel_futures=True)
 
     def read(self, trials: list[PlannedTrial]) -> _Batch:
-        """The rows of one batch of trials, and what else is told of their records."""
+        """The rows of one batch of trials, and the notes on their records."""
         notes, rows = Notes(), Rows()
         for trial in trials:
             record, digest = self._reader.read(trial)

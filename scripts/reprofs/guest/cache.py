@@ -1,4 +1,4 @@
-"""The cache of guests: a folder is complete or not there, and two processes never make the same one."""
+"""The cache of guests: a folder is complete or absent, and two processes never make the same one."""
 
 import contextlib
 import fcntl
@@ -55,7 +55,7 @@ def _complete(home: Path, note: str, digests: Callable[[dict], dict[str, str]]) 
 
 
 def digest_of(ingredients: Sequence[object], digits: int = 32) -> str:
-    """A digest of these, such as the name of a folder that is made of them."""
+    """A digest of these values, such as the name of a folder made from them."""
     return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:digits]
 
 
@@ -78,7 +78,7 @@ def check_space(cache: Path) -> None:
 
 @contextlib.contextmanager
 def writable(folder: Path) -> Iterator[None]:
-    """Turn the operating system's complaints about files in `folder` into one sentence."""
+    """Turns OSErrors about files in `folder` into UserErrors."""
     try:
         yield
     except OSError as error:

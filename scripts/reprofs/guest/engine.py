@@ -43,7 +43,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
 def names() -> list[str]:
-    """The programs that there are: `engine NAME`."""
+    """The names of all programs: `engine NAME`."""
     return sorted(path.stem for path in (SOURCE / "programs").glob("*.c"))
 
 
@@ -117,7 +117,8 @@ def functions(cache: Path, name: str = "") -> dict[int, str]:
 
 
 def build_recorder(cache: Path) -> Path:
-    """The program that tells of another one's calls (scripts/engine/recorder.c), like `build`. It runs in no lab."""
+    """The program that records the calls of another program (scripts/engine/recorder.c), like `build`. It runs in no
+    lab."""
     return _build(cache, _with_headers(SOURCE / "recorder.c"), FLAGS)
 
 

@@ -1,4 +1,4 @@
-"""Hosts: network namespaces on a shaped bridge, as steps of a job.
+"""Nodes: network namespaces on a shaped bridge, as steps of a job.
 
 A server has its own network, name and mounts (what it mounts, nobody else sees; what the guest mounts, it sees too). A
 client has only its own network and name (by which an NFS server knows it), so that the load engine, which runs on the
@@ -26,7 +26,7 @@ NET = "10.88.0"
 
 
 def modules(qdisc: list[str]) -> list[str]:
-    """The kernel's modules for a network. qdisc: tc's words for the ends of its cables, or none."""
+    """The kernel's modules for a network. qdisc: tc arguments for the link ends, or none."""
     return ["veth", "bridge", *(["sch_netem"] if qdisc else [])]
 
 
@@ -36,13 +36,13 @@ def _shell(stage: str, text: str, *words: object, tail: int | None = None) -> Ex
 
 
 def address(name: str) -> str:
-    """The address of the host sN or cN."""
+    """The address of the node sN or cN."""
     return f"{NET}.{int(name[1:]) + (100 if name[0] == 'c' else 0)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge(Step):
-    """Makes the switch, and the names of the hosts known. names: each with the host that it is."""
+    """Makes the switch and registers the names of the nodes. names: name -> node."""
 
     mtu: int
     names: dict[str, str]
@@ -55,9 +55,8 @@ class Bridge(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Host(Step):
-    """Makes a host and its cable. number: from 1, of the hosts; qdisc: tc's words for both ends of the cable, or none;
-
-    private: folders that a server has for itself.
+    """Makes a node and its link. number: from 1; qdisc: tc arguments for both link ends, or none; private: folders that
+    only this server has.
     """
 
     name: str
@@ -74,8 +73,8 @@ class Host(Step):
 
 
 def inside(name: str, words: list[str], place: str = "", core: int | None = None) -> list[str]:
-    """The command, run on a host. place: the server on which a client runs, if it has no host of its own; core: the
-    only processor that it and what it starts may use.
+    """The command, run on a node. place: the server on which a client runs, if it has no node of its own; core: the
+    only core that it may use.
     """
     place = place or name
     enter = [f"--net={PLACE}/{place}.net", f"--uts={PLACE}/{place}.uts"]
@@ -92,7 +91,7 @@ def programs(words: list[str]) -> list[str]:
 
 
 def cores(first: int, last: int) -> Step:
-    """Leaves these processors to the engine and all that it starts, which are the clients."""
+    """Restricts the engine and all that it starts (the clients) to these cores."""
     text = 'taskset -c -p "$1" $PPID && grep "^Cpus_allowed_list:" /proc/$PPID/status'
     span = f"{first}-{last}" if last > first else f"{first}"
     arg = ["sh", "-ec", text, "sh", span]
@@ -100,7 +99,7 @@ def cores(first: int, last: int) -> Step:
 
 
 def pinned(threads: list[str], core: int) -> Step:
-    """Leaves the kernel's threads of these names this processor only; fails unless there are some."""
+    """Pins the kernel threads of these names to this core; fails if there are none."""
     text = """core=$1; shift
 for name; do for task in /proc/[0-9]*; do
     if read -r own < "$task/comm" && [ "$own" = "$name" ]; then taskset -c -p "$core" "${task#/proc/}"; fi
@@ -110,22 +109,22 @@ done; done"""
 
 
 def waiting(words: list[str], expect: str, limit_s: int) -> list[str]:
-    """A command that repeats another one until its output matches the expression `expect`."""
+    """A command that repeats a command until its output matches the expression `expect`."""
     return ["sh", "-ec", script("wait"), "sh", expect, f"{limit_s}", *words]
 
 
 def killed(name: str) -> list[str]:
-    """The command that kills every process of a host."""
+    """The command that kills every process of a node."""
     return ["sh", "-c", f"ip netns pids {name} | xargs -r kill -9"]
 
 
 def link(name: str, state: str) -> list[str]:
-    """The command that sets the cable of a host up or down."""
+    """The command that sets the link of a node up or down."""
     return ["ip", "link", "set", f"v{name}", state]
 
 
 def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int) -> tuple[Step, Step]:
-    """The steps before and after a phase in which a host is lost: after_s after the first one, for for_s seconds.
+    """The steps before and after a phase in which a node fails: after_s after the first one, for for_s seconds.
 
     parts: the commands under lost, back and healed. The output of the second step has lines `NAME SECONDS` of the
     guest's uptime (10 ms): begin; lost, lost-done; back, back-done; healing, and healed or unhealed.
@@ -146,7 +145,7 @@ def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]
 
 
 def ends(names: list[str], logs: Iterable[str]) -> list[Step]:
-    """Steps that record what the queues counted and how their logs end, and that remove the hosts."""
+    """Steps that record queue counters and the ends of logs, and remove the nodes."""
     steps: list[Step] = [_shell("network", script("counters"), *names, tail=KEPT_BYTES)]
     patterns = " ".join(logs)
     for name in names if patterns else ():

@@ -91,7 +91,7 @@ def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
 
 
 def missing(config: str) -> list[str]:
-    """The options that a guest needs and a configuration (text of a .config) has not, as they are written there."""
+    """The options that a guest needs and a .config text lacks, as written there."""
     wanted = {name: f"(?:{name})=[ym]" for name in NEEDED} | {f"{name}=y": f"{name}=y" for name in BUILT_IN}
     lacks = [name for name, pattern in wanted.items() if not re.search(f"^CONFIG_{pattern}$", config, re.MULTILINE)]
     return [f"CONFIG_{name.replace('|', ' or CONFIG_')}" for name in lacks]
@@ -166,7 +166,7 @@ def found_release(folder: Path, where: str) -> str:
 
 
 def part_of(folder: Path, release: str, name: str) -> Path:
-    """A file beside the modules, where Debian has it from 6.19 on, or in boot. Raises UserError without it."""
+    """A file next to the modules (Debian from 6.19 on) or in boot. Raises UserError if missing."""
     places = [folder / "boot" / f"{name}-{release}", folder / MODULES / release / name]
     found = next((path for path in places if path.is_file()), None)
     if found is None:

@@ -15,7 +15,7 @@ from reprofs.project import place
 def add(tree: Tree, guest: Guest) -> dict[str, str]:
     """Unpack a guest's own packages over its tree; package -> version. Their install scripts are not run.
 
-    Raises UserError for a file that is missing, is another one than its digest says, or is no package.
+    Raises UserError for a file that is missing, has another digest, or is not a package.
     """
     return unpack(tree, guest.debs, f"{FILE}: guests.{guest.name}.debs")
 

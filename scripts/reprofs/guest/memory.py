@@ -30,7 +30,7 @@ def begin(mib: int, folder: str) -> list[Step]:
 
 
 def end(folder: str) -> list[Step]:
-    """Steps that keep what the group says of itself, and take the engine out of it."""
+    """Steps that record the group's counters and take the engine out of it."""
     said = ["memory.max", "memory.peak", "memory.events", "memory.stat"]
     return [
         Exec(stage=STAGE, limit_s=LIMIT_S, tail=KEPT_BYTES, cwd=f"{folder}/{GROUP}", arg=["grep", "-s", "", *said]),

@@ -1,4 +1,4 @@
-"""A kernel that somebody built -> its file of workflow/kernels (`reprofs kernel`).
+"""Writes the file of workflow/kernels for your own kernel (`reprofs kernel`).
 
 It comes as Debian packages, or as a folder in which it was built, of which a package is made first.
 """

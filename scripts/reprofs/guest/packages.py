@@ -1,4 +1,4 @@
-"""Which packages a set of the lock has: asked of apt's own solver, in a root of its own, from this machine's mirrors.
+"""Resolves the packages of a lock set with apt, in a separate root, from this machine's mirrors.
 
 Nothing but `reprofs lock` comes here: what builds a guest needs no solver, no index and no signature, only digests.
 """

@@ -214,7 +214,7 @@ class Result:
     facts: dict = field(default_factory=dict)
 
     def add(self, at: int | str, operation: str, quantity: str, printed, unit: str, **others) -> dict:
-        """A row. at: the line it stands in, or another place; printed: the number in `unit` (a key of UNITS).
+        """A row. at: its line, or another place; printed: the number in `unit` (a key of UNITS).
 
         Raises Malformed for a text that is no number, and when a number does not fit into the table.
         """

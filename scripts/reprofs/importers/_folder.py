@@ -31,7 +31,7 @@ def check(output: Path, besides: Path | None = None) -> None:
 def write(
     output: Path, manifest: dict, described: list[dict], rows: list[dict], phases: list[dict], findings: list[dict]
 ) -> None:
-    """Writes all files of an import, in the place of an earlier one. described: the data dictionary of the tables.
+    """Writes all files of an import, replacing an earlier one. described: the data dictionary of the tables.
 
     Raises UserError, and what was there stays.
     """

@@ -19,7 +19,7 @@ def names() -> list[str]:
 
 
 def with_processors() -> list[str]:
-    """The names of the labs that model their processor."""
+    """The names of the labs that model their CPU."""
     return [name for name in names() if get_lab(name).models_processor]
 
 

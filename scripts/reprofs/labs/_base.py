@@ -56,7 +56,7 @@ class Disks:
 
     @property
     def profiles(self) -> list[Device]:
-        """Of each disk."""
+        """The device model of each disk."""
         return [self.profile] * (self.count - 1) + [self.last or self.profile] if self.count else []
 
     @property
@@ -72,7 +72,7 @@ class Obstacle(UserError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a lab is opened with.
+    """The arguments to open a lab.
 
     guest: its name; path: the directory in which the lab mount works; processor: if the lab models one, None is the
     default; kernel: in the place of the guest's own.
@@ -112,7 +112,8 @@ class Lab(abc.ABC):
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:
-        """What a reader of its records must know about it, for the plan. processor: if the lab models one."""
+        """Facts about the lab that readers of its records need; stored in the plan. processor: if the lab models
+        one."""
         return LabFacts(
             **{
                 name: getattr(cls, name)
@@ -146,7 +147,7 @@ class Lab(abc.ABC):
     def _opened(cls, asked: Asked) -> Self: ...
 
     def load(self, job: Job) -> None:  # noqa: B027
-        """Gets ready what a job needs besides the lab. Raises UserError."""
+        """Prepares the programs and recordings of a job. Raises UserError."""
 
     @abc.abstractmethod
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
@@ -171,7 +172,7 @@ class Lab(abc.ABC):
 
     @classmethod
     def first_commands(cls, disks: Disks, path: str, hosts: bool) -> list[str]:
-        """What it executes before the job, as lines to read.
+        """Commands before the job, for display.
 
         path: the directory, of the lab mount; hosts: whether the file system has some.
         """
@@ -179,7 +180,7 @@ class Lab(abc.ABC):
 
     @classmethod
     def last_commands(cls, disks: Disks) -> list[str]:
-        """What it executes after the job, as lines to read."""
+        """Commands after the job, for display."""
         return []
 
     def real_sizes(self, disks: Disks) -> list[int]:

@@ -74,7 +74,7 @@ def settle(limit_s: float, root: Path = HOST, sleep: Callable[[float], None] = t
 
 
 def sample(root: Path) -> dict:
-    """The state of the host, as far as it may disturb a trial.
+    """The state of the host that may disturb a trial.
 
     load_1min, processors, busy_ticks and total_ticks (of all processors), dirty_bytes, resync (names of arrays),
     discards (requests so far) and in_flight (requests now) of all disks.
@@ -99,7 +99,7 @@ def sample(root: Path) -> dict:
 
 
 def noise(before: dict, after: dict) -> str:
-    """What was not quiet between two samples, one sentence; empty when the host was quiet."""
+    """Why the host was not quiet between two samples (one sentence); empty if it was."""
     spent = after["total_ticks"] - before["total_ticks"]
     busy = (after["busy_ticks"] - before["busy_ticks"]) / spent * after["processors"] if spent else 0.0
     if busy > BUSY:

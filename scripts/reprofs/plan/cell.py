@@ -1,4 +1,4 @@
-"""A cell of a study by its names, and a trial: a cell in one round.
+"""A configuration of a study (Cell) by its names, and a trial: a configuration in one repetition.
 
 Records, tables and file names join a lab with its processor, its kernel and a limit of memory, and a variant with its
 network: exact@v2-0.5ns, exact@v2-0.5ns@debian-6.1, exact@v2-0.5ns@64mib, v4.2@lan-1g. These texts are made and taken
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 def lab_parts(text: str) -> Place:
-    """What a text of `Place.text` was made of. Raises UserError for one that ends too early."""
+    """The inverse of `Place.text`. Raises UserError for an incomplete text."""
     if text.endswith("@"):
         raise UserError(
             f"{short(text)} ends with @: name a CPU model, kernel or memory limit after it, or remove the @."

@@ -1,4 +1,4 @@
-"""What a modelled disk needs for each job of the workload `device`: in closed form, and by a simulation that shares no
+"""The time of a modelled disk for each job of the workload `device`: in closed form, and by a simulation that shares no
 code with the driver. docs/methods/devices.md has the equations.
 
 Times are in nanoseconds, rates in bytes per second, places in bytes from the start of the disk; `found` are the

@@ -60,7 +60,7 @@ class Further(Part):
     modprobe: list[str] = Field([], description="Lines of modprobe's configuration")
 
     def has(self, other: Further) -> bool:
-        """Whether what another one has is here too."""
+        """Whether this guest has everything of another."""
         lists = ("packages", "preload", "modprobe", "debs")
         whole = all(all(part in getattr(self, key) for part in getattr(other, key)) for key in lists)
         return whole and all(getattr(other, key) in (None, getattr(self, key)) for key in ("modules", "userland"))
@@ -102,7 +102,7 @@ def read_guest(name: str = BASE, path: Path | None = None) -> Guest:
 
 
 def common(*asked: str | None) -> str:
-    """Of some guests of envs/guest.yaml the one that has all of the others; None: base. Empty where none has."""
+    """The one of these guests that has everything of the others; None: base. Empty if there is none."""
     guests = _guests_of_checkout().guests
     names = [BASE if name is None else name for name in asked]
 

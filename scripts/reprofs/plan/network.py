@@ -118,5 +118,5 @@ class Network(Descriptor):
         return max(self.frames(exchange) * self.frame_ns(self.mtu), around / exchange.window)
 
     def frames(self, exchange: Exchange) -> float:
-        """How many frames of a stream a message takes."""
+        """The number of frames per message of a stream."""
         return exchange.bytes / (self.mtu - exchange.header)

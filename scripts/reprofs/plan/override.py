@@ -1,4 +1,4 @@
-"""A study in another lab, on other devices or in other directories than its file says."""
+"""Runs a study in another lab, on other devices or in other directories."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Plan(Descriptor):
     stopping: Stopping | None = Field(None, description="Of a study that adds rounds, once it was looked at")
 
     def as_json(self) -> dict:
-        """As JSON has it."""
+        """As JSON."""
         kept = super().as_json()
         return {key: value for key, value in kept.items() if value or key not in ("networks", "factors", "siblings")}
 
@@ -138,7 +138,7 @@ class Plan(Descriptor):
         return [self.devices[name] for name in profile_names(profile) if name in self.devices]
 
     def unkept(self, cell: Cell) -> str:
-        """Why a cell does not keep what fsync promises, by its variant, stack or device profile; empty where it may."""
+        """Why a configuration is not durable, by its variant, stack or device model; empty if it may be."""
         filesystem = self.filesystems[cell.filesystem]
         variant = filesystem.variants.get(cell.variant)
         if variant and variant.why:
@@ -149,7 +149,8 @@ class Plan(Descriptor):
         return next(filter(None, reasons), "") if filesystem.role == "contender" else ""
 
     def role_of(self, cell: Cell) -> str:
-        """contender, ceiling (an upper bound), or no-promise: only contenders are ranked."""
+        """The role of a configuration: contender, ceiling (a baseline), or no-promise (not durable). Only contenders
+        are ranked."""
         return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
 
     def guest_of(self, filesystem: str, stack: str, workload: str) -> str:
@@ -159,7 +160,7 @@ class Plan(Descriptor):
         return common(*own, self.workloads[workload].guest)
 
     def memory_limits(self) -> list[int]:
-        """Those of its labs, in MiB."""
+        """The memory limits of its labs, in MiB."""
         return sorted({lab.memory_mib for lab in self.labs.values() if lab.memory_mib})
 
     def profiled(self) -> list[PlannedTrial]:
@@ -167,7 +168,7 @@ class Plan(Descriptor):
         return [trial for trial in self.trials if trial.round == 1 and self.has_profile(trial)]
 
     def has_profile(self, cell: Cell) -> bool:
-        """Whether the trial of a cell in the first round is one of `profiled`."""
+        """Whether a configuration's trial in the first repetition is one of `profiled`."""
         asked = self.study.profile
         processor = self.labs[cell.full_lab].processor if asked else None
         if not asked or not processor or processor.count > 1:
@@ -176,7 +177,7 @@ class Plan(Descriptor):
         return bool(named and {phase.name for phase in self.workloads[cell.workload].phases} & set(asked.phases))
 
     def first_rounds(self, rounds: int) -> Plan:
-        """The plan of a study that has only the first rounds of this one."""
+        """The plan with only the first repetitions."""
         trials = [trial for trial in self.trials if trial.round <= rounds]
         study = self.study.model_copy(update={"rounds": rounds})
         return self.model_copy(update={"study": study, "trials": trials})

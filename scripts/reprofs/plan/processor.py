@@ -29,7 +29,7 @@ class Leads(Part):
 
     @property
     def open(self) -> int:
-        """Those that the real machine could not tell."""
+        """The inconclusive pairs."""
         return self.leads - self.same - self.turned
 
 
@@ -41,7 +41,7 @@ class Order(Part):
     leads: Annotated[list[Leads], Field(min_length=1)] = Field(description="The smallest ones first")
 
     def small(self, lead: float) -> bool:
-        """Whether a lead (a share) is of the smallest ones, which were not shown to carry over."""
+        """Whether a difference (a share) is in the smallest band, which was not confirmed on a real machine."""
         return lead < (self.leads[0].below or 0)
 
 
@@ -87,11 +87,11 @@ class Processor(Descriptor):
 
     @property
     def count(self) -> int:
-        """How many cores it has."""
+        """The number of cores."""
         return self.cores or 1
 
     def apart(self, servers: int) -> bool:
-        """Whether each of so many servers has a core of its own, and the clients the others; else all share all."""
+        """Whether each server has its own core and the clients have the others; else all share all cores."""
         return 0 < servers < self.count
 
     @property

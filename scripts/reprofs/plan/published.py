@@ -83,7 +83,7 @@ class Claim(Part):
 
     @property
     def values(self) -> list[Value]:
-        """The values that it names, each with what they have in common."""
+        """Its values, each with the keys common to all."""
         named = [*self.of, *(self.over or [])]
         return [self.at.model_copy(update=one.model_dump(exclude_none=True)) for one in named] if self.at else named
 
@@ -168,7 +168,7 @@ class Published(Descriptor):
         return _amount(parameters.get((own and own.parameter) or self.size or "", 0))
 
     def size_of(self, claim: Claim) -> int:
-        """The published size that a claim is about: the smallest one of its values; 0 where none is told."""
+        """The published size of a claim: the smallest of its values; 0 if unknown."""
         found = [value.size or self._of_workload(value.workload) for value in claim.values]
         return min(filter(None, found), default=0)
 

@@ -296,7 +296,7 @@ def path_problem(path: Any) -> str:
 
 
 def target_problem(target: Any) -> str:
-    """Why this cannot be what a symbolic link holds (a clause): it goes up at its beginning only, not too far."""
+    """Why this is not allowed as a link target (a clause); it may lead up only at its start, and not far."""
     parts = target.split("/") if type(target) is str else [""]
     up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
     if up > UP:

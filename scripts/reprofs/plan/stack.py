@@ -192,7 +192,7 @@ class Stack(PlannedStack):
         return max(math.ceil(device_mib / self.disk_share), least) if self.disks > 1 else device_mib
 
     def initial_sync(self, assume_clean: bool) -> str:
-        """Words for the record: is the redundancy complete before the file system is made, and why."""
+        """Whether the redundancy is complete before the file system is made, and why; for the record."""
         commands = [command for placed in self.placed for command in placed.layer.build]
         if not any("{clean}" in command for command in commands):
             return "none needed" if not self.filesystem else "none needed: the file system writes its own redundancy"

@@ -1,4 +1,4 @@
-"""A study (config/studies): its question, the cells that answer it, and the order of their trials in every round."""
+"""A study (config/studies): its question, its configurations, and the order of their trials in every repetition."""
 
 from __future__ import annotations
 
@@ -230,11 +230,11 @@ class Design(Cross):
 
     @property
     def rule(self) -> Rounds | None:
-        """The rule that adds rounds, if there is one."""
+        """The rule that adds repetitions, if any."""
         return self.rounds if isinstance(self.rounds, Rounds) else None
 
     def most_rounds(self) -> int:
-        """The number of rounds, or the largest one where they adapt."""
+        """The number of repetitions, or the maximum if they adapt."""
         return self.rounds.max if isinstance(self.rounds, Rounds) else self.rounds
 
     def looks(self) -> list[int]:
@@ -333,7 +333,7 @@ class PlannedStudy(Design, _Named):
         return self.name.partition("@")[0]
 
     def with_left_out(self, sentences: list[str]) -> PlannedStudy:
-        """The overridden study, now with sentences about the cells that it has not."""
+        """The overridden study with sentences about the configurations that were left out."""
         override = self.override and self.override.model_copy(update={"left_out": sentences})
         return self.model_copy(update={"override": override})
 

@@ -82,7 +82,7 @@ class Scale(Part):
         return self.as_json()
 
     def count(self, items: str) -> int | None:
-        """How many things the key `items` of a phase means; None where a name in it is no whole-number parameter."""
+        """The value of the key `items` of a phase; None if a name in it is not a whole-number parameter."""
         values = {"one": 1} | self.parameters()
         found = [value for name in items.split("*") if type(value := values.get(name)) is int]
         return math.prod(found) if len(found) == items.count("*") + 1 else None
@@ -268,7 +268,7 @@ class Modified(Workload):
     labs: list[str] | None = None
 
     def at(self, scale: str) -> str:
-        """The beginning of messages about it at a scale."""
+        """The beginning of error messages about it at a scale."""
         return f"{self.file}: workload {self.spec}, scale {scale}"
 
     def recording(self) -> str | None:

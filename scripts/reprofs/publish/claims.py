@@ -1,4 +1,4 @@
-"""Whether tables and verdicts of a published result come from its records."""
+"""Checks that the tables and verdicts of a published result follow from its records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reprofs.records.publication import OtherVersion, read
 
 
 def claims(folder: Path, say: Say, own: bool = False) -> bool:
-    """Makes tables and verdicts from the published records alone; says what differs, returns whether nothing does.
+    """Recomputes tables and verdicts from the published records; prints differences, returns whether there are none.
 
     own: with this checkout's code, also where that of the result's commit gives others. Raises UserError like `verify`.
     """

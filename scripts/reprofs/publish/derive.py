@@ -1,4 +1,4 @@
-"""All that a result shows, made of its records alone: tables, notebooks, report, answer."""
+"""Derives everything that a result shows from its records: tables, notebooks, report, answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _execute(notebook: Path, work: Path) -> None:
 
 
 def verdicts(study: studies.Study) -> dict[str, list[str]]:
-    """The verdicts on published claims, over all grounds of a study: the word -> names of claims."""
+    """Verdict -> names of claims, over all sources of a study."""
     found: dict[str, list[str]] = {word: [] for word in claims.VERDICTS}
     for own in comparison.Comparison(study).claims.values():
         for one in own.judged:

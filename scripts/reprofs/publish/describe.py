@@ -1,4 +1,4 @@
-"""What an archive says of itself in the formats of others: licences and sources, SBOM, data package, RO-Crate."""
+"""Describes an archive in standard formats: licences and sources, SBOM, data package, RO-Crate."""
 
 from __future__ import annotations
 

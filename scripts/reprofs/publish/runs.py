@@ -1,4 +1,4 @@
-"""Runs that others are set beside: published results, and tables of this checkout or of any other."""
+"""Opens runs to compare: published results, and tables of this or another checkout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_run(run: str, work: Path) -> study.Study:
 
 
 def set_beside(run: str, plan: Plan, folder: Path) -> None:
-    """Writes the tables of a run, and how it was called, into a folder, from which the report of a study reads them.
+    """Writes the tables and the name of a run into a folder, from which a report reads them for comparison.
 
     plan: the study's, with its trials unless it was run already. Raises UserError like `open_run`, and for a run that
     it cannot be compared with.

@@ -17,7 +17,7 @@ from reprofs.trial.planning import make_plan
 
 
 def why(name: str) -> str:
-    """A sentence, or nothing where trials, their jobs and their lab are those of results/NAME.
+    """Why results/NAME is stale (a sentence); empty if its trials, jobs and lab are unchanged.
 
     Raises UserError for an unknown study and an altered result.
     """

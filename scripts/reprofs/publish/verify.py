@@ -111,7 +111,7 @@ def other_lab(trials: list[PlannedTrial], records: dict[str, dict]) -> list[str]
 
 
 def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
-    """The same by the code of the result's commit, in a clone of this checkout that the cache keeps.
+    """Verifies with the code of the result's commit, in a cached clone of this checkout.
 
     words: for the command `verify`, besides the folder. Raises UserError where that cannot be had or cannot check it.
     """

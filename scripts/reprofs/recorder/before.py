@@ -1,4 +1,4 @@
-"""The tree before the first call, where nobody looked at it: as far as the calls and their results tell of it.
+"""Reconstructs the tree before the first call from the calls and their results.
 
 What a call needs to be as it was recorded must have been there. The calls are followed with the names that they make,
 move and remove, so that what turns up later is put where it was in the beginning.

@@ -1,4 +1,4 @@
-"""What is told of a program, event by event: by the recorder (scripts/engine/recorder.c), or by the text of strace."""
+"""The events of a recorded program, from the recorder (scripts/engine/recorder.c) or the output of strace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Told:
-    """What the text of strace says of a call that succeeded, beside its result.
+    """What strace prints about a successful call, besides its result.
 
     status: fields of stat(2); real: where what was opened is, None: not said; target: what a link holds.
     """

@@ -1,4 +1,4 @@
-"""What the calls of a recording make at most, found by following where each open file stands."""
+"""The maximum size that a recording creates, by following the offset of each open file."""
 
 from __future__ import annotations
 

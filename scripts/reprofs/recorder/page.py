@@ -1,4 +1,4 @@
-"""What `reprofs record` says in the end: what was seen, what a replay makes of it, and what can still be recognised."""
+"""The summary of `reprofs record`: what was recorded, how it replays, and what can still be recognised."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Facts:
 
 
 def order_of(head: Recording) -> str:
-    """What is said of a program that visits files in the order of listings; empty for another one."""
+    """The note on a program that visits files in listing order; empty for other programs."""
     return LISTED + (FOLLOWS if head.follows_listings else STAYS) if head.in_listing_order else ""
 
 

@@ -1,4 +1,4 @@
-"""From the calls of strace's text to events as the recorder tells them, and what the text says of them besides."""
+"""Converts calls in strace output to the recorder's events, with the additional data of strace."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Bad(Exception):
 
 
 class Line(NamedTuple):
-    """pid: its thread; text: without what stands before the call."""
+    """pid: its thread; text: without the prefix of the call."""
 
     path: Path
     number: int
@@ -209,7 +209,7 @@ class Survey:
     umask: int | None = None
 
     def look(self, text: str) -> None:
-        """What a line tells first of where the program begins."""
+        """The first evidence of where the program starts."""
         if not self.folder and (match := re.search(rf"\((-100{LEADS})", text)):
             self.folder = leads_to(match[1]) or ""
         if not self.around and (match := re.match(rf"(getcwd|chdir)\(({STRING})", text)):

@@ -1,4 +1,4 @@
-"""Which trial a record is of: one digest of all that fixes its measurement.
+"""The identity of a trial: one digest of all that fixes its measurement.
 
 Trials of equal identity measure the same, to the bit, so that one record serves both. Only a clock that counts
 instructions has identities: on a real clock nothing fixes a measurement.
@@ -52,7 +52,7 @@ def of(found: Mapping[str, Any]) -> str:
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """The parts that are not the same; of those that only one of them knows nothing is said."""
+    """The parts that differ; parts that only one of them has are ignored."""
     return (key for key in one if key in other and one[key] != other[key])
 
 

@@ -60,7 +60,7 @@ def whole(record: dict) -> bool:
 
 
 def set_aside(raw: Path) -> list[str]:
-    """Moves records that are not ok, or no longer what their trial wrote, into a folder beside them.
+    """Quarantines records that are not ok or were changed, in a folder next to them.
 
     The next run of the study then makes them again. Nothing is lost: the report says how many were set aside, and the
     files keep their names and the second at which their trial started. Returns a line for each. Raises UserError when

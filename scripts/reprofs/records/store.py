@@ -71,7 +71,7 @@ def renamed(record: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def note(output: Path, origin: str) -> None:
-    """Writes beside the record `output` where it was taken from; nothing where the trial was run."""
+    """Writes the origin of the record `output` next to it; nothing if the trial was run."""
     write_text(output.with_suffix(ORIGIN), f"{origin}\n")
 
 

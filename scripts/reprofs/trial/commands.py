@@ -14,7 +14,7 @@ from reprofs.trial.resolve import resolve
 
 
 def text(plan: Plan, catalog: Catalog) -> str:
-    """The commands of every trial of the first round, in order; the other rounds differ in their seeds only."""
+    """The commands of all trials of the first repetition, in order; others differ only in their seeds."""
     return "\n".join(
         "\n".join([f"# {trial.id}", *trial_lines(trial, catalog), ""]) for trial in plan.trials if trial.round == 1
     )

@@ -151,7 +151,7 @@ class _Writer:
         return found
 
     def on_hosts(self, line: HostLine, where: str) -> list[list[str]]:
-        """A line of the file system for each host that it is meant for."""
+        """One step per node for a command of the file system."""
         chosen = [name for name in self.at.hosts if line.host in (name, "servers" if name[0] == "s" else "clients")]
         found = []
         for name in chosen:
@@ -202,12 +202,12 @@ class _Writer:
             self.steps.append(steps.Offset(seed=self.seed, within_ns=OFFSET_WITHIN_NS))
 
     def processor(self) -> None:
-        """Checks that the processor is the one asked for."""
+        """Checks the CPU model."""
         if self.setup.processor:
             self.steps += self.setup.lab.processor_steps(self.setup.processor)
 
     def network(self) -> None:
-        """Makes the hosts and the network between them."""
+        """Makes the nodes and their network."""
         network, asked = self.setup.network, self.filesystem.hosts
         if not network or not asked:
             return
@@ -385,7 +385,7 @@ class _Writer:
 
     @property
     def space(self) -> str | None:
-        """Of which file system a phase tells what is in use."""
+        """The file system whose space a phase records."""
         return None if self.setup.workload.raw else MOUNTPOINT
 
     def outage(self, phase: PhaseKeys) -> tuple[list[Step], list[Step]]:

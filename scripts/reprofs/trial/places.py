@@ -1,4 +1,4 @@
-"""Where the clients and servers of a trial are: on which hosts, mounts and processors, and in which folders."""
+"""Where clients and servers of a trial run: nodes, mounts, cores and folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Places:
 
 
 def places(setup: Setup) -> Places:
-    """Those of a setup. Clients take machines, hosts and mounts in turn."""
+    """The places of a setup. Clients are assigned to machines, nodes and mounts in turn."""
     there, asked = setup.filesystem.clients, setup.workload.clients
     apart = [there.hosts[number % len(there.hosts)] for number in range(asked)] if there else []
     clients = 1 if apart else asked

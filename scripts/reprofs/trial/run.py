@@ -123,8 +123,8 @@ def ready(trial: Trial, catalog: Catalog, planned: str = "") -> Ready:
 
 
 def promised(trial: Trial, catalog: Catalog) -> dict[str, Any]:
-    """Of the parts of a trial's identity in an exact lab those that are known before its guest is built, by
-    envs/lab.lock. Raises UserError for what cannot be planned."""
+    """The parts of an exact trial's identity that envs/lab.lock fixes before its guest is built. Raises UserError for
+    what cannot be planned."""
     setup = resolve(trial, catalog)
     job = replace(render(setup, trial.seed), tools=tools(setup))
     digest = hashlib.sha256(job.text().encode()).hexdigest()

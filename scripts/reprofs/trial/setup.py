@@ -25,7 +25,7 @@ from reprofs.records.protocol import MOUNTPOINT
 
 @dataclass(frozen=True)
 class Setup:
-    """The parts of a cell. cell: their names, with the processor and network that it has by default."""
+    """The parts of a configuration. cell: their names, with the processor and network that it has by default."""
 
     cell: Cell
     lab: type[labs.Lab]
