@@ -59,27 +59,27 @@ exec ../python/{loader} --inhibit-cache --library-path ../python/{libraries} ../
 """
 README = """# {title}
 
-All that it takes to run the trials of this published result again, and to see that their numbers are the same bytes.
-It needs Linux on x86-64, a shell and sha256sum; no network, no root, no Python.
+This archive runs the trials of a published result again, and checks that their numbers are equal to the byte.
+It needs Linux on x86-64, a shell and sha256sum. It needs no network, root or Python.
 
-    ./verify          checks all files, then runs three trials, drawn at random; about a minute
-    ./verify --all    runs all {count}; {minutes:.0f} minutes of one core
+    ./verify          checks all files, then runs three random trials; about a minute
+    ./verify --all    runs all {count} trials; {minutes:.0f} minutes of one core
 
-The exit code is 0 when all is identical, 1 when a trial is not, 2 when something could not be checked.
+Exit code 0: all identical; 1: a trial differs; 2: something could not be checked.
 
-| folder | what it is |
+| folder | content |
 |---|---|
 | `checkout/results/{study}` | the result: report, records, digests |
-| `checkout` | ReproFS {version}, commit {commit}: `docs/check-results.md` says what else can be checked |
-| `tables`, `datapackage.json` | its tables, as a Frictionless data package |
+| `checkout` | ReproFS {version}, commit {commit}: more checks are in `docs/check-results.md` |
+| `tables`, `datapackage.json` | its tables, a Frictionless data package |
 | `notebooks` | the executed notebooks |
-| `licences` | copyright of all Debian packages in it, and where their sources are |
+| `licences` | copyright files of its Debian packages, and where to get their sources |
 | `sbom.cdx.json`, `ro-crate-metadata.json` | bill of materials (CycloneDX), description as a Workflow Run RO-Crate |
-| `cache` | guests, QEMU and load engine of the lab, as `checkout/envs/lab.lock` says them |
+| `cache` | guests, QEMU and load engine of the lab, as fixed by `checkout/envs/lab.lock` |
 | `python` | Debian's Python {python}, and the modules that a trial needs |
 
-To make tables, verdicts and the report again from the records (`reprofs verify results/{study} --claims`), set up
-`checkout` as its README says.
+To recompute tables, verdicts and the report (`reprofs verify results/{study} --claims`), set up `checkout` as its
+README says.
 """
 
 

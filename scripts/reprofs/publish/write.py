@@ -38,12 +38,12 @@ ABOUT = """# {title}
 {verdicts}
 ## Check it
 
-{count} trials by protocol {protocol}; {hours:.2g} hours of one core.
+{count} trials, protocol {protocol}, {hours:.2g} host hours.
 Measured {days} by {measured}.
 Tables, verdicts and this page rendered by ReproFS {reprofs}, commit {commit}.
 
-    uv run reprofs verify results/{study}            three trials, drawn at random, are run again
-    uv run reprofs verify results/{study} --claims   tables and verdicts are made again from the records
+    uv run reprofs verify results/{study}            runs three random trials again
+    uv run reprofs verify results/{study} --claims   recomputes tables and verdicts
 """
 
 
