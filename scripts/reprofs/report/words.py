@@ -204,11 +204,12 @@ def slower(ratio: float, low: float | None = None, high: float | None = None) ->
     """
     if not known(ratio):
         return DASH
+    ends = [value for value in (low, high) if value is not None and known(value)]
     if ratio >= 2:
-        own, unit = [f"{digits(value, 3)}" for value in (ratio, low, high) if known(value)], "times"
+        own, unit = [digits(value, 3) for value in (ratio, *ends)], "times"
     else:
         places = 0 if abs(ratio - 1) >= 0.1 else 1 if abs(ratio - 1) >= 0.01 else 2
-        own = [f"{100 * (value - 1):.{places}f}".replace("-", MINUS) for value in (ratio, low, high) if known(value)]
+        own = [f"{100 * (value - 1):.{places}f}".replace("-", MINUS) for value in (ratio, *ends)]
         unit = "%"
     if len(own) < 3:
         return f"{own[0]} {unit}"

@@ -114,7 +114,7 @@ OUTCOMES = ["same", "contradicted", "inconclusive", "no difference"]
 def carried(pairs: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     """Every two file systems of an operation in labs a and b: whether lab b has lab a's difference, too.
 
-    pairs: `pairwise`. Columns: its keys, a, b (turned so that a takes longer in lab a), contenders, ratio, low, high (in
+    pairs: `pairwise`. Columns: its keys, a, b (turned: a takes longer in lab a), contenders, ratio, low, high (in
     lab a), other_ratio, other_low, other_high (in lab b), size (of the difference in lab a, see SIZES), and outcome:
     `no difference`: lab a's 95 % interval holds 1. Else lab b's decides: `same` direction, `contradicted`, or
     `inconclusive`, where it holds 1.

@@ -90,7 +90,8 @@ def _compared(tables: Tables, axis: Axis, pairs: list[tuple[str, str]], least: f
                 if processors(tables, lab) > 1:
                     waited["waiting"] = math.nan  # all but one wait for whatever takes a single thread longer
                 frames.append(found.merge(waited, on=CELL, how="left").assign(place=name, since=axis.of(own)))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*CELL, "place", "since", "verdict"])
+    columns = [*CELL, "place", "since", "verdict"]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
 def _alike(one: Place, other: Place, axis: Axis) -> bool:

@@ -131,8 +131,9 @@ def differences(found: list[Counted], operation: Operation) -> pd.DataFrame:
         base, phase = own[0].phases[operation], other.phases[operation]
         table = parts(base, phase)
         change = ((table[1] - table[0]) * other.ns_per_instruction).to_dict()
-        waits, times = [waiting(one) for one in (base, phase)], [an_item(one, one["wall_ns"]) for one in (base, phase)]
-        if None not in waits and any(wait > 0.01 * whole for wait, whole in zip(waits, times, strict=True)):
+        waits = [wait for one in (base, phase) if (wait := waiting(one)) is not None]
+        times = [an_item(one, one["wall_ns"]) for one in (base, phase)]
+        if len(waits) == 2 and any(wait > 0.01 * whole for wait, whole in zip(waits, times, strict=True)):
             change["waiting"] = waits[1] - waits[0]
         rows.append(
             {

@@ -103,7 +103,8 @@ def bands(order: Order) -> str:
     `On one real machine 9 of 53 differences below 10 % had the same sign, 50 of 65 from 10 % to 50 %, 114 of 122
     above.`
     """
-    parts, low = [], 0.0
+    parts: list[str] = []
+    low = 0.0
     for one in order.leads:
         which = f"from {_percent(low)} to {_percent(one.below)}" if low and one.below else "above"
         which = f"below {_percent(one.below)}" if one.below and not low else which

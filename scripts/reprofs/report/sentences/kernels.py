@@ -66,7 +66,7 @@ def unknown_waiting(known: int, rows: int) -> str:
     if known == rows:
         return ""
     which = f"{rows - known:,} of {rows:,} differences" if known else "any difference"
-    return f"How much of {which} is waiting is not known: a kernel's idle clock is too coarse. `reprofs profile` tells it."
+    return f"How much of {which} is waiting is not known (too coarse an idle clock): `reprofs profile` tells it."
 
 
 # ---- instructions ----------------------------------------------------------------------------------------------------
@@ -93,7 +93,8 @@ def why(row: Any) -> str:
 
     `Of +7.75 µs a file or directory the largest parts are waiting +4.00 µs and file system's own code +3.00 µs.`
     """
-    terms = [f"{what}{' (state)' if what in STATE else ''} {more(ns)}" for what, ns in [*row.terms.items()][:TOLD] if ns]
+    first = [*row.terms.items()][:TOLD]
+    terms = [f"{what}{' (state)' if what in STATE else ''} {more(ns)}" for what, ns in first if ns]
     if not terms:
         return ""
     return f"Of {more(row.more)} an item the largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}."

@@ -111,7 +111,7 @@ def outside(found: pd.DataFrame, band: float) -> str:
 
 
 def farthest(found: pd.DataFrame) -> str:
-    """The job whose time is farthest from its model: `The farthest is ... on hdd-7200, 1.011 times what was expected.`"""
+    """The job whose time is farthest from its model: `The farthest is … on hdd-7200, 1.011 times what was expected.`"""
     compared = found[found["compared"].astype(bool)]
     if compared.empty:
         return ""
@@ -124,4 +124,5 @@ def left_out(found: pd.DataFrame) -> str:
     number = int((~found["compared"].astype(bool)).sum())
     if not number:
         return ""
-    return f"{count(number, 'job')} {verb(number, 'is', 'are')} not compared: there the guest's CPU is the limit, not the model."
+    told = f"{count(number, 'job')} {verb(number, 'is', 'are')} not compared"
+    return f"{told}: there the guest's CPU is the limit, not the model."

@@ -39,7 +39,7 @@ def stopping(study: Study) -> str:
     rule, last = stopped.rule, stopped.looks[-1]
     told = f"Repetitions were added until the ratios in front were known within ±{rule.until}, at most {rule.max}."
     ends = {"alone": "there was nothing to compare", "most": f"{count(last.open, 'ratio')} stayed wider"}
-    return told + f" After {count(last.rounds, 'repetition')} {ends.get(stopped.why, 'all were known so')}."
+    return told + f" After {count(last.rounds, 'repetition')} {ends.get(stopped.why or '', 'all were known so')}."
 
 
 def cold(study: Study) -> str:

@@ -113,7 +113,8 @@ def claimed(one: Judged) -> str:
 
     Where the published numbers do not bear out their claim, that is said.
     """
-    claim, told = one.claim, one.claim.kind
+    claim = one.claim
+    told: str = claim.kind
     if claim.least is not None:
         told = f"at least {claim.least:,.3g}" if claim.least < 1e6 else f"at least {digits(claim.least, 3)}"
     elif claim.most is not None:
@@ -158,8 +159,8 @@ def _several(found: list[float]) -> str:
 
 def busy(one: Judged) -> str:
     """The share of the times of a claim's values in which the CPU was busy: `51 to 73 %`."""
-    shares = [f"{100 * share:.0f}" for share in sorted(one.busy)]
-    return f"{reach(shares[0], shares[-1], str)} %" if shares else DASH
+    shares = sorted(one.busy)
+    return f"{reach(100 * shares[0], 100 * shares[-1], '{:.0f}'.format)} %" if shares else DASH
 
 
 def sizes(one: Judged) -> str:

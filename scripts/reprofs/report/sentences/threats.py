@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.report.words import count, listing, percent, reach, verb
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
@@ -25,15 +27,19 @@ def real_clocks(study: Study) -> list[str]:
     """What disturbed each real clock, as recorded; a sentence a lab."""
     found = []
     for lab, seen in sorted(study.environment.get("conditions", {}).items()):
-        told = [f"load {reach(*seen['load_1min'], '{:.2f}'.format)}"] if seen.get("load_1min") else []
-        told += [f"{reach(*seen['steal_share'], percent)} of time stolen"] if seen.get("steal_share") else []
-        told += [f"{reach(*seen['frequency_mhz'], '{:,.0f}'.format)} MHz"] if seen.get("frequency_mhz") else []
+        told = [f"load {_reach(seen['load_1min'], '{:.2f}'.format)}"] if seen.get("load_1min") else []
+        told += [f"{_reach(seen['steal_share'], percent)} of time stolen"] if seen.get("steal_share") else []
+        told += [f"{_reach(seen['frequency_mhz'], '{:,.0f}'.format)} MHz"] if seen.get("frequency_mhz") else []
         told += [f"up to {seen['temperature_c'][1]:.0f} °C"] if seen.get("temperature_c") else []
         unsettled = (
             f"; {count(seen['unsettled'], 'trial')} began before the host was quiet" if seen["unsettled"] else ""
         )
         found.append(f"Conditions of the lab {lab} over {count(seen['trials'], 'trial')}: {listing(told)}{unsettled}.")
     return found
+
+
+def _reach(ends: list[float], show: Any) -> str:
+    return reach(ends[0], ends[-1], show)
 
 
 def one_machine(study: Study) -> str:
