@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import Late
-from reprofs.data.keys import Load, Setting
+from reprofs.data.keys import Setting
 from reprofs.plan.workload import without_size
 from reprofs.stats import scaling, series
 
@@ -100,6 +100,22 @@ def test_a_disk_that_slows_towards_its_end_has_no_dips_there():
     assert found["period_autocorrelation"] == 20
 
 
+def test_stalls_are_the_dips_of_each_series():
+    steady = [row | {"trial": "b"} for row in filling([1] * 20)]
+    times = [1 + (k % 5 == 2) for k in range(19)] + [1]  # stalls at half of the throughput, one in five files
+    rates = series.rates(table(filling(times) + steady))
+    found = series.stalls(rates[~rates["partial"]])
+    assert list(found.index) == list(rates[~rates["partial"]].index)
+    first = found[found["trial"] != "b"].reset_index()
+    assert list(first.index[first["stall"]]) == [2, 7, 12, 17]
+    assert first.loc[first["stall"], "depth"].tolist() == pytest.approx([0.5] * 4)
+    assert first.loc[~first["stall"], "depth"].isna().all() and set(first["period"]) == {5}
+    assert (
+        not found.loc[found["trial"] == "b", "stall"].any() and found.loc[found["trial"] == "b", "period"].isna().all()
+    )
+    assert series.stalls(rates.iloc[:0]).empty
+
+
 def test_two_dips_have_no_period():
     rate = np.full(20, 10.0)
     rate[[3, 9]] = 1
@@ -189,12 +205,6 @@ def test_items_over_time_are_those_of_all_clients():
 
 
 # ---- shares ----------------------------------------------------------------------------------------------------------
-
-
-def test_percentiles_interpolate():
-    found = series.percentiles([1, 2, 3, 4, 5], at=(0, 50, 75, 90))
-    assert list(found) == [1, 3, 4, pytest.approx(4.6)]
-    assert series.percentiles([]).isna().all()
 
 
 def test_probability_with_wilsons_interval():
@@ -292,14 +302,14 @@ def test_sweep_joins_rounds_by_the_harmonic_mean_and_knows_prefixes():
 def test_what_fits_in_memory():
     assert list(series.fits_in_memory([10, 12, 13], 12)) == [True, True, False]
     every = {"file_bytes": [10 << 30], "operations": ["write", "rewrite", "read", "reread"]}
-    assert series.memory_held(table(swept(workload="record-sweep", phase="sweep")), 12 << 30) == every
+    assert series.held(series.sweep(table(swept(workload="record-sweep", phase="sweep"))), 12 << 30) == every
     flushed = [row | {"name": f"flushed-{row['name']}"} for row in swept()]
-    held = series.memory_held(table(flushed), 60 << 30)
+    held = series.held(series.sweep(table(flushed)), 60 << 30)
     assert held == {"file_bytes": [10 << 30, 50 << 30], "operations": ["reread"]}
     direct = [row | {"name": f"direct-{row['name']}"} for row in swept()]
-    assert series.memory_held(table(direct), 60 << 30) is None
-    assert series.memory_held(table(swept()), 1 << 30) is None
-    assert series.memory_held(table([{"wall_ns": 1, "bytes": 1}]), 1 << 30) is None
+    assert series.held(series.sweep(table(direct)), 60 << 30) is None
+    assert series.held(series.sweep(table(swept())), 1 << 30) is None
+    assert series.held(series.sweep(table([{"wall_ns": 1, "bytes": 1}])), 1 << 30) is None
 
 
 def test_memory_is_that_of_the_guest_or_else_of_the_host():
@@ -574,20 +584,3 @@ def test_lowess_keeps_a_law_and_does_not_follow_an_outlier():
 
 
 # ---- which rows ------------------------------------------------------------------------------------------------------
-
-
-def test_series_are_found_by_the_names_of_their_samples():
-    identity = {**SETTING._asdict(), "scale": "smoke", "status": "ok", "role": "contender"}
-    rows = [row | identity for row in filling([1, 1])]
-    rows += [row | identity | {"phase": "other"} for row in three_windows()]
-    rows += [row | identity | {"workload": "v", "status": "failed"} for row in filling([1, 1])]
-    rows += [row | identity | {"workload": "u", "role": "ceiling"} for row in filling([1, 1])]
-    found = series.having(table(rows), [SETTING, SETTING._replace(lab="vm")], {"write", "capacity"})
-    assert found == [(SETTING, Load("w", "smoke"), "p")]
-
-
-def test_nothing_is_said():
-    frame = table([{"wall_ns": 1, "bytes": 1}])
-    assert series.some(frame, "write") is frame
-    with pytest.raises(ValueError, match="no samples of write"):
-        series.some(frame.iloc[:0], "write")

@@ -390,14 +390,14 @@ def test_study_of_arrays_series_clients_and_sizes(guest, tmp_path, edit_yaml):
         "rebuild",
         "assumed clean",
         "Jain",
-        "Capacity reached",
-        "Slowdown",
+        "capacity reached",
+        "kept",
         "Exponent",
         "the memory of",
     ):
         assert words in html, words
     figures = {path.name.split("-")[0] for path in (report / "figures").glob("*.svg")}
-    assert figures >= {"clients", "fill", "exceedance", "sweep", "windows", "scaling"}
+    assert figures >= {"clients", "fill", "sweep", "interference", "scaling"}
     records = [json.loads(path.read_text()) for path in (tmp_path / "checkout/data/raw/mixed").glob("*.json")]
     arrays_of({record["trial"]["stack"]: record for record in records if record["trial"]["filesystem"] == "xfs"})
 

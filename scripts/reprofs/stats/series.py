@@ -18,7 +18,7 @@ import scipy  # scipy.stats takes seconds to import, so scipy imports it on firs
 from numpy.typing import ArrayLike
 
 from reprofs.data.columns import OVER_TIME
-from reprofs.data.keys import Load, Setting, distinct, select
+from reprofs.data.keys import Load, Setting, select
 from reprofs.stats.cells import LEVEL
 
 RUN = ["trial", "phase", "cache"]  # what one command did
@@ -40,28 +40,6 @@ ENOUGH_DIPS = 3  # two distances at least: one says nothing of a period
 def completed(frame: pd.DataFrame, setting: Setting, load: Load) -> pd.DataFrame:
     """The rows of the completed trials of one workload in one setting, but those of upper bounds."""
     return select(frame[frame["role"] != "ceiling"], setting, load, status="ok")
-
-
-def of_phase(samples: pd.DataFrame, setting: Setting, load: Load, phase: str) -> pd.DataFrame:
-    """The samples of one phase of them."""
-    return select(completed(samples, setting, load), phase=phase)
-
-
-def having(samples: pd.DataFrame, settings: Iterable[Setting], names: set[str]) -> list[tuple[Setting, Load, str]]:
-    """Setting, load and phase of each series in the samples of completed trials that has samples of all these names."""
-    found = []
-    for setting in settings:
-        for load in distinct(select(samples, setting), Load):
-            for phase, own in completed(samples, setting, load).groupby("phase", sort=False):
-                found += [(setting, load, str(phase))] if names <= set(own["name"]) else []
-    return found
-
-
-def some(frame: pd.DataFrame, what: str) -> pd.DataFrame:
-    """The frame itself. Raises ValueError, naming `what` it lacks, when it is empty."""
-    if frame.empty:
-        raise ValueError(f"there are no samples of {what}")
-    return frame
 
 
 # ---- rates and dips --------------------------------------------------------------------------------------------------
@@ -120,6 +98,22 @@ def dips(values: ArrayLike, deviations: float = DEVIATIONS) -> dict:
     }
 
 
+def stalls(rates: pd.DataFrame, deviations: float = DEVIATIONS) -> pd.DataFrame:
+    """Which files of `rates` are stalls, the `dips` of the series of their command: its rows with more columns.
+
+    stall (bool), depth (their rate as a share of the line through the series, NaN of other files) and period (the
+    distance of stalls in files, the same for the whole series; NaN where they do not come regularly).
+    """
+    parts = [rates.iloc[:0].assign(stall=False, depth=math.nan, period=math.nan)]
+    for _, own in rates.groupby(RUN, sort=False, dropna=False):
+        found, at = dips(own["mb_s"], deviations), np.arange(len(own))
+        depth = pd.Series(math.nan, own.index)
+        depth.iloc[found["at"]] = found["depth"]
+        period = math.nan if found["period"] is None else found["period"]
+        parts.append(own.assign(stall=np.isin(at, found["at"]), depth=depth, period=period))
+    return pd.concat(parts[1:] or parts)
+
+
 def _line(x: np.ndarray) -> np.ndarray:
     """The line of median slope through values in order; their median where there are too few for a slope."""
     if len(x) < ENOUGH_FOR_SLOPE:
@@ -148,12 +142,6 @@ def autocorrelation_period(values: ArrayLike) -> int | None:
 
 
 # ---- shares and capacity ---------------------------------------------------------------------------------------------
-
-
-def percentiles(values: ArrayLike, at: Iterable[float] = (1, 5, 25, 50, 75, 95, 99)) -> pd.Series:
-    """Percentiles (linear interpolation) of rates of shape (n,), in their unit; indexed by the percentage."""
-    x, at = np.asarray(values, dtype=float), list(at)
-    return pd.Series(np.percentile(x, at) if len(x) else math.nan, index=at, dtype=float)
 
 
 def probability(
@@ -257,14 +245,13 @@ def memory_bytes(environment: dict) -> int:
     return int(hosts[0]) if len(hosts) == 1 else 0
 
 
-def memory_held(samples: pd.DataFrame, memory: int) -> dict | None:
-    """Of a sweep, what memory (bytes) may have served: file_bytes (sizes that fit), operations; None if nothing."""
-    table = sweep(samples)
-    held = table[table["cached"] & fits_in_memory(table["file_bytes"], memory)]
-    if held.empty:
+def held(table: pd.DataFrame, memory: int) -> dict | None:
+    """Of a `sweep`, what memory (bytes) may have served: file_bytes (sizes that fit), operations; None if nothing."""
+    found = table[table["cached"] & fits_in_memory(table["file_bytes"], memory)]
+    if found.empty:
         return None
-    operations = [name for name in TESTS if name in set(held["operation"])]
-    return {"file_bytes": sorted(held["file_bytes"].unique()), "operations": operations}
+    operations = [name for name in TESTS if name in set(found["operation"])]
+    return {"file_bytes": sorted(found["file_bytes"].unique()), "operations": operations}
 
 
 def sweep(samples: pd.DataFrame) -> pd.DataFrame:
