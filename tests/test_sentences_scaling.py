@@ -122,3 +122,10 @@ def test_only_what_nodes_of_one_machine_measured_has_a_limit(study):
     lab = exact.model_copy(update={"processor": several})
     plan = study.plan.model_copy(update={"filesystems": hosted, "labs": {"any": lab}})
     assert "share the processors" in dataclasses.replace(study, plan=plan).limit
+
+
+def test_how_sure_ratios_are():
+    assert scaling.sure(1) == scaling.sure(1, 0.02) == "How sure: one repetition, so ratios have no interval."
+    assert scaling.sure(3) == "How sure: 3 repetitions, ratios paired by repetition."
+    told = "How sure: 3 repetitions, ratios paired by repetition; differences below 2.00 % do not count."
+    assert scaling.sure(3, 0.02) == told

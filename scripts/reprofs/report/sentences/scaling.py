@@ -7,7 +7,7 @@ import pandas as pd
 
 from reprofs.data.keys import Load, Setting
 from reprofs.report.marks import strong
-from reprofs.report.words import confidence, count, digits, known, slower, time, verb
+from reprofs.report.words import confidence, count, digits, known, percent, slower, time, verb
 from reprofs.stats import series
 from reprofs.stats.compare import holm
 from reprofs.stats.cores import Curve
@@ -122,3 +122,14 @@ def ageing(changes: pd.DataFrame) -> str:
     most = changes.loc[changes["ratio"].idxmax()]
     told = f"In {later} of {count(len(changes), 'operation')} the last run took longer than the first"
     return f"{told}; most: {most['operation']} on {most['label']}, {slower(most['ratio'])}."
+
+
+def sure(rounds: int, least: float | None = None) -> str:
+    """How sure ratios are. least: the smallest difference that counts, a share.
+
+    `How sure: 3 repetitions, ratios paired by repetition; differences below 2.00 % do not count.`
+    """
+    if rounds < 2:
+        return "How sure: one repetition, so ratios have no interval."
+    told = f"How sure: {count(rounds, 'repetition')}, ratios paired by repetition"
+    return f"{told}; differences below {percent(least)} do not count." if least else f"{told}."
