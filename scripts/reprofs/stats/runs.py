@@ -15,7 +15,7 @@ import scipy  # scipy.stats takes seconds to import, so scipy imports it on firs
 
 from reprofs.data.columns import IDENTITY
 from reprofs.data.keys import OPERATION, SETTING
-from reprofs.data.study import Tables
+from reprofs.data.study import Tables, load
 from reprofs.errors import UserError, short
 from reprofs.plan.cell import apart, lab_parts
 from reprofs.plan.kernel import Kernel
@@ -23,6 +23,8 @@ from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.stats.cells import LEVEL, measured
 from reprofs.stats.compare import holm, paired, totals, wide
 from reprofs.stats.formats import Found, found, unlike
+from reprofs.stats.study import Study
+from reprofs.stats.study import open as open_study
 
 CELL = [*SETTING, *OPERATION, "label"]
 ROUND = ["round", "seed"]
@@ -113,6 +115,40 @@ def compare(runs: Mapping[str, Tables], least: float) -> tuple[list[Difference],
         labs = sorted(first.exact_labs & set(a.phases["lab"]))
         found.append(Comparison(name, [_equality(lab, a, b) for lab in labs], _endings(a.trials, b.trials), own))
     return differences(runs), found
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """run: what a study is compared with, as it was named; differences: between the two; found: the comparison.
+
+    pairs: the times of both in each repetition of each operation that both completed with the same seed: CELL, round,
+    seed, wall_ns and other_ns, which is the other run's.
+    """
+
+    run: str
+    differences: list[Difference]
+    found: Comparison
+    pairs: pd.DataFrame
+
+
+def changes(study: Study, other: str = "") -> Changes | None:
+    """A study compared with another run: another study, or the one that `make report` was given as BESIDE.
+
+    other: the name of a study or a folder of tables. None where there is no other run. Raises UserError where the two
+    cannot be compared.
+    """
+    name = study.plan.study.name
+    if other:
+        run, tables = other, open_study(other)
+    elif (study.other_run / NAME).is_file():
+        run, tables = (study.other_run / NAME).read_text(), load(study.other_run)
+    else:
+        return None
+    name = f"{name} here" if name == run else name
+    told, (found,) = compare({run: tables, name: study}, study.margins["win"])
+    a, b = (measured(side.phases)[[*CELL, *ROUND, "wall_ns"]] for side in _aligned(tables, study))
+    pairs = b.merge(a.rename(columns={"wall_ns": "other_ns"}), on=[*CELL, *ROUND])
+    return Changes(run, told, found, pairs)
 
 
 def differences(runs: Mapping[str, Tables]) -> list[Difference]:
