@@ -138,6 +138,7 @@ def changes(study: Study, other: str = "") -> Changes | None:
     cannot be compared.
     """
     name = study.plan.study.name
+    tables: Tables
     if other:
         run, tables = other, open_study(other)
     elif (study.other_run / NAME).is_file():

@@ -1,4 +1,4 @@
-"""Sentences on a study that is compared with another run: which operations changed, and what differs between the two."""
+"""Sentences on a study that is compared with another run: which operations changed, and what else differs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def none(study: Study) -> str:
 def verdicts(found: pd.DataFrame, run: str) -> str:
     """How operations changed. found: rows of `stats.runs.ratios` with the column operation; run: the other one.
 
-    `Compared with results/quick, 1 of 27 operations is slower (most: “Create files” on ext4, 3.0 % longer); 26 are equal.`
+    `Compared with results/quick, of 27 operations 1 is slower (most: “Create files” on ext4, 3.0 % longer) and 26 are
+    equal.`
     """
     own = found[found["phase"] != TOTAL]
     counted, parts = own["verdict"].value_counts(), []
@@ -60,7 +61,8 @@ def equal(found: Comparison) -> Iterator[str]:
         if one.first:
             where = f"{one.first['phase']} ({one.first['cache']}) of {one.first['trial']}"
             trials = count(one.trials, "trial")
-            yield f"In {one.lab} {one.equal} of {trials} have the same numbers; the first phase that differs is {where}."
+            same = f"In {one.lab} {one.equal} of {trials} have the same numbers"
+            yield f"{same}; the first phase that differs is {where}."
         else:
             yield f"In {one.lab} all numbers of {count(one.trials, 'trial')} are equal, to the last digit."
     for trial, was, now in found.endings:
