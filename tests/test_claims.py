@@ -19,8 +19,8 @@ from reprofs.plan.read import validate
 from reprofs.plan.study import PlannedStudy
 from reprofs.plan.study import Study as StudyFile
 from reprofs.plan.workload import Phase, Scale
-from reprofs.report.display import DASH
-from reprofs.report.topics.published import claims as topic
+from reprofs.report.sentences import published as sentences
+from reprofs.report.words import DASH
 from reprofs.stats.cells import processors
 from reprofs.stats.published import claims
 from reprofs.stats.published import numbers as numbers_of_files
@@ -246,6 +246,18 @@ def test_every_verdict_of_a_study_and_what_its_source_says_itself(numbers):
     assert not any(one.found for one in claims_of(study(own, {("ext4", "single"): 1.0})).judged)
 
 
+def test_ratios_are_turned_so_that_the_published_one_is_one_or_more(numbers):
+    numbers(("ext4", 2.0), ("xfs", 8.0))
+    own = [claim("order", of=["ext4", "xfs"], id="less"), claim("bound", of=["xfs"], least=1, id="alone")]
+    own += [claim("ratio", of=["btrfs", "xfs"], value=2, id="told")]
+    times = {("ext4", "single"): 1.0, ("xfs", "single"): 2.0, ("btrfs", "single"): 3.0}
+    found = claims_of(study(own, times)).ratios.set_index("id")
+    assert list(found.index) == ["less", "told"], "a value alone is no ratio"
+    less = found.loc["less"]
+    assert less.published == 4 and less.ratio == pytest.approx(2, rel=0.01) and less.low < less.ratio < less.high
+    assert less.word == CONTRADICTED and found.loc["told", "published"] == 2
+
+
 def test_a_value_is_never_compared_with_itself(numbers):
     """Two published runs of one cell are one cell here."""
     numbers(("xfs", 10.0))
@@ -292,8 +304,8 @@ def test_a_claim_at_another_size_is_neither_reproduced_nor_contradicted(numbers,
     found = study(own, TWO, scale=scale)
     words = verdicts(found)
     assert words["up"] == verdict and words["down"] == verdict.replace(REPRODUCED, CONTRADICTED)
-    assert {row["Sizes"] for row in topic.table(claims_of(found)).rows} == {
-        " of ".join(f"{number:,}" if number else DASH for number in (files, size))
+    assert {sentences.sizes(one) for one in claims_of(found).measured} == {
+        " / ".join(f"{number:,}" if number else DASH for number in (files, size))
     }
     own = claims_of(found)
     assert (len(own.far), len(own.decided)) == ((2, 0) if verdict not in (REPRODUCED, CONTRADICTED) else (0, 2))
@@ -414,8 +426,11 @@ def test_what_another_study_measured_is_named_with_it(numbers):
     siblings = {"here": {"other": REPRODUCED}, "there": {"other": CONTRADICTED, "third": UNDECIDED}}
     found = claims_of(study(own, TWO, siblings=siblings))
     assert found.elsewhere == {"other": ["there"], "third": ["there"]}
-    told = [row["Another study"] for row in topic.open_table(found).rows]
-    assert told == ["`other`: contradicted; `third`: undecided", DASH]
+    told = [sentences.also(found, one) for one in found.open]
+    assert told == ["both (other: contradicted, third: undecided)", "both"]
+    assert (
+        sentences.siblings(found) == "Measured by other studies: 1 of the 2 claims not measured here (other and third)."
+    )
     plan = make_plan("small-files", CATALOG)
     assert plan.siblings["r1-create-ceph"] == {"small-files-distributed": "undecided"}
     assert plan.siblings["r2-clean-ceph"] == {"small-files-distributed": "reproduced"}
@@ -507,7 +522,6 @@ def test_published_rates_stand_beside_ours_in_their_unit(numbers):
     (one,) = claims_of(found).beside.to_dict("records")
     assert (one["value"], one["sd"], one["unit"], one["own"]) == (1131, 121, "MB/s", pytest.approx(9.0))
     assert one["own_sd"] == pytest.approx(1.0)
-    assert topic.twin_figures(claims_of(found)) == []  # one system has nobody beside it
 
 
 def test_several_published_cells_of_one_name_are_a_mistake(numbers):

@@ -1,4 +1,4 @@
-"""Factors of a study, each changed alone: what a study's file must say, ratios by hand, sentences of the topic."""
+"""Factors of a study, each changed alone: what a study's file must say, ratios by hand, what the notebook says."""
 
 import copy
 import json
@@ -17,7 +17,6 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.read import validate
 from reprofs.plan.study import Study as StudyFile
 from reprofs.report import contents
-from reprofs.report.topics import factors as topic
 from reprofs.stats import factors
 from reprofs.stats.study import Study
 from reprofs.trial.planning import make_plan
@@ -50,7 +49,13 @@ def study(seconds, plan: Plan | None = None) -> Study:
                     time = seconds(factor.title, cell.filesystem, phase.name, trial.round)
                     if phase.cache == "warm" or time is None:
                         continue
-                    row = {"trial": trial.id, "label": label, "status": "ok", "operation": "exec"}
+                    row = {
+                        "trial": trial.id,
+                        "label": label,
+                        "role": "contender",
+                        "status": "ok",
+                        "operation": "exec",
+                    } | names
                     row |= {"phase": phase.name, "cache": "cold", "round": trial.round, "position": position}
                     rows.append(row | {"wall_ns": round(time * 1e9)})
                     if factor.title == AGED:  # the phase's own time is the mean of the runs
@@ -60,7 +65,7 @@ def study(seconds, plan: Plan | None = None) -> Study:
                         ]
     plan = plan.model_copy(update={"trials": []})  # as in the tables of a study
     tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
-    return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=Path("unused"))
+    return Study(*tables, pd.DataFrame(), pd.DataFrame(), plan, {"values": {}}, {}, folder=Path("unused"))
 
 
 def seconds(factor, filesystem, phase, number):
@@ -134,63 +139,41 @@ def test_deviating_operations_and_the_nearest_factor():
     assert list(near["phase"]) == [], "3 is within 1.5 of 3.05 and of 4.24"
 
 
-def test_a_factor_without_numbers_is_told():
-    found = topic.facts(factors.Factors(study(lambda *key: None if key[0] == BITMAP else seconds(*key))))
-    assert found["missing"] == [BITMAP] and BITMAP not in [entry["factor"] for entry in found["factors"]]
-
-
-def test_facts_tables_and_figure():
-    own = factors.Factors(study(seconds))
-    found = topic.facts(own)
-    assert (found["reference"], found["others"], found["ratios"]) == ("btrfs", ["ext4", "xfs"], 2)
-    assert found["factors"][0]["factor"] == BITMAP, "the most helpful first"
-    assert [entry["phase"] for entry in found["near"]] == ["get"]
-    assert [entry["phase"] for entry in found["far"]] == ["du"]
-    table = topic.table(own, "ext4")
-    assert [line["Factor"] for line in table.rows][:2] == ["published", "base"]
-    (bitmap,) = [line for line in table.rows if line["Factor"] == BITMAP]
-    get = next(key for key in bitmap if "annex get" in key)
-    assert [line[get] for line in table.rows[:2]] == ["3.05", "1.00"] and bitmap[get] == f"3.00 ({topic.TIMES}3.0)"
-    assert topic.summary_table(own).rows[0]["Factor"] == "base"
-    figure = topic.figure(own, "ext4").plot
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [key for key in bitmap if key != "Factor"]
-    dots = {round(line.get_xdata()[0], 6) for line in figure.axes[1].lines if line.get_marker() == "o"}
-    assert dots == {1, 3}
-
-
 def page(found: Study, tmp_path, monkeypatch) -> str:
     """What the executed notebook shows of a study."""
     monkeypatch.setattr(package, "open", lambda name: found, raising=False)
     (tmp_path / "plan.json").write_text("{}")
-    cells = json.loads((run.execute(tmp_path, ["factors"]) / "factors.ipynb").read_text())["cells"]
+    cells = json.loads((run.execute(tmp_path, ["published"]) / "published.ipynb").read_text())["cells"]
     outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
     return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
 
 
 def test_the_notebook_says_what_was_found(tmp_path, monkeypatch):
     text = page(study(seconds), tmp_path, monkeypatch)
-    assert "Two ratios of ext4 and xfs have a published counterpart" in text
-    assert "**One round**" in text
-    assert "- **Write-intent bitmap**: off by 1.47" in text and "1 nearer, 0 further" in text
-    assert "from 1.00 to 3.00 (published 3.05)" in text
-    assert "Two ratios are off by a factor of 1.5 or more in the base." in text
-    assert "brings 1 of them within that factor" in text
-    assert f"the thing that brings them the nearest is {BITMAP} in 1." in text
-    brought = [row.values() for row in topic.nearest(factors.Factors(study(seconds))).rows]
-    assert [list(row)[3:] for row in brought] == [["1.00", BITMAP, "3.00", "yes"], ["2.00", "base", "2.00", "no"]]
-    assert 'data-figure="factors-ext4"' in text and 'data-figure="factors-xfs"' not in text
+    assert "None of 11 changes brings the ratios significantly nearer to the published ones**;" in text
+    assert f"the largest effect is 32 %, of {BITMAP}" in text
+    assert "In the base 2 ratios to btrfs differ from the published ones by a factor of 2.5 (geometric mean)." in text
+    assert "How sure: 1 repetition" in text and "With one repetition a single ratio may change by noise alone." in text
+    assert "Of 2 ratios that are off by a factor of 1.5 or more in the base, 1 is nearer than that" in text
+    assert 'data-figure="changes"' in text and 'data-figure="change-ratios"' in text
+    assert "published claim" not in text.partition("What differs")[0], "its changes are compared, not its claims"
+
+
+def test_a_factor_without_numbers_is_told(tmp_path, monkeypatch):
+    found = study(lambda *key: None if key[0] == BITMAP else seconds(*key))
+    assert f"Without a completed pair of file systems: {BITMAP}." in page(found, tmp_path, monkeypatch)
 
 
 def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
     found = study(lambda *key: 1.0 if key[1] == "ext4" else None)
-    assert "nothing to compare" in page(found, tmp_path, monkeypatch)
+    assert "nothing can be compared" in page(found, tmp_path, monkeypatch)
 
 
 def test_which_topic_a_study_has():
     plan = plan_of()
     names = [own.name for own in contents.topics(plan)]
-    assert "factors" in names and "published" not in names
-    assert "factors" not in [own.name for own in contents.topics(make_plan("quick", Catalog()))]
+    assert "published" in names
+    assert "published" not in [own.name for own in contents.topics(make_plan("quick", Catalog()))]
 
 
 @pytest.mark.parametrize(

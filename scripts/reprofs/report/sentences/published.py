@@ -312,7 +312,7 @@ def changes(changed: pd.DataFrame) -> str:
     if len(near):
         verbs = verb(len(near), "brings", "bring")
         told = strong(f"{len(near)} of {total} {verbs} the ratios nearer to the published ones")
-        return told + f": {listing(near.index)}."
+        return told + f" ({listing(near.index)})."
     first = changed["relative"].idxmin()
     told = strong(f"None of {total} brings the ratios significantly nearer to the published ones")
     least = changed.loc[first]
