@@ -28,9 +28,9 @@ report: override export CLIENTS := $(value CLIENTS)
 report: override export BESIDE := $(value BESIDE)
 report: override export STRICT := $(value STRICT)
 report: override export REUSE := $(value REUSE)
-report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: elsewhere than its file says; BESIDE=RUN: what changed beside another run; REUSE=1: take what is published in results/, run the rest; STRICT=1: fail on a changed verdict)
+report: setup  ## run a study, render report/STUDY/index.html and report.pdf, print the answer (STUDY=quick; LAB=, PROFILE=, WHERE=, CLIENTS=: run it elsewhere; BESIDE=RUN: compare with a run; REUSE=1: take published trials; STRICT=1: fail on a changed verdict)
 	@[ -z "$$STRICT" ] || [ -z "$$LAB$$PROFILE$$WHERE$$CLIENTS" ] || \
-		{ echo "STRICT=1 holds a study against its own verdicts: leave it out beside LAB, PROFILE and WHERE." >&2; exit 2; }
+		{ echo "STRICT=1 compares with the study's own verdicts: leave it out with LAB, PROFILE, WHERE and CLIENTS." >&2; exit 2; }
 	@scripts/run-study --config study="$$STUDY" $${LAB:+lab="$$LAB"} $${PROFILE:+profile="$$PROFILE"} \
 		$${WHERE:+where="$$WHERE"} $${CLIENTS:+clients="$$CLIENTS"} $${BESIDE:+beside="$$BESIDE"}
 	@$(RUN) reprofs answer "$$STUDY" $${LAB:+--lab "$$LAB"} $${PROFILE:+--profile "$$PROFILE"} \
@@ -38,11 +38,11 @@ report: setup  ## run a study, render report/STUDY/index.html and report.pdf, pr
 	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
 publish: override export STUDY := $(value STUDY)
-publish: report  ## run a study to its report, and write results/STUDY of its records
+publish: report  ## run a study, render its report, write results/STUDY
 	@$(RUN) reprofs publish "$$STUDY"
 
 archive: override export STUDY := $(value STUDY)
-archive: setup  ## write archive/STUDY.tar.xz of a published result: verified without network, root and Python
+archive: setup  ## pack results/STUDY into archive/STUDY.tar.xz, which needs no network, root or Python to verify
 	@$(RUN) reprofs archive "$$STUDY"
 
 workflow-report: override export STUDY := $(value STUDY)
@@ -50,20 +50,20 @@ workflow-report: report  ## Snakemake's own report of a study, report/STUDY/work
 	@$(RUN) snakemake --quiet all --report "report/$$STUDY/workflow.html" --config study="$$STUDY"
 
 campaign: override export REUSE := $(value REUSE)
-campaign: setup  ## run and publish, in days, each published study that this checkout would measure otherwise; it goes on where it was ended
+campaign: setup  ## run and publish every published study that this checkout would measure differently; takes days, can be interrupted
 	@scripts/campaign
 
-site: setup  ## render all published results into site/: HTML, PDF and the index, of their records alone
+site: setup  ## render all published results from their records into site/: HTML, PDF, index
 	@$(RUN) reprofs site
 
-test: setup  ## every check and every test but those of soak
+test: setup  ## linters and all tests except soak
 	@$(MAKE) --no-print-directory --jobs 3 lint guest-base guest-net guest-fio
 	@$(RUN) pytest -n $(WORKERS) --dist loadgroup tests
 
-try:  ## in a minute: linters on what was changed since the last commit, and the tests that import it, nearest first; no guests
+try:  ## linters, and the tests of what changed since the last commit; a minute, no guests
 	@$(RUN) python tests/trying.py
 
-soak: setup  ## the tests that take too long for every change; before a release
+soak: setup  ## the long tests; before a release
 	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m "soak or wide" tests
 
 lint:
@@ -86,7 +86,7 @@ guest-%:
 	@$(RUN) reprofs guest --output "data/guest/$$GUEST.json"
 
 bench: override export AGAINST := $(value AGAINST)
-bench: setup  ## the engine against a bare loop; a trial step by step, and its profile (AGAINST=COMMIT: beside that commit); the recorder; what no round varies; the statistics; large studies
+bench: setup  ## benchmarks: the engine, a trial step by step (AGAINST=COMMIT: compare), the recorder, hidden effects, the statistics, large studies
 	@$(RUN) python tests/bench_engine.py
 	@$(RUN) python tests/bench_trial.py
 	@$(RUN) python tests/bench_record.py
@@ -94,7 +94,7 @@ bench: setup  ## the engine against a bare loop; a trial step by step, and its p
 	@$(RUN) python tests/bench_inference.py
 	@$(RUN) python tests/bench_scale.py
 
-catalog: setup  ## write docs/CATALOG.md, the tables of studies, file systems, workloads, …, from their files
+catalog: setup  ## write docs/CATALOG.md and docs/MODULES.md from the files
 	@$(RUN) python scripts/catalog.py
 
 # Its settings are those of a user who was asked about news and updates, and wants none.
@@ -102,7 +102,7 @@ JUPYTER = --LabApp.default_url=/lab/tree/notebooks/00-explore.ipynb --LabApp.app
 lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
-clean:  ## remove what a run made (records, tables, reports); the guest's cache stays
+clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
 .PHONY: help setup report publish workflow-report campaign site test try soak lint bench catalog lab clean

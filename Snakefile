@@ -1,6 +1,6 @@
 # The whole study on one page: study → plan → guest → trials (→ looks → more trials) → tables → notebooks → report.
 #   snakemake --cores all                       the default study
-#   snakemake --cores all --config study=NAME   another one from config/studies
+#   snakemake --cores all --config study=NAME   a study of config/studies
 from snakemake.utils import min_version
 
 min_version("9.0")

@@ -94,7 +94,7 @@ def test_empty_listed_disk_passes(disk):
     ("entry", "words"),
     [
         ({"path": "/dev/other"}, ["not in config/devices.yaml"]),
-        ({"serial": "S2"}, ["serial S1", "says S2"]),
+        ({"serial": "S2"}, ["serial S1", "has S2"]),
         ({"size_bytes": 101 * MIB}, [str(100 * MIB), "correct the list"]),
     ],
 )

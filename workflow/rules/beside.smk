@@ -1,4 +1,4 @@
-# The tables of another run, beside which the report sets the study (`make report BESIDE=RUN`).
+# The tables of the run that the report compares the study with (`make report BESIDE=RUN`).
 rule beside:
     input:
         str(FLOW.beside) if FLOW.beside else [],

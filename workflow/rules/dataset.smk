@@ -2,7 +2,7 @@
 rule dataset:
     input:
         last_records,
-        # Their number stands in the tables; so a record that was set aside asks for tables, and they for a new one.
+        # The tables have their number, so a quarantined record requests new tables, and these a new record.
         files(f"data/raw/{STUDY}/set-aside/*.json"),
         "workflow/schemas/record.schema.yaml",
         code("reprofs.data.tables"),

@@ -1,4 +1,4 @@
-# Tables → statistics, figures, prose: papermill runs the notebook of each topic that the study has, and keeps the copy.
+# Tables → statistics, figures, prose: papermill runs the notebook of each part of the report, and keeps the copy.
 # An edit of a notebook, or of a module that it imports directly or through others, runs it again: both are inputs.
 # The notebook of the statistics writes the results that all others read.
 for NOTEBOOK in FLOW.notebooks:

@@ -1,5 +1,5 @@
 # Where the instructions of a trial went: it runs once more under a plugin that counts, and must measure the same.
-# An edit of how its pictures are drawn repeats none.
+# Editing the drawing code repeats no profile.
 rule profile:
     input:
         files("scripts/guest/profile/*"),

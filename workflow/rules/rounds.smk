@@ -1,4 +1,4 @@
-# A study whose rounds adapt: after each look either it ends or the rounds up to the next look are run.
+# A study that adds repetitions: after each interim analysis it ends, or runs those up to the next one.
 checkpoint look:
     input:
         lambda wildcards: FLOW.records(int(wildcards.rounds)),

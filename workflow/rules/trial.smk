@@ -11,7 +11,7 @@ rule trial:
     priority: lambda wildcards: len(FLOW.trials) - FLOW.trials[wildcards.trial].order
     conda:
         "../../envs/python.yaml"
-    # A trial with a real clock has the whole host: nothing else of this run beside it, and (by the limit on bench_slot) no
+    # A trial on a real clock has the whole host: no other job of this run, and (by the limit on bench_slot) no
     # other such trial where a fork gives it fewer threads. The command itself waits for those of other runs.
     threads: FLOW.where_alone(lambda: workflow.cores or 1, 1)
     resources:
