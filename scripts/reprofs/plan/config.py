@@ -28,11 +28,15 @@ class Config(Descriptor):
         ),
     ] = "quick"
     extra_filesystem_dirs: list[str] = []
-    lab: str = Field("", description="In the place of the study's labs")
-    profile: str = Field("", description="In the place of the study's device profiles")
-    where: str = Field("", description="Of the lab mount: existing directories in the place of file systems, a,b")
-    clients: str = Field("", description="With where: machines that have them, on which clients run over ssh, a,b")
-    beside: str = Field("", description="A run that the report sets the study beside: results/NAME, tables, or NAME")
+    lab: str = Field("", description="Replaces the study's labs")
+    profile: str = Field("", description="Replaces the study's device models")
+    where: str = Field("", description="Lab mount: existing directories that replace the file systems: a,b")
+    clients: str = Field(
+        "", description="With where: machines on which clients run over ssh, with these directories: a,b"
+    )
+    beside: str = Field(
+        "", description="The run that the report compares the study with: results/NAME, tables, or NAME"
+    )
 
 
 def read_config(given: dict | None = None) -> Config:

@@ -79,7 +79,7 @@ class Hosts(PlannedHosts):
     """These machines are network namespaces of the guest, on the trial's network."""
 
     private: list[Annotated[str, text("^/", "a path from the root")]] = Field(
-        [], description="Folders that every server has for itself, empty; all other files are those of the guest"
+        [], description="Private empty folders of every server; all other files are those of the guest"
     )
     threads: list[Word] = Field(
         [], description="Threads of the kernel, by name, that do the work of the only server: they get its core"
@@ -157,13 +157,13 @@ class PlannedFilesystem(Part):
     role: Literal["contender", "ceiling"]
     packages: list[str] = []
     variants: dict[str, Variant]
-    guest: str = Field("base", description="Which guest of envs/guest.yaml has what it needs")
+    guest: str = Field("base", description="The guest of envs/guest.yaml with its packages")
     hosts: PlannedHosts | None = None
     clients: Clients | None = Field(
         None, description="With path: the machines on which clients run, over ssh; without it on this machine"
     )
     format: dict[Shown, Reading] | None = Field(
-        None, description="How it was made, read back from what inspect prints; no part of its trials"
+        None, description="How it was made, as reported by inspect; not part of its trials"
     )
 
 
@@ -189,7 +189,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
     module: str | None = Field(None, description="Kernel module; absent when built in")
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that can run it")
     unavailable: Filled | None = Field(
-        None, description="Why it cannot be had, one sentence; its trials are skipped with it"
+        None, description="Why it is not available, one sentence; its trials are skipped"
     )
     path: Filled | None = Field(
         None, description="An existing directory, for the lab mount; nothing is made or mounted"
@@ -197,12 +197,10 @@ class Filesystem(PlannedFilesystem, Descriptor):
     device: bool = Field(True, description="Whether it needs a block device")
     raw: bool = Field(
         False,
-        description="It is none: it shows the device itself, for workloads with the key raw, and keeps no files",
+        description="Not a file system: it shows the device itself, for workloads with the key raw, and keeps no files",
     )
-    taken: list[Command] = Field(
-        [], description="Commands that succeed, in the lab host, when a name that it will use is taken"
-    )
-    hosts: Hosts | None = Field(None, description="Machines that it needs, which the driver makes, with their network")
+    taken: list[Command] = Field([], description="Lab host: commands that succeed if a name that it will use is taken")
+    hosts: Hosts | None = Field(None, description="Nodes that it needs; the driver makes them with their network")
     make: list[Line] = []
     mount: list[Line] = []
     inspect: list[Line] = []

@@ -46,20 +46,20 @@ class Network(Descriptor):
     folder = "workflow/networks"
 
     model_config = ConfigDict(
-        title="A network between hosts (one file = one network): cables from every host to one switch"
+        title="A network between nodes (one file = one network): a link from each node to one switch"
     )
 
     title: Filled
     rate_mbit: Annotated[float, Within(0, 1000000)] = Field(
-        0, description="Of both ends of every cable, 10^6 bits a second on the wire; 0 = unlimited"
+        0, description="Rate of each link end, 10^6 bits a second on the wire; 0 = unlimited"
     )
     delay_us: Microseconds = Field(
         0,
-        description="Of both ends of every cable: a way between hosts has two, a round trip four",
+        description="Delay of each link end: a way between nodes has two, a round trip four",
     )
-    loss_percent: Annotated[float, Within(0, 50)] = Field(0, description="Of the frames that leave an end of a cable")
+    loss_percent: Annotated[float, Within(0, 50)] = Field(0, description="Loss of frames that leave a link end")
     queue_frames: Annotated[int, Field(ge=1, le=FRAMES_MAX)] = Field(
-        1000, description="Frames that wait at an end of a cable at most; further ones are dropped"
+        1000, description="Longest queue at a link end, in frames; further frames are dropped"
     )
     mtu: Annotated[int, Field(ge=576, le=65535)] = Field(1500, description="Bytes of the largest packet")
     sources: Annotated[list[Filled], Field(min_length=1)] = Field(

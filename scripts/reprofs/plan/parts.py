@@ -159,7 +159,7 @@ Mib = Annotated[int, Field(ge=320, le=268435456)]
 MEMORY_MIB = (16, 16777216)  # the engine's own buffers and a small program fit into the least
 Memory = Annotated[
     int,
-    Field(ge=MEMORY_MIB[0], le=MEMORY_MIB[1], description="MiB that the phases may fill, the kernel's part with it"),
+    Field(ge=MEMORY_MIB[0], le=MEMORY_MIB[1], description="Memory limit of the phases in MiB, with the kernel's part"),
 ]
 Microseconds = Annotated[float, Within(0, 1000000, least=0.001)]
 Count = Annotated[int, Field(ge=0, le=4000000000)]
@@ -179,9 +179,9 @@ class Promising(Part):
     """What may be such that fsync does not keep what it promises."""
 
     promise: Literal["none"] | None = Field(
-        None, description="none: what fsync promises is not kept when the power fails; never ranked, with the key why"
+        None, description="none: fsync is not durable when the power fails; never ranked; needs the key why"
     )
-    why: Filled | None = Field(None, description="With promise: how that is known, in words that go on after a colon")
+    why: Filled | None = Field(None, description="With promise: how that is known; words that follow a colon")
 
     @model_validator(mode="after")
     def _says_why(self) -> Self:

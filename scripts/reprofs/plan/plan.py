@@ -86,7 +86,7 @@ class Look(Part):
 
     rounds: int
     compared: int = Field(description="Comparisons")
-    open: int = Field(description="Ratios that are not known well enough")
+    open: int = Field(description="Ratios that are not yet known well enough")
     widest: Widest | None = None
 
 
@@ -119,11 +119,11 @@ class Plan(Descriptor):
     networks: dict[str, Network] = {}
     stacks: dict[str, PlannedStack] = {}
     factors: list[Factor] = Field([], description="Of a study with factors: its entries by their cells, the base first")
-    published: Published | None = Field(None, description="What the study is set beside")
+    published: Published | None = Field(None, description="The published study that it is compared with")
     siblings: dict[str, dict[str, Verdict]] = Field(
         {}, description="Published claim -> the verdicts that other studies beside the same numbers expect on it"
     )
-    stopping: Stopping | None = Field(None, description="Of a study that adds rounds, once it was looked at")
+    stopping: Stopping | None = Field(None, description="Of a study that adds repetitions, after an interim analysis")
 
     def as_json(self) -> dict:
         """As JSON."""

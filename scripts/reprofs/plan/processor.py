@@ -13,13 +13,11 @@ class Leads(Part):
     """Pairs of file systems of which the exact lab shows that one is faster, by how much it is faster there."""
 
     below: Annotated[float, Within(0, 10, above=True)] | None = Field(
-        None, description="Leads smaller than this, as a share; without it all larger ones"
+        None, description="Upper bound of the differences, as a share; without it all larger ones"
     )
-    leads: Annotated[int, Field(ge=1, le=1000000, description="How many there are in the exact lab")]
-    same: Annotated[int, Field(ge=0, le=1000000, description="Those of them with the same order on a real machine")]
-    turned: Annotated[
-        int, Field(ge=0, le=1000000, description="Those with the other order; the rest it could not tell")
-    ]
+    leads: Annotated[int, Field(ge=1, le=1000000, description="Number in the exact lab")]
+    same: Annotated[int, Field(ge=0, le=1000000, description="Confirmed on a real machine")]
+    turned: Annotated[int, Field(ge=0, le=1000000, description="Contradicted there; the rest is inconclusive")]
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -60,15 +58,15 @@ class Times(Part):
 class Trust(Part):
     """How far what it says was found true on a real machine (docs/methods/trust.md)."""
 
-    order: Order = Field(description="How often a lead of one file system over another had the same order there")
-    times: Times = Field(description="How long an instruction of each operation takes there")
+    order: Order = Field(description="How often a difference between file systems was confirmed there")
+    times: Times = Field(description="Time of an instruction there, by operation")
 
 
 class Processor(Descriptor):
     kind = "processor"
     folder = "workflow/processors"
 
-    model_config = ConfigDict(title="A processor of the exact lab (one file = one processor)")
+    model_config = ConfigDict(title="A CPU model of the exact lab (one file = one CPU model)")
 
     title: Filled
     ns_per_instruction: Annotated[float, OneOf((1, 0.5, 0.25))] = Field(
@@ -79,10 +77,12 @@ class Processor(Descriptor):
     )
     cores: Annotated[int, Field(ge=1, le=16)] | None = Field(
         None,
-        description="How many there are, by default one; several run in parallel in the guest's time, by a QEMU that is"
-        " built once (scripts/guest/qemu)",
+        description=(
+            "Number of cores, by default one. Several run in parallel in virtual time, with a QEMU that is built "
+            "once (scripts/guest/qemu)"
+        ),
     )
-    trust: Trust | None = Field(None, description="What was measured of it beside a real machine")
+    trust: Trust | None = Field(None, description="Comparison with a real machine")
     sources: Annotated[list[Filled], Field(min_length=1)] = Field(description="Where the figures come from")
 
     @property

@@ -68,9 +68,7 @@ class Layer(Promising, Descriptor):
 
     title: Filled
     disks: DiskCount
-    data: Literal["n", "n-1", "n-2", "n-3", "n/2", "1"] = Field(
-        "n", description="How many disks' worth of data it holds"
-    )
+    data: Literal["n", "n-1", "n-2", "n-3", "n/2", "1"] = Field("n", description="Data capacity in disks")
     least_mib: Annotated[int, Field(ge=16, le=1048576)] = Field(32, description="No disk under this layer is smaller")
     filesystem: Annotated[
         str,
@@ -93,7 +91,7 @@ class Layer(Promising, Descriptor):
     )
     layout: str = Field("", description="Words for the file system's make command, as {layout}")
     mount: str = Field("", description="Options for the file system's mount command, besides its variant's")
-    check: list[Command] | None = Field(None, description="In the place of the file system's own")
+    check: list[Command] | None = Field(None, description="Instead of the file system's own")
     readback: list[Readback] = []
     summary: list[Expression] = Field(
         [], description="Which lines of a readback that prints more than two a reader sees: regular expressions"

@@ -64,23 +64,29 @@ class Cross(Part):
     labs: Names | None = None
     processors: Names | None = Field(
         None,
-        description="Of the labs that model their processor (exact): names of workflow/processors. A name in labs may"
-        f" have one of its own, as exact@v1-1ns. Without this key {PROCESSOR}",
+        description=(
+            "CPU models of the lab exact: names of workflow/processors. A lab may name its own: exact@v1-1ns. "
+            f"Default: {PROCESSOR}"
+        ),
     )
     kernels: Names | None = Field(
         None,
-        description="Of the guest, in these labs: names of workflow/kernels, which follow the processor after @, as"
-        " exact@v2-0.5ns@debian-6.1. Without this key the guest's own",
+        description=(
+            "Kernels of the guest in these labs: names of workflow/kernels, after the CPU model and @: "
+            "exact@v2-0.5ns@debian-6.1. Default: the guest's own"
+        ),
     )
     memory_mib: Annotated[list[Literal["all"] | Memory], Field(min_length=1), AfterValidator(once)] | None = Field(
         None,
-        description="MiB of memory that what the phases do may fill, file cache and kernel's memory with it; all is no"
-        " limit. It follows the lab after @, as exact@v2-0.5ns@64mib. Without this key all",
+        description=(
+            "Memory limits of the phases in MiB, with file cache and kernel memory; all is no limit. After the lab "
+            "and @: exact@v2-0.5ns@64mib. Default: all"
+        ),
     )
     stacks: Names | None = Field(None, description="name, name@disks, or layers from below: md-raid6+lvm@12")
     profiles: Names | None = Field(
         None,
-        description="Of all disks of a stack; name+name where its last disk has another one: hdd-7200+ssd-nvme",
+        description="Device model of all disks of a stack; name+name if the last disk has its own: hdd-7200+ssd-nvme",
     )
     filesystems: Systems | None = Field(
         None,
@@ -97,19 +103,21 @@ class Cross(Part):
 
 class Entry(Cross):
     rounds: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="Only the study's first ones, for cells that take long; without this key all"
+        None, description="Only the first repetitions, for slow configurations. Default: all"
     )
     factor: Filled | None = Field(
         None,
-        description="What it changes of the base, in a few words. The base is the entry without this key; ratios are"
-        " to the last of its file systems",
+        description=(
+            "The change from the base, in a few words. The base is the entry without this key; ratios refer to the "
+            "last of its file systems"
+        ),
     )
 
 
 class Margins(Part):
-    win: Annotated[float, Within(0, 1)] = Field(0.02, description="A smaller lead is not worth naming (0.02 is 2 %)")
+    win: Annotated[float, Within(0, 1)] = Field(0.02, description="Smaller differences are not named (0.02 is 2 %)")
     equal: Annotated[float, Within(0, 1, above=True)] = Field(
-        0.05, description="Times that are shown to be no further apart are equivalent"
+        0.05, description="Times shown to differ by no more are equivalent"
     )
 
     @model_validator(mode="after")
@@ -121,9 +129,9 @@ class Margins(Part):
 
 class Profiled(Part):
     phases: Annotated[list[PhaseName], Field(min_length=1), AfterValidator(once)] = Field(
-        description="Which of them the report shows; all are counted"
+        description="The ones that the report shows; all are counted"
     )
-    filesystems: Systems | None = Field(None, description="Of the study's own; without this key all")
+    filesystems: Systems | None = Field(None, description="A subset of the study's own. Default: all")
 
 
 def _percentage(value: Any) -> str:
@@ -134,15 +142,17 @@ def _percentage(value: Any) -> str:
 
 
 class Rounds(Part):
-    min: Annotated[int, Field(ge=2, le=1000)] = Field(description="So many at least; after them is the first look")
-    max: Annotated[int, Field(ge=2, le=1000)] = Field(description="No more than these")
+    min: Annotated[int, Field(ge=2, le=1000)] = Field(description="Minimum; after it is the first interim analysis")
+    max: Annotated[int, Field(ge=2, le=1000)] = Field(description="Maximum")
     until: Annotated[
         str,
         PlainValidator(_percentage),
         WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,6})? ?%$"}),
     ] = Field(
-        description="Half-width of the interval of a ratio at which no more rounds are needed, such as 5 %: of the best"
-        " contender of each workload to every other one that is level with it"
+        description=(
+            "Half-width of a ratio's interval at which no more repetitions are needed, such as 5 %: of the best "
+            "contender of each workload to every other that does not differ significantly"
+        )
     )
 
     @model_validator(mode="after")
@@ -173,34 +183,33 @@ class Design(Cross):
     title: Filled
     question: Filled
     cells: Annotated[list[Entry], Field(min_length=1)] | None = Field(
-        None, description="Several crosses instead of one: what an entry does not name it takes from the keys above"
+        None, description="Several crosses instead of one; an entry takes missing keys from above"
     )
     scale: Literal["smoke", "laptop", "paper"]
     rounds: Annotated[
         Annotated[int, Field(ge=1, le=1000), Tag("number")] | Annotated[Rounds, Tag("Rounds")],
         Discriminator(lambda value: "Rounds" if isinstance(value, dict | Rounds) else "number"),
-    ] = Field(description="A number, or a rule that adds rounds")
-    stop: str | None = Field(FIXED, description="Why there are no more rounds; not beside a rule, which is the reason")
+    ] = Field(description="Number of repetitions, or a rule that adds them")
+    stop: str | None = Field(FIXED, description="Why there are no more repetitions; not with a rule")
     seed: Annotated[int, Field(ge=0, le=10**12)]
-    margins: Margins | None = Field(None, description="Which differences matter; without it win 0.02, equal 0.05")
-    published: str | None = Field(None, description="Numbers of data/published that the study is set beside")
+    margins: Margins | None = Field(None, description="Which differences matter. Default: win 0.02, equal 0.05")
+    published: str | None = Field(None, description="Numbers of data/published that the study is compared with")
     stands_in: dict[str, Filled] | None = Field(
-        None, description="Published stack or file system -> the study's own that is compared in its place"
+        None, description="Published stack or file system -> the study's own that it is mapped to"
     )
     expected: dict[Verdict, list[Word]] | None = Field(
-        None, description="Verdict -> ids of the published claims that have it at the study's own scale"
+        None, description="Verdict -> ids of the published claims that have it at this study's scale"
     )
     ratios: dict[Word, list[Annotated[float, Within(0, 1e6, above=True)]]] | None = Field(
         None,
-        description="Claim at another size -> what it compares as it was measured, which is held where no verdict is",
+        description="Claim not at comparable scale -> its ratio as measured; checked instead of a verdict",
     )
     profile: Profiled | None = Field(
         None,
-        description="Trials of the first round, in the exact lab with one core, that are run again to count where their"
-        " instructions go",
+        description="Trials of the first repetition that run again to count instructions (exact lab, one core)",
     )
     notebooks: Notebooks | None = Field(
-        None, description="Further files of notebooks/, which come after the topics of the report"
+        None, description="Your own files of notebooks/; they follow the parts of the report"
     )
     time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
 
@@ -313,8 +322,8 @@ class Overridden(Part):
     """What took the place of a study's own labs, profiles or file systems."""
 
     text: str = Field(description="As it is written after `make report STUDY=NAME`")
-    own: dict[str, list[str]] = Field(description="What the study itself names: labs, profiles, ...")
-    left_out: list[str] = Field([], description="Which cells cannot be had so, and why: sentences")
+    own: dict[str, list[str]] = Field(description="The study's own labs, profiles, ...")
+    left_out: list[str] = Field([], description="Configurations that are impossible with it, and why: sentences")
 
 
 class _Named(Part):
@@ -324,7 +333,7 @@ class _Named(Part):
 class PlannedStudy(Design, _Named):
     """A study in a plan."""
 
-    stop: str | None = Field(None, description="Why there are no more rounds; without it a rule says so")
+    stop: str | None = Field(None, description="Why there are no more repetitions; missing if a rule says so")
     override: Overridden | None = None
 
     @property

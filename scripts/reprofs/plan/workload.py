@@ -115,7 +115,7 @@ class Crash(Part):
     """
 
     after_ms: Annotated[int, Field(ge=1, le=3600000)] | None = Field(
-        None, description="After the start of the phase, which goes on in vain, and is timed until then"
+        None, description="After the start of the phase, which then continues in vain and is timed until then"
     )
 
 
@@ -142,8 +142,10 @@ class Phase(Part):
     run: Command | None = Field(None, description="Split like a shell would, run without a shell")
     items: str = Field(
         "files",
-        description="What the command handles: one, a parameter of the scale, or a product of them such as"
-        " files*workers; divides the time in the tables",
+        description=(
+            "Items that the command handles: 1, a parameter of the scale, or a product such as files*workers; "
+            "times in tables are divided by it"
+        ),
     )
     copies_to: (
         Annotated[
@@ -162,13 +164,14 @@ class Phase(Part):
     )
     parse: Literal["fio", "iozone"] | None = Field(
         None,
-        description="The command's output is fio's JSON, of one job in one direction: one sample; or iozone's table, of"
-        " which every number is one, with the name of its column",
+        description=(
+            "The command's output: fio's JSON of one job in one direction (one sample), or iozone's table (each "
+            "number is a sample, named after its column)"
+        ),
     )
     samples: Annotated[dict[PhaseName, Filled], Field(min_length=1)] | None = Field(
         None,
-        description="Names of the samples which the command takes -> their titles; each is a row of the tables, in"
-        " place of the phase",
+        description="Names of the command's samples -> titles; each is a row of the tables instead of the phase",
     )
     limit_s: Limit = 3600
 
@@ -194,7 +197,7 @@ class Workload(Descriptor):
     title: Filled
     description: Filled
     source: Filled
-    differs: Filled | None = Field(None, description="What is the same as in the source, what is not, and why")
+    differs: Filled | None = Field(None, description="What equals the source, what differs, and why")
     size: str | None = Field(None, description="The parameter of the scale that NAME@N sets")
     aged: bool = Field(False, description="NAME+agedN may repeat the phases N times in one file system")
     guest: Annotated[str, AfterValidator(known_guest)] = Field(
@@ -223,8 +226,7 @@ class Workload(Descriptor):
         ]
     ] = Field(
         [],
-        description="What is done before the measured phases and before a stack's fault; not measured, the tree's"
-        " content is verified",
+        description="Prefill, before the measured phases and a stack's fault; not measured, content is verified",
     )
     phases: Annotated[list[Phase], Field(min_length=1)]
 
