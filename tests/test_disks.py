@@ -3,7 +3,6 @@ them in the guest.
 """
 
 import copy
-import dataclasses
 import re
 
 import numpy
@@ -248,7 +247,7 @@ def test_sequences_take_the_rate_of_their_zone():
 
 
 def test_what_the_models_code_took_is_among_the_threats(tmp_path):
-    from reprofs.report.topics import threats
+    from reprofs.report.sentences import threats
     from test_dataset import built
 
     def change(data):
@@ -259,11 +258,10 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
     told = built(tmp_path, change)
     row = told.phases.dropna(subset="device_model_ns").iloc[0]
     title = told.title(row["workload"], row["phase"], row["cache"])
-    share = threats.models(told)["share"]
-    assert (share["title"], share["label"]) == (title, row["label"])
-    assert share["median"] == share["most"] == pytest.approx(0.02, rel=1e-3)
-    without = dataclasses.replace(told, phases=told.phases[told.phases["device_model_ns"].isna()])
-    assert threats.models(without)["share"] is None
+    (sentence,) = [one for one in threats.models(told) if "disk models" in one]
+    assert sentence == (
+        f"The disk models run on the guest's CPU: 2.00 % of a phase (median), at most 2.00 % ({title}, {row['label']})."
+    )
 
 
 # ---- in the guest ----------------------------------------------------------------------------------------------------

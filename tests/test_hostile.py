@@ -315,7 +315,10 @@ def test_characters_that_hide_others_are_refused_in_every_text(kind, sign, tmp_p
         put(made, place, f"a{sign}b")
         path = tmp_path / "made.yaml"
         path.write_text(json.dumps(made))
-        with pytest.raises(UserError, match=rf"made\.yaml: \S+ has an invisible or misleading character \(U\+{ord(sign):04X}\): remove it"):
+        with pytest.raises(
+            UserError,
+            match=rf"made\.yaml: \S+ has an invisible or misleading character \(U\+{ord(sign):04X}\): remove it",
+        ):
             read_yaml(path, kind)
 
 

@@ -22,7 +22,7 @@ from reprofs.labs.exact import ExactLab
 from reprofs.records import raw as records
 from reprofs.report.beside import beside
 from reprofs.report.flame import COLOURS, WIDTH, boxes, flame, speedscope
-from reprofs.report.plots import svg
+from reprofs.report.show import svg
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
 

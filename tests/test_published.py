@@ -27,7 +27,7 @@ from reprofs.plan.published import CLAIMS as KINDS
 from reprofs.plan.published import Published
 from reprofs.plan.read import validate
 from reprofs.plan.study import Study as StudyFile
-from reprofs.report import plots, show, when
+from reprofs.report import show, when
 from reprofs.report.sentences import published as sentences
 from reprofs.stats.published import claims, numbers, ranks
 from reprofs.stats.published.comparison import Comparison
@@ -655,43 +655,6 @@ def test_a_ratio_is_extrapolated_too(pages):
     body, _ = pages(grown)
     assert "**This study decides none of 17 published claims**." in body
     assert re.search(r"not at comparable scale +11 ", body) and "497,716,103 names; measured: 128,000" in body
-
-
-def test_numbers_on_logarithmic_axes_do_not_touch():
-    spans = list(itertools.product([0.0003, 0.07, 31, 480, 1234], [1.1, 1.9, 5, 40, 1e3, 1e6]))
-
-    @plots.styled
-    def drawn():
-        figure, panels = plots.grid(10, 3, len(spans), 12)
-        for axes, (low, factor) in zip(panels, spans, strict=True):
-            axes.plot([low, low * factor], [low, low * factor])
-            plots.log_axis(axes, "x")
-            plots.log_axis(axes, "y")
-        figure.canvas.draw()
-        return figure
-
-    for axes in drawn().axes:
-        across = [label.get_window_extent() for label in axes.get_xticklabels()]
-        upwards = [label.get_window_extent() for label in axes.get_yticklabels()]
-        assert across and all(left.x1 < right.x0 for left, right in itertools.pairwise(across))
-        assert upwards and all(below.y1 < above.y0 for below, above in itertools.pairwise(upwards))
-
-
-@pytest.mark.parametrize("factor", [1.1, 1.9, 10, 1e3, 1e6])
-def test_a_low_panel_has_two_numbers_that_do_not_touch(factor):
-    @plots.styled
-    def drawn():
-        figure, panels = plots.column({label: None for label in "abcde"}, 0.7)
-        for axes, low in zip(panels, [0.0003, 0.0035, 0.07, 31, 480], strict=True):
-            axes.plot([0, 1], [low, low * factor])
-            axes.set_title("ext4")
-            plots.log_axis(axes, "y")
-        figure.canvas.draw()
-        return figure
-
-    for axes in drawn().axes:
-        upwards = [label.get_window_extent() for label in axes.get_yticklabels()]
-        assert len(upwards) > 1 and all(below.y1 < above.y0 for below, above in itertools.pairwise(upwards))
 
 
 def test_one_size_has_no_law(pages):
