@@ -606,7 +606,7 @@ def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
     found = law()
     comparison = Comparison(found)
     # The second place is tar-to-null, measured on XFS only.
-    assert [comparison.comparable(place) for place in comparison.places] == [True, False]
+    assert len(comparison.growth) == 1 and [own.operations.empty for own in comparison.orders.values()] == [True]
     body, _ = pages(found)
     assert "Growth: many-inodes" in body and "Ranking" not in body
 
@@ -651,7 +651,7 @@ def test_a_ratio_is_extrapolated_too(pages):
     find = rows["find"]
     assert sentences.verdict(find) == "not at comparable scale"
     assert sentences.sizes(find) == "128,000 / 497,716,103"
-    assert own.decided == [] and 128_000 in own.far_sizes[0]
+    assert own.decided == []
     body, _ = pages(grown)
     assert "**This study decides none of 17 published claims**." in body
     assert re.search(r"not at comparable scale +11 ", body) and "497,716,103 names; measured: 128,000" in body

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -21,28 +19,6 @@ from reprofs.stats.study import Study
 BASE = "base"
 RATIO = ["filesystem", "phase", "cache"]  # what a ratio to the reference is of
 OFF = 1.5  # a ratio this factor or more from the published one deviates
-
-
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """The factors of a study, each table computed once."""
-
-    study: Study
-
-    @cached_property
-    def effects(self) -> pd.DataFrame:
-        """See the function `effects`."""
-        return effects(self.study)
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """See the function `summary`."""
-        return summary(self.effects)
-
-    @cached_property
-    def deviating(self) -> pd.DataFrame:
-        """See the function `deviating`."""
-        return deviating(self.effects)
 
 
 def effects(study: Study) -> pd.DataFrame:

@@ -113,8 +113,7 @@ def claimed(one: Judged) -> str:
 
     Where the published numbers do not bear out their claim, that is said.
     """
-    claim = one.claim
-    told: str = claim.kind
+    claim, told = one.claim, ""
     if claim.least is not None:
         told = f"at least {claim.least:,.3g}" if claim.least < 1e6 else f"at least {digits(claim.least, 3)}"
     elif claim.most is not None:
@@ -159,8 +158,7 @@ def _several(found: list[float]) -> str:
 
 def busy(one: Judged) -> str:
     """The share of the times of a claim's values in which the CPU was busy: `51 to 73 %`."""
-    shares = sorted(one.busy)
-    return f"{reach(100 * shares[0], 100 * shares[-1], '{:.0f}'.format)} %" if shares else DASH
+    return f"{reach(100 * min(one.busy), 100 * max(one.busy), '{:.0f}'.format)} %" if one.busy else DASH
 
 
 def sizes(one: Judged) -> str:

@@ -45,10 +45,6 @@ class Comparison(Sides):
             return Ground(names["lab"], names["profile"])
         return next(iter(self.claims), None) or next((Ground(own.lab, own.profile) for own in self.places), None)
 
-    def comparable(self, place: Place) -> bool:
-        """Whether a place has a power law or an order of configurations to set beside what was published."""
-        return not (self.growth[place].laws if place in self.growth else self.orders[place].operations).empty
-
 
 def changes(comparison: Comparison) -> list[str]:
     """What differs from the verdicts that a study expects at its own scale, one sentence each; none if nothing does.

@@ -60,11 +60,6 @@ class Growth:
         return frame.assign(title=titles, broken=holm(frame["fit_p"]) < ALPHA)
 
     @property
-    def published_sizes(self) -> list[int]:
-        """The published sizes, ascending."""
-        return sorted(set(self.laws["published_size"]))
-
-    @property
     def decades(self) -> float:
         """The smallest distance to a published size, in orders of magnitude."""
         return self.laws["decades"].min()

@@ -80,12 +80,6 @@ class Sides:
         """The sizes that were measured in a place, ascending."""
         return sorted(int(size) for size in set(select(self.measurements, place)["size"]))
 
-    @cached_property
-    def joined(self) -> tuple[int, int]:
-        """How many elapsed times were published, and how many of them are of cells that the study measured."""
-        known = self.times
-        return len(known), len(known.merge(self.measurements[SUBJECT].drop_duplicates())) if len(known) else 0
-
     def title(self, place: Place, phase: Phase) -> str:
         """The study's own title of an operation of a place."""
         name = next(name for name in self.study.plan.workloads if without_size(name) == place.workload)

@@ -6,7 +6,6 @@ Intervals hold for all comparisons of all claims together.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -87,12 +86,6 @@ class Claims:
         """The others."""
         return self.of(NOT_HERE)
 
-    @property
-    def verdicts(self) -> dict[str, int]:
-        """Verdict -> how many, of those decided."""
-        number = Counter(one.verdict.word for one in self.decided)
-        return {word: number[word] for word in VERDICTS if number[word]}
-
     @cached_property
     def elsewhere(self) -> dict[str, list[str]]:
         """Another study -> the claims open here on which it has a verdict."""
@@ -106,11 +99,6 @@ class Claims:
     def slips(self) -> int:
         """How many are contradicted by the published numbers themselves."""
         return sum(one.own == CONTRADICTED for one in self.judged)
-
-    @property
-    def far_sizes(self) -> tuple[list[int], list[int]]:
-        """Their sizes, and the published ones, ascending."""
-        return sorted({one.verdict.size for one in self.far}), sorted({one.published_size for one in self.far})
 
     @cached_property
     def beside(self) -> pd.DataFrame:
