@@ -414,7 +414,7 @@ def test_the_published_order_is_found_again(same, pages):
     assert table["ratio"].to_numpy() == pytest.approx(0.5, rel=0.01)
     assert ((table["low"] < table["ratio"]) & (table["ratio"] < table["high"])).all()
     body, appendix = pages(same)
-    assert "15 of 15 operations have the published ranking; 0 have a different one, 0 are undecided." in body
+    assert "15 of 15 operations have the published ranking; 0 have a reversed pair, 0 are undecided." in body
     assert "4.17 % of the 24 exchanges of configurations within their stacks give as much." in body
     own = Claims(Sides(same), GROUND)
     # What another study measured is named with that study.
@@ -480,8 +480,8 @@ def test_the_opposite_order_is_another_order(pages):
     get = table[table["phase"] == "get"].iloc[0]
     assert ("ext4+no-lazy-init", "btrfs+none") in get["turned"]  # three times as long, as published
     body, appendix = pages(opposite)
-    assert "0 of 15 operations have the published ranking; 15 have a different one" in body
-    assert appendix.count("different ranking") == 15
+    assert "0 of 15 operations have the published ranking; 15 have a reversed pair" in body
+    assert appendix.count("pairs reversed") == 15
     verdicts = said_of(opposite)
     assert {verdicts[name] for name in ("get-ext4", "get-xfs", "btrfs-get", "zfs-slowest-rm")} == {"contradicted"}
     assert verdicts["lzo-clone"] == "at another size"

@@ -135,7 +135,7 @@ def test_rankings():
         "Of 1,030 pairs of configurations with a published order, 1 has it here, 20 are reversed and 1,009 undecided."
     )
     assert published.rankings(own) == (
-        "1 of 3 operations has the published ranking; 1 has a different one, 1 is undecided."
+        "1 of 3 operations has the published ranking; 1 has a reversed pair, 1 is undecided."
     )
     assert published.correlation(own) == (
         "Spearman's correlation is 0.61 on average; 4.17 % of the 24 exchanges of configurations within their stacks"

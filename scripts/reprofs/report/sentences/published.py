@@ -39,7 +39,7 @@ MEANING = {
 STATES = [CONTRADICTED, SAME, REPRODUCED, UNDECIDED, ELSEWHERE, NOT_HERE]  # verdicts in the order of tables
 
 
-RANKINGS = {"same order": "published ranking", "another order": "different ranking", "undecided": "undecided"}
+RANKINGS = {"same order": "published ranking", "another order": "pairs reversed", "undecided": "undecided"}
 
 
 # ---- claims ----------------------------------------------------------------------------------------------------------
@@ -241,13 +241,13 @@ def ranking(orders: Orders) -> str:
 def rankings(orders: Orders) -> str:
     """How many operations have the published ranking.
 
-    `1 of 15 operations has the published ranking; 9 have a different one, 5 are undecided.`
+    `1 of 15 operations has the published ranking; 9 have a reversed pair, 5 are undecided.`
     """
     number = {word: len(titles) for word, titles in orders.verdicts.items()}
     same, other, total = number["same order"], number["another order"], len(orders.operations)
     told = f"{same} of {count(total, 'operation')} {verb(same, 'has', 'have')} the published ranking;"
     left = number["undecided"]
-    return f"{told} {other} {verb(other, 'has', 'have')} a different one, {left} {verb(left, 'is', 'are')} undecided."
+    return f"{told} {other} {verb(other, 'has', 'have')} a reversed pair, {left} {verb(left, 'is', 'are')} undecided."
 
 
 def correlation(orders: Orders) -> str:
