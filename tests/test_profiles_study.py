@@ -10,6 +10,7 @@ import run
 import yaml
 from conftest import ROOT
 from helpers import CATALOG
+from reprofs.data.keys import Operation
 from reprofs.data.profiles import FILE
 from reprofs.errors import UserError
 from reprofs.files import SUMS, write_sums
@@ -20,11 +21,13 @@ from reprofs.plan.plan import read_plan, write_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.study import Profiled, Study
 from reprofs.report.flame import WIDTH, flame
-from reprofs.report.topics import profiles
+from reprofs.stats import profiles
+from reprofs.stats.profiles import OWN
 from reprofs.stats.study import open as open_study
 from reprofs.trial.planning import make_plan
 
 NS = 0.5  # an instruction
+CREATED = Operation("metadata", "smoke", "create", "warm")
 # File system -> part of the system, function, module -> instructions of 2,000 items; and waiting, ns.
 CREATE = {
     "ext4": (
@@ -125,128 +128,96 @@ def kernels(tmp_path_factory):
 
 
 def test_kernels_are_compared_with_the_last_one_on_each_file_system(kernels):
-    groups = profiles.groups(kernels)
+    groups = profiles.counted(kernels)
     assert [(setting.lab, system) for setting, _, system in groups] == [
         (f"exact@@{KERNELS[1]}", "ext4"),
         (f"exact@@{KERNELS[1]}", "xfs"),
     ]
-    for (setting, load, system), found in groups.items():
+    for (_, _, system), found in groups.items():
         assert [one.label for one in found] == KERNELS[::-1] and {one.of for one in found} == {system}
-        (operation,) = profiles.operations(kernels, found)
-        (row,) = profiles.differences(found, operation)
-        assert (row["base"], row["other"]) == (KERNELS[1], KERNELS[0])
-        overview = profiles.overview(kernels, setting, load, found)
-        assert [one["Kernel"] for one in overview.rows] == KERNELS[::-1]
-        assert f", {system}, lab exact, stack" in overview.caption
-        (functions,) = profiles.by_function(kernels, setting, found, operation)
+        (row,) = profiles.differences(found, CREATED).itertuples()
+        assert (row.base, row.other) == (KERNELS[1], KERNELS[0])
         if system == "ext4":
-            assert row["more"] == pytest.approx(-(1000 + 3000))
-            assert row["terms"][:2] == [
-                f"waiting {profiles.MINUS}3.00 µs",
-                f"file system's own code {profiles.MINUS}1.00 µs",
-            ]
-            first = functions.rows[0]
-            assert "ext4_create" in str(first["Function"]) and first["Difference"] == f"{profiles.MINUS}2,000"
+            assert row.more == pytest.approx(-(1000 + 3000))
+            assert list(row.terms.items())[:2] == [("waiting", -3000), (OWN, -1000)]
+            first = profiles.functions(*(one.phases[CREATED] for one in found)).iloc[0]
+            assert first.name == ("ext4_create", "ext4", "file system ext4") and first[1] - first[0] == -2000
         else:
-            assert row["more"] == 0
-    names = [profiles.by_part(kernels, key[0], found, operation).name for key, found in groups.items()]
-    assert len(set(names)) == 2
+            assert row.more == 0
 
 
 @pytest.fixture(scope="module")
-def create(folder):
-    """The study, where, its profiles, and the operation that they have."""
+def found(folder):
+    """The profiles of the study, the quickest first."""
     study = open_study(str(folder / "tables"))
-    ((setting, load, system), found), *more = profiles.groups(study).items()
-    assert not (system or more)
-    (operation,) = profiles.operations(study, found)
-    return study, setting, load, found, operation
+    ((_, own),) = profiles.counted(study).items()
+    return own
 
 
-def test_the_quickest_contender_is_what_the_others_are_compared_with(create):
-    *_, found, operation = create
-    assert [one.label for one in found] == ["ext4", "xfs", "jfs"]
-    assert profiles.missing(found) == [("jfs", "No space left on device.")]
-    (row,) = profiles.differences(found, operation)
-    assert (row["base"], row["other"]) == ("ext4", "xfs")
+def test_the_quickest_contender_is_what_the_others_are_compared_with(found):
+    assert [(one.label, one.reason) for one in found] == [
+        ("ext4", ""),
+        ("xfs", ""),
+        ("jfs", "No space left on device."),
+    ]
+    (row,) = profiles.differences(found, CREATED).itertuples()
+    assert (row.base, row.other) == ("ext4", "xfs")
     # An item: 14,000,000 - 8,002,000 instructions at 0.5 ns and 4 ms of waiting, of 2,000.
-    assert row["more"] == pytest.approx((14_000_000 - 8_002_000) * NS / 2000 + 2000)
-    assert row["ratio"] == pytest.approx((7_000_000 + 4_000_000) / 4_001_000)
-    assert row["instructions"] == pytest.approx(14_000_000 / 8_002_000)
-    own = "file system's own code"
-    assert row["terms"] == [
-        "waiting +2.00 µs",
-        f"{own} +1.50 µs",
-        "allocator (state) +500 ns",
-        f"journal {profiles.MINUS}500 ns",
+    assert row.more == pytest.approx((14_000_000 - 8_002_000) * NS / 2000 + 2000)
+    assert row.ratio == pytest.approx((7_000_000 + 4_000_000) / 4_001_000)
+    assert row.instructions == pytest.approx(14_000_000 / 8_002_000)
+    assert list(row.terms.items())[:4] == [("waiting", 2000), (OWN, 1500), ("allocator", 500), ("journal", -500)]
+    assert profiles.differences(found[:1], CREATED).empty
+
+
+def test_parts_sum_to_all_instructions(found):
+    phases = [one.phases[CREATED] for one in found[:2]]
+    table = profiles.parts(*phases)
+    assert list(table.loc[OWN]) == [2000, 5000] and list(table.loc["RCU"]) == [1, 0]
+    assert list(table.sum()) == [phase["instructions"] / 2000 for phase in phases]
+    assert [profiles.waiting(phase) for phase in phases] == [0, 2000]
+
+
+def test_the_functions_that_differ_most_come_first(found):
+    table = profiles.functions(*(one.phases[CREATED] for one in found[:2]))
+    assert [(name, new - old) for (name, _, _), old, new in table.head(4).itertuples()] == [
+        ("xfs_create", 4500),
+        ("ext4_create", -2000),
+        ("jbd2_journal_start", -1000),
+        ("kmem_cache_alloc", 1000),
     ]
+    assert list(profiles.functions(found[0].phases[CREATED])[0]) == [2000, 1000, 500, 500, 1]
 
 
-def test_parts_sum_to_all_instructions_and_time(create):
-    study, setting, _, found, operation = create
-    rows = {row["Part of the system"]: row for row in profiles.by_part(study, setting, found, operation).rows}
-    assert rows["file system's own code"]["ext4"] == "2,000" and rows["file system's own code"]["xfs"] == "5,000"
-    more = f"xfs {profiles.MINUS} ext4"
-    assert rows["file system's own code"][more] == "+3,000" and rows["journal"][more] == f"{profiles.MINUS}1,000"
-    assert rows["VFS"][more] == "0"
-    assert {name for name, row in rows.items() if row["Note"] == "state"} == {"allocator", "RCU"}
-    assert rows["RCU"]["ext4"] == "1.0"  # small, but of the state: it has its row
-    parts = [name for name in rows if name not in ("all instructions", "waiting", "time")]
-    for label in ("ext4", "xfs"):
-        total = sum(float(rows[name][label].replace(",", "")) for name in parts)
-        assert f"{total:,.0f}" == rows["all instructions"][label]
-    assert rows["waiting"]["xfs"] == "2.000 µs" and rows["time"]["xfs"] == "5.500 µs"
-
-
-def test_the_functions_that_differ_most_come_first(create):
-    study, setting, _, found, operation = create
-    (table,) = profiles.by_function(study, setting, found, operation)
-    assert [(row["Function"], row["Difference"]) for row in table.rows[:3]] == [
-        ("`xfs_create`", "+4,500"),
-        ("`ext4_create`", f"{profiles.MINUS}2,000"),
-        ("`jbd2_journal_start`", f"{profiles.MINUS}1,000"),
-    ]
-    assert table.rows[3] == {  # as large a difference as the one before it
-        "Function": "`kmem_cache_alloc`",
-        "Part of the system": "allocator",
-        "ext4": "500",
-        "xfs": "1,500",
-        "Difference": "+1,000",
-        "Note": "state",
-    }
-    (alone,) = profiles.by_function(study, setting, found[:1], operation)
-    assert [row["ext4"] for row in alone.rows] == ["2,000", "1,000", "500", "500", "1.0"]
-
-
-def test_the_report_has_the_answer_and_a_flame_graph_for_each_file_system(folder, create):
-    path = run.execute(folder, ["profiles"]) / "profiles.ipynb"
+def test_the_report_has_the_answer_and_a_flame_graph_for_each_file_system(folder):
+    path = run.execute(folder, ["kernels"]) / "kernels.ipynb"
     cells = nbformat.read(path, as_version=4).cells
     shown = [output.data for cell in cells for output in cell.get("outputs", [])]
     words = " ".join(data.get("text/markdown", "") for data in shown)
-    assert "Create files: xfs takes 2.75 times as long as ext4 with 1.75 times the instructions." in words
-    assert "jfs has no profile, for its trial did not end well: No space left on device." in words
-    figures = [data["text/html"] for data in shown if "data-figure" in data.get("text/html", "")]
-    assert [("on ext4" in html, "on xfs" in html) for html in figures] == [(True, False), (False, True)]
+    assert "Create files: xfs takes 2.75 times as long as ext4, with 75 % more instructions." in words
+    assert "jfs has no profile, because its trial failed: No space left on device." in words
+    flames = [data["text/html"] for data in shown if 'data-figure="flame-' in data.get("text/html", "")]
+    assert [(" ext4: " in html, " xfs: " in html) for html in flames] == [(True, False), (False, True)]
     colours = flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
     (boxes,) = colours.axes[0].collections
     assert [round(path.get_extents().width / WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
 
 
-def test_a_profile_that_was_edited_is_named(folder, create):
-    study, _, _, found, _ = create
+def test_a_profile_that_was_edited_is_named(folder, found):
+    study = open_study(str(folder / "tables"))
     path = found[0].folder / FILE
     text = path.read_text()
     path.write_text(text + " ")
     with pytest.raises(
         UserError,
-        match=r"profile\.json is missing or was changed after it was made: `make report` or `reprofs profile`",
+        match=r"profile\.json is missing or was changed after it was made: run `make report` or `reprofs profile`",
     ):
-        profiles.groups(study)
+        profiles.counted(study)
     path.write_text(text)
     sums = found[1].folder / SUMS
     sums.rename(sums.with_name("kept"))
     with pytest.raises(UserError, match="was changed"):
-        profiles.groups(study)
+        profiles.counted(study)
     sums.with_name("kept").rename(sums)
 
 

@@ -175,7 +175,8 @@ def fit(plot: Plot) -> Plot:
     """The figure at the width of the page and no higher than it; axes as they fit."""
     width, height = plot.get_size_inches()
     plot.set_size_inches(WIDTH, min(HIGHEST, height * WIDTH / width))
-    plot.set_layout_engine("constrained")  # a grid of seaborn comes with another
+    if any(axes.get_subplotspec() for axes in plot.axes):  # not where all stand where they were put
+        plot.set_layout_engine("constrained")  # a grid of seaborn comes with another
     return plot
 
 

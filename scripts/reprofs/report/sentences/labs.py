@@ -87,7 +87,7 @@ def pace(row: Any) -> str:
 def verified(found: pd.DataFrame, what: str, band: float) -> str:
     """Whether models do what they say. found: rows of `stats.disks.comparison` or `stats.networks.comparison`.
 
-    what: `device model`. `Verified: all 43 comparisons of a device model with its equations are within 3 %.`
+    what: `device model`. `Verified: 43 of 43 comparisons of a device model with its equations are within 3 %.`
     """
     compared = found[found["compared"].astype(bool)]
     if compared.empty:
@@ -95,9 +95,7 @@ def verified(found: pd.DataFrame, what: str, band: float) -> str:
     inside = int(((compared["ratio"] - 1).abs() <= band).sum())
     number = count(len(compared), "comparison")
     which = f"of a {what} with its equations are within {100 * band:g} %"
-    if inside == len(compared):
-        return f"Verified: all {number} {which}."
-    return f"Not verified: only {inside} of {number} {which}."
+    return f"{'Verified:' if inside == len(compared) else 'Not verified: only'} {inside} of {number} {which}."
 
 
 def outside(found: pd.DataFrame, band: float) -> str:

@@ -1,16 +1,16 @@
-"""The report's topic on kernels: every ratio over the last kernel, what is named, and what is not."""
+"""Kernels as places: every ratio over the last kernel and over the one before, and how much of it is waiting."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import run
 from make import make
+from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.processor import Processor
-from reprofs.report.topics import kernels as topic
 from reprofs.stats import places
+from reprofs.stats.compare import TOTAL
 
 NAMES = ["debian-6.1", "debian-6.12", "debian-7.3"]
 LAB = "exact@@{}"
@@ -55,23 +55,24 @@ def test_waiting_is_a_share_of_the_time_on_the_last(study):
     assert places.compared(study, places.KERNELS, 0.02)["waiting"].isna().all()  # the other one waits for one thread
 
 
-def test_the_report_names_numbers_and_the_largest_differences(study):
-    ((place, own),) = topic.compared(study).items()
-    first, second = topic.facts(own)
-    assert (first["place"], first["slower"], first["faster"], first["rest"]) == (NAMES[0], 18, 0, 0)
-    assert first["most"].ratio == pytest.approx(2) and first["least"] is None
-    assert (second["slower"], second["faster"], second["rest"], second["most"]) == (0, 0, 18, None)
-    rows = topic.table(study, *place, own).rows
-    assert {row[NAMES[0]] for row in rows} == {"2.00"} and {row[NAMES[1]] for row in rows} == {"(1.00)"}
-    waiting = topic.waiting(study, *place, own).rows
-    stat = next(row for row in waiting if row["Operation"] == "Look up files, cold")
-    assert topic.waits(own) and not topic.waits(own.assign(waiting=np.nan))
-    assert [stat[key] for key in ("Difference, %", "of it waiting", "of it instructions")] == ["100.0", "60.0", "40.0"]
+def test_each_kernel_beside_the_one_before_it(study):
+    found = places.steps(study, places.KERNELS, 0.02)
+    parts = found[found["phase"] != TOTAL]
+    assert list(dict.fromkeys(zip(found["since"], found["place"], strict=True))) == [tuple(NAMES[:2]), tuple(NAMES[1:])]
+    first, second = (parts[parts["place"] == name] for name in NAMES[1:])
+    np.testing.assert_allclose(first["ratio"].astype(float), 0.5)
+    assert set(first["verdict"]) == {"faster"} and set(second["verdict"]) == {"equal"}
+
+
+def test_a_study_without_kernels_is_refused(tmp_path):
+    make(tmp_path, systems=["ext4"], workloads=["metadata"], failures={})
+    study = run.build(tmp_path, results=False)
+    for ask in (places.compared, places.steps):
+        with pytest.raises(UserError, match="compares no kernels"):
+            ask(study, places.KERNELS, 0.02)
 
 
 def test_the_notebook_says_it(study):
-    executed = run.execute(study.folder.parent, ["kernels"])
-    shown = (executed / "kernels.ipynb").read_text().replace("\N{NO-BREAK SPACE}", " ").replace("\\n", " ")
-    text = " ".join(re.sub(r'",\s+"', " ", shown).split())
-    assert "On debian-6.1, 18 operations take longer than on debian-7.3 (most: " in text
-    assert "On debian-6.12, no operations take longer than on debian-7.3 and no operations take less time;" in text
+    shown = run.text(run.execute(study.folder.parent, ["kernels"]) / "kernels.ipynb")
+    assert "debian-6.12 makes 0 of 18 operations slower than debian-6.1 and 18 faster (most: " in shown
+    assert "debian-7.3 makes 0 of 18 operations slower than debian-6.12 and 0 faster." in shown

@@ -1,0 +1,120 @@
+"""Labs and models: the words of each branch, how differences carry over, and which pairs are of one family."""
+
+from types import SimpleNamespace
+
+import make
+import numpy as np
+import pandas as pd
+import pytest
+import run
+from reprofs.report.sentences import labs
+from reprofs.stats.labs import carried, kind
+
+PAIR = {"stack": "single", "profile": "ram", "workload": "w", "scale": "smoke", "phase": "stat", "cache": "warm"}
+
+
+def pairwise(*rows: tuple) -> pd.DataFrame:
+    """Rows of `compare.pairwise`: lab, a, b, ratio, low, high."""
+    found = pd.DataFrame(rows, columns=["lab", "a", "b", "ratio", "low", "high"])
+    return found.assign(contenders=True, **PAIR)
+
+
+def test_a_difference_is_carried_over_contradicted_or_open():
+    found = carried(
+        pairwise(
+            ("exact", "ext4", "xfs", 0.5, 0.4, 0.6),  # xfs takes longer, on the host as well
+            ("host", "ext4", "xfs", 0.8, 0.7, 0.9),
+            ("exact", "ext4", "f2fs", 1.05, 1.04, 1.06),
+            ("host", "ext4", "f2fs", 0.9, 0.8, 0.99),
+            ("exact", "f2fs", "xfs", 1.2, 1.1, 1.3),
+            ("host", "f2fs", "xfs", 1.1, 0.9, 1.3),
+            ("exact", "jfs", "xfs", 1.01, 0.99, 1.03),
+            ("host", "jfs", "xfs", 1.5, 1.4, 1.6),
+            ("exact", "jfs", "ext4", 1.5, 1.4, 1.6),  # which the host has not
+        ),
+        "exact",
+        "host",
+    )
+    assert list(found["outcome"]) == ["same", "contradicted", "inconclusive", "no difference"]
+    assert list(found["size"]) == ["above 50 %", "2 to 10 %", "10 to 50 %", "below 2 %"]
+    first = found.iloc[0]
+    assert (first["a"], first["b"], first["ratio"], first["other_ratio"]) == ("xfs", "ext4", 2.0, 1.25)
+    np.testing.assert_allclose(
+        first[["low", "high", "other_low", "other_high"]].astype(float), [1 / 0.6, 2.5, 1 / 0.9, 1 / 0.7]
+    )
+
+
+def test_kinds_of_pairs(tmp_path):
+    make.make(tmp_path, systems=["ext4", "xfs", "btrfs", "tmpfs"], workloads=["metadata"], failures={})
+    study = run.build(tmp_path, results=False)
+    names = [("ext4", "xfs", True), ("btrfs+none", "btrfs+zstd", True), ("ext4", "tmpfs", False)]
+    pairs = pd.DataFrame(names, columns=["a", "b", "contenders"])
+    assert list(kind(study, pairs)) == ["two families", "one family", "with a baseline"]
+
+
+def rows(*outcomes: tuple) -> pd.DataFrame:
+    return pd.DataFrame(outcomes, columns=["outcome", "ratio"])
+
+
+def test_how_many_are_carried_over():
+    found = rows(("same", 2.0), ("same", 1.9), ("contradicted", 1.3), ("inconclusive", 1.1))
+    assert labs.carried(found, "exact", "host") == (
+        "Of 4 differences in exact, host has 2 in the same direction, contradicts 1 and is inconclusive on 1."
+    )
+    assert labs.carried(found[:0], "exact", "host") == "No two file systems differ significantly in exact."
+    assert labs.advice(found, "host") == (
+        "All 2 decided differences above 30 % are in the same direction; below, measure on your own machine."
+    )
+    assert labs.advice(found[:2], "host") == "All 2 that host decides are in the same direction."
+    assert labs.advice(found[3:], "host") == "host decides none of them."
+    assert labs.advice(rows(("contradicted", 2.5)), "host") == (
+        "Even the largest one that host decides, a factor of 2.5, is contradicted."
+    )
+
+
+def test_bias_certainty_and_pace():
+    assert labs.biased(pd.Series({"btrfs": 1.16, "xfs": 0.89}), "exact", "host") == (
+        "Relative to the others and to host, in exact btrfs takes 16 % longer and xfs 11 % shorter."
+    )
+    assert labs.biased(pd.Series({"btrfs": 1.0}), "exact", "host") == ""
+    assert labs.sure(6, 133, 131) == (
+        "How sure: 6 repetitions in each lab, on one machine; of 133 pairs that differ in both after Holm's correction,"
+        " 131 agree in direction."
+    )
+    assert labs.sure(1, 0, 0, False) == (
+        "How sure: 1 repetition in each lab; after Holm's correction no pair differs in both."
+    )
+    row = SimpleNamespace(a="exact", b="host", pace=0.72, fastest=0.48, slowest=1.32)
+    assert labs.instruction(0.5, row).startswith(
+        "One instruction takes 0.36 ns of CPU time in host (geometric mean; 0.24 to"
+    )
+    assert labs.pace(row).startswith("For 1 s of CPU time in exact, host needs 0.72 s (geometric mean; 0.48 to 1.3 by")
+
+
+def modelled(*ratios: tuple) -> pd.DataFrame:
+    found = pd.DataFrame(ratios, columns=["title", "where", "ratio", "compared"])
+    return found.astype({"compared": object})
+
+
+def test_models_are_verified():
+    found = modelled(("Read", "hdd", 1.01, True), ("Write", "ssd", 0.96, True), ("Stream", "ssd", 2.0, False))
+    good = found.iloc[[0, 2]]
+    assert labs.verified(good, "device model", 0.03) == (
+        "Verified: 1 of 1 comparison of a device model with its equations are within 3 %."
+    )
+    assert labs.verified(found, "network", 0.03) == (
+        "Not verified: only 1 of 2 comparisons of a network with its equations are within 3 %."
+    )
+    assert "limits every job" in labs.verified(found[2:], "network", 0.03)
+    assert labs.outside(found, 0.03) == "Outside: “Write” on ssd (0.960 times)." and labs.outside(good, 0.03) == ""
+    assert labs.farthest(found) == "The farthest is “Write” on ssd, 0.960 times what the model says."
+    assert labs.farthest(found[2:]) == "" and labs.left_out(found[:2]) == ""
+    assert labs.left_out(found).startswith("1 job is not compared")
+
+
+@pytest.mark.parametrize("labs_", [["exact", "host"], ["exact"]])
+def test_the_notebook_on_two_labs_and_on_one(tmp_path, labs_):
+    make.make(tmp_path, rounds=2, systems=["ext4", "xfs", "tmpfs"], labs=labs_, workloads=["metadata"], failures={})
+    run.build(tmp_path)
+    shown = run.text(run.execute(tmp_path, ["labs"]) / "labs.ipynb")
+    assert ("How sure: 2 repetitions in each lab" in shown) == (len(labs_) > 1) and "Verified" not in shown
