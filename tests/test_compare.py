@@ -220,7 +220,7 @@ def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, sa
     (one,) = found["runs"]
     assert found["least"] == 0.02 and one["worse"]
     assert [row["phase"] for row in one["ratios"] if row["verdict"] == "slower"] == ["create"]
-    says(reprofs("compare", a), "two runs")
+    says(reprofs("compare", a), "two or more different runs")
     says(reprofs("compare", a, str(tmp_path / "none")), "is not a run", "data/tables/NAME")
 
 
@@ -251,19 +251,20 @@ def row(page: str, *cells: str) -> bool:
 def test_a_report_says_what_changed(two):
     a, b = two
     page = said(b, a)
-    assert f"**Beside `{a}`.** Operations: 1 slower (most: Create files on ext4, 1.030 times), 26 equal." in page
-    assert "The two runs differ in kernel. In exact 8 of 12 trials have the same numbers" in page
+    start = f"Compared with `{a}`, of 27 operations 1 is slower (most: “Create files” on ext4, 3.0 % longer)"
+    assert f"{start} and 26 are equal." in page
+    assert "The two runs differ in kernel." in page and "In exact 8 of 12 trials have the same numbers" in page
     assert row(page, "kernel", "lab.kernel", "6.12.0", "6.13-mine")
-    assert "Differences below 2 % do not count." in page
-    assert row(page, "Create files", "ext4", "4", "1.0300") and row(page, "all operations", "ext4", "4")
+    assert "a difference counts from 2 % on" in page
+    assert row(page, "", "ext4", "4", "1.0300") and row(page, "all operations", "btrfs+none", "4")
     assert "all numbers of 12 trials are equal" in said(b, b) and "Nothing that the two runs say" in said(b, b)
 
 
 def test_a_report_with_real_clocks_has_floors_and_no_equality(tmp_path):
     a, b = (made(tmp_path / name, change, labs=["host"]) for name, change in (("a", None), ("b", slower)))
     page = said(b, a)
-    assert row(page, "Create files", "ext4", "4", "1.0300") and "The two runs differ in kernel." in page
-    assert "Operations: 26 same, 1 undecided." in page, "3 % are less than the floor of these rounds"
+    assert row(page, "", "ext4", "4", "1.0300") and "The two runs differ in kernel." in page
+    assert "of 27 operations 26 are same and 1 is undecided." in page, "3 % are less than the floor of these rounds"
     assert "numbers" not in page and not re.search(r">\s*equal\s*<", page)
 
 

@@ -1,4 +1,4 @@
-"""The report's topic on recorded programs: whole replays, where they differ, single calls, and what ranks nothing."""
+"""Recorded programs: whole replays, where they differ, single calls, and what ranks nothing."""
 
 import json
 
@@ -9,11 +9,7 @@ import run
 from helpers import CATALOG
 from reprofs.data.keys import select
 from reprofs.plan.device import Device
-from reprofs.report.marks import escaped
-from reprofs.report.topics import answer, operations
-from reprofs.report.topics import recorded as topic
 from reprofs.stats import recorded, results
-from test_topics_series import made, rows_of, shown
 
 MS = 10**6
 # Of a cold replay: kind, time of all calls on ext4 and on XFS, calls. On tmpfs as on ext4, a tenth of it.
@@ -21,6 +17,11 @@ CALLS = [("open", 4 * MS, 6 * MS, 10), ("fsync", 30 * MS, 10 * MS, 5), ("final-s
 KINDS = {"open": "open, 10 calls", "fsync": "fsync, 5 calls", "final-sync": "Flush what is not yet on the device"}
 HEAD = {"format": 1, "title": "A program", "filesystem": "ext4", "kernel": "6.12", "threads": 3, "before": 1}
 HEAD |= {"calls": 15, "after": 2, "names": 3, "bytes": 100, "handles": 2, "outside": 7, "left_out": {"ioctl": 5}}
+
+
+def rows_of(samples: list[dict]) -> list[dict]:
+    """Samples as a record has them."""
+    return [{"bytes": 0} | row for row in samples]
 
 
 def replayed(rotating: bool = False, clients: int = 1, **head):
@@ -69,7 +70,7 @@ def replayed(rotating: bool = False, clients: int = 1, **head):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
-    made(folder, replayed(), rounds=4, systems=["ext4", "xfs", "tmpfs"])
+    run.made(folder, replayed(), rounds=4, systems=["ext4", "xfs", "tmpfs"])
     return folder
 
 
@@ -78,8 +79,12 @@ def study(folder):
     return run.open_study(str(folder / "tables"))
 
 
-def test_a_replay_is_the_sum_of_its_calls_cold_and_warm_for_itself(study):
-    found = topic.compared(study)
+@pytest.fixture(scope="module")
+def found(study):
+    return recorded.compared(study, **study.margins)
+
+
+def test_a_replay_is_the_sum_of_its_calls_cold_and_warm_for_itself(found):
     cold, warm = (select(found.statistics, label="ext4", cache=cache).iloc[0] for cache in ("cold", "warm"))
     expected = 35 * MS * np.exp(np.log([1.001, 1.002, 1.003, 1.004]).mean())
     assert cold["geometric_mean_ns"] == pytest.approx(expected, rel=1e-6)
@@ -89,22 +94,8 @@ def test_a_replay_is_the_sum_of_its_calls_cold_and_warm_for_itself(study):
     assert row.ratio == pytest.approx(35 / 18, rel=1e-6)
 
 
-def test_the_table_has_time_ratio_devices_and_space(study):
-    found = topic.compared(study)
-    ((setting, load),) = topic.places(study, found)
-    xfs, ext4, tmpfs = topic.totals(study, found, setting, load, "cold").rows
-    assert [row["File system"] for row in (xfs, ext4, tmpfs)] == ["**xfs**", "ext4", "tmpfs"]
-    assert ext4["Ratio to the best"].startswith("1.94 (") and xfs["Ratio to the best"] == "1"
-    assert [ext4[key] for key in ("Read", "Written", "Flushes", "Space")] == ["8 KiB", "1 MiB", "4", "3 MiB"]
-    assert tmpfs["Written"] == "\N{EN DASH}"
-    assert "Verdict: **xfs** fastest" in escaped(topic.totals(study, found, setting, load, "cold").caption)
-    table = topic.totals(study, found, setting, load, "warm")
-    assert "Read" not in table.rows[0] and topic.WHAT in table.caption and "Not ranked: tmpfs" in table.caption
-
-
 def test_kinds_that_take_little_are_in_the_whole_and_not_compared(study, monkeypatch):
     """The last flush takes 1 of 35 ms on ext4 and 2 of 18 on XFS; opening 4 and 6."""
-    ((setting, load),) = topic.places(study, topic.compared(study))
     found = []
     for minor in (0.11, 0.12):
         monkeypatch.setattr(recorded, "MINOR", minor)
@@ -113,43 +104,13 @@ def test_kinds_that_take_little_are_in_the_whole_and_not_compared(study, monkeyp
     assert set(before.statistics["phase"]) - set(after.statistics["phase"]) == {"final-sync"}
     assert len(after.winners) == 4 and len(before.winners) == 6
     assert before.totals.equals(after.totals)
-    (figure,) = operations.intervals(study, setting, load)
-    assert figure.alt.startswith("6 panels") and "less than 1 % of the time on every file system" in figure.caption
 
 
-def test_several_programs_have_an_overview(study, folder):
-    found = topic.compared(study)
-    assert topic.overview(study, found) == [] and "replays, with cold" not in shown(folder, "recorded")
-    assert topic.fastest(found) == {"replays": 2, "systems": [("xfs", 2)], "open": 0}
-    more = (found.statistics, found.pairwise, found.winners.assign(verdict="undecided", level=[("ext4",)] * 2))
-    more = [pd.concat([frame, frame.assign(scale="laptop")]) for frame in more]
-    found = recorded.Compared(*more)
-    (table,) = topic.overview(study, found)
-    assert topic.fastest(found) == {"replays": 4, "systems": [], "open": 4}
-    assert table.rows[0] == {
-        "Program": "Life of a directory tree",
-        "Caches": "cold",
-        "Least time": "18.0 ms",
-        "xfs": "**1**",
-        "ext4": "**1.94**",
-    }
-
-
-def test_differences_of_all_kinds_add_up(study):
-    found = topic.compared(study)
-    ((setting, load),) = topic.places(study, found)
-    (row,) = topic.differences(study, found, setting, load, "cold").rows
-    assert list(row) == ["File system", "More, ms", "fsync", "open", "last flush"]
-    assert row["File system"] == "ext4" and row["More, ms"] == "+17.0"
-    assert (row["fsync"], row["open"], row["last flush"]) == ("+20.1", "\N{MINUS SIGN}2.00", "\N{MINUS SIGN}1.00")
-
-
-def test_single_calls_have_median_and_longest(study):
-    ((setting, load),) = topic.places(study, topic.compared(study))
-    rows = {row["File system"]: row for row in topic.single(study, setting, load, "cold").rows}
-    # 4 calls of 15 ms together and one of 15 ms, 0.1 to 0.4 % more in the rounds; half of all calls are the short ones.
-    assert rows["ext4"]["fsync: median"] == "3.76 ms" and rows["ext4"]["longest"] == "15.1 ms"
-    assert rows["ext4"]["Longest other calls"] == "open 2.01 ms"
+def test_times_of_all_kinds_add_up(study):
+    own = recorded.replays(study)
+    kinds = recorded.by_kind(own[own["cache"] == "cold"]) / MS
+    np.testing.assert_allclose(kinds.loc["ext4"], np.array([4, 30, 1]) * 1.0025)
+    np.testing.assert_allclose(kinds.loc["xfs"], np.array([6, 10, 2]) * 1.0025)
 
 
 def test_latencies_are_those_of_all_rounds_together():
@@ -167,13 +128,11 @@ def test_latencies_are_those_of_all_rounds_together():
 
 
 def test_the_report_says_where_the_time_goes_and_what_is_left_out(folder):
-    text = shown(folder, "recorded")
-    assert "The time of the file-system calls of your program, all of them together:" in text
-    assert "with cold caches it is shortest on **xfs** with 18.0 ms; the next, ext4, takes 1.94 (" in text
-    assert "(most of what ext4 takes longer is fsync)" in text
-    assert "Recorded on ext4, Linux 6.12: 3 threads made 20 calls below the recorded folders, and 7 calls" in text
-    assert "Five calls below them are left out (ioctl 5): 75.0 % are replayed." in text
-    assert "No verdict" not in text and "if these disks rotate" not in text
+    text = run.shown(folder, "recorded")
+    assert "Life of a directory tree, cold: **xfs is fastest** with 18.0 ms; the next, ext4, takes 94 % longer." in text
+    assert "ext4 takes 17.0 ms longer than xfs, most in fsync (+20.1 ms)." in text
+    assert "75.0 % of its calls below the recorded folders are replayed; left out: ioctl 5." in text
+    assert "**1**" in text and "1.94" in text and "no verdict" not in text and "if the disks rotate" not in text
 
 
 @pytest.mark.parametrize(
@@ -181,32 +140,17 @@ def test_the_report_says_where_the_time_goes_and_what_is_left_out(folder):
     [(True, True, False, False), (True, True, True, False), (True, False, False, True), (False, True, False, True)],
 )
 def test_visits_as_another_system_lists_rank_nothing_on_a_rotating_disk(tmp_path, rotating, listed, follows, verdict):
-    study = made(tmp_path, replayed(rotating, in_listing_order=listed, follows_listings=follows), rounds=2)
+    study = run.made(tmp_path, replayed(rotating, in_listing_order=listed, follows_listings=follows), rounds=2)
     cold = [("cold", kind) for kind in KINDS] * verdict
     operations = set(zip(study.results.winners["cache"], study.results.winners["phase"], strict=True))
     assert operations == {*cold, *(("warm", kind) for kind in KINDS)}
-    (setting,) = study.settings
-    assert bool(answer.costs(study, setting)) == verdict
-    found = topic.compared(study)
+    found = recorded.compared(study, **study.margins)
     assert set(found.winners["cache"]) == {"warm", *(["cold"] * verdict)}
     assert set(found.statistics["cache"]) == {"cold", "warm"}  # times are told in any case
     if not verdict:
-        text = shown(tmp_path, "recorded") + shown(tmp_path, "answer")
-        assert "**No verdict with cold caches.**" in text and "with cold caches there is no verdict" in text
-        assert ("a program would follow that" in text, "the replay follows that" in text) == (not follows, follows)
-        assert ("on a rotating disk that decides" in text, "depends on the moment" in text) == (not follows, follows)
-        assert "no total, for its cold calls have no verdict on a rotating disk" in text
-
-
-def test_a_real_disk_may_rotate(tmp_path):
-    def change(data: dict) -> None:
-        replayed(in_listing_order=True)(data)
-        if "measurement" not in data:
-            (profile,) = data["devices"]
-            data["devices"][profile] = {**data["devices"][profile], "backing": "file"}
-
-    made(tmp_path, change, rounds=2)
-    assert "if these disks rotate, the times with cold caches rank nothing" in shown(tmp_path, "recorded")
+        text = run.shown(tmp_path, "recorded")
+        assert "no verdict with cold caches, because the program visits files in the order of their listing" in text
+        assert ("lists in another order" in text, "depend on the moment" in text) == (not follows, follows)
 
 
 def test_several_at_once_have_no_sum(tmp_path):
@@ -215,7 +159,6 @@ def test_several_at_once_have_no_sum(tmp_path):
         for phase in data["measurement"]["phases"] if "measurement" in data else []:
             phase["samples"] = [one | {"client": client} for one in phase["samples"] for client in (0, 1)]
 
-    study = made(tmp_path, change, rounds=2)
-    assert topic.places(study, topic.compared(study)) == []
-    text = shown(tmp_path, "recorded")
-    assert "No replay" in text and "makes the calls several times at once" in text
+    study = run.made(tmp_path, change, rounds=2)
+    assert recorded.compared(study).statistics.empty
+    assert "makes its calls several times at once" in run.shown(tmp_path, "recorded")
