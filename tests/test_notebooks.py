@@ -16,7 +16,7 @@ from reprofs.report.execute import execute_here
 papermill = Late("papermill")
 
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-CELLS, LINES, LONGEST = 18, 24, 120
+CELLS, LINES, LONGEST = 18, 36, 120  # lines as ruff writes them: one call may take ten
 
 
 def cells(name: str) -> list[nbformat.NotebookNode]:
