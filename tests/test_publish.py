@@ -19,7 +19,7 @@ from reprofs.files import read_json, sha256, tar
 from reprofs.guest.lock import read_lock
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import write_plan
-from reprofs.publish import index, stale, verify
+from reprofs.publish import index, site, stale, verify
 from reprofs.publish import write as results
 from reprofs.publish.claims import claims
 from reprofs.records import identity
@@ -432,3 +432,22 @@ def test_the_index_is_that_of_the_published_results(tmp_path):
     index.write_index(tmp_path)
     for name in ("index.html", "README.md"):
         assert (tmp_path / name).read_text() == (ROOT / "results" / name).read_text()
+
+
+def test_the_site_has_those_that_were_rendered_and_no_other(folder, tmp_path, monkeypatch):
+    """HTML, PDF and the files beside them; an unknown name renders nothing."""
+
+    def rendered(work, processes, pdf):
+        made = without_notebooks(work, processes)
+        (made.report / "report.pdf").write_bytes(b"%PDF")
+        return made
+
+    monkeypatch.setattr(site, "derive", rendered)
+    with pytest.raises(UserError, match="nope is not published: choose from small"):
+        site.write(tmp_path / "site", ["nope"], print)
+    assert not (tmp_path / "site").exists()
+    said = []
+    made = site.write(tmp_path / "site", ["small"], said.append)
+    assert {path.name for path in (tmp_path / "site/small").iterdir()} >= {"index.html", "report.pdf", "ABOUT.md"}
+    assert len(said) == 1 and said[0].startswith("small: ") and "small/report.pdf" in made.read_text()
+    assert "small/report.pdf" not in index.page(folder.parent, pdf=True, only=set())

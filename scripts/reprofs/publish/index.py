@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import jinja2
@@ -44,14 +45,17 @@ def _all(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*/{DIGESTS}"))
 
 
-def page(folder: Path, pdf: bool = False) -> str:
-    """The page of the folder with the results. pdf: whether each has a report.pdf beside its HTML, as in site/.
+def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -> str:
+    """The page of the folder with the results.
 
-    Raises UserError for an altered result.
+    pdf: whether each has a report.pdf next to its HTML, as in site/; only: the studies to show, default all. Raises
+    UserError for an altered result.
     """
     results, rows = [], []
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
     for path in _all(folder):
+        if only is not None and path.parent.name not in only:
+            continue
         result = read(path.parent)
         more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
         results.append(vars(result) | more)

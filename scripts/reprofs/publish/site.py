@@ -20,7 +20,7 @@ PAGES = ("index.html", "report.pdf")
 
 
 def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
-    """Renders results into site/STUDY, and the index of all into site/; returns the index.
+    """Renders results into site/STUDY, and the index of all that are in site/; returns the index.
 
     studies: names, or none for all. Raises UserError for an unknown study, an altered result, and where a notebook
     fails; what was rendered before stays.
@@ -41,5 +41,6 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
                 if (folder / file).is_file():
                     shutil.copyfile(folder / file, site / name / file)
             say(f"{name}: {time.monotonic() - began:.0f} s")
-    write_bytes(site / "index.html", index.page(place("results"), pdf=True).encode())
+    there = {name for name in known if (site / name / PAGES[0]).is_file()}
+    write_bytes(site / "index.html", index.page(place("results"), pdf=True, only=there).encode())
     return site / "index.html"

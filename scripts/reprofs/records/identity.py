@@ -56,18 +56,22 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]
     return (key for key in one if key in other and one[key] != other[key])
 
 
+def first_difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Where two measurements differ first: the phase, the key, and both values if they are numbers or texts."""
+    for before, after in zip(was.get("phases", []), now.get("phases", []), strict=False):
+        if before != after:
+            key = next((key for key in before if before[key] != after.get(key)), "a new key")
+            plain = key in before and not isinstance(before[key], dict | list)
+            values = f" {after.get(key)} instead of {before[key]}" if plain else ""
+            return f"first in the phase {before['name']} ({before['cache']}), {key}{values}"
+    return next((key for key in was if was[key] != now.get(key)), "something new")
+
+
 def difference(record: Mapping[str, Any], again: Mapping[str, Any]) -> str:
     """Where the record of a trial that was run again is not the first one: the first phase, and the lab's parts."""
     if again["status"] != record["status"]:
         return f"{again['status']}: {again['reason']}"
-    was, now = record["measurement"], again["measurement"]
-    first = next((key for key in was if was[key] != now.get(key)), "something new")
-    for before, after in zip(was.get("phases", []), now.get("phases", []), strict=False):
-        if before != after:
-            key = next(key for key in before if before[key] != after.get(key))
-            values = "" if isinstance(before[key], dict | list) else f" {after.get(key)} instead of {before[key]}"
-            first = f"first in the phase {before['name']} ({before['cache']}), {key}{values}"
-            break
+    first = first_difference(record["measurement"], again["measurement"])
     other = list(differing(parts_of(record), parts_of(again)))
     said = f"; not the same: {', '.join(other)}" if other else "; the lab is the same to the last byte: report it"
     return first + said

@@ -130,7 +130,7 @@ def carried(pairs: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     for column in (*ends, *(f"other_{end}" for end in ends)):
         both[column] = both[column].astype(float).where(~turned, 1 / both[column].astype(float))
     size = pd.cut(both["ratio"], [0, *SIZES], right=False, labels=list(SIZES.values()))
-    cases = [both["low"] <= 1, both["other_low"] > 1, both["other_high"] < 1]
+    cases = [both["low"].astype(float) <= 1, both["other_low"].astype(float) > 1, both["other_high"].astype(float) < 1]
     outcome = np.select(cases, ["no difference", "same", "contradicted"], "inconclusive")
     return both.assign(size=size, outcome=pd.Categorical(outcome, OUTCOMES)).reset_index(drop=True)
 
@@ -141,7 +141,9 @@ def kind(tables: Tables, pairs: pd.DataFrame) -> pd.Series:
     names = tables.trials.drop_duplicates("label").set_index("label")["filesystem"]
     tools = {label: {name, *tables.plan.filesystems[name].packages} for label, name in names.items()}
     alike = [bool(tools[a] & tools[b]) for a, b in zip(pairs["a"], pairs["b"], strict=True)]
-    found = np.select([~pairs["contenders"].astype(bool), alike], ["with a baseline", "one family"], "two families")
+    found = np.select(
+        [~pairs["contenders"].astype(bool), np.array(alike, bool)], ["with a baseline", "one family"], "two families"
+    )
     return pd.Series(pd.Categorical(found, ["two families", "one family", "with a baseline"]), pairs.index)
 
 

@@ -20,6 +20,7 @@ from reprofs.guest.symbols import USER, Executable, Function, Symbols, label
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
+from reprofs.records.identity import first_difference
 from reprofs.records.raw import broken, digest, measurement, parse_events, status
 from reprofs.trial.job import devices, render
 from reprofs.trial.resolve import resolve
@@ -110,9 +111,7 @@ def _difference(record: dict[str, Any], measured: dict[str, Any], lab: dict[str,
     parts = [key for key in sorted(then.keys() & lab.keys() - {"start"}) if then[key] != lab[key]]
     if parts:
         return f"the lab differs from the record's ({', '.join(parts)}): run the trial again first"
-    pairs = zip(record["measurement"]["phases"], measured["phases"], strict=False)
-    first = next((old["name"] for old, new in pairs if old != new), "what is beside the phases")
-    return f"the profiled trial differs from the record, first in {first}"
+    return f"the profiled trial differs from the record, {first_difference(record['measurement'], measured)}"
 
 
 def _part(folder: Path, number: int, event: dict[str, Any]) -> Part:
