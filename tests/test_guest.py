@@ -296,19 +296,19 @@ def test_a_script_runs_in_the_root_and_sees_nothing_of_this_machine(small_root, 
 
 def test_a_script_that_fails_is_one_sentence(small_root):
     script = "echo 'a.c:1: error: unknown  type'; exit 1\n"
-    with pytest.raises(UserError, match=r"of locked packages could not be: a\.c:1: error: unknown type$"):
+    with pytest.raises(UserError, match=r"compiling locked packages failed: a\.c:1: error: unknown type$"):
         inside.build(small_root, {}, script, {}, print)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("configure: error: \n\t*** This kernel has no modules", "could not be: configure: error: This kernel has no"),
-        ("a.c:7:1: error: unknown type\nmake: *** [Makefile:5: all] Error 2", "could not be: a.c:7:1: error: unknown"),
-        ("make: *** [Makefile:56: modules] Error 2", r"could not be: \[Makefile:56: modules"),
+        ("configure: error: \n\t*** This kernel has no modules", "failed: configure: error: This kernel has no"),
+        ("a.c:7:1: error: unknown type\nmake: *** [Makefile:5: all] Error 2", "failed: a.c:7:1: error: unknown"),
+        ("make: *** [Makefile:56: modules] Error 2", r"failed: \[Makefile:56: modules"),
         ("a.c:1: error: No space left on device", "no disk space for compiling"),
         ("unshare: unshare failed: Operation not permitted", "needs user namespaces .*or build as root"),
-        ("the last words of a script", "could not be: the last words of a script$"),
+        ("the last words of a script", "failed: the last words of a script$"),
     ],
 )
 def test_what_is_said_of_a_failed_script(words, sentence):
@@ -413,7 +413,7 @@ def test_job_line_escapes():
 
 
 def test_slow_device_is_refused():
-    with pytest.raises(UserError, match="bandwidth_mb_s is 5 "):
+    with pytest.raises(UserError, match="bandwidth_mb_s is 5, but"):
         exact.ExactLab.device_steps(exact.Disks(device(bandwidth_mb_s=5), 1, 64))
 
 

@@ -147,9 +147,7 @@ def test_a_study_that_was_edited_while_it_ran_is_told():
     assert edited(plan, "quick", catalog) == ""
     data = catalog.get(Study, "quick").as_json()
     catalog.add(Study, "quick", {**data, "question": "Another?"})
-    assert edited(plan, "quick", catalog).startswith(
-        "a file of the study quick was edited while it ran, and the report"
-    )
+    assert edited(plan, "quick", catalog).startswith("a file of the study quick was edited during the run. The report")
     catalog.add(Study, "quick", {**data, "profiles": ["none"]})
     assert "run it again. Now: config/studies/quick.yaml: device profile 'none' does" in edited(plan, "quick", catalog)
 
@@ -179,5 +177,5 @@ def test_what_runs_as_root_is_named_before():
     plan = make_plan("agreement", CATALOG)
     said = as_root(plan.trials, CATALOG, "agreement")
     assert said.startswith("the commands of workflow/filesystems/btrfs.yaml, ") and len(said) < 300
-    assert "run as root on this machine: `reprofs plan agreement --commands` prints them" in said
+    assert "run as root on this machine. `reprofs plan agreement --commands`" in said
     assert not as_root([trial for trial in plan.trials if trial.lab != "host"], CATALOG)

@@ -111,7 +111,7 @@ def test_machine_is_checked_before_the_first_trial(monkeypatch):
     catalog = Catalog()
     plan = make_plan("storage", catalog, Override("host", "disk"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UserError, match=r"LAB=host PROFILE=disk: .* needs root"):
+    with pytest.raises(UserError, match=r"LAB=host PROFILE=disk: .* run as root"):
         check_machine(plan, catalog)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(guard, "allowed", lambda: [])

@@ -223,7 +223,7 @@ def test_a_record_that_was_altered_is_never_identical(folder, reprofs, says, cha
 def test_a_trial_that_cannot_be_run_is_no_difference(folder, reprofs, monkeypatch):
     monkeypatch.setattr(verify, "run_trial", lambda *_: {"status": "timeout", "reason": "The host's time limit passed"})
     done = reprofs("verify", folder, "--trials", 1, cwd=".")
-    assert done.returncode == 2 and "could not be run here: The host's time limit" in done.stderr, done.stderr
+    assert done.returncode == 2 and "could not run here: The host's time limit" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "a/b", ""])

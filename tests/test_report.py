@@ -19,6 +19,7 @@ import pytest
 import run
 from reprofs.errors import UserError
 from reprofs.report import render, show
+from reprofs.report.words import span
 from reprofs.stats import totals
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
@@ -305,7 +306,7 @@ RULES = {
     "1, the base of a ratio in absolute terms": [r"takes [\d.,]+ (µs|ms|s)", "time \\(ms\\)"],
     "2, why a subset": ["Why no more repetitions: ", "no other processors", "what a change would do was not measured"],
     "3, arithmetic means of costs": ["Mean, . and variance"],
-    "4, costs are summed up, not ratios": ["workload totals", "Mean ranks describe"],
+    "4, costs are summed up, not ratios": ["Time of all operations", "Mean ranks describe"],
     "5, deterministic or with intervals": ["95 % interval", "no measurement noise"],
     "6, normality is not taken for granted": [r"log-normal"],
     "7, sound comparisons": ["paired t tests", "Holm-corrected", "family of their own"],
@@ -469,8 +470,8 @@ def test_file_systems_of_a_stack_of_their_own_are_compared_in_it(small):
 
 def test_a_printed_table_wider_than_the_page_shares_it_by_what_its_columns_say(tmp_path):
     """A narrow one is left as it is; a word is broken at a hyphen only where there is no other room."""
-    words = "undecided: nfs-xfs+v4.2-sync, cephfs+kernel, gluster+replica-3 and 2 others " * 2
-    row = {"Operation": "Stat", "Verdict": words, "Time": f"2.667 ms ({words.span(2.6666, 2.6667)})", "Next": "ext4"}
+    long = "undecided: nfs-xfs+v4.2-sync, cephfs+kernel, gluster+replica-3 and 2 others " * 2
+    row = {"Operation": "Stat", "Verdict": long, "Time": f"2.667 ms ({span(2.6666, 2.6667)})", "Next": "ext4"}
     many = {f"{i}": "nfs-xfs+v4.2-sync" for i in range(8)}
     shown = [
         show.Table(f"tbl-{i}", "Words.", [cells], left=["Verdict"])

@@ -54,7 +54,7 @@ def test_the_trials_of_a_round_are_the_same_whether_their_number_is_fixed_or_not
     assert fixed.study.stop == "the number of rounds was fixed before the first trial"
     assert adapts.study.stop is None  # which would not be true
     assert "at most 16 trials: 3 or 4 repetitions, until ratios are known within ±5 %, shuffled" in table(adapts)
-    assert "12 trials in 3 rounds, shuffled" in table(fixed)
+    assert "12 trials in 3 repetitions, shuffled" in table(fixed)
 
 
 def test_cells_that_take_long_have_the_first_rounds_only():

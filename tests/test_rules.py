@@ -47,7 +47,7 @@ REFUSED = {
     ),
     "a_file_systems_own_stack_is_its_own": (
         cell(stack="btrfs-raid1"),
-        "stack btrfs-raid1 works only with btrfs: file system ext4 cannot use it.",
+        "stack btrfs-raid1 works only with btrfs (workflow/stacks/btrfs-raid1.yaml): file system ext4 cannot use it.",
     ),
     "a_fault_comes_after_a_population": (
         cell(stack="md-raid5-degraded"),

@@ -120,7 +120,7 @@ def test_what_a_user_gives_make_is_a_word_for_commands_and_nothing_more(make, na
 @pytest.mark.parametrize("word", ["1", *WORDS])
 def test_a_strict_report_ends_with_the_verdicts(make, word):
     assert make("report", "STUDY=plug-2020", f"STRICT={word}")[2][1:5] == ["reprofs", "claims", "plug-2020", "--strict"]
-    assert "leave it out beside LAB" in make("report", f"STRICT={word}", "LAB=mount")[0][0]
+    assert "leave it out with LAB" in make("report", f"STRICT={word}", "LAB=mount")[0][0]
 
 
 @pytest.mark.parametrize("word", WORDS)

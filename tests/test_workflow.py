@@ -189,8 +189,8 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     for words in ("Second Extended", "Broken on purpose", "make: sh exited with 4: no such luck", "2 of 2", "0 of 2"):
         assert words in html, words
     assert "in no current release" in html
-    assert "broken has no profile, for its trial did not end well: make: sh exited with 4: no such luck" in html
-    assert "instructions by call" in html and (tmp_path / "checkout/data/profiles/small").is_dir()
+    assert "broken has no profile, because its trial failed: make: sh exited with 4: no such luck" in html
+    assert "A box is a function" in html and (tmp_path / "checkout/data/profiles/small").is_dir()
     compare_with_the_other(shared, digests(tmp_path))
     log = run(tmp_path, env, "--report", str(tmp_path / "workflow.html"), *config)
     overview = (tmp_path / "workflow.html").read_text()

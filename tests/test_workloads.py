@@ -126,7 +126,7 @@ def test_no_phase_is_measured_in_steps_of_its_own_waiting():
         ("metadata+client3", "+client is unknown or repeated; known modifiers: clients, aged, fill"),
         ("metadata+clients2+clients3", "repeated"),
         ("metadata+clients", "+clients needs a number from 1 to 256, like +clients1"),
-        ("git-annex-small+nosync+nosync", "given twice; known modifiers: clients, aged, fill, nosync"),
+        ("git-annex-small+nosync+nosync", "unknown or repeated; known modifiers: clients, aged, fill, nosync"),
         ("git-annex-small+nosync2", "+nosync takes no number: leave 2 out"),
         ("metadata+nosync", "+nosync is unknown or repeated"),
         ("metadata+fill95", "+fill must be from 1 to 90"),

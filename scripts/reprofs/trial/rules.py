@@ -128,7 +128,8 @@ def a_file_systems_own_stack_is_its_own(setup: Setup) -> str:
     stack = setup.stack
     if stack.filesystem in ("", setup.cell.filesystem):
         return ""
-    return f"stack {stack.name} works only with {stack.filesystem}: {_name(setup)} cannot use it."
+    last = stack.placed[-1].layer
+    return f"stack {stack.name} works only with {stack.filesystem} ({last.file}): {_name(setup)} cannot use it."
 
 
 @of(Layer)
