@@ -188,7 +188,9 @@ def further(name: str, study_name: str, enough: Callable, folder, secret: str, p
         trials.append(names)
         for position, phase in enumerate(plan.workloads[trial.workload].phases):
             row = names | {"phase": phase.name, "cache": phase.cache, "position": position, "operation": "exec"}
-            phases.append(row | {"wall_ns": 10**8})
+            nothing = dict.fromkeys(("part", "rebuilding", "driver_ns", "device_model_ns"))
+            ones = dict.fromkeys(("items", "user_ns", "system_ns", "sync_ns"), 1)
+            phases.append(row | nothing | ones | {"wall_ns": 10**8})
             own = [
                 own_name for own_name in [phase.name, *(phase.samples or {})] if name == "published" or own_name in JOBS
             ]
@@ -196,9 +198,9 @@ def further(name: str, study_name: str, enough: Callable, folder, secret: str, p
     frames = (
         pd.DataFrame(trials),
         pd.DataFrame(phases),
-        pd.DataFrame(samples, columns=[*phases[0], "name", "items", "iteration"]),
+        pd.DataFrame(samples, columns=list(dict.fromkeys([*phases[0], "name", "items", "iteration"]))),
     )
-    found = Study(*frames, pd.DataFrame(), pd.DataFrame(), plan, {}, {}, folder=folder)
+    found = Study(*frames, pd.DataFrame(), pd.DataFrame(), plan, {"values": {}}, {}, folder=folder)
     patch.setattr(reprofs, "open", lambda study: found)
     run.execute(folder, [name])
 

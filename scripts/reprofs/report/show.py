@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import html
 import io
 import re
@@ -24,6 +25,7 @@ from reprofs.report.marks import Marked, escaped
 from reprofs.report.svg import small
 from reprofs.report.words import DASH, digits, known, slug
 
+LONGEST = 150  # letters of an anchor
 MARKDOWN = MarkdownIt("js-default").disable("image")
 
 
@@ -67,7 +69,9 @@ def table(
 
 
 def _anchor(name: str, caption: str) -> str:
-    return re.sub("-+", "-", slug(*(name or " ".join(caption.split()[:6])).split())).strip("-").lower()
+    told = re.sub("-+", "-", slug(*(name or " ".join(caption.split()[:6])).split())).strip("-").lower()
+    # The name of a file has up to 255 bytes.
+    return told if len(told) <= LONGEST else f"{told[: LONGEST - 9]}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def _cell(value: Any, significant: int) -> str:

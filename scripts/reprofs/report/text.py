@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pypandoc
 
+from reprofs.errors import legible
 from reprofs.plan.plan import Plan
 from reprofs.report import contents, render
 from reprofs.stats.study import Study
@@ -34,7 +35,7 @@ def text(study: Study, executed: list[Path], first: Collection[str] = ()) -> str
 
     Figures are left out. Raises UserError where a notebook is missing.
     """
-    parts = [study.plan.study.question.strip() + "\n"]
+    parts = [legible(study.plan.study.question.strip()) + "\n"]
     for data in _first_section(render.merge(executed, first).cells):
         markdown = data.get("text/markdown", "").strip()
         if markdown and markdown not in parts[0]:
