@@ -115,5 +115,5 @@ def test_one_of_each_more_is_found_and_fails_no_test(checkout):
     chosen = f"({NEW} or {' or '.join(TESTS)}) and not {GUEST}"
     told = run("-m", "pytest", "-q", "-rA", "-k", chosen, *(f"tests/test_{name}.py" for name in FILES))
     passed = [line for line in told.splitlines() if line.startswith("PASSED")]
-    for name in ("test_contents", "test_catalog", "test_importers", "test_published", "test_own_notebooks"):
+    for name in ("test_contents", "test_catalog", "test_importers", "test_published"):
         assert any(f"{name}.py" in line and NEW in line for line in passed), name

@@ -16,6 +16,7 @@ from reprofs.report.execute import execute_here
 papermill = Late("papermill")
 
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+published_here = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="nothing is published in this checkout")
 CELLS, LINES, LONGEST = 18, 36, 120  # lines as ruff writes them: one call may take ten
 
 
@@ -54,6 +55,7 @@ def test_each_checks_its_numbers_against_the_tested_statistics():
     assert without == []
 
 
+@published_here
 @pytest.mark.parametrize("name", [topic.name for topic in contents.CONTENTS if topic.name != contents.BESIDE])
 def test_each_names_a_published_study_with_its_subject(name):
     plan = read_plan(published.tables(own_study(name)).with_name("plan.json"))
@@ -62,6 +64,7 @@ def test_each_names_a_published_study_with_its_subject(name):
 
 
 @pytest.mark.wide
+@published_here
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_each_runs_whole_in_a_fresh_clone(name, tmp_path):
     """Without a run: its study is opened from its published records."""
