@@ -630,7 +630,7 @@ def test_a_changed_ratio_at_another_size_is_told(numbers, lab):
 
     assert told(TWO) == ["up is at another size and has no ratios in config/studies/mine.yaml."]
     (sentence,) = told(TWO, ratios={"up": [9.0]})
-    assert sentence.startswith("up (lab exact, device profile ssd) has a ratio of ")
+    assert sentence.startswith("up (lab exact, device model ssd) has a ratio of ")
     assert sentence.endswith(", but config/studies/mine.yaml 9.")
     measured = float(sentence.split("ratio of ")[1].split(",")[0])
     assert told(TWO, ratios={"up": [measured]}) == []

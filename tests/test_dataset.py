@@ -706,7 +706,7 @@ def test_distinct_keys_are_sorted_named_tuples(mixed):
     found = distinct(mixed.trials, Setting)
     assert len(found) == 8 and found == sorted(found)
     assert found[0] == Setting("exact", "md-raid5", "ssd") and found[-1].stack == "single"
-    assert str(found[0]) == "lab exact, stack md-raid5, device profile ssd"
+    assert str(found[0]) == "lab exact, stack md-raid5, device model ssd"
     assert distinct(mixed.trials, Load) == [Load("metadata", "smoke")] and str(Load("w", "s")) == "w (s)"
     assert distinct(mixed.trials.iloc[:0], Setting) == []
 

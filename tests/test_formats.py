@@ -13,7 +13,7 @@ from reprofs.errors import FileError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.report import tables
-from reprofs.report.sentences import methods
+from reprofs.report.sentences.formats import warned
 from reprofs.stats import runs
 from reprofs.stats.formats import unlike
 
@@ -185,8 +185,8 @@ def apart(tmp_path_factory):
 
 
 def test_the_report_names_what_two_labs_made_otherwise(apart):
-    assert methods.unlike_made(apart) == methods.unlike_made(apart, ("exact", "host")) == ["xfs (nrext64 and rmapbt)"]
-    assert methods.unlike_made(apart, ("exact",)) == []
+    assert warned(apart) == warned(apart, ("exact", "host")) == ["xfs (nrext64 and rmapbt)"]
+    assert warned(apart, ("exact",)) == []
     formats_table, unlike_table = tables.formats(apart)
     assert unlike_table.rows == [
         {"file system": "xfs", "what": "nrext64", "exact": "yes", "host": "no"},
@@ -197,13 +197,13 @@ def test_the_report_names_what_two_labs_made_otherwise(apart):
     assert ext4["read back"].endswith("; inodes a group: 8192; journal: 32M")
     assert "sparse" in xfs["read back"] and "rmapbt (not everywhere)" in xfs["read back"]
     text = shown(apart, "methods")
-    assert "Not made alike wherever they ran: xfs (nrext64 and rmapbt)" in text
+    assert "mkfs did not make the same file system everywhere: xfs (nrext64 and rmapbt)." in text
     assert 'id="tbl-unlike"' in text and 'id="tbl-formats"' in text
 
 
 def test_the_report_says_nothing_where_all_was_made_alike(tmp_path):
     study = of(tmp_path, printed={("xfs", lab): XFS_613 for lab in ("exact", "host")}, **LABS)
-    assert methods.unlike_made(study) == [] and len(tables.formats(study)) == 1
+    assert warned(study) == [] and len(tables.formats(study)) == 1
     nothing = of(tmp_path / "none", **LABS)
     assert "formats" not in nothing.environment and tables.formats(nothing) == []
 
@@ -219,7 +219,7 @@ def test_runs_that_made_a_file_system_otherwise(apart, tmp_path):
 
 def test_stacks_on_which_a_file_system_is_made_otherwise(tmp_path):
     study = of(tmp_path, systems=["xfs"], stacks=["single", "md-raid5"], printed={("xfs", "exact"): XFS_613})
-    assert methods.unlike_made(study) == []
+    assert warned(study) == []
     (entry,) = study.environment["formats"]
     raid, single = entry["made"]
     other = dict(entry["format"]) | {"features": [word for word in entry["format"]["features"] if word != "rmapbt"]}

@@ -746,7 +746,7 @@ def test_the_notebook_belongs_to_the_report_of_a_study_with_published_numbers(tm
     assert sentences.verdict(one) == "direction reproduced" and one.verdict.word == "reproduced"
     tables = str(tmp_path / "tables")
     told(["claims", tables])
-    assert capsys.readouterr().out == "lab exact, device profile ssd\n  reproduced: [create]\n"
+    assert capsys.readouterr().out == "lab exact, device model ssd\n  reproduced: [create]\n"
     with pytest.raises(UserError, match="has no key expected: put there what `reprofs claims "):
         told(["claims", tables, "--strict"])
     body, appendix = said(run.execute(tmp_path, [NOTEBOOK]))

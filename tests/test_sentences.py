@@ -137,7 +137,6 @@ def test_what_was_run(study):
     assert methods.sync(study).startswith("Times include the final sync of the file system in make-tree")
     whole = study.phases.assign(sync_ns=1)
     assert methods.sync(dataclasses.replace(study, phases=whole)).startswith("Every time includes the final sync")
-    assert methods.unlike_sentence(study) == ""
 
 
 def test_quality(study):

@@ -24,7 +24,7 @@ def test_verdicts():
     )
     assert changes.verdicts(found, "results/quick") == (
         "Compared with `results/quick`, of 4 operations 2 are slower (most: “Stat” on ext4, 2.50 times as long),"
-        " 1 is faster (most: “Read” on xfs, 10 % shorter) and 1 is equal."
+        " 1 is faster (most: “Read” on xfs, 10 % less time) and 1 is equal."
     )
     assert changes.verdicts(found[3:], "a") == "Compared with `a`, of 1 operation 1 is equal."
     assert changes.how_sure(found, 0.02).startswith(

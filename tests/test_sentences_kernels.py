@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 from reprofs.report.sentences import kernels
+from reprofs.report.words import longer
 from reprofs.stats.compare import TOTAL
 
 
@@ -23,7 +24,7 @@ def test_what_a_kernel_changed():
     )
     assert kernels.changed(found) == (
         "debian-6.12 makes 2 of 4 operations slower than debian-6.1 (most: “Rename” on xfs, 2.41 times as long)"
-        " and 1 faster (most: “Create” on f2fs, 35 % shorter)."
+        " and 1 faster (most: “Create” on f2fs, 35 % less time)."
     )
     assert kernels.changed(found[3:]) == "debian-6.12 makes 0 of 1 operation slower than debian-6.1 and 0 faster."
     assert kernels.changed(found[4:]) == ""
@@ -61,4 +62,4 @@ def test_numbers_and_a_missing_profile():
     assert [kernels.instructions(one) for one in (0, 1.04, 2000)] == ["0", "1.0", "2,000"]
     assert [kernels.signed(one, kernels.instructions) for one in (3000, -2.5, 0.01)] == ["+3,000", "−2.5", "0.0"]  # noqa: RUF001
     assert kernels.more(-1500) == "−1.50 µs"  # noqa: RUF001
-    assert [kernels.longer(one) for one in (1.08, 2.4, 0.65)] == ["8.0 % longer", "2.40 times as long", "35 % shorter"]
+    assert [longer(one) for one in (1.08, 2.4, 0.65)] == ["8.0 % longer", "2.40 times as long", "35 % less time"]

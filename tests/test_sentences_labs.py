@@ -74,7 +74,7 @@ def test_how_many_are_carried_over():
 
 def test_bias_certainty_and_pace():
     assert labs.biased(pd.Series({"btrfs": 1.16, "xfs": 0.89}), "exact", "host") == (
-        "Relative to the others and to host, in exact btrfs takes 16 % longer and xfs 11 % shorter."
+        "Relative to the others and to host, in exact btrfs takes 16 % longer and xfs 11 % less time."
     )
     assert labs.biased(pd.Series({"btrfs": 1.0}), "exact", "host") == ""
     assert labs.sure(6, 133, 131) == (

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from reprofs.report.sentences import formats, stacks
+from reprofs.report.words import longer
 
 COLUMNS = ["workload", "reference", "stack", "label", "ratio", "low", "high"]
 
@@ -16,13 +17,13 @@ def rows(*found) -> pd.DataFrame:
     [
         ((1.18, 1.17, 1.19), "18 % longer"),
         ((2.4,), "2.40 times as long"),
-        ((0.88, 0.87, 0.89), "12 % shorter"),
-        ((0.043,), "96 % shorter"),
+        ((0.88, 0.87, 0.89), "12 % less time"),
+        ((0.043,), "96 % less time"),
         ((1.01, 0.99, 1.03), "equally long"),
     ],
 )
 def test_a_ratio_of_times_is_a_percentage_or_a_factor(ratio, words):
-    assert stacks.longer(*ratio) == words
+    assert longer(*ratio) == words
 
 
 def test_the_ends_of_what_stacks_change():
@@ -35,7 +36,7 @@ def test_the_ends_of_what_stacks_change():
     several = rows(("single", "raid0", "xfs", 0.9, 0.89, 0.91), ("single", "raid5", "xfs", 2.5, 2.4, 2.6))
     several = pd.concat([several, rows(("single", "raid6", "xfs", 4.0, 0.5, 9.0))])  # its interval holds 1
     assert stacks.costs(several) == (
-        "Compared with single, the workload tree takes 10 % shorter (xfs on raid0)"
+        "Compared with single, the workload tree takes 10 % less time (xfs on raid0)"
         " to 2.50 times as long (xfs on raid5)."
     )
     assert "takes equally long (ext4) on b." in stacks.costs(rows(("a", "b", "ext4", 1.0, 0.9, 1.1)))
@@ -44,7 +45,7 @@ def test_the_ends_of_what_stacks_change():
 def test_the_operation_that_changes_most():
     found = rows(("raid5", "lost", "ext4", 1.1, 1.05, 1.2), ("raid5", "lost", "xfs", 0.25, 0.2, 0.3))
     found = found.assign(operation=["Read", "Write"])
-    assert stacks.most(found) == "The largest change: “Write” takes 75 % shorter (xfs on lost)."
+    assert stacks.most(found) == "The largest change: “Write” takes 75 % less time (xfs on lost)."
     assert stacks.most(found.assign(low=0.1, high=2)) == "No single operation has a significant difference."
 
 

@@ -19,7 +19,7 @@ class Setting(NamedTuple):
     profile: str
 
     def __str__(self) -> str:
-        return f"lab {self.lab}, stack {self.stack}, device profile {self.profile}"
+        return f"lab {self.lab}, stack {self.stack}, device model {self.profile}"
 
 
 class Load(NamedTuple):
@@ -50,7 +50,7 @@ class Place(NamedTuple):
     scale: str
 
     def __str__(self) -> str:
-        return f"{self.workload} ({self.scale}), lab {self.lab}, device profile {self.profile}"
+        return f"{self.workload} ({self.scale}), lab {self.lab}, device model {self.profile}"
 
 
 class Pair(NamedTuple):

@@ -83,7 +83,7 @@ def _parts(
         for (lab, stack, profile, workload, scale), table in one.ratios.groupby(
             [*SETTING, "workload", "scale"], sort=False
         ):
-            yield LINE, f"{workload} ({scale}), lab {lab}, stack {stack}, device profile {profile}:"
+            yield LINE, f"{workload} ({scale}), lab {lab}, stack {stack}, device model {profile}:"
             yield TABLE, [COLUMNS, *(_row(row) for row in table.to_dict("records"))]
 
 

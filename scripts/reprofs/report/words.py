@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
@@ -47,11 +47,6 @@ def first_upper(text: str) -> str:
 def thousands(value: int) -> str:
     """`1,024`."""
     return f"{value:,}"
-
-
-def tally(counted: Mapping[str, Any]) -> str:
-    """`3 reproduced, 1 undecided`: numbers by name, or collections, which are counted."""
-    return ", ".join(f"{len(own) if isinstance(own, Sized) else own} {name}" for name, own in counted.items())
 
 
 def after(text: object, mark: str, end: str = "") -> str:
@@ -214,3 +209,13 @@ def slower(ratio: float, low: float | None = None, high: float | None = None) ->
     if len(own) < 3:
         return f"{own[0]} {unit}"
     return f"{own[0]} {unit} ({own[1]} to {own[2]})" if own[1] != own[2] else f"{own[0]} {unit}"
+
+
+def longer(ratio: float, low: float | None = None, high: float | None = None) -> str:
+    """A ratio of times: `8 % longer`, `2.41 times as long`, `35 % less time`, `equally long` (interval holds 1)."""
+    if low is not None and high is not None and known(low) and known(high) and low <= 1 <= high:
+        return "equally long"
+    if ratio < 1:
+        return f"{slower(2 - ratio)} less time"
+    told = slower(ratio)
+    return f"{told} as long" if told.endswith("times") else f"{told} longer"

@@ -31,8 +31,7 @@ TIMES = {
     "mean_ns": "mean_ms",
     "sd_ns": "sd_ms",
 }
-CROWD = 12  # contenders: with more the figures of every round are in the appendix
-NAMES = {"lab": "lab", "stack": "stack", "profile": "device profile"}
+NAMES = {"lab": "lab", "stack": "stack", "profile": "device model"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,11 +98,6 @@ class Study(Tables):
     def verdicts(self) -> pd.DataFrame:
         """The corrected verdict on each operation, one row each: see `stats.compare.winners`. Times in ms, too."""
         return self.named(self.results.winners)
-
-    @property
-    def pairs_compared(self) -> pd.DataFrame:
-        """Every two file systems in every operation, paired by repetition: see `stats.compare.pairwise`."""
-        return self.named(self.results.pairwise)
 
     def parts(self) -> Iterator[tuple[str, Setting, Load]]:
         """The heading of each workload of each shown setting, and both: what one table or figure can show."""
@@ -218,10 +212,6 @@ class Study(Tables):
     def compared(self, setting: Setting) -> bool:
         """Whether two contenders or more were planned in a setting, so that there is something to win."""
         return select(self.trials, setting, role="contender")["label"].nunique() > 1
-
-    def crowded(self, setting: Setting) -> bool:
-        """Whether a setting has so many file systems that its figures of every round belong into the appendix."""
-        return select(self.trials, setting)["label"].nunique() > CROWD
 
     @functools.cached_property
     def places(self) -> list[Place]:

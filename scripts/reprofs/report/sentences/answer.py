@@ -8,7 +8,7 @@ from reprofs.data.keys import Load, Setting, select
 from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.processor import Order
 from reprofs.report.marks import Marked, strong
-from reprofs.report.words import count, known, listing, percent, size, slower, time, verb
+from reprofs.report.words import count, known, listing, longer, percent, size, slower, time, verb
 from reprofs.stats import trust
 from reprofs.stats.study import Study
 
@@ -65,12 +65,6 @@ def _others(ranked: pd.DataFrame, small: bool) -> str:
     told = f"; {near['label']} takes {longer(near['ratio'])}"
     told += f", {far['label']} {longer(far['ratio'])}" if len(paired) > 1 else ""
     return told + (". The smaller difference may not hold on a real machine" if small else "")
-
-
-def longer(ratio: float) -> str:
-    """`3.3 % longer`, `2.4 times as long`."""
-    told = slower(ratio)
-    return f"{told} as long" if told.endswith("times") else f"{told} longer"
 
 
 def how_sure(study: Study, setting: Setting, rows: pd.DataFrame) -> str:

@@ -10,8 +10,7 @@ import pandas as pd
 
 from reprofs.errors import cut
 from reprofs.report.marks import Marked, code
-from reprofs.report.sentences.kernels import longer
-from reprofs.report.words import DASH, count, listing, verb
+from reprofs.report.words import DASH, count, listing, longer, verb
 from reprofs.stats.compare import TOTAL
 from reprofs.stats.runs import Comparison, Difference
 from reprofs.stats.study import Study

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from reprofs.report.words import MINUS, count, digits, listing, slower, time, verb
+from reprofs.report.words import MINUS, count, digits, listing, longer, slower, time, verb
 from reprofs.stats.compare import TOTAL
 from reprofs.stats.profiles import STATE
 
@@ -39,13 +39,6 @@ def _most(rows: pd.DataFrame) -> str:
         return ""
     row = rows.iloc[0]
     return f" (most: “{row['operation']}” on {row['label']}, {longer(row['ratio'])})"
-
-
-def longer(ratio: float) -> str:
-    """A ratio of times: `8 % longer`, `2.41 times as long`, `35 % shorter`."""
-    if ratio >= 2:
-        return f"{digits(ratio, 3)} times as long"
-    return f"{slower(ratio)} longer" if ratio >= 1 else f"{slower(2 - ratio)} shorter"
 
 
 def how_sure(found: pd.DataFrame, margin: float) -> str:

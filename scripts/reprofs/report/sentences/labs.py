@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from reprofs.report.sentences.kernels import longer
-from reprofs.report.words import count, digits, known, listing, slower, verb
+from reprofs.report.words import count, digits, known, listing, longer, slower, verb
 
 FEW = 4  # jobs outside the band that are named
 

@@ -6,11 +6,8 @@ from reprofs.data.keys import SETTING, Setting, distinct
 from reprofs.report.words import count, listing, percent, verb
 from reprofs.stats.cells import ENOUGH, measured
 from reprofs.stats.compare import joint
-from reprofs.stats.formats import found, unlike
 from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
-
-FEW = 4  # features of a file system that are named
 
 
 def design(study: Study) -> str:
@@ -82,17 +79,3 @@ def tests(study: Study) -> list[str]:
     if not study.labels("ceiling"):
         told.append("No baseline ran.")
     return [*told, f"The analysis has the number {ANALYSIS}."]
-
-
-def unlike_made(study: Study, labs: tuple[str, ...] = ()) -> list[str]:
-    """The file systems that were not made alike on all labs and stacks: `xfs (rmapbt)`. labs: only there."""
-    features: dict[str, list[str]] = {}
-    for one in unlike(study.plan, found(study, labs)):
-        features.setdefault(one.label, []).append(one.feature)
-    return [f"{label} ({listing(own, most=FEW)})" for label, own in features.items()]
-
-
-def unlike_sentence(study: Study, labs: tuple[str, ...] = ()) -> str:
-    """That file systems were not made alike; empty where all were."""
-    names = unlike_made(study, labs)
-    return f"Not made alike wherever they ran: {listing(names)}; comparisons include these features." if names else ""

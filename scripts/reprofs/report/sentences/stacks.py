@@ -7,16 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from reprofs.report.words import count, digits, known, listing, slower, time, verb
-
-
-def longer(ratio: float, low: float | None = None, high: float | None = None) -> str:
-    """A ratio of times: `18 % longer`, `2.40 times as long`, `12 % shorter`; `equally long` if its interval holds 1."""
-    if known(low) and known(high) and low <= 1 <= high:  # type: ignore[operator]
-        return "equally long"
-    if ratio >= 2:
-        return f"{digits(ratio, 3)} times as long"
-    return f"{slower(ratio)} longer" if ratio >= 1 else f"{slower(2 - ratio)} shorter"
+from reprofs.report.words import count, digits, listing, longer, time, verb
 
 
 def costs(found: pd.DataFrame) -> str:

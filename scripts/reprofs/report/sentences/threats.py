@@ -164,11 +164,6 @@ def baseline(study: Study) -> str:
     return f"{listing(names)} {verb(len(names), 'is', 'are')} no baseline in {where}: slower than the fastest."
 
 
-def shared_nodes(study: Study) -> str:
-    """That nodes share the processors of one machine, see `Study.limit`."""
-    return study.limit
-
-
 def missing(study: Study) -> str:
     """That contenders have no result."""
     bad = study.trials[(study.trials["status"] != "ok") & (study.trials["status"] != "skipped")]
@@ -180,4 +175,4 @@ def every(study: Study) -> list[str]:
     """All of them."""
     told = [spread(study), *real_clocks(study), one_machine(study), memory(study), *models(study), assumed(study)]
     told += [rebuilt(study), few(study), new(study), cold(study), *driver(study), commands(study), baseline(study)]
-    return [one for one in [*told, shared_nodes(study), missing(study)] if one]
+    return [one for one in [*told, study.limit, missing(study)] if one]

@@ -24,7 +24,7 @@ class Ground(NamedTuple):
     profile: str
 
     def __str__(self) -> str:
-        return f"lab {self.lab}, device profile {self.profile}"
+        return f"lab {self.lab}, device model {self.profile}"
 
 
 def grounds(sides: Sides) -> list[Ground]:
