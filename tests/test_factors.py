@@ -1,6 +1,7 @@
 """Factors of a study, each changed alone: what a study's file must say, ratios by hand, what the notebook says."""
 
 import copy
+import functools
 import json
 import math
 from pathlib import Path
@@ -35,9 +36,12 @@ def plan_of(change=lambda study: None) -> Plan:
     return make_plan("mine", catalog)
 
 
+PLAN = functools.cache(plan_of)  # nothing changes it
+
+
 def study(seconds, plan: Plan | None = None) -> Study:
     """The study as if it had run: `seconds` of (factor, None for the base, file system, phase, round); None: no row."""
-    plan = plan or plan_of()
+    plan = plan or PLAN()
     rows, samples, trials = [], [], []
     for factor in plan.factors:
         for cell in factor.cells:
@@ -143,7 +147,7 @@ def page(found: Study, tmp_path, monkeypatch) -> str:
     """What the executed notebook shows of a study."""
     monkeypatch.setattr(package, "open", lambda name: found, raising=False)
     (tmp_path / "plan.json").write_text("{}")
-    cells = json.loads((run.execute(tmp_path, ["published"]) / "published.ipynb").read_text())["cells"]
+    cells = json.loads((run.execute(tmp_path, ["factors"]) / "factors.ipynb").read_text())["cells"]
     outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
     return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
 
@@ -171,10 +175,10 @@ def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
 
 
 def test_which_topic_a_study_has():
-    plan = plan_of()
+    plan = PLAN()
     names = [own.name for own in contents.topics(plan)]
-    assert "published" in names
-    assert "published" not in [own.name for own in contents.topics(make_plan("quick", Catalog()))]
+    assert "factors" in names and "published" not in names
+    assert "factors" not in [own.name for own in contents.topics(make_plan("quick", Catalog()))]
 
 
 @pytest.mark.parametrize(

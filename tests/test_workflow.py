@@ -1,6 +1,8 @@
 """The workflow as its users run it: a whole study, half of it killed on the way; one more file system, one broken."""
 
+import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -23,6 +25,7 @@ from reprofs.plan.plan import read_plan
 from reprofs.report import contents
 from reprofs.report.render import render
 from reprofs.trial.run import run_trial
+from snakes import Snakes
 
 TABLES = ("trials", "phases", "latency")
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
@@ -66,19 +69,23 @@ def page(report: Path) -> str:
     return (report / "index.html").read_text().replace("\N{NO-BREAK SPACE}", " ").replace("&nbsp;", " ")
 
 
-def dry_run(folder: Path, env: dict, *arguments) -> str:
-    command = ["snakemake", "--quiet", "host", "--dry-run", "--cores", "1", *arguments]
-    env = env | {"PATH": f"{BIN}:{env['PATH']}"}
-    done = subprocess.run(
-        [BIN / command[0], *command[1:]], cwd=folder / "checkout", env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def dry_run(tmp_path):
+    """What snakemake says that it would do in the checkout that is prepared there."""
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def snakes() -> Snakes:
+            env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(tmp_path / "checkout/scripts")}
+            return stack.enter_context(Snakes(tmp_path / "checkout", env | {"PATH": f"{BIN}:{env['PATH']}"}))
+
+        yield lambda *arguments: snakes()("--quiet", "host", "--dry-run", "--cores", "1", *arguments)
 
 
-def to_do(folder: Path, env: dict, *arguments) -> set[str]:
+@pytest.fixture
+def to_do(dry_run):
     """The rules that a run would execute now."""
-    return set(re.findall(r"^(?:local)?rule (\w+):", dry_run(folder, env, *arguments), re.MULTILINE)) - {"all"}
+    return lambda *words: set(re.findall(r"^(?:local)?rule (\w+):", dry_run(*words), re.MULTILINE)) - {"all"}
 
 
 def guests(folder: Path) -> list[str]:
@@ -172,7 +179,7 @@ def recorded(log: str) -> int:
     return log.count(": ok in") + log.count(": taken from")
 
 
-def test_whole_study(guest, tmp_path, shared, edit_yaml):
+def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run):
     """One new file in a folder of one's own is all it takes; a broken file system becomes failed rows, one that cannot
     be had skipped ones, the rest completes.
     """
@@ -201,54 +208,58 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert before == {path: path.stat().st_mtime_ns for path in report.rglob("*") if path.is_file()}
     # Beside another run there is what shows that, and nothing else.
     other = shutil.copytree(tmp_path / "checkout/data/tables/small", tmp_path / "other")
-    assert to_do(tmp_path, env, *config, f"beside={other}") == {"beside", "notebook_changes", "report"}
+    assert to_do(*config, f"beside={other}") == {"beside", "notebook_changes", "report"}
     # What was edited by hand is found, named and made again, with all that follows from it; a dry run changes nothing.
     plan = read_plan(tmp_path / "checkout/data/plan/small.json")
     notebooks = {f"notebook_{topic.name}" for topic in contents.topics(plan)}
-    for made, edited, rules in (
-        ("report/small/notebooks/answer.ipynb", "", {"notebook_answer", "report"}),
-        ("data/tables/small", "/phases.parquet", {"dataset", *notebooks, "report"}),
-        ("data/results/small", "/ranks.parquet", {*notebooks, "report"}),
-        (PROFILE, "/profile.json", {"profile", "notebook_kernels", "report"}),
+    for damaged, rules in (
+        (
+            {"report/small/notebooks/answer.ipynb": "", PROFILE: "/profile.json"},
+            {"notebook_answer", "profile", "notebook_kernels", "report"},
+        ),
+        ({"data/tables/small": "/phases.parquet"}, {"dataset", *notebooks, "report"}),
+        ({"data/results/small": "/ranks.parquet"}, {*notebooks, "report"}),
     ):
-        place, kept = tmp_path / "checkout" / made, tmp_path / "kept"
-        (shutil.copytree if edited else shutil.copy2)(place, kept)
-        with Path(f"{place}{edited}").open("ab") as file:
-            file.write(b" ")
-        if not edited:
-            dry_run(tmp_path, env, *config)
-        assert place.exists()
+        kept = {tmp_path / "checkout" / made: tmp_path / made.replace("/", "-") for made in damaged}
+        for (place, copy), edited in zip(kept.items(), damaged.values(), strict=True):
+            (shutil.copytree if edited else shutil.copy2)(place, copy)
+            with Path(f"{place}{edited}").open("ab") as file:
+                file.write(b" ")
+        if len(kept) > 1:
+            dry_run(*config)
+        assert all(place.exists() for place in kept)
         log = (tmp_path / "log").read_text()
         run(tmp_path, env, "--list-rules", *config)
-        told = f"{made}{edited} is missing or was changed: {made} is made again."
+        told = [f"{made}{edited} is missing or was changed: {made} is made again." for made, edited in damaged.items()]
         deadline = time.monotonic() + 30  # what passes through grep may come later than the end
-        while told not in (tmp_path / "log").read_text().removeprefix(log):
+        while not all(words in (tmp_path / "log").read_text().removeprefix(log) for words in told):
             assert time.monotonic() < deadline, (tmp_path / "log").read_text()[-3000:]
             time.sleep(0.1)
-        assert not place.exists() and to_do(tmp_path, env, *config) == rules
-        shutil.move(kept, place)
-    # An edit of another guest repeats nothing, one of this guest its trials.
-    spec = tmp_path / "checkout/envs/guest.yaml"
-    text = spec.read_text()
+        assert not any(place.exists() for place in kept) and to_do(*config) == rules
+        for place, copy in kept.items():
+            shutil.move(copy, place)
+    # An edit of another guest, and other bytes of it in the lock, repeat nothing; of this guest its trials.
+    spec, lock = tmp_path / "checkout/envs/guest.yaml", tmp_path / "checkout/envs/lab.lock"
+    text, locked = spec.read_text(), lock.read_text()
+
+    def other(guest: str) -> str:
+        return re.sub(rf"^(built {guest}/initrd \w+) \w+", rf"\1 {'0' * 64}", locked, flags=re.MULTILINE)
+
     spec.write_text(f"{text}  another:\n    packages: [iproute2]\n")
-    assert to_do(tmp_path, env, *config) == set()
+    lock.write_text(other("zfs"))
+    assert lock.read_text() != locked and to_do(*config) == set()
     spec.write_text(re.sub(r"^memory_mib: \d+", "memory_mib: 3073", text, flags=re.MULTILINE))
-    assert {"guest", "trial"} <= to_do(tmp_path, env, *config)
-    spec.write_text(text)
-    # So do other bytes of a guest, and of no other one, in the lock.
-    lock = tmp_path / "checkout/envs/lab.lock"
-    locked = lock.read_text()
-    lock.write_text(re.sub(r"^(built zfs/initrd \w+) \w+", rf"\1 {'0' * 64}", locked, flags=re.MULTILINE))
-    assert lock.read_text() != locked and to_do(tmp_path, env, *config) == set()
-    lock.write_text(re.sub(r"^(built base/initrd \w+) \w+", rf"\1 {'0' * 64}", locked, flags=re.MULTILINE))
-    assert {"guest", "trial"} <= to_do(tmp_path, env, *config)
     lock.write_text(locked)
-    assert to_do(tmp_path, env, *config) == set()
+    assert {"guest", "trial"} <= to_do(*config)
+    spec.write_text(text)
+    lock.write_text(other("base"))
+    assert {"guest", "trial"} <= to_do(*config)
+    lock.write_text(locked)
     # With one more file system, which is anywhere in the order of the trials, only its own are to do.
     study = tmp_path / "checkout/config/studies/small.yaml"
     text = study.read_text()
     edit_yaml(study, lambda d: d["filesystems"].insert(1, "xfs"))
-    todo = re.findall(r"output: data/raw/small/(\S+)\.json", dry_run(tmp_path, env, *config))
+    todo = re.findall(r"output: data/raw/small/(\S+)\.json", dry_run(*config))
     assert sorted(todo) == [f"r{n}-exact@v2-0.5ns-single-ssd-xfs+default-{WORKLOAD}-smoke" for n in (1, 2)]
     study.write_text(text)
     # An edit of a module repeats the stages that import it, and what follows from those; never a trial.
@@ -268,7 +279,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
         for path in (tmp_path / "checkout/scripts/reprofs" / module for module in modules):
             kept.append((path, path.read_text(), path.stat().st_mtime_ns))
             path.write_text(kept[-1][1] + "# edited\n")
-        assert to_do(tmp_path, env, *config) == rules, modules
+        assert to_do(*config) == rules, modules
     for path, source, time_ns in kept:
         path.write_text(source)
         os.utime(path, ns=(time_ns, time_ns))
@@ -279,8 +290,8 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml):
     assert said.returncode == 0 and said.stdout.count(f"broken+default-{WORKLOAD}-smoke: failed: make: sh exited") == 2
     raw = tmp_path / "checkout/data/raw/small"
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
-    assert to_do(tmp_path, env, "data/tables/small", *config) == {"trial", "dataset"}
-    assert to_do(tmp_path, env, *config) == {"trial", "profile", "dataset", *notebooks, "report"}
+    assert to_do("data/tables/small", *config) == {"trial", "dataset"}
+    assert to_do(*config) == {"trial", "profile", "dataset", *notebooks, "report"}
     log = (tmp_path / "log").read_text()
     again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
     assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again
@@ -333,7 +344,7 @@ def test_rounds_are_added_until_ratios_are_known(guest, tmp_path, edit_yaml):
 
 
 @pytest.mark.soak
-def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(guest, tmp_path, edit_yaml):
+def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(guest, tmp_path, edit_yaml, to_do):
     env, checkout = without_records(prepare(tmp_path), tmp_path), tmp_path / "checkout"
     config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)
 
@@ -342,13 +353,13 @@ def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(g
         run(tmp_path, env, "data/tables/small", *config)
         return stopping(checkout)
 
-    assert to_do(tmp_path, env, *config) >= {"trial", "dataset", "report"}
+    assert to_do(*config) >= {"trial", "dataset", "report"}
     kill_in_the_middle(tmp_path, env, config, after=4 + 1)  # the fifth is of the round that was added
     kept = {path: path.stat().st_mtime_ns for path in (checkout / "data/raw/small").glob("*.json")}
     found = ended(RULE)
     assert found["rounds"] == 3
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
-    assert to_do(tmp_path, env, "data/tables/small", *config) == set()
+    assert to_do("data/tables/small", *config) == set()
     # Where what was measured is enough, nothing more is.
     wide = ended(RULE | {"until": "90 %"})
     assert (wide["rounds"], wide["why"], wide["looks"]) == (2, "narrow", [found["looks"][0] | {"open": 0}])

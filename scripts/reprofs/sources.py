@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -60,10 +61,19 @@ def _name(path: Path) -> str:
     return ".".join([PACKAGE.name, *path.parent.relative_to(PACKAGE).parts])
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node: expressions, which are most of a tree, have no imports."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(node, block, None)
+        for statement in inner if isinstance(inner, list) else []:
+            yield statement
+            yield from _statements(statement)
+
+
 def _imports(code: str, package: str) -> list[Path]:
     """Files of the package that some code imports; package: where its relative imports start."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in _statements(ast.parse(code)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

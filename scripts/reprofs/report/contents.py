@@ -84,10 +84,11 @@ CONTENTS = (
     ),
     Topic(
         "published",
-        "Does the study give what was published, and what explains the difference?",
-        any_of(when.published, when.factors),
+        "Does the study give what was published?",
+        when.published,
         always,
     ),
+    Topic("factors", "Which change brings results nearer to the published ones?", when.factors, always),
     Topic("methods", "What was run, how was it compared, and what could mislead?", always),
     Topic("environment", "What completed, on what did it run, and how is it run again?", always),
     Topic("statistics", "What are all the numbers behind the findings?", always),

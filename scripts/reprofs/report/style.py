@@ -139,6 +139,38 @@ def against(frame: pd.DataFrame, x: str, y: str, hue: str) -> Axes:
     return axes
 
 
+def heatmap(colour: pd.DataFrame, text: pd.DataFrame, **options: Any) -> Axes:
+    """Rows and columns as coloured fields with the numbers of `text` in them; the names of columns are above.
+
+    Names that would touch are upright, in lines of 24 letters. options: those of seaborn.heatmap.
+    """
+    usual = {"fmt": "g", "cbar": False, "linewidths": 1, "xticklabels": True, "yticklabels": True}
+    axes = seaborn.heatmap(colour, annot=text, **(usual | options))
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    longest = max(map(len, names), default=0)
+    flat = len(names) * longest < 90  # letters abreast
+    axes.set(xlabel="", ylabel="", xticklabels=names if flat else [textwrap.fill(name, 24) for name in names])
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="x", rotation=0 if flat else 90, length=0)
+    axes.tick_params(axis="y", rotation=0)
+    top = 0.9 if flat else 0.7 + 0.07 * min(24, longest)
+    axes.figure.set_size_inches(WIDTH, top + 0.19 * len(colour))
+    return axes
+
+
+def panels(draw: Any, frame: pd.DataFrame, high: float, col: str = "operation", **options: Any) -> Any:
+    """A grid of seaborn drawn by `draw` (catplot, displot): a panel for each value of `col`, three abreast.
+
+    high: inches of a panel. x axes are the panels' own. options: those of `draw`.
+    """
+    usual: dict[str, Any] = {"col_wrap": 3, "height": high, "aspect": 2.2 / high}
+    usual |= {"col_order": list(dict.fromkeys(frame[col]))}
+    usual |= {"sharex": False} if draw is seaborn.catplot else {"facet_kws": {"sharex": False}}
+    grid = draw(frame, col=col, **(usual | options))
+    titles(grid)
+    return grid
+
+
 def titles(grid: Any, words: str = "{col_name}", letters: int = 30) -> None:
     """The titles of a grid of seaborn, in lines that are no longer than that many letters."""
     grid.set_titles(words)
