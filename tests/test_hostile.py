@@ -173,7 +173,7 @@ JOBS = {**ACCESSES, **EXCHANGES}
 FURTHER = [
     ("labs", "networks", lambda trial: trial.network in ("lan-1g", "reference", "loopback")),
     ("labs", "devices", lambda trial: trial.profile in ("hdd-7200", "reference", "ram")),
-    ("published", "why-2015", lambda trial: True),
+    ("factors", "why-2015", lambda trial: True),
 ]
 
 
@@ -192,7 +192,7 @@ def further(name: str, study_name: str, enough: Callable, folder, secret: str, p
             ones = dict.fromkeys(("items", "user_ns", "system_ns", "sync_ns"), 1)
             phases.append(row | nothing | ones | {"wall_ns": 10**8})
             own = [
-                own_name for own_name in [phase.name, *(phase.samples or {})] if name == "published" or own_name in JOBS
+                own_name for own_name in [phase.name, *(phase.samples or {})] if name == "factors" or own_name in JOBS
             ]
             samples += [row | {"name": job, "items": 1, "wall_ns": 10**8, "iteration": 1} for job in own]
     frames = (
