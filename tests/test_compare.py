@@ -91,6 +91,7 @@ def test_labs_with_other_kernels_differ_in_their_kernels_alone(tmp_path):
     assert file.values == ["debian-6.1.yaml", "debian-6.12.yaml"]
 
 
+@pytest.mark.wide
 def test_a_kernel_built_twice_is_named_with_its_file(tmp_path):
     """Release, configuration and name are the same, and the digest of the modules is in QEMU's command as well."""
 
@@ -115,12 +116,14 @@ def test_a_kernel_built_twice_is_named_with_its_file(tmp_path):
     assert not compared(a, again)[0], "the same packages in another folder are the same kernel"
 
 
+@pytest.mark.wide
 def test_runs_with_several_labs_keep_the_names_of_these(tmp_path):
     a, b = made(tmp_path / "a", kernels=["debian-6.1", "debian-6.12"]), made(tmp_path / "b", kernels=["debian-6.1"])
     differences, _ = compared(a, b)
     assert "labs.exact@@debian-6.12.clock" in {one.key for one in differences}
 
 
+@pytest.mark.wide
 def test_of_a_file_systems_variants_only_those_count_that_were_run(tmp_path):
     """A variant that is new in a file was listed as a difference of every study with that file system."""
 
@@ -172,6 +175,7 @@ def test_real_clocks_have_intervals_and_are_never_equal(tmp_path):
     assert not one.exact and set(one.ratios["verdict"]) <= {"same", "undecided"}  # no chance: the times are the same
 
 
+@pytest.mark.wide
 def test_a_trial_that_fails_now_is_worse(tmp_path, two):
     b = made(tmp_path / "b", failures={("ext4", "metadata", 2): ("failed", "No space left.")})
     _, one = compared(two[0], b)
@@ -203,6 +207,7 @@ def test_a_share_that_is_none_is_refused(text):
         runs.share(text)
 
 
+@pytest.mark.wide
 def test_the_command_writes_all_forms_and_ends_with_the_verdict(two, reprofs, says, tmp_path):
     a, b = two
     table = reprofs("compare", a, b, "--fail-above", "1%")
@@ -260,6 +265,7 @@ def test_a_report_says_what_changed(two):
     assert "all numbers of 12 trials are equal" in said(b, b) and "Nothing that the two runs say" in said(b, b)
 
 
+@pytest.mark.wide
 def test_a_report_with_real_clocks_has_floors_and_no_equality(tmp_path):
     a, b = (made(tmp_path / name, change, labs=["host"]) for name, change in (("a", None), ("b", slower)))
     page = said(b, a)

@@ -233,6 +233,7 @@ def test_a_folder_may_ignore_case(guest, outcome, filesystem):
     assert (told["exit"], told["output"]) == (0, "found")
 
 
+@pytest.mark.wide
 def test_what_is_there_must_be_what_was_asked_for(guest):
     """A stack whose build makes something else than its file promises fails the trial: here a stripe sold as RAID 6."""
     catalog = Catalog()

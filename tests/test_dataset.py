@@ -75,6 +75,7 @@ def test_several_processes_that_read_batches_give_the_same_tables(source, tables
         assert same or path.read_bytes() == other.read_bytes(), path.name
 
 
+@pytest.mark.wide
 def test_a_bad_record_is_named_by_several_processes_too(source, tmp_path):
     shutil.copytree(source, tmp_path / "study")
     path = sorted((tmp_path / "study/raw").glob("*.json"))[-1]

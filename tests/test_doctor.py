@@ -151,6 +151,7 @@ def test_every_file_of_this_checkout_has_a_row_and_every_number_a_sentence(real)
     assert used == given
 
 
+@pytest.mark.wide
 def test_it_fits_the_terminal(real):
     assert max(map(len, real.splitlines())) <= 120
     assert "Traceback" not in real and "None" not in real

@@ -169,6 +169,7 @@ def test_a_factor_without_numbers_is_told(tmp_path, monkeypatch):
     assert f"Without a completed pair of file systems: {BITMAP}." in page(found, tmp_path, monkeypatch)
 
 
+@pytest.mark.wide
 def test_the_notebook_of_a_study_that_failed(tmp_path, monkeypatch):
     found = study(lambda *key: 1.0 if key[1] == "ext4" else None)
     assert "nothing can be compared" in page(found, tmp_path, monkeypatch)

@@ -184,6 +184,7 @@ def apart(tmp_path_factory):
     return study
 
 
+@pytest.mark.wide
 def test_the_report_names_what_two_labs_made_otherwise(apart):
     assert warned(apart) == warned(apart, ("exact", "host")) == ["xfs (nrext64 and rmapbt)"]
     assert warned(apart, ("exact",)) == []
@@ -208,6 +209,7 @@ def test_the_report_says_nothing_where_all_was_made_alike(tmp_path):
     assert "formats" not in nothing.environment and tables.formats(nothing) == []
 
 
+@pytest.mark.wide
 def test_runs_that_made_a_file_system_otherwise(apart, tmp_path):
     other = of(tmp_path, printed={("xfs", lab): XFS_613 for lab in ("exact", "host")}, **LABS)
     differences = runs.differences({"a": apart, "b": other})

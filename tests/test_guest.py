@@ -740,6 +740,7 @@ def test_missing_module_is_seen_in_the_trial(guest):
     assert b"nosuchfs" in outcome.output and outcome.ending == "finished"
 
 
+@pytest.mark.wide
 def test_every_module_of_the_catalogue_is_in_the_guest(guest):
     """What the root image leaves out is hardware and networks that no trial has."""
     filesystems = [CATALOG.get(Filesystem, name) for name in CATALOG.paths(Filesystem)]

@@ -309,6 +309,7 @@ def test_a_title_is_no_mathematics_in_a_figure():
     assert drawn.startswith("<?xml") and not HIDDEN.search(drawn)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", NAMED, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("sign", ["\x1b", "\u202e"])
 def test_characters_that_hide_others_are_refused_in_every_text(kind, sign, tmp_path):

@@ -182,6 +182,7 @@ def test_vm_disks_whose_flushes_are_ignored(machine):
         catalog.add(Device, "wrong", {"title": "Wrong", "backing": "file", "cache": "unsafe"})
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("script", "ending", "limit"),
     [
@@ -703,6 +704,7 @@ def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.wide
 def test_workflow_without_the_limit_stops_before_any_trial(small_study):
     shutil.rmtree(small_study / "profiles")
     done = snakemake(small_study)

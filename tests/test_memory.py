@@ -164,6 +164,7 @@ def study(tmp_path_factory):
     return run.build(folder)
 
 
+@pytest.mark.wide
 def test_more_memory_is_what_less_is_compared_with(study):
     assert places.order(study, places.MEMORY) == ["64 MiB", "256 MiB", "no limit"]
     found = places.compared(study, places.MEMORY, 0.02)
@@ -172,6 +173,7 @@ def test_more_memory_is_what_less_is_compared_with(study):
     assert set(found.loc[found["place"] == "256 MiB", "verdict"]) == {"equal"}
 
 
+@pytest.mark.wide
 def test_the_notebook_says_it(study):
     executed = run.execute(study.folder.parent, ["scaling", "methods"])
     text = " ".join(run.text(executed / f"{name}.ipynb") for name in ("scaling", "methods"))

@@ -42,6 +42,7 @@ CHURN = (
 )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("profile", "changes"),
     [
@@ -120,6 +121,7 @@ def test_cut_that_was_armed_comes_at_its_time(outcome, guest):
     assert supply == "cut" and int(kept) in (3 * 4096, 4 * 4096)
 
 
+@pytest.mark.wide
 def test_wrong_settings_are_refused(guest):
     lab = ExactLab(guest, files.cache_folder())
     for text in ("kind=square size=1048576", "kind=rotating size=1048576 speed=3", "kind=solid size=1048576 block=512"):

@@ -84,6 +84,7 @@ def project(tmp_path_factory):
     return folder
 
 
+@pytest.mark.wide
 def test_they_run_where_they_lie_and_show_their_figures(project):
     """As in JupyterLab and VS Code, whose kernels start in the notebook's folder."""
     output = project / "notebooks/operations.ipynb"

@@ -42,6 +42,7 @@ def frames(found: results.Results) -> dict[str, pd.DataFrame]:
     return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("where", [".", "notebooks", "notebooks/deep", "data/tables"])
 def test_by_name_from_any_folder_of_the_checkout(project, monkeypatch, where):
     monkeypatch.chdir(project / where)

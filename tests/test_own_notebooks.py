@@ -73,6 +73,7 @@ def test_it_runs_after_the_topics(tmp_path, monkeypatch):
     assert "Study fixture" in executed.cells[1].outputs[0].data["text/plain"]
 
 
+@pytest.mark.wide
 def test_the_workflow_runs_it_and_the_report_has_it(checkout, edit_yaml, tmp_path):
     write(
         checkout / "notebooks",

@@ -33,6 +33,7 @@ def study(tmp_path_factory):
     return run.build(folder)
 
 
+@pytest.mark.wide
 def test_the_last_kernel_named_is_what_others_are_compared_with(study):
     assert places.order(study, places.KERNELS) == NAMES
     found = places.compared(study, places.KERNELS, 0.02)

@@ -112,6 +112,7 @@ def profiled(recorded, tmp_path_factory):
     return record, profile(folder / "record.json", CATALOG, folder / "out", misses=True), folder
 
 
+@pytest.mark.wide
 def test_every_instruction_has_a_function_and_every_phase_its_sum(profiled):
     """The measurement is the record's to the last bit, or there would be no profile."""
     record, found, folder = profiled

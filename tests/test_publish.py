@@ -133,6 +133,7 @@ def test_a_result_says_what_measured_it_and_what_rendered_it(checkout, folder):
     assert f"rendered by ReproFS {own}, commit {result.rendered.commit[:12]}." in told
 
 
+@pytest.mark.wide
 def test_words_make_no_result_stale_but_another_trial_does(checkout):
     study = checkout / "config/studies/small.yaml"
     with contextlib.chdir(checkout):

@@ -581,6 +581,7 @@ GROUND_GROWN = Ground("exact@v2-0.5ns", "hdd-7200")
 GROWN = Place("exact@v2-0.5ns", "hdd-7200", "many-inodes", "smoke")
 
 
+@pytest.mark.wide
 def test_a_law_is_extrapolated_to_the_published_hours(pages):
     found = law()
     assert Comparison(found).places[0] == GROWN and GROWN in Comparison(found).growth
@@ -602,6 +603,7 @@ def test_a_law_is_extrapolated_to_the_published_hours(pages):
     assert "0 of 12 power laws do not fit the measured times" in body and "Two scenarios" in appendix
 
 
+@pytest.mark.wide
 def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
     found = law()
     comparison = Comparison(found)
@@ -611,6 +613,7 @@ def test_the_answer_leaves_out_a_place_without_anything_to_compare(pages):
     assert "Growth: many-inodes" in body and "Ranking" not in body
 
 
+@pytest.mark.wide
 def test_a_published_time_within_half_a_decade_is_inside_or_outside(tmp_path, monkeypatch, pages):
     near = DATA_PLUG[DATA_PLUG["quantity"] == "time"].assign(
         size=300_000, value=1e-4 * 300_000, unit="s", origin="printed"
@@ -632,6 +635,7 @@ def test_a_published_time_within_half_a_decade_is_inside_or_outside(tmp_path, mo
 DATA_PLUG = numbers.load("plug-2020")
 
 
+@pytest.mark.wide
 def test_a_law_that_does_not_fit_is_told(pages):
     bent = law(bend=0.05)
     assert "12 of 12 power laws do not fit the measured times" in pages(bent)[0]
@@ -639,6 +643,7 @@ def test_a_law_that_does_not_fit_is_told(pages):
     assert row["last"] > row["exponent"] and row["by_last_ns"] > row["expected_ns"]
 
 
+@pytest.mark.wide
 def test_a_ratio_is_extrapolated_too(pages):
     grown = law()
     own = Claims(Sides(grown), GROUND_GROWN)
@@ -693,6 +698,7 @@ def test_a_study_without_published_numbers_has_nothing(same):
     assert Comparison(replace(same, plan=plan)).places == []
 
 
+@pytest.mark.wide
 def test_a_study_in_which_nothing_completed_says_so(same, pages):
     failed = replace(same, phases=same.phases.assign(status="failed"))
     assert Comparison(failed).places == []

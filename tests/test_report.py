@@ -438,6 +438,7 @@ def test_who_is_not_durable_is_shown_and_never_ranked(tmp_path, without_pictures
     assert not re.search(r"ext4 (is fastest|takes)", words)
 
 
+@pytest.mark.wide
 def test_on_a_device_that_ignores_flushes_nobody_is_ranked(tmp_path, without_pictures):
     study = without_promise(tmp_path, "devices", "ssd", "it is in memory", ["ext4", "xfs", "tmpfs"])
     roles = dict(zip(study.trials["label"], study.trials["role"], strict=True))

@@ -19,6 +19,7 @@ def quick(tmp_path_factory):
     return study, [run.execute(folder, ["answer"]) / "answer.ipynb"]
 
 
+@pytest.mark.wide
 def test_every_file_system_has_a_line_the_fastest_first_baselines_last(quick):
     study, executed = quick
     lines = text.text(study, executed).splitlines()
@@ -48,6 +49,7 @@ def test_a_study_without_a_result_says_so(tmp_path):
     assert "At scale" not in text.text(study, [run.execute(tmp_path, ["answer"]) / "answer.ipynb"])
 
 
+@pytest.mark.wide
 def test_what_a_study_asks_above_all_is_told_first(tmp_path):
     make.make(tmp_path, systems=["ext4", "xfs", "tmpfs"], labs=["exact", "host"], workloads=["metadata"], failures={})
     study = run.build(tmp_path)

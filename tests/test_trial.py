@@ -110,6 +110,7 @@ def test_killed_guest_is_no_result(recorded, tmp_path, times):
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.wide
 def test_another_round_differs(trial, recorded):
     first = recorded(cell("btrfs", workload=SMALL))
     second = trial("btrfs", workload=SMALL, round=2, seed=12)

@@ -89,6 +89,7 @@ def ranked(study: Study) -> dict[str, str]:
     return totals.ranked(study).set_index("label")["verdict"].to_dict()
 
 
+@pytest.mark.wide
 def test_equal_file_systems_have_no_winner(blank, said):
     study = true(blank(6), 0.01)
     assert "fastest" not in verdicts(study) and "equivalent" in verdicts(study)
@@ -139,6 +140,7 @@ def test_those_that_are_slower_never_stand_among_those_that_may_be_the_fastest(b
         assert row.cost == pytest.approx(3, rel=0.05)
 
 
+@pytest.mark.wide
 def test_who_failed_neither_wins_nor_loses_and_is_named(blank, said):
     study = true(blank(6, failed=("ext4",)), 0.01, ext4=0.5, jfs=0.8)
     assert set(study.results.winners["best"]) == {"jfs"} and verdicts(study) == {"fastest"}

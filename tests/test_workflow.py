@@ -448,6 +448,7 @@ def arrays_of(records: dict[str, dict]) -> None:
     assert phases[-1]["device"]["written_bytes"] >= 0.99 * rebuilding["devices"][0]["size_bytes"]
 
 
+@pytest.mark.wide
 def test_mistake_is_one_sentence_also_in_the_workflow(tmp_path, edit_yaml):
     env = prepare(tmp_path)
     edit_yaml(tmp_path / "checkout/config/studies/quick.yaml", lambda s: s.update(scale="smokee"))
