@@ -6,6 +6,7 @@ python scripts/prose.py --table    prints words, sentences, mean and longest sen
 
 import argparse
 import dataclasses
+import html
 import json
 import re
 import sys
@@ -48,6 +49,8 @@ REPLACE = {  # regular expression -> what to say instead
 }
 FORBIDDEN = {re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE): say for words, say in REPLACE.items()}
 NO_END = re.compile(r"(?:^|[\s(“\"])(?:[A-Z]|e\.g|i\.e|cf|vs|pp?|[Ff]ig|al)\.$")
+CODE = re.compile(r"<(svg|pre|code|style)\b.*?</\1>", re.DOTALL)
+BLOCK = re.compile(r"<(?:p|li|figcaption|caption)\b[^>]*>(.*?)</(?:p|li|figcaption|caption)>", re.DOTALL)
 PARSER = MarkdownIt("js-default")
 
 
@@ -87,9 +90,14 @@ def split(text: str) -> list[str]:
 
 
 def read(path: Path) -> Prose:
-    """The prose of a Markdown document, or of the Markdown cells of a notebook."""
+    """The prose of a Markdown document, of the Markdown cells of a notebook, or of a rendered report (HTML)."""
     found = Prose(path)
     texts = [path.read_text()]
+    if path.suffix == ".html":
+        main = CODE.sub(" `x` ", texts[0].partition("<main")[2])
+        for block in BLOCK.findall(main):
+            found.sentences += split(" ".join(html.unescape(re.sub("<[^>]+>", "", block)).split()))
+        return found
     if path.suffix == ".ipynb":
         cells = json.loads(texts[0])["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]

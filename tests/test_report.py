@@ -15,6 +15,7 @@ import make
 import nbformat
 import pandas as pd
 import pikepdf
+import prose as linter
 import pytest
 import run
 from reprofs.errors import UserError
@@ -110,6 +111,11 @@ def notebooks(folder):
 def page(folder, notebooks):
     render.render(notebooks, folder / "report", folder / "tables")
     return (folder / "report/index.html").read_text()
+
+
+def test_its_words_are_those_of_the_documents(page, folder):
+    """What `make lint` holds documents to."""
+    assert list(linter.wrong(linter.read(folder / "report/index.html"))) == []
 
 
 def test_it_fetches_nothing_and_its_links_arrive(page):

@@ -21,8 +21,8 @@ TOLD = 3  # parts of the system in a sentence
 def changed(found: pd.DataFrame) -> str:
     """What a kernel changed against the one before it. found: rows of `stats.places.steps` of one kernel.
 
-    `debian-6.12 makes 21 of 58 operations slower than debian-6.1 (most: “Rename” on xfs, 2.41 times as long) and 9
-    faster (most: “Create” on f2fs, 35 % shorter).`
+    `debian-6.12 makes 21 of 58 operations slower than debian-6.1 (most: “Rename” on xfs, 2.41 times as long). It makes
+    9 faster (most: “Create” on f2fs, 35 % less time).`
     """
     own = found[found["phase"] != TOTAL]
     if own.empty:
@@ -31,7 +31,7 @@ def changed(found: pd.DataFrame) -> str:
     down = own[own["verdict"] == "faster"].sort_values("ratio", kind="stable")
     place, since = own["place"].iloc[0], own["since"].iloc[0]
     first = f"{place} makes {len(up)} of {count(len(own), 'operation')} slower than {since}{_most(up)}"
-    return f"{first} and {len(down)} faster{_most(down)}."
+    return f"{first}. It makes {len(down)} faster{_most(down)}."
 
 
 def _most(rows: pd.DataFrame) -> str:
