@@ -122,6 +122,11 @@ def build_recorder(cache: Path) -> Path:
     return _build(cache, _with_headers(SOURCE / "recorder.c"), FLAGS)
 
 
+def build_contain(cache: Path) -> Path:
+    """The program that keeps a replay in its folder (scripts/engine/contain.c), like `build`. No guest has it."""
+    return _build(cache, [SOURCE / "contain.c"], FLAGS)
+
+
 def build_nosync(cache: Path) -> Path:
     """The library in which syncs do nothing (scripts/guest/nosync.c), for programs of the guest, like `build`."""
     return _build(cache, [NOSYNC], NOSYNC_FLAGS)

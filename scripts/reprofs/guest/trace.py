@@ -16,15 +16,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from reprofs.errors import FileError
-from reprofs.files import sha256, whole, write_bytes, write_text
+from reprofs.files import cache_folder, sha256, whole, write_bytes, write_text
 from reprofs.guest import engine, lanes, listed
-from reprofs.guest.steps import Job
+from reprofs.guest.steps import REPLAYS, Job
 from reprofs.plan import recording
 from reprofs.plan.read import shown
 from reprofs.plan.recording import KINDS, OF_THE_SYSTEM, Content
 
 MARK = b"REPLAY\x00\x01"
-LAYOUT = 2  # of the file: in the names of those in the cache
+LAYOUT = 3  # of the file and of what was checked: in the names of those in the cache
 SEEK_DATA, SEEK_HOLE = 3, 4
 
 
@@ -35,6 +35,23 @@ def programs(cache: Path, job: Job) -> dict[str, Path]:
     """
     made = engine.build_all(cache, job.programs())
     return made | {word: _of_job(cache, word) for word in job.recordings()}
+
+
+def provide(made: dict[str, Path], folder: Path) -> dict[str, Path]:
+    """Puts what `programs` returned into a new folder, for an engine on this machine's own kernel, and returns it with
+    what else is there: scripts/engine/contain.c, which starts the programs that replay and keeps them in their folder.
+
+    Raises UserError when that does not compile.
+    """
+    (folder / "contained").mkdir(parents=True)
+    replays = made.keys() & set(REPLAYS)
+    if replays:
+        made = made | {"contain": engine.build_contain(cache_folder())}
+    for name, path in made.items():
+        (folder / ("contained" if name in replays else "") / name).symlink_to(path)
+    for name in replays:
+        (folder / name).symlink_to(made["contain"])
+    return made
 
 
 def _of_job(cache: Path, word: str) -> Path:

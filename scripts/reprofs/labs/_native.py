@@ -75,10 +75,7 @@ class NativeLab(Lab):
 
     def _provide(self, job: Job, place: Path) -> None:
         """Puts the programs of a job beside it. They stay in the cache: a folder of a trial may forbid execution."""
-        self.programs = trace.programs(cache_folder(), job)
-        (place / "programs").mkdir()
-        for name, path in self.programs.items():
-            (place / "programs" / name).symlink_to(path)
+        self.programs = trace.provide(trace.programs(cache_folder(), job), place / "programs")
 
     def _run(self, command: list[str], place: Path, limit_s: float, start: str, **environment: str) -> Outcome:
         """Run a command that starts the engine on the job in `place`, until it ends or the time is over."""

@@ -33,6 +33,7 @@ from pydantic import ConfigDict, Field
 from reprofs.errors import FileError, UserError, short
 from reprofs.plan.parts import NAME, NAME_RULE, Count, Descriptor, Filled
 from reprofs.plan.read import shown, unknown, validate
+from reprofs.plan.recording_links import UP, leads_out
 from reprofs.project import project_root
 
 SUFFIX = ".jsonl.xz"
@@ -42,7 +43,6 @@ HANDLES = 65536
 LANES = 16
 LONGEST = 255  # bytes of a name that a file system keeps; in a recording one of 256 stands for all longer ones
 LONGEST_PATH = 4000
-UP = 8  # so many folders a link may lead up from where it is; as many are above the tree of a replay
 
 # The arguments of each kind of call. h: an open file; H: the number that it gets, -1 where it failed; p: an open
 # folder, and a path from there, an empty one for what is open itself; t: the target of a link; m, M: a mapping in
@@ -214,6 +214,8 @@ def read(path: Path) -> Content:
         parts.append(part)
     if (extra := next(lines)) and extra[1]:
         raise FileError(f"{where}: line {extra[0]}: the first line announces fewer lines: record it again.")
+    if leads := leads_out(parts[0], parts[1]):
+        raise FileError(f"{where}: line {leads.line + 2}: {leads.why}: remove this recording.")
     named = head.known_as(path.name.removesuffix(SUFFIX), where)
     return Content(named, parts[0], parts[1], parts[2], calls.who)
 

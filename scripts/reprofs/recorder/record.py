@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -279,7 +280,9 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
 
     Calls with another result are then not checked any more. Raises UserError when it cannot be replayed at all.
     """
-    program = engine.build(files.cache_folder(), recording.replayed_by(content.head, False))
+    if leads := recording.leads_out(content.before, content.calls):
+        raise UserError(f"{leads.why}: remove the link, or record an outer folder, too (--below).")
+    program = recording.replayed_by(content.head, False)
     folder = tempfile.mkdtemp(prefix=".reprofs-", dir=beside if os.access(beside, os.W_OK) else None)
     try:
         if shutil.disk_usage(folder).free < 2 * content.head.bytes:
@@ -287,10 +290,13 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
                 f"{folder} has no space to try the recording, which needs {content.head.bytes / MIB:,.0f} MiB: "
                 "free some."
             )
-        path = Path(folder) / "recording"
+        path, programs = Path(folder) / "recording", Path(folder) / "programs"
         path.write_bytes(trace.compiled(content))
-        words = [str(program), "--recording", str(path), f"{folder}/tree"]
-        done = subprocess.run([*words, "--how", "both", "--differing"], capture_output=True, text=True)
+        trace.provide({program: engine.build(files.cache_folder(), program)}, programs)
+        words = [str(programs / program), "--recording", str(path), "tree"]
+        made = {**os.environ, "REPROFS_PROGRAMS": str(programs)}
+        run = functools.partial(subprocess.run, capture_output=True, text=True, cwd=folder, env=made)
+        done = run([*words, "--how", "both", "--differing"])
         if done.returncode:
             raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
         facts.differing = [int(line) for line in done.stdout.split()]
@@ -299,7 +305,7 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
             facts.special = max(facts.special, special)
             content.head = content.head.model_copy(update={"after": len(content.after)})
             path.write_bytes(trace.compiled(content))
-        looked = subprocess.run([*words, "--how", "verify"], capture_output=True, text=True)
+        looked = run([*words, "--how", "verify"])
         if looked.returncode:
             facts.tree = cut(
                 (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
