@@ -40,7 +40,7 @@ def recorded(words: list[str], folder: Path) -> tuple[float, int]:
     """Seconds of the program while it is recorded, and its calls; before and after, the tree is looked at untimed."""
     names = Names()
     follower = Follower([str(folder)], str(folder), os.umask(0o022), names)
-    tree.entries([str(folder)], names)
+    tree.read([str(folder)], names)
     os.chdir(folder)
     begun = time.monotonic()
     record._follow(words, [str(folder)], 600, follower)

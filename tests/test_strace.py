@@ -478,9 +478,9 @@ def test_less_than_the_program_is_written_only_when_accepted(reprofs, place):
     (place / "text").write_text(BEGIN + "".join(f"1 {line}\n" for line in lines))
     words = ["record", "--from-strace", "text", "--output", "it"]
     refused = reprofs(*words, cwd=place)
-    assert refused.returncode == 2 and not list((place / "workflow").rglob("it*"))
+    assert refused.returncode == 2 and "is kept" in refused.stderr
     for said in ("1 result was another", "the text ends before the program does", "1 device, socket or FIFO is not"):
-        assert said in refused.stderr.splitlines()[-1]
+        assert said in " ".join(refused.stderr.split())
     assert reprofs(*words, "--accept", cwd=place).returncode == 0
 
 

@@ -315,7 +315,9 @@ static void memory_changed(const struct task *t, struct event *e, char *text) {
     else if (t->at.value == C(mmap)) {
         unmap(t, at, arg[1]); /* MAP_FIXED over another */
         bool file = link_of(t->pid, "/proc/%d/fd/%lld", (int)arg[4], text);
-        if (file && below_a_root(text)) e->arg[0] = mapped(t, at, arg[1]);
+        /* a path that is too long to be told is no other file's: its reader knows whether it opened it below a root */
+        bool untold = !file && errno == ENAMETOOLONG;
+        if (untold || (file && below_a_root(text))) e->arg[0] = mapped(t, at, arg[1]);
     } else if ((m = map_at(t, arg[0]))) m->at = at, m->bytes = arg[2];
 }
 

@@ -170,6 +170,30 @@ def whole(path: Path) -> bool:
         return False
 
 
+PIECE = 3072  # bytes of a path that one call takes, with room for a name
+
+
+def open_folder(path: str) -> int:
+    """A descriptor of a folder, opened piece by piece: its path may be longer than a call takes (PATH_MAX).
+
+    The path is absolute and no part of it is a link. Raises OSError.
+    """
+    rest, found = os.fsencode(path), -1
+    try:
+        while rest or found < 0:
+            end = rest.rindex(b"/", 0, PIECE) if len(rest) > PIECE else len(rest)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            inner = os.open(rest[:end], flags, dir_fd=found if found >= 0 else None)
+            found, outer, rest = inner, found, rest[end + 1 :]
+            if outer >= 0:
+                os.close(outer)
+    except OSError:
+        if found >= 0:
+            os.close(found)
+        raise
+    return found
+
+
 def tar(files: Iterable[tuple[str, bytes]]) -> bytes:
     """An archive of files, each with its name: the same bytes wherever and whenever it is made."""
     made = io.BytesIO()

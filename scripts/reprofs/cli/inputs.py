@@ -24,7 +24,11 @@ command = Commands()
         "the workload NAME.yaml goes to the same folder",
     ),
     option("--seconds", type=seconds, default=3600, metavar="N", help="end the command after N seconds (3600)"),
-    option("--accept", action="store_true", help="write the recording even if it is incomplete"),
+    option(
+        "--accept",
+        action="store_true",
+        help="write the recording even if it is incomplete; without a command: the one that was kept",
+    ),
     option(
         "--from-strace",
         type=Path,
@@ -41,6 +45,9 @@ def _record(arguments) -> None:
     from reprofs.recorder import record
 
     below, output, accept = arguments.below, arguments.output, arguments.accept
+    if accept and not arguments.words and not arguments.from_strace:
+        print(record.accept(output), end="")
+        return
     if bool(arguments.words) == bool(arguments.from_strace):
         raise UserError("record: give either a command after --, or --from-strace FILE.")
     if arguments.from_strace:

@@ -124,6 +124,9 @@ class Recording(Descriptor):
         False, description="Of these visits a replay makes most as its own file system lists the files"
     )
     ended: bool = Field(False, description="The program was ended when its time was over")
+    incomplete: Annotated[list[Filled], Field(min_length=1, max_length=20)] | None = Field(
+        None, description="Why it is less than the program, clauses: it was accepted so"
+    )
 
 
 @dataclass

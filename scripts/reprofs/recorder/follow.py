@@ -20,7 +20,7 @@ from reprofs.recorder.names import Names
 from reprofs.recorder.program import AT_FDCWD, PATH_MAX, Call, Program
 from reprofs.recorder.shapes import PLAIN, Shape
 from reprofs.recorder.tasks import OpenFile
-from reprofs.recorder.tree import path_in, relative
+from reprofs.recorder.tree import listing, path_in, relative
 
 AT_REMOVEDIR = 0x200
 RESTARTED = range(-516, -511)  # ERESTARTSYS and its like: the call is made again
@@ -62,6 +62,8 @@ class Follower(Program):
         """One event."""
         self._task = self._tasks.get(event.pid, self._first)
         self._takes[event.type](event)
+        while self._passed:
+            self._close(self._passed.pop())
 
     def _foreign(self, event: Event) -> None:
         self.said["io_uring" if event.value >= 0 else "32-bit calls"] += 1
@@ -153,7 +155,8 @@ class Follower(Program):
 
     def _plain(self, call: Call, shape: Shape) -> None:
         """A call whose arguments are names, open files and numbers, as a table says."""
-        event, values = call.event, []
+        event = call.event
+        values: list[int | str] = []
         if shape.is_alone(event):
             shape = Shape(f"f{shape.kind}", files=(0,))
         for text, folder in enumerate(shape.paths):
@@ -164,7 +167,7 @@ class Follower(Program):
                 else:
                     self.outside += 1
                 return
-            values += [where[0], self.names.path(where[1])]
+            values += self._named(*where)
         for number in shape.files:
             file = self._file(call, number)
             if file is None:
@@ -195,23 +198,25 @@ class Follower(Program):
     def _listed(self, folder: str) -> None:
         """A folder is being listed: the system lists it to others in the same order."""
         if self.here and not self.order.knows(folder):
-            with suppress(OSError):  # gone meanwhile
-                self.order.listed(folder, [entry.name for entry in os.scandir(folder)])
+            with suppress(OSError), listing(folder) as (_, found):  # else it is gone meanwhile
+                self.order.listed(folder, [entry.name for entry in found])
 
     # ---- opening, duplicating, closing
 
     def _open(self, call: Call, folder: int | None, flags: int, mode: int) -> None:
-        where = self._path(call, folder, call.event.text(0))
+        where, base = self._path(call, folder, call.event.text(0)), self._base(call, folder)
         number, kept = self.lines.number(), flags & OPEN_FLAGS
         makes = flags & os.O_CREAT or flags & os.O_TMPFILE == os.O_TMPFILE
         mode = mode & ~self._task.place.umask & MODE if makes else 0
         if where is None:
             self.lines.free(number)
         else:
-            call.line = self._line("open", where[0], self.names.path(where[1]), kept, mode, number)
+            call.line = self._line("open", *self._named(*where), kept, mode, number)
 
         def done(event: Event) -> None:
             line, real = call.line, event.text(0)
+            if line is not None and not real:  # Linux tells no path that is longer than PATH_MAX
+                real = self._full(base, call.event.text(0))
             below = path_in(self.roots, real) if real else "."
             file = OpenFile(real, number if line is not None else -1)
             if line is not None and below is None:  # a link led out
@@ -221,8 +226,8 @@ class Follower(Program):
                 file.number = -1
             elif line is None and real and below is not None:  # or in
                 file.number = self.lines.number()
-                path = self.names.path(below.removesuffix(" (deleted)"))
-                self._line("open", 0, path, kept & ~(os.O_CREAT | os.O_EXCL), mode, file.number)[1] = 0
+                place = self._named(0, below.removesuffix(" (deleted)"))
+                self._line("open", *place, kept & ~(os.O_CREAT | os.O_EXCL), mode, file.number)[1] = 0
             elif line is None:
                 self.outside += 1
             else:
@@ -315,7 +320,7 @@ class Follower(Program):
             self.outside += 1
         else:
             number = self.lines.number()
-            call.line = self._line("enter", where[0], self.names.path(where[1]), number)
+            call.line = self._line("enter", *self._named(*where), number)
         call.then = lambda event: self._works_in(OpenFile(event.text(0) or self._full(base, text), number))
 
     def _on_fchdir(self, call: Call) -> None:
@@ -346,7 +351,7 @@ class Follower(Program):
             self.left_out["making a device"] += 1
         else:
             mode = form | (mode & ~self._task.place.umask & MODE)
-            call.line = self._line(kind, where[0], self.names.path(where[1]), mode)
+            call.line = self._line(kind, *self._named(*where), mode)
 
     _on_mkdirat = _on_mknod = _on_mknodat = _on_mkdir
 
@@ -362,7 +367,7 @@ class Follower(Program):
             self.left_out["symbolic link to what is too long"] += 1
         else:
             target = self.names.target(relative(self.roots, target, self._full(self._base(call, folder), path)))
-            call.line = self._line("symlink", target, where[0], self.names.path(where[1]))
+            call.line = self._line("symlink", target, *self._named(*where))
 
     _on_symlinkat = _on_symlink
 

@@ -35,8 +35,12 @@ class Names:
 
     def path(self, path: str) -> str:
         """The path with its names replaced; `.` and slashes stay. One that is too long becomes a name that is, too."""
+        return self.kept(path) or self._name(path)
+
+    def kept(self, path: str) -> str:
+        """The same; empty for a path that is too long for a recording."""
         made = "/".join(self._name(part) for part in path.split("/"))
-        return made if len(made) <= LONGEST_PATH else self._name(path)
+        return made if len(made) <= LONGEST_PATH else ""
 
     def target(self, target: str) -> str:
         """What a symbolic link holds, made safe: one that leads to a fixed place, or too far up, leads nowhere."""
@@ -78,8 +82,8 @@ class Names:
 class AsTheyAre(Names):
     """Keeps names, where they stand for others already."""
 
-    def path(self, path: str) -> str:
-        return path
+    def kept(self, path: str) -> str:
+        return path if len(path) <= LONGEST_PATH else ""
 
     def target(self, target: str) -> str:
         return target

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from reprofs.errors import count
-from reprofs.plan.recording import Content, Recording
+from reprofs.plan.recording import LONGEST_PATH, Content, Recording
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.retell import Reader
 
@@ -33,6 +33,7 @@ SAID = {
     "unknown calls": ("call", "It made {n} unknown here, on no open file or path that was seen to be below the roots."),
 }
 
+TOO_LONG = f"had more than {LONGEST_PATH:,} bytes, too many for a recording"
 LISTED = "It visited most files in the order in which the file system listed them. "
 FOLLOWS = (
     "Each file system lists in an order of its own, in which the replay visits them there. What a rotating disk takes "
@@ -57,13 +58,16 @@ class Facts:
     size: int = 0
     differing: list[int] = field(default_factory=list)
     tree: str = ""
+    untried: str = ""  # why it was not replayed here
+    unread: str = ""  # why the tree after the program could not be read
     special: int = 0
-    memory: str = ""  # the root that is in memory
+    deep: tuple[int, int] = (0, 0)  # entries before and after whose paths are too long for a recording
+    memory: bool = False  # a root is in memory
     lacks: list[str] = field(default_factory=list)  # why the text of strace is less than the program
     assumed: list[str] = field(default_factory=list)  # sentences about what the text of strace does not tell
 
     def problems(self) -> list[str]:
-        """Why the recording is less than the program; empty at full coverage."""
+        """Why the recording is less than the program, without names; empty at full coverage."""
         head = self.content.head
         left = sum(head.left_out.values())
         differing = count(len(self.differing), "result was another", "results were others")
@@ -72,11 +76,18 @@ class Facts:
             *([f"{count(left, 'call is', 'calls are')} left out"] if left else []),
             *([f"{differing} when it was tried"] if self.differing else []),
             *([self.tree] if self.tree else []),
+            *(["it could not be replayed here"] if self.untried else []),
+            *([f"the tree after the program could not be read ({self.unread})"] if self.unread else []),
             *(["it was ended when its time was over"] if head.ended else []),
             *([f"it exited with code {self.code}"] if self.code and not head.ended else []),
             *self.lacks,
             *([f"{special} not in its tree"] if self.special else []),
-            *([f"{self.memory} is in memory: inodes and folders have another order on a disk"] if self.memory else []),
+            *([f"{count(self.deep[0], 'path', 'paths')} of its tree {TOO_LONG}"] if self.deep[0] else []),
+            *(
+                [f"{count(self.deep[1], 'path', 'paths')} after it {TOO_LONG}, so trees are not compared"]
+                * bool(self.deep[1])
+            ),
+            *(["its folder is in memory: inodes and folders have another order on a disk"] if self.memory else []),
         ]
 
 
@@ -105,8 +116,11 @@ def text(facts: Facts) -> str:
     others = Counter(facts.content.calls[number][0] for number in facts.differing)
     other = f" (others: {', '.join(f'{kind} {n:,}' for kind, n in others.most_common())})" if others else ""
     tried = f"{head.calls - len(facts.differing):,} of {count(head.calls, 'result')} as recorded{other}"
-    told = f"; the tree after it was {'not ' * bool(facts.tree)}as recorded" if facts.tree or not facts.assumed else ""
-    lines += _wrapped(f"It was replayed here once: {tried}{told}.")
+    seen = facts.tree or (facts.content.after and not facts.assumed)
+    told = f"; the tree after it was {'not ' * bool(facts.tree)}as recorded" if seen else ""
+    lines += _wrapped(facts.untried or f"It was replayed here once: {tried}{told}.")
+    if problems := facts.problems():
+        lines += _wrapped(f"It is incomplete: {'; '.join(problems)}.")
     for sentence in facts.assumed:
         lines += _wrapped(sentence)
     for kind, number in facts.said.items():

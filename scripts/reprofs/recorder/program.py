@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reprofs.plan.recording import LANES
+from reprofs.plan.recording import LANES, LONGEST_PATH
 from reprofs.recorder.events import Event
 from reprofs.recorder.lines import Lines
 from reprofs.recorder.names import Names
@@ -40,6 +40,7 @@ class Program:
         self._tasks: dict[int, Task] = {}
         self._begun: dict[int, Call] = {}
         self._free_lanes: list[int] = []
+        self._passed: list[OpenFile] = []  # folders that were entered for a call
         self._task = self._first = Task(Descriptors(), Place(OpenFile(folder), umask))  # whose event it is
         self._first.place.folder = self._entered(folder)
 
@@ -104,9 +105,25 @@ class Program:
             return OpenFile(folder)
         if below == ".":
             return OpenFile(folder, 0, 2)
+        return self._enter(*self._named(0, below), folder)
+
+    def _enter(self, base: int, path: str, folder: str = "") -> OpenFile:
         number = self.lines.number()
-        self._line("enter", 0, self.names.path(below), number)[1] = 0
+        self._line("enter", base, path, number)[1] = 0
         return OpenFile(folder, number)
+
+    def _named(self, base: int, path: str) -> tuple[int, str]:
+        """The number of an open folder and a path from there, as a recording has them.
+
+        For one call a path may be too long, as in deep trees or after `..`: then folders on its way are entered for it.
+        """
+        while not (made := self.names.kept(path)):
+            end = path.rfind("/", 0, LONGEST_PATH // 4)  # its names may get longer
+            if end < 0:
+                return base, self.names.path(path)
+            self._passed.append(self._enter(base, self.names.path(path[:end])))
+            base, path = self._passed[-1].number, path[end + 1 :]
+        return base, made
 
     def _close(self, file: OpenFile, call: Call | None = None) -> None:
         """A descriptor fewer leads to the file; the last one closes it. call: that does so."""

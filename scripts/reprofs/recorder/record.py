@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import platform
@@ -17,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reprofs import files
-from reprofs.errors import UserError, cut, short
+from reprofs.errors import UserError, cut, middle, short
 from reprofs.guest import engine, listed, trace
 from reprofs.plan import recording
 from reprofs.plan.parts import NAME, NAME_RULE
-from reprofs.plan.recording import KINDS, SUFFIX, Content, Recording
+from reprofs.plan.recording import KINDS, LONGEST_PATH, SUFFIX, Content, Recording
 from reprofs.plan.workload import Workload
 from reprofs.project import project_root
 from reprofs.recorder import events, page, retell, strace, tree
@@ -52,15 +53,35 @@ def record(
     """
     targets, name = _targets(output)
     places, names = _roots(roots), Names()
-    before, special = _entries(places, names)
+    before, _ = _tree(places, names)
     follower = Follower(places, str(Path.cwd()), _umask(), names)
     code, late = _follow(command, places, seconds, follower)
-    after, more = _entries(places, names)
-    content = _content(name, places[0], follower, before, after, late)
-    facts = page.Facts(name, content, code, follower.said, names.endings, special=max(special, more))
-    facts.memory = next((place for place in places if _system(place) in IN_MEMORY), "")
-    _try(content, Path(places[0]).parent, facts)
+    after, unread = _tree(places, names, late=True)
+    content = _content(name, places[0], follower, before.entries, after.compared(), late)
+    facts = page.Facts(name, content, code, follower.said, names.endings, special=max(before.special, after.special))
+    facts.memory = any(_system(place) in IN_MEMORY for place in places)
+    facts.deep, facts.unread = (before.deep, after.deep), unread
+    try:
+        _try(content, Path(places[0]).parent, facts, look=not unread)
+    except (UserError, KeyboardInterrupt) as why:  # the program, which may have taken an hour, is not run again for it
+        facts.untried = f"It was not replayed here: {why or 'that was interrupted.'}"
     return _written(targets, content, facts, accept)
+
+
+def accept(output: str) -> str:
+    """Takes the incomplete recording that was kept of an earlier `record` with this output. Returns a sentence.
+
+    Raises UserError when there is none.
+    """
+    targets, name = _targets(output)
+    kept = _kept(targets[0])
+    if not kept.is_file():
+        raise UserError(f"there is no {short(str(kept))} to accept: give a command after --, or --from-strace FILE.")
+    content = recording.read(kept)
+    files.write_bytes(targets[0], kept.read_bytes())
+    files.write_text(targets[1], workload(name, content))
+    kept.unlink()
+    return _used(targets, name)
 
 
 def from_strace(paths: Sequence[Path], roots: Sequence[Path], output: str, accept: bool = False) -> str:
@@ -82,33 +103,52 @@ def from_strace(paths: Sequence[Path], roots: Sequence[Path], output: str, accep
     before = Before(names, len(places), follower.told)
     for line in follower.calls()[0]:
         before.take(line)
-    content = _content(name, places[0], follower, before.entries(), [], False, seen=False)
+    entries = before.entries()
+    fitting = [one for one in entries if all(len(text) <= LONGEST_PATH for text in one[1:] if isinstance(text, str))]
+    content = _content(name, places[0], follower, fitting, [], False, seen=False)
     facts = page.Facts(name, content, reader.code or 0, follower.said, names.endings, special=before.guesses()[2])
-    facts.lacks = lacks
+    facts.lacks, facts.deep = lacks, (len(entries) - len(fitting), 0)
     facts.assumed = page.assumed(reader, follower, before.guesses(), found.umask)
     _try(content, Path.cwd(), facts, look=False)
     return _written(targets, content, facts, accept)
 
 
 def _written(targets: tuple[Path, Path], content: Content, facts: page.Facts, accept: bool) -> str:
-    """Writes a recording and its workload; the page about them."""
+    """Writes a recording and its workload; the page about them. An incomplete one is kept aside: UserError."""
+    problems = facts.problems()
+    content.head = content.head.model_copy(update={"incomplete": problems or None})
     data = recording.packed(content, targets[0].name)
     facts.size = len(data)
-    told = page.text(facts)
-    if (problems := facts.problems()) and not accept:
+    told, kept = page.text(facts), _kept(targets[0])
+    if problems and not accept:
+        files.write_bytes(kept, data)
         print(told, end="", file=sys.stderr)
         raise UserError(
-            f"nothing was written, because the recording would be incomplete: {'; '.join(problems)}. If that is "
-            "acceptable, add --accept."
+            f"the recording is incomplete: {cut('; '.join(problems), 110)}. It is kept "
+            f"({middle(str(_shown(kept)), 80)}): --accept in place of the command takes it without running it again."
         )
     files.write_bytes(targets[0], data)
     files.write_text(targets[1], workload(facts.name, content))
+    kept.unlink(missing_ok=True)
+    return told + _used(targets, facts.name)
+
+
+def _kept(target: Path) -> Path:
+    """Where an incomplete recording waits to be accepted."""
+    return target.with_name(f"{target.name}.incomplete")
+
+
+def _shown(path: Path) -> Path:
     root = project_root()
-    shown = [target.relative_to(root) if target.is_relative_to(root) else target for target in targets]
-    use = f"the workload is {facts.name}"
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def _used(targets: tuple[Path, Path], name: str) -> str:
+    """What was written, and how it is used."""
+    use = f"the workload is {name}"
     if targets[0].parent == targets[1].parent:
         use = f"put them into {Recording.folder} and {Workload.folder} to use them"
-    return f"{told}Written: {shown[0]} and {shown[1]}; {use}.\n"
+    return f"Written: {_shown(targets[0])} and {_shown(targets[1])}; {use}.\n"
 
 
 def _umask() -> int:
@@ -174,14 +214,16 @@ def _apart(roots: list[str]) -> list[str]:
     return places
 
 
-def _entries(places: list[str], names: Names) -> tuple[list[list], int]:
+def _tree(places: list[str], names: Names, late: bool = False) -> tuple[tree.Tree, str]:
+    """The tree below the folders. late: what cannot be read is no error, but the second value says why."""
     try:
-        return tree.entries(places, names)
+        return tree.read(places, names), ""
     except OSError as error:
-        raise UserError(
-            f"{error.filename} cannot be read: {error.strerror}; record as a user who can read everything below "
-            "the folders."
-        ) from None
+        if late:
+            return tree.Tree([], 0, 0), f"{error.strerror}"
+        rights = error.errno in (errno.EACCES, errno.EPERM)
+        hint = "record as a user who can read everything below the folders" if rights else "mend that, or use --below"
+        raise UserError(f"{short(error.filename)} cannot be read: {error.strerror}; {hint}.") from None
 
 
 WHY = {
@@ -301,29 +343,21 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
             raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
         facts.differing = [int(line) for line in done.stdout.split()]
         if not look:
-            content.after, special = tree.entries([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
-            facts.special = max(facts.special, special)
+            found = tree.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
+            content.after, facts.deep = found.compared(), (facts.deep[0], found.deep)
+            facts.special = max(facts.special, found.special)
             content.head = content.head.model_copy(update={"after": len(content.after)})
             path.write_bytes(trace.compiled(content))
-        looked = run([*words, "--how", "verify"])
-        if looked.returncode:
-            facts.tree = cut(
-                (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
-            )
+        looked = content.after and run([*words, "--how", "verify"])
+        if looked and looked.returncode:
+            said = (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
+            facts.tree = cut(said.replace(folder, ""))
     finally:
-        _remove(Path(folder))
+        for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # of any depth, and with folders that nobody may enter
+            subprocess.run([*words, "--", folder], capture_output=True)
     for number in facts.differing:
         content.calls[number][1] = None
     content.head = content.head.model_copy(update={"unchecked": len(facts.differing)})
-
-
-def _remove(folder: Path) -> None:
-    """A replayed tree may have folders that nobody may enter."""
-    for place, inside, _ in os.walk(folder):
-        for one in inside:
-            if not (path := Path(place) / one).is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder)
 
 
 def workload(name: str, content: Content) -> str:
@@ -355,12 +389,12 @@ populate:
 phases:
 """
     for cache, how in (("cold", "run"), ("warm", "both")):
+        check = f'    check: "engine replay --how verify {{recording:{name}}} {cache}"\n' if content.after else ""
         text += f"""\
   - name: {cache}
     title: Make the calls, caches {cache}
     run: "engine replay --how {how} {{recording:{name}}} {cache}"
-    check: "engine replay --how verify {{recording:{name}}} {cache}"
-    cache: {cache}
+{check}    cache: {cache}
     items: calls
     limit_s: 86400
     samples:

@@ -284,6 +284,11 @@ def table(plan: Plan) -> str:
         f"{study.name}: {study.question}",
         f"{_extent(study, len(plan.trials))}, shuffled with seed {study.seed}",
         *([f"overridden: {study.override.text}", *study.override.left_out] if study.override else []),
+        *(
+            f"workload {name}: its recording is incomplete: {'; '.join(one.recording.incomplete)}"
+            for name, one in plan.workloads.items()
+            if one.recording and one.recording.incomplete
+        ),
         "",
     ]
     for row in rows:

@@ -84,10 +84,12 @@ def caveats(head: Recording, title: str, foreign: bool, unknown: bool) -> Iterab
 
     foreign: its cold replay ranks nothing (see `stats.recorded.foreign`); unknown: it is not known whether it does.
     """
-    if head.unchecked:
+    if head.incomplete:
+        yield f"{title}: the recording is incomplete, and was accepted so: {'; '.join(head.incomplete)}."
+    elif head.unchecked:
         results = count(head.unchecked, "call")
         yield f"{title}: the results of {results} differed when the recording was tried, and are not compared."
-    if head.ended:
+    if head.ended and not head.incomplete:
         yield f"{title}: the program was ended when its time was over."
     if foreign:
         first = f"{title}: no verdict with cold caches, because the program visits files in the order of their listing"

@@ -1,0 +1,154 @@
+"""Recordings of programs in deep folders and under odd names, and of programs that no replay repeats."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reprofs import files
+from reprofs.plan import recording
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.recording import LONGEST_PATH, SUFFIX
+from reprofs.recorder import tree
+from reprofs.recorder.names import AsTheyAre, Names
+from reprofs.report.sentences import recorded
+from reprofs.trial.planning import make_plan, table
+
+# The paths in it have up to 5,000 bytes. It links, renames, reads, maps and lists there, goes up again by `..`, as
+# `rm -r` does, and leaves some of it.
+DEEP = """
+import mmap, os
+name, odd = b"d" * 200, b"new\\nline \\xff\\xfe'\\"*"
+def inner(folder, name, make=True):
+    if make:
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+folder = inner(os.open(".", os.O_RDONLY), odd)
+for depth in range(24):
+    folder = inner(folder, name)
+for step, one in enumerate((b"a", odd, b"x" * 255)):
+    with os.fdopen(os.open(one, os.O_CREAT | os.O_RDWR, 0o600, dir_fd=folder), "r+b") as file:
+        file.write(b"x" * 9000), file.flush(), os.fsync(file.fileno())
+        mapped = mmap.mmap(file.fileno(), 9000)
+        mapped[5000] = 1
+        mapped.flush(), mapped.close()
+    os.link(one, b"link%d" % step, src_dir_fd=folder, dst_dir_fd=folder)
+    os.rename(b"link%d" % step, b"renamed%d" % step, src_dir_fd=folder, dst_dir_fd=folder)
+os.symlink(odd, "symbolic", dir_fd=folder)
+assert len(os.listdir(folder)) == 7 and os.readlink("symbolic", dir_fd=folder)
+for step in range(3):
+    folder = inner(folder, "..", False)
+    os.mkdir("beside", dir_fd=folder), os.stat("../" + "d" * 200, dir_fd=folder), os.rmdir("beside", dir_fd=folder)
+os.chdir(folder)
+os.mkdir("again"), os.chdir("again"), os.mkdir("inside"), os.rmdir("inside"), os.chdir(".."), os.rmdir("again")
+"""
+# A pipe tells the two writers whose turn it is, so that what is read depends on what no replay can know: which of two
+# calls that began together came first.
+RACE = """
+import os, threading
+def work(number):
+    for step in range(100):
+        with open(f"own{number}", "wb") as file:
+            file.write(b"x" * (100 * number + step))
+        os.rename(f"own{number}", "shared")
+        with open("shared", "rb") as file:
+            file.read()
+threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+open("../runs", "a").write("once ")
+"""
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """A folder that counts as a checkout, with a folder `workspace`."""
+    (tmp_path / "workflow" / "schemas").mkdir(parents=True)
+    (tmp_path / "workspace").mkdir()
+    yield tmp_path
+    subprocess.run(["rm", "-rf", tmp_path / "workspace"], check=True)
+
+
+@pytest.fixture
+def record(reprofs, place):
+    def run(*words: object):
+        return reprofs("record", "--output", "it", *words, cwd=place / "workspace")
+
+    return run
+
+
+def content_of(place: Path) -> recording.Content:
+    return recording.read(place / "workflow" / "recordings" / f"it{SUFFIX}")
+
+
+def test_a_program_in_folders_deeper_than_a_path_is_recorded_and_replayed_wholly(place, record):
+    done = record("--accept", "--", sys.executable, "-c", DEEP)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    content = content_of(place)
+    assert "100.00 %" in said and f"{content.head.calls} of {content.head.calls} results as recorded." in said
+    assert not content.after and "check:" not in (place / "workflow/workloads/it.yaml").read_text()
+    (mark,) = content.head.incomplete
+    assert mark.startswith("12 paths after it had more than 4,000 bytes") and "not compared" in mark
+    assert content.head.unchecked == 0 and not content.head.left_out
+    kinds = [line[0] for line in content.calls]
+    assert {kind: kinds.count(kind) for kind in ("map", "touch", "msync", "link", "rename", "readlink")} == {
+        **{"map": 3, "touch": 3, "msync": 3, "link": 3, "rename": 3, "readlink": 1}
+    }
+    assert kinds.count("mkdir") == 25 + 3 + 2 and kinds.count("rmdir") == 3 + 2
+    assert max(len(text) for line in content.calls for text in line if isinstance(text, str)) <= LONGEST_PATH
+
+
+def test_a_tree_before_that_is_too_deep_is_less_than_the_program(place, record):
+    subprocess.run([sys.executable, "-c", DEEP], cwd=place / "workspace", check=True)
+    refused = record("--", "touch", "made")
+    assert refused.returncode == 2 and "12 paths of its tree had more than 4,000 bytes" in refused.stderr
+
+
+def test_what_is_left_of_a_walk_is_every_name_and_link(tmp_path):
+    """Any depth: as many folders as no process may have open."""
+    folder, top = os.open(tmp_path, os.O_RDONLY), os.path.realpath(tmp_path)
+    for _ in range(1200):
+        os.mkdir("deep", dir_fd=folder)
+        inner = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.symlink("../deep", "link", dir_fd=folder)
+    os.close(folder)
+    found = tree.read([top], Names())
+    assert len(found.entries) == 1 + (LONGEST_PATH + 1) // 5 and len(found.entries) + found.deep == 1202
+    assert not found.compared()
+    with pytest.raises(NotADirectoryError):
+        files.open_folder(f"{top}{'/deep' * 1200}/link")
+    assert all(len(line[1]) <= LONGEST_PATH for line in tree.read([top], AsTheyAre()).entries)
+    subprocess.run(["rm", "-rf", f"{tmp_path}/deep"], check=True)
+
+
+def test_a_program_that_no_replay_repeats_is_kept_marked_and_accepted_without_a_second_run(place, record):
+    refused = record("--", sys.executable, "-c", RACE)
+    said = refused.stderr.splitlines()[-1]
+    kept = place / f"workflow/recordings/it{SUFFIX}.incomplete"
+    if refused.returncode == 0:
+        pytest.skip("here the threads took turns")
+    assert "others when it was tried" in said and "--accept" in said and str(kept.relative_to(place)) in said
+    assert len(said) <= 300 + len("reprofs: ") and kept.is_file() and not list((place / "workflow").rglob("*.yaml"))
+
+    assert record("--accept").returncode == 0
+    assert (place / "runs").read_text() == "once " and not kept.exists()
+    content = content_of(place)
+    (mark,) = content.head.incomplete
+    assert "others when it was tried" in mark and content.head.unchecked
+    told = list(recorded.caveats(content.head, "It", False, False))
+    assert told == [f"It: the recording is incomplete, and was accepted so: {mark}."]
+    assert "{recording:it}" in (place / "workflow/workloads/it.yaml").read_text()
+    plan = make_plan("quick", Catalog())
+    workload = plan.workloads["metadata"].model_copy(update={"recording": content.head})
+    said = table(plan.model_copy(update={"workloads": {"it": workload}}))
+    assert f"workload it: its recording is incomplete: {mark}\n" in said
+
+    again = record("--accept")
+    assert again.returncode == 2 and "exists" in again.stderr
+
+
+def test_nothing_to_accept_is_one_sentence(record, says):
+    says(record("--accept"), f"recordings/it{SUFFIX}.incomplete' to accept", "after --")
