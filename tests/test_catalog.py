@@ -30,6 +30,7 @@ from reprofs.plan.stack import Layer, resolve
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
 from reprofs.plan.workload import Workload
+from reprofs.trial import commands
 from reprofs.trial.job import devices, render
 from reprofs.trial.planning import make_plan
 from reprofs.trial.resolve import resolve as resolve_cell
@@ -617,6 +618,42 @@ def test_the_plan_names_the_job_that_each_trial_will_run():
         assert trial.job_sha256 == hashlib.sha256(job.encode()).hexdigest(), trial
         assert str(trial.seed) in job
     assert len({trial.job_sha256 for trial in trials}) == len(trials)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("find . -exec rm {} +", ["find", ".", "-exec", "rm", "{}", "+"]),
+        ("find . -exec mv {} {}.old ';'", ["find", ".", "-exec", "mv", "{}", "{}.old", ";"]),
+        ("sh -c '{{ echo {n}; }} >x'", ["sh", "-c", "{ echo 1 2; } >x"]),
+        ("awk '{{print $1}}' ${{HOME}} {{}} {{{n}}} {{n}}", ["awk", "{print $1}", "${HOME}", "{}", "{1 2}", "{n}"]),
+        ("echo {n} a{n}", ["echo", "1", "2", "a1 2"]),
+        ("echo '{}{{'}}", ["echo", "{}{}"]),
+    ],
+)
+def test_braces_in_commands(command, words):
+    assert expand(command, {"n": "1 2"}, "here") == words
+
+
+@pytest.mark.parametrize("word", ["{ echo; }", "{", "}", "{a}}", "{n!r}", "{n:>9}", "{n.x}", "{0}", "{1,6}", "a{"])
+def test_a_brace_that_is_no_placeholder_is_told_how_it_is_written(word):
+    with pytest.raises(
+        UserError, match=r"^here: .*has an unknown placeholder; known: \{n\}. A brace is written twice"
+    ) as it:
+        expand(f"sh -c '{word}'", {"n": "1"}, "here")
+    assert len(str(it.value)) < 300
+
+
+def test_braces_in_a_workload_reach_the_plan():
+    catalog = Catalog()
+    data = changed(
+        Workload,
+        "look-alike",
+        lambda d: d["phases"].append({"name": "find", "title": "Find", "run": "find . -exec stat {} +"}),
+    )
+    catalog.add(Workload, "own", data)
+    catalog.add(Study, "own", changed(Study, "quick", lambda d: d.update(workloads=["own"], rounds=1)))
+    assert "find . -exec stat '{}' +" in commands.text(make_plan("own", catalog), catalog)
 
 
 def test_mount_options_are_added_to_a_variant():

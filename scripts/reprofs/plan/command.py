@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import string
 from collections.abc import Sequence
 
 from reprofs.errors import FileError, cut, several, short
+
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+BRACES = {"{{": "{", "}}": "}", "{}": "{}"}
 
 
 def expand(command: str, values: dict[str, str], where: str) -> list[str]:
@@ -52,19 +54,23 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def fill(text: str, values: dict[str, str], where: str) -> str:
-    """`text` with its {placeholders} filled in. Raises FileError, beginning with `where`, for an unknown one."""
-    if "{" not in text and "}" not in text:
-        return text
-    try:
-        fields = [field[1:] for field in string.Formatter().parse(text) if field[1] is not None]
-        # Names only: other features of format strings, such as {name:>9999999999}, are not needed here.
-        bad = [name for name, form, conversion in fields if name not in values or form or conversion]
-    except ValueError:
-        bad = [text]
-    if bad:
+    """`text` with its {placeholders} filled in; {{, }} and {} are braces.
+
+    Raises FileError, beginning with `where`, for an unknown placeholder.
+    """
+
+    def one(found: re.Match) -> str:
+        if found[0] in BRACES:
+            return BRACES[found[0]]
+        if found[1] in values:
+            return values[found[1]]
         known = several(("{" + name + "}" for name in values), 100)
-        raise FileError(f"{where}: {cut(short(text), 70)} has an unknown placeholder; known: {known}.")
-    return text.format_map(values)
+        raise FileError(
+            f"{where}: {cut(short(text), 70)} has an unknown placeholder; known: {known}. A brace is written twice: "
+            "{{ or }}; {} is as it is."
+        )
+
+    return PLACEHOLDER.sub(one, text)
 
 
 def engine_calls(argv: Sequence[str]) -> list[list[str]]:
