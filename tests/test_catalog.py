@@ -32,7 +32,7 @@ from reprofs.plan.tree import Tree
 from reprofs.plan.workload import Workload
 from reprofs.trial import commands
 from reprofs.trial.job import devices, render
-from reprofs.trial.planning import make_plan
+from reprofs.trial.planning import make_plan, table
 from reprofs.trial.resolve import resolve as resolve_cell
 
 KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)
@@ -677,6 +677,51 @@ def test_mount_options_are_added_to_a_variant():
             assert f"mounted\tpath=/run/reprofs/mnt\ttype=ext4\t{expected}\n" in text
 
 
+def test_options_of_mkfs_are_added_to_a_variant_and_shown():
+    """With mount options, too; a trial without them is the same as before."""
+    catalog = Catalog()
+    names = ["ext4", "ext4+default+mkfs:-O:fast_commit,^64bit", "ext4+casefold+noatime+mkfs:-m:0"]
+    names += ["xfs+default+mkfs:-m:rmapbt=0+inode32"]
+    catalog.add(Study, "own", changed(Study, "quick", lambda d: d.update(filesystems=names, rounds=1)))
+    plan = make_plan("own", catalog)
+    assert {trial.label for trial in plan.trials} == {"ext4+default", *names[1:]}
+    jobs = {trial.label: rendered(cell(**trial.names()), catalog).text() for trial in plan.trials}
+    plain = jobs["ext4+default"]
+    assert plain.replace("arg=-q\targ=-F\t", "arg=-q\targ=-F\targ=-O\targ=fast_commit,^64bit\t") == jobs[names[1]]
+    assert "arg=-F\targ=-O\targ=casefold\targ=-m\targ=0\t" in jobs[names[2]] and "noatime" in jobs[names[2]]
+    assert "arg=-f\targ=-m\targ=rmapbt=0\t" in jobs[names[3]] and "expect=inode32" in jobs[names[3]]
+    variants = plan.filesystems["ext4"].variants
+    assert variants["default+mkfs:-O:fast_commit,^64bit"].title == "defaults of mke2fs, made with -O fast_commit,^64bit"
+    assert variants["casefold+noatime+mkfs:-m:0"].title.endswith(", made with -m 0, mounted with noatime")
+    assert "mkfs.ext4 -q -F -O fast_commit,^64bit " in commands.text(plan, catalog).replace("'", "")
+    assert names[1] in table(plan)
+
+
+@pytest.mark.parametrize(
+    "option", ["x y", "mkfs:", "mkfs:-O::x", "mkfs:/dev/sda", "mkfs:-d:name=/dev/sda", "mkfs:-O;x", "A"]
+)
+def test_an_option_that_could_be_more_than_one_is_refused(option, says, reprofs):
+    """A device besides the trial's, a word of a shell, an option within an option."""
+    words = [
+        "--lab",
+        "exact",
+        "--filesystem",
+        "ext4",
+        "--stack",
+        "single",
+        "--profile",
+        "ssd",
+        "--workload",
+        "metadata",
+    ]
+    more = ["--scale", "smoke", "--round", "1", "--seed", "1", "--output", "/tmp/none.json"]
+    says(
+        reprofs("trial", *words, "--variant", f"default+{option}", *more),
+        "is neither a mount option",
+        "write a variant",
+    )
+
+
 @pytest.mark.parametrize(
     ("filesystem", "variant", "words"),
     [
@@ -684,9 +729,12 @@ def test_mount_options_are_added_to_a_variant():
         ("xfs", "default+nobarrier", "with nobarrier fsync may not be durable: write a variant with the keys promise"),
         ("f2fs", "default+fsync_mode=nobarrier", "with fsync_mode=nobarrier fsync may not be durable"),
         ("nfs", "v4.2-sync+noatime", "file system nfs+v4.2-sync+noatime: it takes no further mount options"),
+        ("nfs", "v4.2-sync+mkfs:-O:x", "it takes no further mkfs options"),
+        ("tmpfs", "default+mkfs:-O:x", "it takes no further mkfs options"),
+        ("ext4", "default+mkfs:-E:mount_opts=nobarrier", "with mount_opts fsync may not be durable"),
     ],
 )
-def test_mount_options_that_cannot_be_added(filesystem, variant, words):
+def test_options_that_cannot_be_added(filesystem, variant, words):
     catalog = Catalog()
     with pytest.raises(UserError, match=re.escape(words)):
         resolve_cell(cell(filesystem, variant=variant), catalog)

@@ -7,10 +7,23 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut, short
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.guest import known_guest
-from reprofs.plan.parts import Command, Descriptor, Expression, Filled, Part, Promising, Word, text, wrong
+from reprofs.plan.parts import (
+    MKFS,
+    OF_MKFS,
+    OPTION,
+    Command,
+    Descriptor,
+    Expression,
+    Filled,
+    Part,
+    Promising,
+    Word,
+    text,
+    wrong,
+)
 from reprofs.plan.read import unknown
 
 HOSTS_MAX = 32
@@ -27,7 +40,9 @@ UNSAFE = {
     "nolog",
     "norecovery",
     "nologreplay",
+    "journal_flush_disabled",
 }
+UNSAFE_MADE = ("mount_opts", "journal_flush_disabled")  # what does so, or may, when a file system is made
 # Of these one takes the place of the other.
 ATIME = {"atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"}
 
@@ -135,6 +150,21 @@ class Variant(Promising):
     mount: str = "relatime"
     expect: list[str] = []
     check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
+
+    def with_options(self, mounted: list[str], made: list[str]) -> Variant:
+        """The same with further options of the commands that mount and make it."""
+        changed: dict = {"title": self.title}
+        if made:
+            words = " ".join(made)
+            changed |= {"title": f"{self.title}, made with {words}", "make": f"{self.make} {words}".strip()}
+        if mounted:
+            expected = [word for word in self.expect if not (word in ATIME and ATIME.intersection(mounted))]
+            changed |= {
+                "title": f"{changed['title']}, mounted with {', '.join(mounted)}",
+                "mount": ",".join(filter(None, [self.mount, *mounted])),
+                "expect": expected + mounted,
+            }
+        return self.model_copy(update=changed)
 
 
 class Comeback(Part):
@@ -260,31 +290,36 @@ class Filesystem(PlannedFilesystem, Descriptor):
         return {name: name for name in servers} | {f"c{number}": place for number, place in enumerate(places, 1)}
 
     def variant(self, name: str) -> Variant:
-        """A variant of the file, or with further mount options (`default+noatime+commit=60`) one that has these, too.
+        """A variant of the file, or with further options one that has these, too: of mount, which the kernel must
+        report, and of the command that makes it (`default+commit=60+mkfs:-O:fast_commit`).
 
-        The kernel must report each of them. Raises UserError for a variant that does not exist, a file system whose
-        mount takes no further options, and options after which fsync promises nothing.
+        Raises UserError for a variant that does not exist, an option that is none, a file system whose commands take no
+        further ones, and mount options after which fsync promises nothing.
         """
         first, *options = name.split("+")
         if first not in self.variants:
             raise unknown(f"variant of {self.name}", first, self.variants)
-        known = self.variants[first]
-        if not options:
-            return known
-        if not any(isinstance(line, str) and "-o {mount} {device}" in line for line in self.mount):
-            raise UserError(f"file system {self.name}+{name}: it takes no further mount options: write a variant.")
-        if unsafe := UNSAFE.intersection(options):
+        where = f"file system {self.name}+{cut(name, 80)}"
+        forms = [(MKFS if one.startswith(OF_MKFS) else OPTION, one) for one in options]
+        if (odd := next((one for form, one in forms if not re.fullmatch(form, one)), None)) is not None:
             raise UserError(
-                f"file system {self.name}+{name}: with {min(unsafe)} fsync may not be durable: write a variant "
-                f"with the keys promise and why in {self.file}."
+                f"{where}: {short(odd)} is neither a mount option, such as commit=60, nor one of mkfs with colons for "
+                f"blanks, such as {OF_MKFS}-O:fast_commit: write a variant."
             )
-        expected = [word for word in known.expect if not (word in ATIME and ATIME.intersection(options))]
-        changed = {
-            "title": f"{known.title}, mounted with {', '.join(options)}",
-            "mount": ",".join(filter(None, [known.mount, *options])),
-            "expect": expected + options,
-        }
-        return known.model_copy(update=changed)
+        made = [one.removeprefix(OF_MKFS).replace(":", " ") for one in options if one.startswith(OF_MKFS)]
+        mounted = [one for one in options if not one.startswith(OF_MKFS)]
+        for what, given, lines, place in (
+            ("mount", mounted, self.mount, "-o {mount} {device}"),
+            ("mkfs", made, self.make, " {make} "),
+        ):
+            if given and not any(isinstance(line, str) and place in line and "{device" in line for line in lines):
+                raise UserError(f"{where}: it takes no further {what} options: write a variant.")
+        if unsafe := UNSAFE.intersection(mounted) | {one for one in UNSAFE_MADE if one in " ".join(made)}:
+            raise UserError(
+                f"{where}: with {min(unsafe)} fsync may not be durable: write a variant with the keys promise and why "
+                f"in {self.file}."
+            )
+        return self.variants[first].with_options(mounted, made)
 
 
 def variant_of(spec: str, catalog: Catalog) -> tuple[str, str]:

@@ -143,12 +143,14 @@ Name = Annotated[
         128,
     ),
 ]
-Option = r"[a-z0-9_][a-z0-9_.=:-]*"  # of mount(8)
+OPTION = r"[a-z0-9_][a-z0-9_.=:-]*"  # of mount(8)
+OF_MKFS = "mkfs:"
+MKFS = rf"{OF_MKFS}-[A-Za-z0-9_.,=^-]*(:[A-Za-z0-9_.,=^-]+)*"  # with colons for blanks
 System = Annotated[
     str,
     text(
-        rf"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9.-]+(\+{Option})*)?$",
-        "a name of lower-case letters, digits, dots and hyphens, with its variant, and mount options, after +",
+        rf"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9.-]+(\+({MKFS}|{OPTION}))*)?$",
+        "a name of lower-case letters, digits, dots and hyphens, with variant and options of mount or mkfs after +",
         128,
     ),
 ]

@@ -91,7 +91,8 @@ class Cross(Part):
     filesystems: Systems | None = Field(
         None,
         description="name for the first variant of its file, name+variant for another, name+variant+option+option for"
-        " one with further mount options: ext4+default+commit=60",
+        " one with further mount options: ext4+default+commit=60. Options of the command that makes it have colons for"
+        " blanks: ext4+default+mkfs:-O:fast_commit",
     )
     networks: Names | None = Field(
         None,
