@@ -14,7 +14,7 @@ from helpers import CATALOG, cell, drawn, names, put, rendered
 from reprofs.errors import UserError
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import read, schemas, tree
-from reprofs.plan.catalog import Catalog, named
+from reprofs.plan.catalog import OWN, Catalog, named
 from reprofs.plan.command import expand
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, variant_of
@@ -335,11 +335,14 @@ def test_unknown_placeholder_and_open_quote():
 
 
 def test_two_files_of_one_name(tmp_path, root):
-    (tmp_path / "ext4.yaml").write_text((root / "workflow/filesystems/ext4.yaml").read_text())
+    (tmp_path / "filesystems").mkdir()
+    (tmp_path / "filesystems/ext4.yaml").write_text((root / "workflow/filesystems/ext4.yaml").read_text())
     with pytest.raises(UserError, match="same name"):
         Catalog([str(tmp_path)]).paths(Filesystem)
     with pytest.raises(UserError, match="not a folder"):
         Catalog([str(tmp_path / "none")]).paths(Filesystem)
+    with pytest.raises(UserError, match=r"has none of the folders filesystems, stacks, .* put your files into these"):
+        Catalog([str(tmp_path / "filesystems")]).paths(Workload)
 
 
 def test_blocks_are_complete_shuffled_and_repeatable():
@@ -396,9 +399,30 @@ def test_names_of_any_length_stand_apart_from_what_follows(reprofs):
 def test_another_file_system_is_one_file(tmp_path, root, reprofs):
     """The plan part of it; tests/test_workflow.py runs one to the report."""
     text = (root / EXT4).read_text()
-    (tmp_path / "ext9.yaml").write_text(text.replace("ext4", "ext9"))
+    (tmp_path / "filesystems").mkdir()
+    (tmp_path / "filesystems/ext9.yaml").write_text(text.replace("ext4", "ext9"))
     assert "ext9" in Catalog([str(tmp_path)]).paths(Filesystem)
     assert "ext9" not in Catalog().paths(Filesystem)
+
+
+def test_every_part_of_a_study_may_be_outside_of_the_checkout(tmp_path, root, reprofs):
+    """And the study itself; what is there is used as what is here."""
+    mine = {"filesystems": "ext4", "workloads": "metadata", "stacks": "single", "devices": "ssd", "networks": "lan-1g"}
+    mine |= {"processors": "v2-0.5ns"}
+    for folder, name in mine.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.yaml").write_text((root / f"workflow/{folder}/{name}.yaml").read_text())
+    study = {"title": "t", "question": "q?", "scale": "smoke", "rounds": 1, "seed": 1, "labs": ["exact"]}
+    study |= {"filesystems": ["mine", "nfs"], "stacks": ["mine"], "profiles": ["mine"], "networks": ["mine"]}
+    study |= {"workloads": ["mine"], "processors": ["mine"]}
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies/mine.yaml").write_text(yaml.safe_dump(study))
+    done = reprofs("plan", "mine", "--extra-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"exact@mine +mine +mine +mine\+default +mine +smoke", done.stdout)
+    assert set(OWN) == {kind.folder.rpartition("/")[2] for kind in NAMED if kind is not Published}
+    ours, own = make_plan("quick", Catalog()), Catalog([str(tmp_path)])
+    assert make_plan("quick", own).as_json() == ours.as_json()
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -420,7 +444,7 @@ def test_a_file_that_cannot_have_its_name_is_told(tmp_path, stem):
 
 @pytest.mark.parametrize("kind", [*NAMED, Tree, "extra"])
 def test_every_folder_of_descriptors_is_asked_for_its_names(kind, tmp_path, monkeypatch):
-    folder = tmp_path / ("more" if kind == "extra" else kind.folder)
+    folder = tmp_path / ("more/filesystems" if kind == "extra" else kind.folder)
     folder.mkdir(parents=True)
     (folder / "y$(touch PWNED).yaml").touch()
     for module in (catalogs, read, tree):

@@ -282,14 +282,20 @@ def test_volumes_are_taken_down_before_what_they_are_on(tmp_path, monkeypatch):
     assert said[:2] == ["volume reprofs-data", "md array /dev/md127"]
 
 
-def test_a_device_of_a_new_kind_is_taken_down_as_its_layers_file_says(tmp_path, monkeypatch):
+@pytest.mark.parametrize("extra", [False, True])
+def test_a_device_of_a_new_kind_is_taken_down_as_its_layers_file_says(tmp_path, monkeypatch, extra):
+    """The file may be in a folder that the configuration names."""
     made_up_stack(tmp_path, {"loop0": [], "loop1": [], "bcache0": ["loop0"], "bcache1": ["loop1"]})
     stop = "stop: ['sh -c \"echo 1 > /sys/block/bcache0/bcache/stop\"', 'wipefs {disks}']"
     for name, text in (("broken", "]"), ("bcache", f"makes: [/dev/bcache0]\n{stop}\n"), ("list", "[]")):
-        (tmp_path / f"{name}.yaml").write_text(text)
+        (tmp_path / "stacks").mkdir(exist_ok=True)
+        (tmp_path / f"stacks/{name}.yaml").write_text(text)
     done = []
     monkeypatch.setattr(cleanup, "SYS", tmp_path)
-    monkeypatch.setattr(cleanup, "STACKS", str(tmp_path))
+    (tmp_path / "config.yaml").write_text(f"extra_dirs: ['{tmp_path}']\n")
+    monkeypatch.setattr(
+        cleanup, *(("CONFIG", f"{tmp_path}/config.yaml") if extra else ("STACKS", f"{tmp_path}/stacks"))
+    )
     monkeypatch.setattr(cleanup, "_run", lambda *command: done.append(command) or True)
     monkeypatch.setattr(cleanup, "mounts", list)
     said = cleanup._release_devices({name: io.BytesIO() for name in ("loop0", "loop1")}, set())

@@ -205,7 +205,7 @@ def use(kind: str, name: str, known: dict) -> None:
         return
     if kind == "config":
         settings = read_config()
-        catalog = Catalog(settings.extra_filesystem_dirs)
+        catalog = Catalog(settings.extra_dirs)
         catalog._known.update(known)
         make_plan(settings.study, catalog)
         return

@@ -172,7 +172,8 @@ def _no_manifest(guest):
 
 @pytest.mark.wide
 def test_a_file_of_a_fork_is_examined_too(tmp_path):
-    (tmp_path / "forked.yaml").write_text(
+    (tmp_path / "filesystems").mkdir()
+    (tmp_path / "filesystems/forked.yaml").write_text(
         "title: Forked\nhome: https://example.org/\nrole: contender\ntype: forked\npackages: [forked-progs]\n"
         "mount: [mount.forked]\nunmount: [umount]\nvariants: {default: {title: defaults}}\n"
     )

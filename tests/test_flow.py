@@ -109,9 +109,9 @@ def test_options_are_words_and_have_an_order_only_on_a_real_clock(small, checkou
     name = next(iter(small.trials))
     assert "--order" not in small.options(name)
     assert f"--time-limit {small.plan.study.time_limit_s}" in small.options(name)
-    (checkout / "a b").mkdir()
+    (checkout / "a b/stacks").mkdir(parents=True)
     study(checkout, labs=["host"], profiles=["ram"])
-    hosts = Flow({"study": "small", "extra_filesystem_dirs": [str(checkout / "a b")]})
+    hosts = Flow({"study": "small", "extra_dirs": [str(checkout / "a b")]})
     assert "--order" in hosts.options(next(iter(hosts.trials)))
     assert hosts.options(next(iter(hosts.trials))).endswith("/a b'")
 

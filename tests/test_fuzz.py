@@ -162,7 +162,7 @@ CALLS = (
     ("plan", "?", "--lab", "?", "--profile", "?"),
     ("plan", "?", "--lab", "mount", "--where", "?", "--clients", "?"),
     ("plan", "quick", "--output", "?"),
-    ("plan", "quick", "--extra-filesystem-dir", "?"),
+    ("plan", "quick", "--extra-dir", "?"),
     ("guest", "--output", "?"),
     ("retry", "?"),
     ("scan", "?", "--output", "?"),
@@ -179,7 +179,7 @@ CALLS = (
 )
 TRIAL = {"lab": "exact", "stack": "single", "profile": "ssd", "workload": "metadata", "scale": "smoke", "round": "1"}
 TRIAL |= {"seed": "7", "output": "try.json", "filesystem": "ext4"}
-MORE = ("processor", "variant", "network", "where", "clients", "order", "time-limit", "extra-filesystem-dir")
+MORE = ("processor", "variant", "network", "where", "clients", "order", "time-limit", "extra-dir")
 
 
 def call(draw: random.Random) -> list[str]:

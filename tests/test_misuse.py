@@ -74,8 +74,8 @@ def test_a_key_that_stands_twice_is_named(tmp_path, reprofs, says):
 
 def test_an_unknown_key_of_the_configuration_is_named(tmp_path, reprofs, says):
     copy = copy_checkout(tmp_path / "checkout")
-    (copy / "config/config.yaml").open("a").write("extra_filesystem_dir: [/nope]\n")
-    says(reprofs("plan", "quick", cwd=copy), "config/config.yaml", "did you mean extra_filesystem_dirs?")
+    (copy / "config/config.yaml").open("a").write("extra_dir: [/nope]\n")
+    says(reprofs("plan", "quick", cwd=copy), "config/config.yaml", "did you mean extra_dirs?")
 
 
 def test_published_numbers_are_read_before_the_first_trial(tmp_path, reprofs, says):

@@ -32,7 +32,7 @@ def trial(guest, tmp_path):
     def run(filesystem="ext4", name="record", folder=None, time_limit_s=120, **changes) -> dict:
         output = tmp_path / f"{name}.json"
         parts = changed(cell("ext4" if folder else filesystem, **changes), filesystem=filesystem)
-        run_trial(parts, Catalog([str(folder)] if folder else []), output, time_limit_s)
+        run_trial(parts, Catalog([str(folder.parent)] if folder else []), output, time_limit_s)
         record = json.loads(output.read_text())
         jsonschema.validate(record, yaml.safe_load((ROOT / "workflow/schemas/record.schema.yaml").read_text()))
         assert output.with_suffix(".console.log").exists()

@@ -148,8 +148,8 @@ def compare_with_the_other(shared: Path, mine: dict[str, str]) -> None:
 
 def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | dict) -> list[str]:
     """A study with a new file system and a broken one in a folder of one's own. Returns the words that choose it."""
-    own = folder / "own"
-    own.mkdir()
+    own = folder / "own/filesystems"
+    own.mkdir(parents=True)
     ext4 = (ROOT / "workflow/filesystems/ext4.yaml").read_text()
     (own / "second.yaml").write_text(ext4.replace("title: ext4", "title: Second Extended").replace("ext4", "ext2"))
     (own / "broken.yaml").write_text(ext4.replace("title: ext4", "title: Broken on purpose"))
@@ -157,8 +157,9 @@ def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | d
     study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
     study.update(filesystems=filesystems, workloads=[WORKLOAD], rounds=rounds, title="Small")
     del study["stop"]
-    (folder / "checkout/config/studies/small.yaml").write_text(yaml.safe_dump(study))
-    return ["--config", "study=small", f"extra_filesystem_dirs=['{own}']"]
+    (own.parent / "studies").mkdir()
+    (own.parent / "studies/small.yaml").write_text(yaml.safe_dump(study))
+    return ["--config", "study=small", f"extra_dirs=['{own.parent}']"]
 
 
 @pytest.mark.soak
@@ -285,7 +286,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run):
         os.utime(path, ns=(time_ns, time_ns))
     # Failed trials can be repeated, which is told, and what follows from them with them; what was there is not lost.
     options = {"cwd": tmp_path / "checkout", "env": env, "capture_output": True, "text": True}
-    retry = [BIN / "reprofs", "retry", "small", f"--extra-filesystem-dir={tmp_path / 'own'}"]
+    retry = [BIN / "reprofs", "retry", "small", f"--extra-dir={tmp_path / 'own'}"]
     said = subprocess.run(retry, **options)
     assert said.returncode == 0 and said.stdout.count(f"broken+default-{WORKLOAD}-smoke: failed: make: sh exited") == 2
     raw = tmp_path / "checkout/data/raw/small"

@@ -31,6 +31,7 @@ from reprofs.files import cache_folder
 from reprofs.project import project_root
 
 DEVICES = "config/devices.yaml"  # the real disks that trials may overwrite
+CONFIG = "config/config.yaml"  # which may name further folders with stacks
 STACKS = "workflow/stacks"  # whose files say how other devices than arrays and mapped volumes are taken down
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
@@ -420,7 +421,10 @@ def _stop(name: str) -> list[str]:
 
 def _stop_commands(device: str) -> list[list[str]]:
     """The commands under `stop` of the layer whose file has this device under `makes`; none without such a file."""
-    for path in sorted((project_root() / STACKS).glob("[!_.]*.yaml")):
+    root, extra = project_root(), []
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, yaml.YAMLError):
+        extra = [f"{each}/stacks" for each in yaml.safe_load((root / CONFIG).read_text()).get("extra_dirs", [])]
+    for path in (path for folder in (STACKS, *extra) for path in sorted((root / folder).glob("[!_.]*.yaml"))):
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, yaml.YAMLError):
             layer = yaml.safe_load(path.read_text())
             if device in layer.get("makes", []):

@@ -49,7 +49,7 @@ class Flow:
         self.settings = read_config(dict(config))
         self.override = override(self.settings.lab, self.settings.profile, self.settings.where, self.settings.clients)
         self.study = self.override.named(self.settings.study)
-        self.catalog = Catalog(self.settings.extra_filesystem_dirs)
+        self.catalog = Catalog(self.settings.extra_dirs)
         self.plan = trials.make_plan(self.settings.study, self.catalog, self.override)
         write_plan(self.plan, Path(f"data/plan/{self.study}.json"))
         self.trials = {trial.id: trial for trial in self.plan.trials}
@@ -142,10 +142,8 @@ class Flow:
 
     @property
     def folders(self) -> str:
-        """The options of commands for further folders of file systems."""
-        return shlex.join(
-            word for each in self.settings.extra_filesystem_dirs for word in ("--extra-filesystem-dir", each)
-        )
+        """The options of commands for further folders of descriptors."""
+        return shlex.join(word for each in self.settings.extra_dirs for word in ("--extra-dir", each))
 
     @property
     def published(self) -> list[str]:
@@ -186,10 +184,11 @@ class Flow:
 
     def edited_meanwhile(self) -> str:
         """A sentence if the study's files changed during the run; else empty."""
-        descriptors = files("config/**/*.yaml", "workflow/**/*.yaml", "data/published/*")
-        if not any(Path(path).stat().st_mtime > self.began for path in descriptors):
+        descriptors = [*map(Path, files("config/**/*.yaml", "workflow/**/*.yaml", "data/published/*"))]
+        descriptors += [path for each in self.settings.extra_dirs for path in Path(each).glob("*/*.yaml")]
+        if not any(path.stat().st_mtime > self.began for path in descriptors):
             return ""
-        catalog = Catalog(self.settings.extra_filesystem_dirs)
+        catalog = Catalog(self.settings.extra_dirs)
         return trials.edited(self.plan, self.settings.study, catalog, self.override)
 
 

@@ -54,7 +54,7 @@ def together(*options: Options, exclusive: bool = False) -> Options:
 
 STUDY = option("study", help="NAME, or NAME@SCALE")
 CATALOG = option(
-    "--extra-filesystem-dir", action="append", metavar="FOLDER", help="another folder with file-system files"
+    "--extra-dir", action="append", metavar="FOLDER", help="another folder with filesystems/, workloads/, studies/, ..."
 )
 CLIENTS = option("--clients", default="", metavar="A,B", help="machines that run the clients (with --where)")
 OVERRIDE = together(
@@ -66,12 +66,12 @@ OVERRIDE = together(
 
 
 def catalog(arguments):
-    """The catalogue with the folders of --extra-filesystem-dir."""
+    """The catalogue with the folders of --extra-dir."""
     from reprofs.plan.catalog import Catalog
     from reprofs.plan.config import read_config
 
-    extra = arguments.extra_filesystem_dir
-    return Catalog(read_config({"extra_filesystem_dirs": extra} if extra else None).extra_filesystem_dirs)
+    extra = arguments.extra_dir
+    return Catalog(read_config({"extra_dirs": extra} if extra else None).extra_dirs)
 
 
 def override(arguments):

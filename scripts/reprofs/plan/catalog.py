@@ -30,26 +30,34 @@ def named(folder: Path) -> dict[str, Path]:
     return found
 
 
+def _own(extra: str) -> Path:
+    """A folder of extra_dirs. Raises UserError for one in which nothing would be found."""
+    folder, where = project_root() / extra, f"config/config.yaml: extra_dirs: {short(extra)}"
+    if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
+        raise UserError(f"{where} is not a folder: correct or remove it.")
+    if not any((folder / name).is_dir() for name in OWN):
+        raise UserError(f"{where} has none of the folders {', '.join(OWN)}: put your files into these.")
+    return folder
+
+
+OWN = ("filesystems", "stacks", "devices", "networks", "processors", "kernels", "workloads", "studies")
 UNAVAILABLE = "_unavailable.yaml"  # what cannot be had, by name, beside the files of the others
 
 
 class Catalog:
-    """All descriptors of a checkout, plus file systems from further folders. Files named _* or .* are ignored."""
+    """All descriptors of a checkout, and of further folders. Files named _* or .* are ignored.
 
-    def __init__(self, extra_filesystem_dirs: Sequence[str] = ()):
-        self.extra_filesystem_dirs = list(extra_filesystem_dirs)
+    extra_dirs: each has folders like those of the checkout: filesystems, workloads, studies, ...
+    """
+
+    def __init__(self, extra_dirs: Sequence[str] = ()):
+        self.extra_dirs = list(extra_dirs)
         self._lists: dict[Path, dict] = {}  # what the files UNAVAILABLE hold
         self._known: dict[tuple[str, str], Descriptor] = {}  # what was read or added, by kind and name
 
     def paths(self, kind: type[Descriptor]) -> dict[str, Path]:
         """name -> file of every descriptor of a kind. Raises UserError for two files of one name or an invalid name."""
-        folders = [project_root() / kind.folder]
-        for extra in self.extra_filesystem_dirs if kind.kind == "filesystem" else ():
-            folder = project_root() / extra
-            if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
-                where = "config/config.yaml: extra_filesystem_dirs"
-                raise UserError(f"{where}: {short(extra)} is not a folder: correct or remove it.")
-            folders.append(folder)
+        folders = [project_root() / kind.folder, *(_own(extra) / Path(kind.folder).name for extra in self.extra_dirs)]
         found: dict[str, Path] = {}
         for folder in folders:
             listed = self._list(folder / UNAVAILABLE) if kind.listed else {}

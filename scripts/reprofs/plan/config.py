@@ -27,7 +27,7 @@ class Config(Descriptor):
             80,
         ),
     ] = "quick"
-    extra_filesystem_dirs: list[str] = []
+    extra_dirs: list[str] = Field([], description="Further folders, each with filesystems/, workloads/, studies/, ...")
     lab: str = Field("", description="Replaces the study's labs")
     profile: str = Field("", description="Replaces the study's device models")
     where: str = Field("", description="Lab mount: existing directories that replace the file systems: a,b")
