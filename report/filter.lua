@@ -16,7 +16,11 @@ end
 local function from_file(image)
   local name = image.attributes.figure
   if not name or name:find("[/\\.]") then return nil end
-  if image.attributes.kind == "png" then return pandoc.Image(image.caption, "../figures/" .. name .. ".png") end
+  local kind = image.attributes.kind -- of a figure that the report did not draw: it is shown, never part of the page
+  if kind and kind:match("^%a+$") then
+    local attributes = html and { style = "max-width: 100%; height: auto" } or {} -- no wider than a phone
+    return pandoc.Image(image.caption, "../figures/" .. name .. "." .. kind, "", pandoc.Attr("", {}, attributes))
+  end
   return pandoc.Image(image.caption, "../figures/" .. name .. ".svg", "", pandoc.Attr("", { "inline-svg" }))
 end
 
@@ -231,7 +235,7 @@ end
 -- A region that scrolls sideways and can be reached by keyboard, named by the first words of its caption. Pairs, not a
 -- table: attributes keep their order.
 local function scrolling(content, caption)
-  local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or "Figure"
+  local label = pandoc.utils.stringify(caption):match("^%a+ %d+") or (content[1].t == "Table" and "Table" or "Figure")
   local attributes = { { "tabindex", "0" }, { "role", "region" }, { "aria-label", label } }
   return pandoc.Div(content, pandoc.Attr("", { "scroll" }, attributes))
 end
@@ -266,7 +270,8 @@ end
 -- In HTML a table scrolls sideways inside a box of its own, with its caption outside.
 local function box(element)
   local caption = element.caption.long
-  if not html or #caption == 0 then return nil end
+  if not html then return nil end
+  if #caption == 0 then return scrolling({ element }, "") end
   element = columns(element)
   local identifier = element.identifier
   element.caption, element.identifier = {}, ""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import make
@@ -10,7 +11,7 @@ import nbformat
 import pytest
 import run
 from conftest import BIN, ROOT
-from reprofs import sources
+from reprofs import files, sources
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import Plan, read_plan
@@ -131,3 +132,121 @@ def test_an_ordinary_figure_of_matplotlib_is_in_the_report(tmp_path):
     assert (tmp_path / "report/figures/mine-1.png").read_bytes().startswith(b"\x89PNG")
     assert 'src="data:image/png;base64,' in page and "Line2D" not in page and "<table" in page
     assert (tmp_path / "report/report.pdf").read_bytes().startswith(b"%PDF")
+
+
+ENDS = {
+    "while True: pass": "a cell took more than 3 s, and was ended: make it faster",
+    "import os; os._exit(1)": "its kernel died in a cell",
+    "print('x' * 10**6 * 25)": "shows 25 MB, at most 20 MB are allowed: print less",
+    "import matplotlib.pyplot as plt; plt.plot([1]); plt.ylim(float('nan'), 1)": "Axis limits cannot be NaN or Inf",
+    "raise ValueError('x' * 1000)": "a cell failed with ValueError: xxx",
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("cell", ENDS)
+def test_a_notebook_that_cannot_be_shown_ends_with_one_sentence(cell, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(execute, "CELL_S", 3 if "while" in cell else execute.CELL_S)
+    write(tmp_path, "mine.ipynb", 'study = "quick"', cell)
+    with pytest.raises(UserError) as told:
+        execute.execute(tmp_path / "mine.ipynb", "quick", tmp_path / "log.ipynb", tmp_path / "out.ipynb")
+    assert ENDS[cell] in str(told.value) and "mine.ipynb" in str(told.value)
+    assert len(str(told.value)) - len(str(tmp_path)) * 2 < 300
+    assert not (tmp_path / "out.ipynb").exists() and "Traceback" not in capfd.readouterr().err
+
+
+def test_a_figure_that_cannot_be_drawn_here_is_one_sentence(tmp_path):
+    """And is no figure of the next cell."""
+    source = "import matplotlib.pyplot as plt\nplt.plot([float('nan')] * 2)"
+    for name, size in (("huge", 10**5), ("nothing", 5)):
+        write(tmp_path, f"{name}.ipynb", 'study = "quick"', f"{source}\nplt.gcf().set_size_inches({size}, {size})")
+    with pytest.raises(UserError, match=r"huge\.ipynb: a figure cannot be drawn: Image size of"):
+        execute.execute_here(tmp_path / "huge.ipynb", "quick", tmp_path / "out.ipynb")
+    execute.execute_here(tmp_path / "nothing.ipynb", "quick", tmp_path / "out.ipynb")
+    assert sum("image/png" in str(cell) for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells) == 1
+
+
+def test_other_pictures_and_wide_tables_fit_a_phone_and_the_paper(tmp_path):
+    make.make(tmp_path, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
+    run.build(tmp_path)
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="9"><script>1</script><path d="M0 0h9"/></svg>'
+    jpeg = "import io, matplotlib.pyplot as plt\nfrom IPython.display import SVG, Image\nfile = io.BytesIO()\n"
+    jpeg += (
+        "plt.plot([1, 2])\nplt.savefig(file, format='jpeg')\nplt.close()\nImage(data=file.getvalue(), format='jpeg')"
+    )
+    frame = "import pandas\npandas.DataFrame({f'column{i}': [1.234567] for i in range(14)})"
+    write(tmp_path, "mine.ipynb", 'study = "quick"', jpeg, f"SVG({svg!r})", frame)
+    execute.execute_here(tmp_path / "mine.ipynb", str(tmp_path / "tables"), tmp_path / "out/mine.ipynb")
+    render.render([tmp_path / "out/mine.ipynb"], tmp_path / "report", tmp_path / "tables")
+    page = (tmp_path / "report/index.html").read_text()
+    assert {path.name for path in (tmp_path / "report/figures").iterdir()} == {"mine-1.jpeg", "mine-2.svg"}
+    assert (
+        'src="data:image/jpeg;base64,' in page and 'src="data:image/svg+xml;base64,' in page and "<script" not in page
+    )
+    assert page.count('style="max-width: 100%; height: auto"') == 2
+    assert re.search(r'<div class="scroll" tabindex="0" role="region" aria-label="Table">\s*<table', page)
+    assert (tmp_path / "report/report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_last_report_stays_where_the_next_cannot_be_made_or_written(tmp_path, monkeypatch):
+    make.make(tmp_path, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
+    run.build(tmp_path)
+    out = tmp_path / "out/mine.ipynb"
+
+    def again(*cells: str) -> None:
+        write(tmp_path, "mine.ipynb", 'study = "quick"', *cells)
+        execute.execute_here(tmp_path / "mine.ipynb", str(tmp_path / "tables"), out)
+        render.render([out], tmp_path / "report", tmp_path / "tables")
+
+    def state() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in (tmp_path / "report").rglob("*") if path.is_file()}
+
+    again("import matplotlib.pyplot as plt\nplt.plot([1, 2])")
+    good = state()
+    assert len(good) == 3
+    with pytest.raises(UserError, match="The PDF cannot be made: failed to decode image"):
+        again("from IPython.display import Image\nImage(data=b'\\x89PNG broken', format='png')")
+    assert state() == good
+    whole = files.write_bytes
+
+    def full(path, data):
+        if path.name == "report.pdf":
+            raise UserError(f"{path} cannot be written: No space left on device; free space or choose another folder.")
+        whole(path, data)
+
+    monkeypatch.setattr(files, "write_bytes", full)
+    with pytest.raises(UserError, match="No space left"):
+        again("print(1)\n2")
+    assert state() == good
+    monkeypatch.undo()
+    again("3")
+    assert len(state()) == 2
+
+
+@pytest.mark.wide
+def test_the_workflow_keeps_the_last_report_of_a_notebook_that_broke(checkout, tmp_path):
+    """Snakemake removes what a rule makes before it runs, unless told."""
+    make.make(tmp_path, rounds=1, systems=["ext4"], workloads=["metadata"], failures={})
+    run.build(tmp_path)
+    shutil.copytree(tmp_path / "tables", checkout / "data/tables/quick")
+    folder = checkout / "report/quick"
+    (folder / "notebooks").mkdir(parents=True)
+    for topic in contents.notebooks(make_plan("quick", Catalog()), ROOT / "notebooks"):
+        cell = nbformat.v4.new_markdown_cell(f"# {topic.stem}")
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "notebooks" / topic.name)
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(checkout / "scripts")}
+    command = [BIN / "snakemake", "--cores", "1", "--allowed-rules", "report", "--rerun-triggers", "mtime"]
+    command += ["--config", "study=quick", "--"]
+
+    def report() -> subprocess.CompletedProcess:
+        words = [*command, "report/quick/index.html"]
+        return subprocess.run(words, cwd=checkout, env=env, capture_output=True, text=True, check=False)
+
+    done = report()
+    assert done.returncode == 0, done.stderr
+    good = {name: (folder / name).read_bytes() for name in ("index.html", "report.pdf")}
+    broken = folder / "notebooks" / topic.name
+    broken.write_text("{}")
+    done = report()
+    assert done.returncode and f"{broken.relative_to(checkout)} is not a notebook" in done.stderr + done.stdout
+    assert good == {name: (folder / name).read_bytes() for name in good} and (folder / "figures").is_dir()

@@ -11,7 +11,7 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
@@ -65,6 +65,23 @@ def write_bytes(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def write_together(folder: Path, content: Mapping[str, bytes]) -> None:
+    """Writes files of a folder, each by its path in it: all, or none if the disk gets full.
+
+    Raises UserError like `write_bytes`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".new.") as new:
+            for name, data in content.items():
+                write_bytes(Path(new) / name, data)
+            for name in content:
+                (folder / name).parent.mkdir(exist_ok=True)
+                (Path(new) / name).replace(folder / name)
+    except OSError as error:
+        raise unwritable(folder, error) from None
 
 
 def check_writable(path: Path) -> None:

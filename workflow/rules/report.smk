@@ -6,24 +6,31 @@ rule report:
         + code("reprofs.report.render"),
         tables="data/tables/{study}",
     output:
-        html=report(
-            "report/{study}/index.html",
-            caption="../report/html.rst",
-            category="Report",
-            labels={"study": "{study}", "for": "screen"},
+        # update: the last report stays where this one cannot be made
+        html=update(
+            report(
+                "report/{study}/index.html",
+                caption="../report/html.rst",
+                category="Report",
+                labels={"study": "{study}", "for": "screen"},
+            )
         ),
-        pdf=report(
-            "report/{study}/report.pdf",
-            caption="../report/pdf.rst",
-            category="Report",
-            labels={"study": "{study}", "for": "print"},
+        pdf=update(
+            report(
+                "report/{study}/report.pdf",
+                caption="../report/pdf.rst",
+                category="Report",
+                labels={"study": "{study}", "for": "print"},
+            )
         ),
-        figures=report(
-            directory("report/{study}/figures"),
-            patterns=["{figure}.svg"],
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
+        figures=update(
+            report(
+                directory("report/{study}/figures"),
+                patterns=["{figure}.svg"],
+                caption="../report/figure.rst",
+                category="Figures",
+                labels={"figure": "{figure}"},
+            )
         ),
     log:
         "logs/{study}/report.log",

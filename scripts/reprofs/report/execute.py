@@ -8,6 +8,8 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from reprofs.files import write_sums
 from reprofs.workplace import workplace
 
 CELL_S = 600  # of the host; a cell takes seconds
+MOST_MB = 20  # of an executed notebook; those of the report have less than one
 
 
 def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
@@ -28,23 +31,30 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     """
     import nbformat
     import papermill  # takes a second
+    from nbclient.exceptions import DeadKernelError
 
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else every kernel warns of frozen modules
     log.parent.mkdir(parents=True, exist_ok=True)
     options = {"kernel_name": "python3", "language": "python", "progress_bar": False, "execution_timeout": CELL_S}
     try:
-        with workplace() as place:
+        with workplace() as place, _silent():
             os.environ["REPROFS_PLACE"] = tempfile.tempdir = str(place)  # of the kernel and its connection file
             papermill.execute_notebook(str(notebook), str(log), {"study": study}, **options)
     except papermill.PapermillExecutionError as error:
-        what = f"{error.ename}: {cut(error.evalue)}" if error.ename else cut(error)
+        what = cut(f"{error.ename}: {error.evalue}" if error.ename else error, 120)
         raise UserError(f"{notebook}: a cell failed with {what}; see {log}.") from None
+    except TimeoutError:
+        raise UserError(f"{notebook}: a cell took more than {CELL_S} s, and was ended: make it faster.") from None
+    except DeadKernelError:
+        raise UserError(f"{notebook}: its kernel died in a cell: run it in Jupyter, and look at its memory.") from None
     except (OSError, ValueError, nbformat.ValidationError) as error:
         raise UserError(f"{notebook} cannot be run: {cut(error)}; save it again in Jupyter.") from None
     finally:
         tempfile.tempdir = None
         os.environ.pop("REPROFS_PLACE", None)
+    if (size := log.stat().st_size / 1e6) > MOST_MB:
+        raise UserError(f"{notebook} shows {size:,.0f} MB, at most {MOST_MB} MB are allowed: print less; see {log}.")
     output.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(log, output)
     write_sums(output.with_name(f"{output.name}.sha256"), [output])
@@ -74,10 +84,13 @@ def execute_here(notebook: Path, study: str, output: Path) -> None:
         with capture_output() as captured:
             result = shell.run_cell(f"{cell.source}\nstudy = {study!r}" if parameters else cell.source)
         if error := result.error_before_exec or result.error_in_exec:
-            raise UserError(f"{notebook}: a cell failed with {type(error).__name__}: {cut(error)}.")
+            raise UserError(f"{notebook}: a cell failed with {type(error).__name__}: {cut(error, 120)}.")
         shown = [each.data for each in captured.outputs]
         shown += [formatter.format(result.result)[0]] if result.result is not None else []
-        shown += [{"image/png": picture} for picture in _ordinary()]
+        try:
+            shown += [{"image/png": picture} for picture in _ordinary()]
+        except (ValueError, MemoryError, OverflowError) as why:
+            raise UserError(f"{notebook}: a figure cannot be drawn: {cut(why, 120)}.") from None
         cell.outputs = [nbformat.v4.new_output("display_data", data=data) for data in shown]
     output.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(executed, output)
@@ -88,9 +101,24 @@ def _ordinary() -> list[str]:
     from matplotlib import pyplot as plt
 
     found = []
-    for number in plt.get_fignums():
-        picture = io.BytesIO()
-        plt.figure(number).savefig(picture, format="png", bbox_inches="tight")
-        found.append(base64.b64encode(picture.getvalue()).decode())
-    plt.close("all")
+    try:
+        for number in plt.get_fignums():
+            picture = io.BytesIO()
+            plt.figure(number).savefig(picture, format="png", bbox_inches="tight")
+            found.append(base64.b64encode(picture.getvalue()).decode())
+    finally:
+        plt.close("all")
     return found
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """What a kernel says on its end, tracebacks of its own, goes nowhere: why it ended is said in a sentence."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -19,12 +19,13 @@ import typst
 
 from reprofs.data.study import Tables, load
 from reprofs.errors import UserError, legible, short
-from reprofs.files import changed, write_bytes
+from reprofs.files import changed, write_together
 from reprofs.report.words import count, listing
 
 FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
-FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png);base64,([^"]+)"')
+FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png|jpeg);base64,([^"]+)"')
+ORDINARY = ("image/svg+xml", "image/png", "image/jpeg")  # of Jupyter's own displays, the first that there is
 OBJECT = re.compile(r"\[?<.*>\]?", re.DOTALL)  # what Python shows of something that has no better words
 
 
@@ -50,8 +51,8 @@ def render(
     """Write index.html, report.pdf and figures/*.svg into the folder `output` from executed notebooks, in their order.
 
     `tables` is the folder of the tables that the notebooks read; `first` has the stems of the notebooks whose answers
-    stand before those of the others; `pdf` is whether the report is made for print, too. Every file is written under a
-    temporary name and then renamed. Raises UserError when a notebook, the tables or a program is missing.
+    stand before those of the others; `pdf` is whether the report is made for print, too. What was there stays until all
+    of it is made and written. Raises UserError when a notebook, the tables or a program is missing, or it is not made.
     """
     output = Path(output)
     about = metadata(load(tables))
@@ -66,13 +67,12 @@ def render(
         nbformat.write(merged, work / "merged.ipynb")
         _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
         printed = _printed(work, about) if pdf else b""
-        for name, svg in figures.items():
-            write_bytes(output / "figures" / name, svg)
+        made = {f"figures/{name}": figure for name, figure in figures.items()}
+        made |= {"index.html": (work / "index.html").read_bytes()} | ({"report.pdf": printed} if pdf else {})
+        write_together(output, made)
+        (output / "figures").mkdir(exist_ok=True)  # the workflow waits for it
         for old in set((output / "figures").glob("*.*")) - {output / "figures" / name for name in figures}:
             old.unlink()
-        write_bytes(output / "index.html", (work / "index.html").read_bytes())
-        if pdf:
-            write_bytes(output / "report.pdf", printed)
 
 
 def _printed(work: Path, about: dict[str, str]) -> bytes:
@@ -164,7 +164,7 @@ def _shows(output: dict) -> bool:
 
 
 def _with_pictures(notebook: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
-    """The notebook with its ordinary figures (PNG) named like those of the report; without names of mere objects."""
+    """The notebook with its ordinary figures named like those of the report; without names of mere objects."""
     number = 0
     for cell in notebook.cells:
         kept = []
@@ -172,10 +172,15 @@ def _with_pictures(notebook: nbformat.NotebookNode, name: str) -> nbformat.Noteb
             data = output.get("data", {})
             if list(data) == ["text/plain"] and OBJECT.fullmatch(data["text/plain"].strip()):
                 continue
-            if "image/png" in data and "text/html" not in data:
+            form = next((one for one in ORDINARY if one in data), "")
+            if form and "text/html" not in data:
                 number += 1
-                address = f"data:image/png;base64,{data['image/png'].strip()}"
-                image = f'<img data-figure="{name}-{number}" src="{address}" kind="png" alt="A figure of {name}">'
+                kind = form.removeprefix("image/").removesuffix("+xml")
+                content = (
+                    base64.b64encode(data[form].encode()).decode() if kind == "svg" else "".join(data[form].split())
+                )
+                address = f"data:{form};base64,{content}"
+                image = f'<img data-figure="{name}-{number}" src="{address}" kind="{kind}" alt="A figure of {name}">'
                 output = nbformat.v4.new_output("display_data", data={"text/html": f"<p>{image}</p>"})
             kept.append(output)
         if cell.cell_type == "code":
