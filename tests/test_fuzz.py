@@ -5,6 +5,7 @@ in descriptors: test_damage.py.) A few are drawn, in `make soak` thousands.
 """
 
 import json
+import lzma
 import random
 import re
 import shutil
@@ -21,8 +22,11 @@ from reprofs import cleanup, cli, doctor, importers
 from reprofs.data import tables
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
-from reprofs.guest import image
+from reprofs.guest import image, trace
+from reprofs.plan import recording
+from reprofs.recorder.record import workload
 from reprofs.records import raw as seals
+from reprofs.report.sentences.recorded import caveats
 from reprofs.trial import run
 from test_importers import FILES, FIXTURES
 
@@ -134,6 +138,64 @@ def test_records(times, tmp_path):
         )
         wrong += [(number, done, found)] if found else []
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def excerpt(name: str, entries: int = 30, calls: int = 120, **more) -> list:
+    """The first lines of a shipped recording, as a whole one. more: of its first line."""
+    content = recording.read(recording.path_of(name))
+    before, after, some = content.before[:entries], content.after[:entries], content.calls[:calls]
+    kinds = {entry[1] for entry in before}
+    before = [entry for entry in before if entry[0] != "h" or entry[2] in kinds]
+    after = [entry for entry in after if entry[0] != "h"]
+    who = content.who[:calls]
+    head = {**content.head.as_json(), "before": len(before), "calls": len(some), "after": len(after)}
+    lines = [[*line, own] for line, own in zip(some, who, strict=True)] if who else some
+    return [{**head, "incomplete": ["it exited with code 1"], **more}, *before, *lines, *after]
+
+
+@pytest.mark.parametrize(
+    "times", [pytest.param(60, id="drawn"), pytest.param(10_000, id="many", marks=pytest.mark.soak)]
+)
+def test_recordings(times, tmp_path):
+    """Of one thread, of several, and one that follows listings: read, compiled, and used by a plan, or refused."""
+    wholes = [excerpt("recorded-sqlite-wal"), excerpt("recorded-compile")]
+    wholes += [excerpt("recorded-dpkg", in_listing_order=True, follows_listings=True)]
+    path = tmp_path / "stranger.jsonl.xz"
+    draw, wrong, taken = drawn(), [], 0
+
+    def use() -> None:
+        nonlocal taken
+        recording.read_head(path)
+        content = recording.read(path)
+        trace.compiled(content)
+        workload("stranger", content)
+        list(caveats(content.head, "It", True, True))
+        taken += 1
+
+    for whole in wholes:
+        path.write_bytes(packed(whole))
+        use()
+    for number in range(times):
+        lines, way = json.loads(json.dumps(draw.choice(wholes))), draw.random()
+        if way < 0.6:
+            done = ""
+            for _ in range(draw.choice((1, 1, 3))):
+                done += change(draw, lines if draw.random() < 0.9 else lines[0])
+            made = packed(lines)
+        elif way < 0.9:
+            done, made = scratched(draw, lzma.decompress(packed(lines)))
+            made = lzma.compress(made, preset=0)
+        else:
+            done, made = scratched(draw, packed(lines))
+        path.write_bytes(made)
+        found = verdict(use, tmp_path, path.name)
+        wrong += [(number, done, found)] if found else []
+    assert not wrong, f"{len(wrong)} of {times}: {wrong[:5]}"
+    assert 3 < taken < 3 + times
+
+
+def packed(lines: list) -> bytes:
+    return lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), preset=0)
 
 
 @pytest.mark.parametrize("times", MANY)

@@ -849,3 +849,5 @@ def test_a_hostile_lane_is_refused_with_its_line(hostile, who):
     recording.read(hostile([["fsync", 0, 0, [0]], ["fsync", 0, 0, [1, 0, 1]]], lanes=2))
     with pytest.raises(UserError, match=r"line 3: .*record it again"):
         recording.read(hostile([["fsync", 0, 0, who]], lanes=2))
+    with pytest.raises(UserError, match=r"line 3: is not a call: record it again"):
+        recording.read(hostile([["fsync", [0]]], lanes=2))

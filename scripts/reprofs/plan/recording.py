@@ -371,7 +371,8 @@ class _Calls:
         self.used: dict[str, set[int]] = {"h": {0}, "m": set()}
 
     def __call__(self, line: Any) -> list:
-        if type(line) is not list or len(line) < 2 or type(line[0]) is not str or line[0] not in KINDS:
+        least = 3 if self.made else 2
+        if type(line) is not list or len(line) < least or type(line[0]) is not str or line[0] not in KINDS:
             raise _Wrong("is not a call")
         if self.made:
             self._lane(line[-1])
