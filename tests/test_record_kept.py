@@ -1,11 +1,15 @@
 """Recordings of programs in deep folders and under odd names, and of programs that no replay repeats."""
 
+import contextlib
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from conftest import BIN
 from reprofs import files
 from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
@@ -48,7 +52,7 @@ os.mkdir("again"), os.chdir("again"), os.mkdir("inside"), os.rmdir("inside"), os
 RACE = """
 import os, threading
 def work(number):
-    for step in range(100):
+    for step in range(60):
         with open(f"own{number}", "wb") as file:
             file.write(b"x" * (100 * number + step))
         os.rename(f"own{number}", "shared")
@@ -105,10 +109,10 @@ def test_a_tree_before_that_is_too_deep_is_less_than_the_program(place, record):
     assert refused.returncode == 2 and "12 paths of its tree had more than 4,000 bytes" in refused.stderr
 
 
-def test_what_is_left_of_a_walk_is_every_name_and_link(tmp_path):
-    """Any depth: as many folders as no process may have open."""
+def test_a_walk_of_any_depth_finds_every_name(tmp_path):
+    """Any depth: more folders than one call's path can name."""
     folder, top = os.open(tmp_path, os.O_RDONLY), os.path.realpath(tmp_path)
-    for _ in range(1200):
+    for _ in range(900):
         os.mkdir("deep", dir_fd=folder)
         inner = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
         os.close(folder)
@@ -116,10 +120,10 @@ def test_what_is_left_of_a_walk_is_every_name_and_link(tmp_path):
     os.symlink("../deep", "link", dir_fd=folder)
     os.close(folder)
     found = tree.read([top], Names())
-    assert len(found.entries) == 1 + (LONGEST_PATH + 1) // 5 and len(found.entries) + found.deep == 1202
+    assert len(found.entries) == 1 + (LONGEST_PATH + 1) // 5 and len(found.entries) + found.deep == 902
     assert not found.compared()
     with pytest.raises(NotADirectoryError):
-        files.open_folder(f"{top}{'/deep' * 1200}/link")
+        files.open_folder(f"{top}{'/deep' * 900}/link")
     assert all(len(line[1]) <= LONGEST_PATH for line in tree.read([top], AsTheyAre()).entries)
     subprocess.run(["rm", "-rf", f"{tmp_path}/deep"], check=True)
 
@@ -152,3 +156,40 @@ def test_a_program_that_no_replay_repeats_is_kept_marked_and_accepted_without_a_
 
 def test_nothing_to_accept_is_one_sentence(record, says):
     says(record("--accept"), f"recordings/it{SUFFIX}.incomplete' to accept", "after --")
+
+
+@pytest.mark.wide
+def test_a_killed_record_ends_its_program_and_leaves_what_cleanup_names(place):
+    """Killed while the program runs, which makes no call any more, and while that is replayed."""
+    (place / "tmp").mkdir()
+    env = {**os.environ, "TMPDIR": str(place / "tmp")}
+    words = [BIN / "reprofs", "record", "--output", "it", "--", "sh", "-c"]
+
+    def sleeps() -> bool:
+        return b"sleep\x0047.125" in b"".join(map(_command, Path("/proc").glob("[0-9]*/cmdline")))
+
+    def replays() -> bool:
+        return bool(list(place.glob("reprofs-work-*-replay")))
+
+    for script, began in ("touch a; exec sleep 47.125", sleeps), ("dd if=/dev/zero of=b bs=1M count=300", replays):
+        options = {"cwd": place / "workspace", "env": env, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen([*words, script], **options)
+        _until(began)
+        process.kill()
+        process.wait()
+        _until(lambda: not sleeps())
+    done = subprocess.run([BIN / "reprofs", "cleanup"], env=env, cwd=place, capture_output=True, text=True, check=True)
+    assert re.search(r"folder /.*/reprofs-work-[^/]*-replay", done.stdout) and not replays()
+
+
+def _command(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def _until(ready) -> None:
+    ends = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

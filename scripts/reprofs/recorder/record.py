@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from reprofs import files
+from reprofs import cleanup, files
 from reprofs.errors import UserError, cut, middle, short
 from reprofs.guest import engine, listed, trace
 from reprofs.plan import recording
@@ -31,6 +30,7 @@ from reprofs.recorder.follow import Follower
 from reprofs.recorder.lines import TooMany
 from reprofs.recorder.measure import Sums
 from reprofs.recorder.names import AsTheyAre, Names
+from reprofs.workplace import end_with_parent, workplace
 
 SECONDS = 3600
 FEWER = "record a shorter run, or fewer folders (--below)"
@@ -64,7 +64,7 @@ def record(
     try:
         _try(content, Path(places[0]).parent, facts, look=not unread)
     except (UserError, KeyboardInterrupt) as why:  # the program, which may have taken an hour, is not run again for it
-        facts.untried = f"It was not replayed here: {why or 'that was interrupted.'}"
+        facts.untried, facts.differing = f"It was not replayed here: {why or 'that was interrupted.'}", []
     return _written(targets, content, facts, accept)
 
 
@@ -242,7 +242,10 @@ def _follow(command: Sequence[str], places: list[str], seconds: int, follower: F
     recorder = engine.build_recorder(files.cache_folder())
     reading, writing = os.pipe()
     words = [str(recorder), str(seconds), str(writing), *places, "--", *command]
-    with os.fdopen(reading, "rb", 1 << 20) as stream, subprocess.Popen(words, pass_fds=(writing,)) as process:
+    with (
+        os.fdopen(reading, "rb", 1 << 20) as stream,
+        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent) as process,
+    ):
         os.close(writing)
         try:
             _take(events.read(stream), follower)
@@ -324,40 +327,48 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
     """
     if leads := recording.leads_out(content.before, content.calls):
         raise UserError(f"{leads.why}: remove the link, or record an outer folder, too (--below).")
-    program = recording.replayed_by(content.head, False)
-    folder = tempfile.mkdtemp(prefix=".reprofs-", dir=beside if os.access(beside, os.W_OK) else None)
-    try:
-        if shutil.disk_usage(folder).free < 2 * content.head.bytes:
-            raise UserError(
-                f"{folder} has no space to try the recording, which needs {content.head.bytes / MIB:,.0f} MiB: "
-                "free some."
-            )
-        path, programs = Path(folder) / "recording", Path(folder) / "programs"
-        path.write_bytes(trace.compiled(content))
-        trace.provide({program: engine.build(files.cache_folder(), program)}, programs)
-        words = [str(programs / program), "--recording", str(path), "tree"]
-        made = {**os.environ, "REPROFS_PROGRAMS": str(programs)}
-        run = functools.partial(subprocess.run, capture_output=True, text=True, cwd=folder, env=made)
-        done = run([*words, "--how", "both", "--differing"])
-        if done.returncode:
-            raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
-        facts.differing = [int(line) for line in done.stdout.split()]
-        if not look:
-            found = tree.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
-            content.after, facts.deep = found.compared(), (facts.deep[0], found.deep)
-            facts.special = max(facts.special, found.special)
-            content.head = content.head.model_copy(update={"after": len(content.after)})
-            path.write_bytes(trace.compiled(content))
-        looked = content.after and run([*words, "--how", "verify"])
-        if looked and looked.returncode:
-            said = (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
-            facts.tree = cut(said.replace(folder, ""))
-    finally:
-        for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # of any depth, and with folders that nobody may enter
-            subprocess.run([*words, "--", folder], capture_output=True)
+    with workplace() as place:
+        folder = (beside if os.access(beside, os.W_OK) else place) / f"{place.name}-replay"
+        cleanup.note(place, folder=str(folder))
+        try:
+            folder.mkdir(0o700)
+            _replay(content, folder, facts, look)
+        except OSError as error:
+            raise UserError(f"{folder} cannot be used to try the recording: {error.strerror}.") from None
+        finally:
+            for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # of any depth, and what nobody may enter
+                subprocess.run([*words, "--", folder], capture_output=True)
     for number in facts.differing:
         content.calls[number][1] = None
     content.head = content.head.model_copy(update={"unchecked": len(facts.differing)})
+
+
+def _replay(content: Content, folder: Path, facts: page.Facts, look: bool) -> None:
+    """See _try. Raises UserError and OSError."""
+    if shutil.disk_usage(folder).free < 2 * content.head.bytes:
+        need = f"{content.head.bytes / MIB:,.0f} MiB"
+        raise UserError(f"{folder} has no space to try the recording, which needs {need}: free some.")
+    program = recording.replayed_by(content.head, False)
+    path, programs = folder / "recording", folder / "programs"
+    path.write_bytes(trace.compiled(content))
+    trace.provide({program: engine.build(files.cache_folder(), program)}, programs)
+    words = [str(programs / program), "--recording", str(path), "tree"]
+    own: dict[str, Any] = {"capture_output": True, "text": True, "preexec_fn": end_with_parent, "cwd": folder}
+    own["env"] = {**os.environ, "REPROFS_PROGRAMS": str(programs)}
+    done = subprocess.run([*words, "--how", "both", "--differing"], **own)
+    if done.returncode:
+        raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
+    facts.differing = [int(line) for line in done.stdout.split()]
+    if not look:
+        found = tree.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
+        content.after, facts.deep = found.compared(), (facts.deep[0], found.deep)
+        facts.special = max(facts.special, found.special)
+        content.head = content.head.model_copy(update={"after": len(content.after)})
+        path.write_bytes(trace.compiled(content))
+    looked = content.after and subprocess.run([*words, "--how", "verify"], **own)
+    if looked and looked.returncode:
+        said = (looked.stderr.strip().splitlines() or ["it could not be read"])[-1].rpartition("replay: ")[2]
+        facts.tree = cut(said.replace(str(folder), ""))
 
 
 def workload(name: str, content: Content) -> str:
