@@ -7,6 +7,7 @@ import errno
 import hashlib
 import io
 import json
+import lzma
 import os
 import sys
 import tarfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from reprofs.errors import UserError, cut
 
 ROOM = 4 << 20  # bytes that a record, its log or a table may need, with much to spare
+LARGEST_JSON = 256 << 20  # bytes of a JSON file: hundreds of times the largest plan or record
 # What to do where the machine sets a limit; for other errors free space.
 HINTS = {
     errno.EFBIG: "raise the limit of this shell (ulimit -f unlimited)",
@@ -107,6 +109,8 @@ def write_text(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict:
     """The content of a JSON file that an earlier step wrote. Raises UserError if it is missing or not valid JSON."""
     try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise ValueError(f"it has more than {LARGEST_JSON >> 20} MiB")
         return json.loads(path.read_text(), parse_constant=_no_number)
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; run the step that makes it.") from None
@@ -123,6 +127,47 @@ def sha256(path: Path) -> str:
     """Hex digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Unpacking(io.RawIOBase):
+    """What a file compressed by xz holds, as a stream, in little memory whatever the file asks for.
+
+    most: bytes that it may hold. Reading raises lzma.LZMAError for more, for a damaged or incomplete file, and for one
+    that needs more memory than `xz -9`.
+    """
+
+    MEMORY = 128 << 20
+    CHUNK = 1 << 16
+
+    def __init__(self, path: Path, most: int):
+        self._file = path.open("rb")
+        self._packed = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=self.MEMORY)
+        self._left = most
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer) -> int:
+        """As of every stream."""
+        while not self._packed.eof:
+            data = self._file.read(self.CHUNK) if self._packed.needs_input else b""
+            if self._packed.needs_input and not data:
+                raise lzma.LZMAError("it is incomplete")
+            if found := self._packed.decompress(data, len(buffer)):
+                self._left -= len(found)
+                if self._left < 0:
+                    raise lzma.LZMAError("it holds more than it may")
+                buffer[: len(found)] = found
+                return len(found)
+        if self._packed.unused_data or self._file.read(1):
+            raise lzma.LZMAError("something follows its end")
+        return 0
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+        super().close()
 
 
 SUMS = "files.sha256"  # digests of the other files of a folder

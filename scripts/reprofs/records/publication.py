@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
+import io
 import json
 import lzma
 import os
 import tarfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from reprofs.errors import UserError, cut
-from reprofs.files import read_json, sha256
+from reprofs.errors import UserError, cut, short
+from reprofs.files import Unpacking, read_json, sha256
 from reprofs.plan.plan import Plan, read_plan
-from reprofs.plan.result import DIGESTS, Result
+from reprofs.plan.result import DIGESTS, NAME, Result
 from reprofs.project import place
 from reprofs.records.identity import of, parts_of
 from reprofs.records.raw import broken
 
 ARCHIVES = ("records-", "profiles-")
+PLAN = "plan.json"  # the first member of the first archive of records
+LARGEST = 2 << 20  # bytes of a file of a result
+RECORD = 16 << 20  # bytes of a record or a plan: ten times the largest
+PROFILE = 64 << 20  # bytes of a file of a profile
+MEAN = 1 << 20  # bytes that the records of a result have at most, on average
+PROFILES = 100  # files of a trial's profile
+ARCHIVE = PROFILE + (1 << 20)  # bytes that an archive of a result holds at most
 
 
 class OtherVersion(UserError):
@@ -45,6 +53,11 @@ def read(folder: Path) -> Result:
         raise UserError(f"{folder / DIGESTS} is invalid: {key}: {cut(first['msg'], 80)}") from None
     for name, digest in result.files.items():
         path = folder / name
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise UserError(
+                f"{path} has {path.stat().st_size:,} bytes, but a file of a result at most {LARGEST:,}: get the result "
+                "again."
+            )
         if not path.is_file() or sha256(path) != digest:
             raise UserError(f"{path} is missing or was altered (SHA-256 differs from {DIGESTS}): get the result again.")
     for path in folder.iterdir():
@@ -56,37 +69,79 @@ def read(folder: Path) -> Result:
 def unpack(folder: Path, result: Result, into: Path) -> Plan:
     """Puts the plan, the records and the profiles of a result into a folder: plan.json, raw/, profiles/.
 
-    Raises UserError, of which OtherVersion is one.
+    The plan says what else there may be; nothing else is read. Raises UserError, of which OtherVersion is one.
     """
-    for file in sorted(result.files):
-        if file.startswith(ARCHIVES):
-            with _opened(folder / file) as archive:
-                archive.extractall(into, filter="data")  # nothing outside of the folder, no devices
+    archives = [folder / file for file in sorted(result.files) if file.startswith(ARCHIVES)]
+    first = next((file for file in archives if file.name.startswith("records-")), folder / "records-1.tar.xz")
+    for _, content in _members(first, lambda name: RECORD if name == PLAN else -1):
+        (into / PLAN).write_bytes(content)
+        break  # it is the first one
     try:
-        plan = read_plan(into / "plan.json")
+        plan = read_plan(into / PLAN)
     except UserError as error:
         raise OtherVersion(f"{folder} has a plan of another version than this checkout: {error}") from None
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: its plan has other trials than {DIGESTS}: get the result again.")
+    room = _Room(plan)
+    for file in archives:
+        for name, content in _members(file, room.of):
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            (into / name).write_bytes(content)
+            room.take(len(content))
     return plan
 
 
-@contextlib.contextmanager
-def _opened(file: Path) -> Iterator[tarfile.TarFile]:
+class _Room:
+    """How large each member of a result's archives may be, and all together."""
+
+    def __init__(self, plan: Plan) -> None:
+        profiled = plan.profiled()
+        self._records = {PLAN: RECORD, **{f"raw/{trial.id}.json": RECORD for trial in plan.trials}}
+        self._profiles = Counter({trial.id: PROFILES for trial in profiled})
+        self._left = RECORD + len(plan.trials) * MEAN + len(profiled) * 4 * PROFILE
+
+    def of(self, name: str) -> int:
+        """For a member, each only once; negative for one that the plan does not name."""
+        top, _, rest = name.partition("/")
+        trial, _, file = rest.partition("/")
+        if top == "profiles" and self._profiles[trial] and NAME.fullmatch(file) and file[0] != ".":
+            self._profiles[trial] -= 1
+            room = PROFILE
+        else:
+            room = self._records.pop(name, -1)
+        return min(room, self._left)
+
+    def take(self, size: int) -> None:
+        """So much was put there."""
+        self._left -= size
+
+
+def _members(file: Path, most: Callable[[str], int]) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the members of an archive. most: how large each may be.
+
+    Raises UserError for a larger one, and for anything but a file.
+    """
     try:
-        with tarfile.open(file) as archive:
-            yield archive
-    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise UserError(f"{file} is not an archive of records: {cut(error, 100)}") from None
+        with io.BufferedReader(Unpacking(file, ARCHIVE)) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
+            for member in archive:
+                if not member.isreg() or not 0 <= member.size <= most(member.name):
+                    raise UserError(
+                        f"{file}: {short(member.name)} is not named by the result's plan, or larger than it can be: "
+                        "get the result again."
+                    )
+                content = archive.extractfile(member)
+                yield member.name, content.read() if content else b""
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, LookupError, ArithmeticError) as error:
+        raise UserError(f"{file} is not an archive of records: {cut(error, 100)}: get the result again.") from None
 
 
 def record_of(folder: Path, result: Result, name: str) -> dict:
     """The record of a trial in the archives of a result. Raises UserError where it is not what was published."""
     for file in sorted(result.files):
         if file.startswith("records-"):
-            with _opened(folder / file) as archive, contextlib.suppress(KeyError):
-                found = archive.extractfile(f"raw/{name}.json")
-                return checked(found.read() if found else b"", folder, result, name)
+            for found, content in _members(folder / file, lambda _: RECORD):
+                if found == f"raw/{name}.json":
+                    return checked(content, folder, result, name)
     return checked(b"", folder, result, name)
 
 

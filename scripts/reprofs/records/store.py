@@ -8,6 +8,7 @@ of its host.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import lzma
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reprofs.errors import UserError
-from reprofs.files import cache_folder, write_bytes, write_text
+from reprofs.files import Unpacking, cache_folder, write_bytes, write_text
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.records import publication
@@ -42,7 +43,8 @@ def get(identity: str, in_results: bool) -> Found | None:
     if not identity:
         return None
     try:
-        record = json.loads(lzma.decompress(_file(identity).read_bytes()))
+        with io.BufferedReader(Unpacking(_file(identity), publication.RECORD)) as packed:
+            record = json.loads(packed.read())
         if _sound(record, identity):
             return Found(record, CACHE)
     except (OSError, lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
