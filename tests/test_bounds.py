@@ -9,7 +9,6 @@ import tarfile
 from pathlib import Path
 
 import pytest
-
 from reprofs.errors import UserError
 from reprofs.files import Unpacking
 from reprofs.project import project_root

@@ -2,20 +2,27 @@
 
 Mirrors in order: those of this machine's apt, where it has apt; then those that REPROFS_MIRROR names, such as an
 archive of old versions at the lock's date.
+
+The lock knows how large each file is: nothing longer is read, and nothing for longer than the slowest line needs. A
+download that breaks off is tried again, then the next mirror; one that is silent or too slow is not asked again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.client
 import os
+import queue
 import re
 import subprocess
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
@@ -28,7 +35,10 @@ Progress = Callable[[str], None]
 VARIABLE = "REPROFS_MIRROR"
 AT_ONCE = 8
 TRIES = 3
-ANSWER_S = 60
+SILENCE_S = 30.0  # so long a mirror may send nothing
+ANSWER_S = 60.0  # for a whole file, besides what its size takes
+SLOWEST = 10_000  # bytes a second
+TOLD_S = 5.0  # how often it is said how far it is
 
 
 class Gone(UserError):
@@ -52,15 +62,23 @@ def fetch(cache: Path, lock: Lock, packages: Iterable[Package], say: Progress) -
 
 def _fetch_all(lock: Lock, files: dict[str, Path], packages: list[Package], say: Progress) -> None:
     missing = [package for package in packages if not _whole(files[package.name], package)]
-    if missing:
-        say(f"fetching {len(missing)} packages, {sum(package.size for package in missing) / 1e6:.0f} MB")
-        mirrors = mirrors_of_this_machine()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            said = list(pool.map(lambda package: _fetch(opener, mirrors, package, files[package.name]), missing))
-        gone = [(package, why) for package, why in zip(missing, said, strict=True) if why]
-        if gone:
-            raise _gone(gone, len(packages), mirrors, lock.date)
+    if not missing:
+        return
+    all_mb = sum(package.size for package in missing) / 1e6
+    say(f"fetching {len(missing)} packages, {all_mb:.0f} MB")
+    mirrors = _Mirrors(mirrors_of_this_machine())
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = [pool.submit(_fetch, mirrors, package, files[package.name]) for package in missing]
+        try:
+            while wait(asked, TOLD_S).not_done:
+                done = sum(one.done() for one in asked)
+                say(f"fetching: {done} of {len(missing)} packages, {mirrors.read / 1e6:.0f} of {all_mb:.0f} MB")
+            said = [one.result() for one in asked]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    gone = [(package, why) for package, why in zip(missing, said, strict=True) if why]
+    if gone:
+        raise _gone(gone, len(packages), mirrors.names, lock.date)
 
 
 def mirrors_of_this_machine() -> list[str]:
@@ -91,24 +109,48 @@ def _whole(file: Path, package: Package) -> bool:
     return file.is_file() and file.stat().st_size == package.size
 
 
-def _fetch(opener: urllib.request.OpenerDirector, mirrors: list[str], package: Package, file: Path) -> str:
+@dataclass
+class _Mirrors:
+    """Where to ask. failed: those that are not asked again, and why; read: bytes that came from all of them."""
+
+    names: list[str]
+    failed: dict[str, str] = field(default_factory=dict)
+    read: int = 0
+
+    def __post_init__(self) -> None:
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
+
+
+class _Slow(Exception):
+    """A mirror was silent, or would have sent for ever."""
+
+
+def _fetch(mirrors: _Mirrors, package: Package, file: Path) -> str:
     """Fetches one; why no mirror gave it, or nothing."""
     why = "no mirror is known"
     # Debian keeps updates for security in an archive of their own, below pool/updates.
     security = package.path.startswith("pool/updates/")
-    for mirror in sorted(mirrors, key=lambda mirror: ("security" in mirror) != security):
+    for mirror in sorted(mirrors.names, key=lambda mirror: ("security" in mirror) != security):
         address = f"{mirror.rstrip('/')}/{urllib.parse.quote(package.path, safe='/~+:')}"
         for _ in range(TRIES):
+            if mirror in mirrors.failed:
+                why = mirrors.failed[mirror]
+                break
             try:
-                with opener.open(address, timeout=ANSWER_S) as answer:
-                    content = answer.read()
+                content = _content(mirrors, address, package.size)
+            except _Slow as error:
+                why = mirrors.failed[mirror] = f"{mirror}: {error}"
+                break
             except urllib.error.HTTPError as error:
                 why = f"{mirror}: {error.code} {error.reason}"
                 if error.code < 500:
                     break
                 continue
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 why = f"{mirror}: {getattr(error, 'reason', error)}"
+                continue
+            if len(content) < package.size:
+                why = f"{mirror}: it broke off after {len(content):,} of {package.size:,} bytes"
                 continue
             if hashlib.sha256(content).hexdigest() != package.sha256:
                 why = f"{mirror}: not the SHA-256 of the lock"
@@ -116,6 +158,40 @@ def _fetch(opener: urllib.request.OpenerDirector, mirrors: list[str], package: P
             write_bytes(file, content)
             return ""
     return why
+
+
+def _content(mirrors: _Mirrors, address: str, size: int) -> bytes:
+    """What is there, at most a byte more than `size`. Raises _Slow, and what urllib raises.
+
+    It is read in a thread, which is left behind where it waits for ever, be it for a name or for headers.
+    """
+    limit, found = ANSWER_S + size / SLOWEST, queue.SimpleQueue[bytearray | BaseException]()
+    given_up = threading.Event()
+
+    def read() -> None:
+        content = bytearray()
+        try:
+            with mirrors.opener.open(address, timeout=SILENCE_S) as answer:
+                while (
+                    len(content) <= size and not given_up.is_set() and (part := answer.read1(size + 1 - len(content)))
+                ):
+                    content += part
+                    mirrors.read += len(part)
+            found.put(content)
+        except BaseException as error:  # raised again by who waits
+            found.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        got = found.get(timeout=limit)
+    except queue.Empty:
+        given_up.set()
+        raise _Slow(f"{size:,} bytes took more than {limit:.0f} s") from None
+    if isinstance(got, TimeoutError) or isinstance(getattr(got, "reason", None), TimeoutError):
+        raise _Slow(f"it sent nothing for {SILENCE_S:.0f} s")
+    if isinstance(got, BaseException):
+        raise got
+    return bytes(got)
 
 
 def _gone(gone: list[tuple[Package, str]], count: int, mirrors: list[str], date: str) -> Gone:
