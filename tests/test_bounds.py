@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from reprofs.errors import UserError
 from reprofs.files import Unpacking
+from reprofs.guest import lanes, trace
+from reprofs.plan import recording
 from reprofs.project import project_root
 from reprofs.publish import write
 from reprofs.records import publication
@@ -126,3 +128,94 @@ def test_what_xz_packed_is_read_in_bounds(what, tmp_path):
     (tmp_path / "x").write_bytes(XZ)
     with io.BufferedReader(Unpacking(tmp_path / "x", 3000)) as packed:
         assert packed.read() == b"123" * 1000
+
+
+# ---- recordings
+
+
+HEAD = {"format": 1, "title": "x", "filesystem": "ext4", "kernel": "6.1", "threads": 1, "before": 1, "calls": 1}
+HEAD |= {"after": 0, "names": 1, "bytes": 1, "handles": 9}
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Writes a recording with these calls: the file."""
+
+    def write(calls, before: list = (["d", ".", 0o755],), head: dict | None = None) -> Path:
+        first = HEAD | {"before": len(before), "calls": len(calls), **(head or {})}
+        path = tmp_path / f"it{recording.SUFFIX}"
+        lines = "".join(json.dumps(line) + "\n" for line in [first, *before, *calls])
+        path.write_bytes(lzma.compress(lines.encode(), preset=0))
+        return path
+
+    return write
+
+
+COUNTS = {
+    "calls": (recording.CALLS + 1, {}),
+    "before": (recording.ENTRIES + 1, {}),
+    "after": (recording.ENTRIES + 1, {}),
+    "follows listings": (recording.LISTED + 1, {"follows_listings": True}),
+}
+
+
+@pytest.mark.parametrize("what", COUNTS)
+def test_a_recording_that_announces_too_much_is_refused_by_its_first_line(what, recorded):
+    count, more = COUNTS[what]
+    path = recorded([], head={"calls" if " " in what else what: count, **more})
+    with pytest.raises(UserError, match=what):
+        recording.read_head(path)
+    with pytest.raises(UserError, match=what):
+        next(recording.each(path))
+
+
+class Held(list):
+    """A call that is counted while it is in memory."""
+
+    now = most = 0
+
+    def __init__(self, line: list):
+        super().__init__(line)
+        Held.now += 1
+        Held.most = max(Held.most, Held.now)
+
+    def __del__(self):
+        Held.now -= 1
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_recording_is_compiled_without_holding_its_calls(threads, recorded, tmp_path):
+    calls = [["open", 3, 0, "a", 0, 0, 1], ["close", 0, 1], ["stat", 0, 0, "b", 0]] * 100
+    path = recorded([[*call, [0]] for call in calls] if threads else calls, head={"lanes": threads})
+    content = trace.compiled(recording.read(path))
+    with (tmp_path / "compiled").open("wb") as file:
+        trace.write(
+            file,
+            recording.read_head(path),
+            lambda: ((part, Held(line), who) for part, line, who in recording.each(path)),
+        )
+    assert 0 < Held.most < 5
+    assert (tmp_path / "compiled").read_bytes() == content
+
+
+def test_many_different_paths_are_refused(recorded, monkeypatch):
+    many = [["d", ".", 0o755], *(["d", str(number), 0o755] for number in range(100))]
+    calls = [["stat", -2, 0, str(number), 0] for number in range(100)]
+    threads = [[*call, [number % 2]] for number, call in enumerate(calls)]
+    monkeypatch.setattr(recording, "NAMES_BYTES", 100 * recording.NAME_COST)
+    with pytest.raises(UserError, match=r"line 10.: the paths of the tree take more than"):
+        recording.read(recorded([], many))
+    monkeypatch.setattr(trace, "NAMES_BYTES", 99 * recording.NAME_COST)
+    with pytest.raises(UserError, match="the paths of a recording take more than"):
+        trace.compiled(recording.read(recorded(calls)))
+    monkeypatch.setattr(trace, "NAMES_BYTES", 1 << 20)
+    monkeypatch.setattr(lanes, "MOST", 99)
+    for more in {"lanes": 2}, {"follows_listings": True}:
+        with pytest.raises(UserError, match="has at most 99 files and names"):
+            trace.compiled(recording.read(recorded(threads if "lanes" in more else calls, head=more)))
+
+
+def test_lines_that_unpack_to_much_more_are_refused(recorded, monkeypatch):
+    monkeypatch.setattr(recording, "UNPACKED_BYTES", 10_000)
+    with pytest.raises(UserError, match="lines of more than"):
+        recording.read(recorded([["fsync", 0, 0]] * 1000))

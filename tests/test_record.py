@@ -730,7 +730,7 @@ def test_threads_that_use_each_other_s_files_keep_their_order(place, record, mon
         done = replay(content, place / f"replay{number}", "--how", "both", by="replay-threads")
         assert done.returncode == 0, done.stderr
         assert replay(content, place / f"replay{number}", "--how", "verify", by="replay-threads").returncode == 0
-    monkeypatch.setattr(trace.lanes, "waits", lambda content: [[] for _ in content.who])
+    monkeypatch.setattr(trace.lanes.Waits, "of", lambda *_: [])
     assert replay(content, place / "other", "--how", "both", by="replay-threads").returncode == 1
 
 

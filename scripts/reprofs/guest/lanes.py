@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reprofs.plan.recording import KINDS, Content
+from reprofs.errors import UserError
+from reprofs.plan.recording import KINDS
 
 LOOKS, CHANGES, ALONE = range(3)  # how something is used: the first two each with their like
+MOST = 1_000_000  # files and names: some hundred MB of memory
 MOST_LINKS = 40  # path_resolution(7)
 NOFOLLOW, FOLLOW, EXCHANGE = 0x100, 0x400, 2
 CHANGING = frozenset(
@@ -32,23 +33,27 @@ CHANGING_PATHS = frozenset(("truncate", "chmod", "chown", "set-times", "setxattr
 MAKING = {"mkdir": "d", "mknod": "f", "symlink": "l", "link": "h"}
 
 
-def numbered(content: Content) -> tuple[list[list], int]:
-    """The calls with numbers of open files and mappings that are never used again, and how many these are."""
-    made, now, count = [], {0: 0}, 1
-    for line in content.calls:
+class Numbers:
+    """Gives open files and mappings numbers that are never used again."""
+
+    def __init__(self) -> None:
+        self._now = {0: 0}
+        self.count = 1  # of those that were given
+
+    def of(self, line: list) -> list:
+        """A call with these numbers."""
         new, i = list(line), 2
         for letter in KINDS[line[0]]:
             if letter in "HM" and line[i] >= 0:
-                now[line[i]] = new[i] = count
-                count += 1
+                self._now[line[i]] = new[i] = self.count
+                self.count += 1
             elif letter in "hmp":
-                new[i] = now[line[i]]
+                new[i] = self._now[line[i]]
             i += 1 + (letter == "p")
-        made.append(new)
-    return made, count
+        return new
 
 
-@dataclass
+@dataclass(slots=True)
 class Use:
     """Of one thing: how it is used now, by which call of each lane last, and by which before."""
 
@@ -60,41 +65,45 @@ class Use:
 class _Node:
     """A folder, file or link: its content and its attributes; of a folder what is in it, and each name's use."""
 
+    __slots__ = ("content", "inside", "kind", "names", "own", "target", "up")
+
     def __init__(self, kind: str, up: _Node | None = None, target: str = "") -> None:
         self.kind, self.up, self.target = kind, up, target
         self.inside: dict[str, _Node] = {}
         self.names: dict[str, Use] = {}
         self.content, self.own = Use(), Use()
 
-    def name(self, name: str) -> Use:
-        return self.names.setdefault(name, Use())
-
 
 Uses = list[tuple[Use, int]]
 
 
-def waits(content: Content) -> Iterator[list[tuple[int, int]]]:
-    """For each call the (lane, number of its calls) that must be made before; nothing that its lane waited for."""
-    names = Names(content.before)
-    calls, _ = numbered(content)
-    made = [0] * content.head.lanes
-    waited: list[dict[int, int]] = [{} for _ in made]
-    stop: dict[int, int] = {}
-    for line, who in zip(calls, content.who, strict=True):
-        lane = who[0]
-        needs = dict(stop)
+class Waits:
+    """Takes the calls one after the other. lanes: how many there are; names: the tree before, to be filled."""
+
+    def __init__(self, lanes: int) -> None:
+        self.names = Names()
+        self._made = [0] * lanes
+        self._waited: list[dict[int, int]] = [{} for _ in self._made]
+        self._stop: dict[int, int] = {}
+
+    def of(self, line: list, who: list[int]) -> list[tuple[int, int]]:
+        """The (lane, number of its calls) that must be made before a call; nothing that its lane waited for."""
+        lane, needs = who[0], dict(self._stop)
         for other, count in zip(who[1::2], who[2::2], strict=True):
             needs[other] = max(needs.get(other, 0), count)
-        uses, alone = names.uses(line)
-        made[lane] += 1
+        uses, alone = self.names.uses(line)
+        self._made[lane] += 1
         for use, how in uses:
-            _use(use, how, lane, made[lane], needs)
+            _use(use, how, lane, self._made[lane], needs)
         if alone:
-            needs |= {other: count for other, count in enumerate(made) if count}
-            stop = {lane: made[lane]}
-        found = [(other, n) for other, n in needs.items() if other != lane and n > waited[lane].get(other, 0)]
-        waited[lane].update(found)
-        yield found
+            needs |= {other: count for other, count in enumerate(self._made) if count}
+            self._stop = {lane: self._made[lane]}
+        waited = self._waited[lane]
+        found = [(other, n) for other, n in needs.items() if other != lane and n > waited.get(other, 0)]
+        waited.update(found)
+        if line[0] in ("close", "unmap") and line[2]:  # its number comes no more
+            self.names.open.pop(line[2], None)
+        return found
 
 
 def _use(use: Use, how: int, lane: int, count: int, needs: dict[int, int]) -> None:
@@ -108,17 +117,39 @@ def _use(use: Use, how: int, lane: int, count: int, needs: dict[int, int]) -> No
 class Names:
     """The tree as the calls leave it, one after the other."""
 
-    def __init__(self, before: list[list]) -> None:
+    def __init__(self) -> None:
         self.top = _Node("d")
         self.open: dict[int, tuple[_Node, Use]] = {0: (self.top, Use())}
-        for kind, path, *more in before:
-            if path == ".":
-                continue
-            _, folder, name, _ = self._walk(self.top, path, False, [])
-            if folder is not None:
-                target = self._walk(self.top, more[0], False, [])[3] if kind == "h" else None
-                link = more[0] if kind == "l" else ""
-                folder.inside[name] = target or _Node(kind, folder, link)
+        self._things = 0
+
+    def add(self, entry: list) -> None:
+        """An entry of the tree before."""
+        kind, path, *more = entry
+        if path == ".":
+            return
+        _, folder, name, _ = self._walk(self.top, path, False, [])
+        if folder is not None:
+            target = self._walk(self.top, more[0], False, [])[3] if kind == "h" else None
+            folder.inside[name] = target or self._new(kind, folder, more[0] if kind == "l" else "")
+
+    def _new(self, kind: str, up: _Node | None = None, target: str = "") -> _Node:
+        self._count()
+        return _Node(kind, up, target)
+
+    def _name(self, folder: _Node, name: str) -> Use:
+        found = folder.names.get(name)
+        if found is None:
+            self._count()
+            found = folder.names[name] = Use()
+        return found
+
+    def _count(self) -> None:
+        self._things += 1
+        if self._things > MOST:
+            raise UserError(
+                f"a recording of several threads, or with listings that are followed, has at most {MOST:,} files and "
+                "names: record a shorter run, or fewer folders (--below)."
+            )
 
     def uses(self, line: list) -> tuple[Uses, bool]:
         """What a call uses and how, and whether its result is none to which the tree leads. Then it is made."""
@@ -152,7 +183,7 @@ class Names:
             if name == "..":
                 at = at.up or at
                 continue
-            uses.append((at.name(name), LOOKS))
+            uses.append((self._name(at, name), LOOKS))
             at = at.inside.get(name)
             last = number == len(parts) - 1
             if at is not None and at.kind == "l" and (follow or not last):
@@ -180,29 +211,29 @@ class Names:
         alone = result is None or _differs(result, found, folder, creates)
         if number >= 0 or (result is not None and result >= 0):
             if flags & os.O_TMPFILE == os.O_TMPFILE:
-                found = _Node("f")
+                found = self._new("f")
             elif creates and found is None and folder is not None:
-                found = folder.inside[name] = _Node("f", folder)
-                uses += [(folder.name(name), ALONE), (folder.content, CHANGES)]
+                found = folder.inside[name] = self._new("f", folder)
+                uses += [(self._name(folder, name), ALONE), (folder.content, CHANGES)]
             elif found is None or only:
-                found, alone = found or _Node("f"), True
+                found, alone = found or self._new("f"), True
             uses.append((found.own, ALONE if flags & os.O_TRUNC else LOOKS))
         if number >= 0:
-            self.open[number] = (found or _Node("f"), Use())
+            self.open[number] = (found or self._new("f"), Use())
             uses.append((self.open[number][1], ALONE))
         return uses, alone
 
     def _make(self, kind: str, result: int | None, handle: int, path: str, target: str = "") -> tuple[Uses, bool]:
         uses: Uses = []
         folder, name, found = self._path(handle, path.rstrip("/"), False, uses)
-        return uses, self._made(result, folder, name, found, uses, lambda: _Node(MAKING[kind], folder, target))
+        return uses, self._made(result, folder, name, found, uses, lambda: self._new(MAKING[kind], folder, target))
 
     def _made(self, result, folder, name, found, uses: Uses, new) -> bool:
         alone = result is None or _differs(result, found, folder, True)
         if result == 0 and folder is not None:
             alone = alone or found is not None
             folder.inside[name] = new()
-            uses += [(folder.name(name), ALONE), (folder.content, CHANGES)]
+            uses += [(self._name(folder, name), ALONE), (folder.content, CHANGES)]
         return alone or (result == 0 and folder is None)
 
     def _link(self, result: int | None, handle: int, path: str, to: int, new: str, flags: int) -> tuple[Uses, bool]:
@@ -211,7 +242,7 @@ class Names:
         folder, name, found = self._path(to, new, False, uses)
         if source:
             uses.append((source.own, ALONE))
-        alone = self._made(result, folder, name, found, uses, lambda: source or _Node("f"))
+        alone = self._made(result, folder, name, found, uses, lambda: source or self._new("f"))
         return uses, alone or (result == 0 and source is None)
 
     def _remove(self, kind: str, result: int | None, handle: int, path: str) -> tuple[Uses, bool]:
@@ -221,7 +252,7 @@ class Names:
             uses += [(found.content, ALONE), (found.own, ALONE)]
         if result == 0 and folder is not None and found is not None:
             del folder.inside[name]
-            uses += [(folder.name(name), ALONE), (folder.content, CHANGES), (found.own, ALONE)]
+            uses += [(self._name(folder, name), ALONE), (folder.content, CHANGES), (found.own, ALONE)]
         return uses, result is None or _differs(result, found, folder, False)
 
     def _rename(self, result: int | None, handle: int, path: str, to: int, new: str, flags: int) -> tuple[Uses, bool]:
@@ -234,7 +265,7 @@ class Names:
         if result != 0 or moved is None or folder is None or target is None:
             return uses, result is None or result == 0 or (result == -errno.ENOENT and bool(moved and target))
         for one, word in ((folder, name), (target, second)):
-            uses += [(one.name(word), ALONE), (one.content, CHANGES)]
+            uses += [(self._name(one, word), ALONE), (one.content, CHANGES)]
         if moved is not there:
             del folder.inside[name]
             target.inside[second], moved.up = moved, target

@@ -60,21 +60,24 @@ class Found:
 def found(content: Content) -> Found:
     """The passes of a recording."""
     finder = _Finder(content.before)
-    calls, handles = lanes.numbered(content)
+    numbers = lanes.Numbers()
+    calls = [numbers.of(line) for line in content.calls]
     for number, line in enumerate(calls):
         finder.take(number, line)
     while finder.open:
         finder.end()
     passes = sorted(finder.found, key=lambda one: (one.first, -one.calls))
     visits = sum(len(names) for names in finder.seen.values() if len(names) > 1)
-    return Found(calls, handles, passes, sum(len(one.parts) for one in passes) >= SHARE * max(visits, 1))
+    return Found(calls, numbers.count, passes, sum(len(one.parts) for one in passes) >= SHARE * max(visits, 1))
 
 
 class _Finder:
     """Takes the calls one after the other, and changes the numbers of their open files."""
 
     def __init__(self, before: list[list]) -> None:
-        self.names = lanes.Names(before)
+        self.names = lanes.Names()
+        for entry in before:
+            self.names.add(entry)
         self.where: dict[int, Path] = {0: ()}  # open file or mapping -> its path
         self.same: dict[int, int] = {}  # a folder opened again -> its number before
         self.listed: dict[Path, int] = {}  # folder -> open file

@@ -13,19 +13,39 @@ plan.recording.KINDS, how its result is checked (0: equal, 1: both succeed or bo
 
 from __future__ import annotations
 
+import io
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from reprofs.errors import FileError
-from reprofs.files import cache_folder, sha256, whole, write_bytes, write_text
+from reprofs.errors import FileError, UserError
+from reprofs.files import cache_folder, sha256, whole, write_text
 from reprofs.guest import engine, lanes, listed
+from reprofs.guest.cache import writable
 from reprofs.guest.steps import REPLAYS, Job
 from reprofs.plan import recording
 from reprofs.plan.read import shown
-from reprofs.plan.recording import KINDS, OF_THE_SYSTEM, Content
+from reprofs.plan.recording import (
+    AFTER,
+    BEFORE,
+    CALL,
+    KINDS,
+    NAME_COST,
+    NAMES_BYTES,
+    OF_THE_SYSTEM,
+    Content,
+    Line,
+    Recording,
+)
+from reprofs.workplace import workplace
 
 MARK = b"REPLAY\x00\x01"
 LAYOUT = 3  # of the file and of what was checked: in the names of those in the cache
 SEEK_DATA, SEEK_HOLE = 3, 4
+SAID_FROM = 200_000  # calls that take some seconds to read
 
 
 def programs(cache: Path, job: Job) -> dict[str, Path]:
@@ -62,38 +82,108 @@ def _of_job(cache: Path, word: str) -> Path:
         raise FileError(f"{shown(path)} was changed after the trial was planned: run it again.")
     kept = cache / "recordings" / f"{digest}-{LAYOUT}"
     if not whole(kept):
-        write_bytes(kept, compiled(recording.read(path)))
-        write_text(kept.with_suffix(".sha256"), sha256(kept))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with writable(cache), workplace(cache / "work") as work:
+            head = recording.read_head(path)
+            if head.calls > SAID_FROM:
+                print(f"reprofs: reading {shown(path)}, {head.calls:,} calls", file=sys.stderr, flush=True)
+            with (work / "new").open("wb") as file:
+                write(file, head, lambda: recording.each(path))
+            (work / "new").rename(kept)
+            write_text(kept.with_suffix(".sha256"), sha256(kept))
     return kept
 
 
 def compiled(content: Content) -> bytes:
     """A recording as `engine replay` reads it."""
-    strings: dict[str, int] = {}
-
-    def string(text: str) -> bytes:
-        return _unsigned(strings.setdefault(text, len(strings)))
-
-    trees = [b"".join(_entry(line, string) for line in tree) for tree in (content.before, content.after)]
-    if content.head.follows_listings:
-        found = listed.found(content)
-        made, handles, rest = found.calls, found.handles, _passes(found.passes, string)
-    elif content.who:
-        (made, handles), rest = lanes.numbered(content), _lanes(content)
-    else:
-        made, handles, rest = content.calls, content.head.handles, b""
-    calls = b"".join(_call(line, string) for line in made)
-    blob = b"".join(text.encode() + b"\0" for text in strings)
-    head = content.head
-    numbers = [int(head.moved), handles, len(strings), len(blob), head.before, head.calls, head.after]
-    return b"".join([MARK, *map(_unsigned, numbers), blob, trees[0], calls, trees[1], rest])
+    made = io.BytesIO()
+    write(made, content.head, content.each)
+    return made.getvalue()
 
 
-def _lanes(content: Content) -> bytes:
-    made = [_unsigned(content.head.lanes)]
-    for who, waits in zip(content.who, lanes.waits(content), strict=True):
-        made += map(_unsigned, [who[0], len(waits), *(number for one in waits for number in one)])
-    return b"".join(made)
+def write(into: BinaryIO, head: Recording, each: Callable[[], Iterator[Line]]) -> None:
+    """Writes a recording as `engine replay` reads it. each: gives its lines, as often as it is called.
+
+    Where no listings are followed, no more of it is in memory than its different paths. Raises UserError for more of
+    these than there may be.
+    """
+    parts = _by_listings(head, each) if head.follows_listings else _in_order(head, each)
+    strings = parts.strings
+    numbers = [head.moved, parts.handles, len(strings.numbers), strings.bytes, head.before, head.calls, head.after]
+    into.write(b"".join([MARK, *map(_unsigned, numbers)]))
+    into.writelines(text.encode() + b"\0" for text in strings.numbers)
+    into.write(parts.trees[0])
+    into.writelines(_call(line, strings.number) for line in parts.calls)
+    into.write(parts.trees[1])
+    into.write(parts.rest)
+
+
+class _Strings:
+    """Numbers for the different paths, from 0."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.bytes = 0  # of all, each with one to end it
+
+    def number(self, text: str) -> bytes:
+        """That of a path, a new one if need be. Raises UserError for too many."""
+        found = self.numbers.get(text)
+        if found is None:
+            found = self.numbers[text] = len(self.numbers)
+            self.bytes += len(text) + 1
+            if self.bytes + found * NAME_COST > NAMES_BYTES:
+                raise UserError(
+                    f"the paths of a recording take more than {NAMES_BYTES / 1e6:.0f} MB of memory: record a shorter "
+                    "run, or fewer folders (--below)."
+                )
+        return _unsigned(found)
+
+
+@dataclass
+class _Parts:
+    """What a file has of a recording. handles: numbers of open files; rest: lanes or passes."""
+
+    strings: _Strings
+    trees: tuple[bytearray, bytearray]
+    calls: Iterable[list]
+    handles: int
+    rest: bytes | bytearray
+
+
+def _in_order(head: Recording, each: Callable[[], Iterator[Line]]) -> _Parts:
+    strings, paths, trees = _Strings(), _Strings(), (bytearray(), bytearray())
+    numbers, waits, rest = lanes.Numbers(), lanes.Waits(head.lanes), bytearray()
+    for part, line, who in each():
+        if part != CALL:
+            trees[part == AFTER].extend(_entry(line, strings.number))
+            if part == BEFORE and head.lanes:
+                waits.names.add(line)
+            continue
+        for value in line[2:]:
+            if isinstance(value, str):
+                paths.number(value)
+        if who:
+            found = waits.of(numbers.of(line), who)
+            rest += b"" if rest else _unsigned(head.lanes)
+            rest += b"".join(map(_unsigned, [who[0], len(found), *itertools.chain(*found)]))
+    for text in paths.numbers:  # those of the trees come first
+        strings.number(text)
+    again = lanes.Numbers()
+    calls = (again.of(line) if rest else line for part, line, _ in each() if part == CALL)
+    return _Parts(strings, trees, calls, numbers.count if rest else head.handles, rest)
+
+
+def _by_listings(head: Recording, each: Callable[[], Iterator[Line]]) -> _Parts:
+    parts: tuple[list, list, list] = ([], [], [])
+    for part, line, _ in each():
+        parts[part].append(line)
+    strings, trees = _Strings(), (bytearray(), bytearray())
+    for tree, lines in zip(trees, (parts[BEFORE], parts[AFTER]), strict=True):
+        for line in lines:
+            tree += _entry(line, strings.number)
+    found = listed.found(Content(head, *parts))
+    rest = _passes(found.passes, strings.number)
+    return _Parts(strings, trees, found.calls, found.handles, rest)
 
 
 def _passes(passes: list[listed.Pass], string) -> bytes:

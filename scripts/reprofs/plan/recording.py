@@ -18,7 +18,8 @@ No name, no content, no argument and nothing of user or host is in it; paths nev
 from __future__ import annotations
 
 import functools
-import hashlib
+import io
+import itertools
 import json
 import lzma
 import os
@@ -28,16 +29,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from reprofs.errors import FileError, UserError, short
-from reprofs.plan.parts import NAME, NAME_RULE, Count, Descriptor, Filled
+from reprofs.files import Unpacking, sha256
+from reprofs.plan.parts import NAME, NAME_RULE, Count, Descriptor, Filled, wrong
 from reprofs.plan.read import shown, unknown, validate
-from reprofs.plan.recording_links import UP, leads_out
+from reprofs.plan.recording_links import UP, Followed
 from reprofs.project import project_root
 
 SUFFIX = ".jsonl.xz"
 LARGEST_BYTES = 50_000_000  # of a file
+UNPACKED_BYTES = 4_000_000_000  # of its lines: what is read and checked in some minutes
+CALLS = 10_000_000
+ENTRIES = 1_000_000  # of a tree
+LISTED = 1_000_000  # calls where listings are followed, which takes much more memory
+NAME_COST = 150  # bytes of memory that a path takes besides its letters
+NAMES_BYTES = 250_000_000  # of memory for the different paths of a tree, or of all calls
 LINE_BYTES = 20_000  # two paths, with what JSON adds
 HANDLES = 65536
 LANES = 16
@@ -107,9 +115,9 @@ class Recording(Descriptor):
     lanes: Annotated[int, Field(ge=0, le=LANES)] = Field(
         0, description="Threads that a replay has on several processors; 0: one, in the order in which calls began"
     )
-    before: Count = Field(description="Entries of the tree before")
-    calls: Count
-    after: Count = Field(description="Entries of the tree after")
+    before: Annotated[int, Field(ge=0, le=ENTRIES, description="Entries of the tree before")]
+    calls: Annotated[int, Field(ge=0, le=CALLS)]
+    after: Annotated[int, Field(ge=0, le=ENTRIES, description="Entries of the tree after")]
     names: Total = Field(description="That a replay makes at most")
     bytes: Total = Field(description="Of content that a replay makes at most")
     handles: Annotated[int, Field(ge=1, le=HANDLES)] = Field(description="Open files and mappings at the same time")
@@ -128,6 +136,16 @@ class Recording(Descriptor):
         None, description="Why it is less than the program, clauses: it was accepted so"
     )
 
+    @model_validator(mode="after")
+    def _has_few_calls(self) -> Recording:
+        if self.follows_listings and self.calls > LISTED:
+            raise wrong(f"follows listings, so calls is at most {LISTED:,}, not {self.calls:,}")
+        return self
+
+
+BEFORE, CALL, AFTER = range(3)
+Line = tuple[int, list, list[int]]  # which of these it is, itself, and the last value of a call where there are lanes
+
 
 @dataclass
 class Content:
@@ -138,6 +156,13 @@ class Content:
     calls: list[list]
     after: list[list]
     who: list[list[int]] = field(default_factory=list)  # of each call, where there are lanes
+
+    def each(self) -> Iterator[Line]:
+        """Its lines, as those of a file."""
+        yield from ((BEFORE, line, []) for line in self.before)
+        for line, who in zip(self.calls, self.who or itertools.repeat([]), strict=False):
+            yield CALL, line, who
+        yield from ((AFTER, line, []) for line in self.after)
 
 
 def paths() -> dict[str, Path]:
@@ -182,7 +207,7 @@ def arguments(name: str) -> str:
 def digest(path: Path) -> str:
     """The first 16 digits of the SHA-256 of a file. Raises UserError when it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        return sha256(path)[:16]
     except OSError as error:
         raise UserError(f"Cannot read {shown(path)}: {error.strerror}.") from None
 
@@ -197,30 +222,39 @@ def read(path: Path) -> Content:
 
     Raises UserError with the line for a file that cannot be read, is no recording or contradicts itself.
     """
+    parts: tuple[list, list, list] = ([], [], [])
+    who = []
+    for part, line, lane in each(path):
+        parts[part].append(line)
+        if lane:
+            who.append(lane)
+    return Content(read_head(path), *parts, who)
+
+
+def each(path: Path) -> Iterator[Line]:
+    """The lines of a recording after the first, one at a time, checked like those of `read`.
+
+    Memory: that of the different paths in its trees.
+    """
     where = shown(path)
     lines = _lines(path)
     head = _head(next(lines), where)
-    parts = []
-    calls = _Calls(head.handles, head.lanes)
-    for check, count in (
-        (_Entries(), head.before),
-        (calls, head.calls),
-        (_Entries(), head.after),
-    ):
-        part = []
+    calls, followed = _Calls(head.handles, head.lanes), Followed()
+    for part, count in ((BEFORE, head.before), (CALL, head.calls), (AFTER, head.after)):
+        check: Callable = calls if part == CALL else _Entries()
         for _ in range(count):
             number, line = next(lines)
             try:
-                part.append(check(_parsed(line)))
+                found = check(_parsed(line))
             except _Wrong as wrong:
                 raise FileError(f"{where}: line {number}: {wrong}: record it again.") from None
-        parts.append(part)
+            if part != AFTER:
+                (followed.entry if part == BEFORE else followed.call)(found)
+            yield part, found, calls.who if part == CALL else []
     if (extra := next(lines)) and extra[1]:
         raise FileError(f"{where}: line {extra[0]}: the first line announces fewer lines: record it again.")
-    if leads := leads_out(parts[0], parts[1]):
+    if leads := followed.leads():
         raise FileError(f"{where}: line {leads.line + 2}: {leads.why}: remove this recording.")
-    named = head.known_as(path.name.removesuffix(SUFFIX), where)
-    return Content(named, parts[0], parts[1], parts[2], calls.who)
 
 
 def packed(content: Content, name: str) -> bytes:
@@ -255,11 +289,15 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             raise FileError(
                 f"{where} has more than {LARGEST_BYTES / 1000000.0:.0f} MB, so it is not a recording: remove it."
             )
-        with lzma.open(path) as file:
+        with io.BufferedReader(Unpacking(path, UNPACKED_BYTES)) as file:
             while line := file.readline(LINE_BYTES):
                 number += 1
                 yield number, line
-    except (lzma.LZMAError, EOFError):
+    except (lzma.LZMAError, EOFError) as error:
+        if "more than it may" in str(error):
+            raise FileError(
+                f"{where} has lines of more than {UNPACKED_BYTES / 1e9:.0f} GB: record a shorter run."
+            ) from None
         raise FileError(f"{where} is damaged, or not compressed by xz: record it again.") from None
     except OSError as error:
         raise UserError(f"Cannot read {where}: {error.strerror}.") from None
@@ -326,6 +364,7 @@ class _Entries:
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {".": "d"}
+        self.room = NAMES_BYTES
 
     def __call__(self, line: Any) -> list:
         shapes: dict[Any, tuple[Callable, ...]] = {
@@ -350,6 +389,9 @@ class _Entries:
         if path == "." and line[0] != "d":
             raise _Wrong("the top must be a folder")
         self.kinds[path] = line[0]
+        self.room -= len(path) + NAME_COST
+        if self.room < 0:
+            raise _Wrong(f"the paths of the tree take more than {NAMES_BYTES / 1e6:.0f} MB of memory")
         return line
 
 
@@ -367,7 +409,7 @@ class _Calls:
     def __init__(self, handles: int, lanes: int) -> None:
         self.limit = handles
         self.made = [0] * lanes  # calls of each lane
-        self.who: list[list[int]] = []
+        self.who: list[int] = []  # of the last call
         self.used: dict[str, set[int]] = {"h": {0}, "m": set()}
 
     def __call__(self, line: Any) -> list:
@@ -399,7 +441,7 @@ class _Calls:
         for lane, count in zip(who[1::2], who[2::2], strict=True):
             _number(count, 1, self.made[_number(lane, 0, len(self.made) - 1)])
         self.made[who[0]] += 1
-        self.who.append(who)
+        self.who = who
 
     def _check(self, letter: str, values: Iterator) -> None:
         value = next(values)

@@ -33,16 +33,38 @@ class Leads:
     why: str
 
 
-def leads_out(before: Iterable[Sequence], calls: Iterable[Sequence]) -> Leads | None:
-    """The first link that may lead out of the folder of a replay; None when none can.
+class Followed:
+    """Whether a link may lead out, of entries and calls that come one at a time, each valid by itself.
 
-    before, calls: entries and calls of a recording, each valid by itself.
+    Memory: that of their different paths.
     """
-    before, calls = list(before), list(calls)
-    links = [line[2] for line in before if line[0] == "l"] + [line[2] for line in calls if line[0] == "symlink"]
-    if not any(target.startswith("..") for target in links):
-        return None
-    return _Names().followed(before, calls)
+
+    def __init__(self) -> None:
+        self._seen = _Calls()
+
+    def entry(self, line: Sequence) -> None:
+        """An entry of the tree before; all of them come before the calls."""
+        self._seen.entry(*line)
+
+    def call(self, line: Sequence) -> None:
+        """A call, in the order of the recording."""
+        self._seen.call(line)
+
+    def leads(self) -> Leads | None:
+        """The first link that may lead out of the folder of a replay; None when none can."""
+        if not any(link.up for link in self._seen.links.values()):
+            return None
+        return _Names().followed(self._seen)
+
+
+def leads_out(before: Iterable[Sequence], calls: Iterable[Sequence]) -> Leads | None:
+    """The same of all entries and calls of a recording."""
+    found = Followed()
+    for line in before:
+        found.entry(line)
+    for line in calls:
+        found.call(line)
+    return found.leads()
 
 
 def _parts(path: str) -> tuple[str, ...]:
@@ -75,13 +97,12 @@ class _Names:
     steps: int = 0
     grown: bool = True
 
-    def followed(self, before: list[Sequence], calls: list[Sequence]) -> Leads | None:
+    def followed(self, todo: _Calls) -> Leads | None:
         """Gives names until nothing is new; the first link that leads out meanwhile."""
         self.parents[0].add(OUTSIDE)
         for number in range(UP):
             self._put(number + 1, {number}, ABOVE)
         self.opened[0].add(TOP)
-        todo = _Calls(before, calls)
         for number, link in todo.links.items():
             self.links[number] = link
         try:
@@ -178,26 +199,31 @@ class _Calls:
     its own (guest/lanes.py). So what a number means follows from the order in the recording alone.
     """
 
-    def __init__(self, before: list[Sequence], calls: list[Sequence]) -> None:
+    def __init__(self) -> None:
         self.links: dict[int, _Link] = {}
         self.all: dict[tuple, None] = {}
         self._numbers: dict[tuple, int] = {}
         self._open = {0: _Open(None, (), 0)}
-        for line, (kind, path, *more) in enumerate(before):
-            if kind == "d":
-                self._makes("mkdir", 0, path)
-            elif kind == "l":
-                self._makes("symlink", 0, path, more[0], line)
-        for line, call in enumerate(calls, len(before)):
-            kind = call[0]
-            if kind == "mkdir":
-                self._makes(kind, call[2], call[3])
-            elif kind == "symlink":
-                self._makes(kind, call[3], call[4], call[2], line)
-            elif kind in ("rename", "link"):
-                self._moves(kind, *call[2:7])
-            elif kind in ("open", "enter") and call[-1] > 0:
-                self._open[call[-1]] = _Open(self._open[call[2]], _parts(call[3]))
+        self._lines = 0
+
+    def entry(self, kind: str, path: str, *more) -> None:
+        if kind == "d":
+            self._makes("mkdir", 0, path)
+        elif kind == "l":
+            self._makes("symlink", 0, path, more[0])
+        self._lines += 1
+
+    def call(self, call: Sequence) -> None:
+        kind = call[0]
+        if kind == "mkdir":
+            self._makes(kind, call[2], call[3])
+        elif kind == "symlink":
+            self._makes(kind, call[3], call[4], call[2])
+        elif kind in ("rename", "link"):
+            self._moves(kind, *call[2:7])
+        elif kind in ("open", "enter") and call[-1] > 0:
+            self._open[call[-1]] = _Open(self._open[call[2]], _parts(call[3]))
+        self._lines += 1
 
     def _opened(self, number: int) -> int:
         """The number here of what is open under a number of the recording: the same one for the same path."""
@@ -210,14 +236,14 @@ class _Calls:
             self.all.setdefault(("open", one.number, base.number, one.path, 0, ()))
         return chain[0].number
 
-    def _makes(self, kind: str, opened: int, path: str, target: str = "", line: int = 0) -> None:
+    def _makes(self, kind: str, opened: int, path: str, target: str = "") -> None:
         if not (to := _parts(path)):
             return  # the top, which is there, or an open file, which has a name
         opened = self._opened(opened)
         number = self._numbers.setdefault((kind, opened, to, target), TOP + 1 + len(self._numbers))
         if kind == "symlink" and number not in self.links:
             up = target.split("/").count("..")
-            self.links[number] = _Link(up, _parts(target)[up:], path, line)
+            self.links[number] = _Link(up, _parts(target)[up:], path, self._lines)
         self.all.setdefault((kind, number, 0, (), opened, to))
 
     def _moves(self, kind: str, opened: int, path: str, other: int, to: str, flags: int) -> None:

@@ -22,6 +22,7 @@ from reprofs.guest import engine, listed, trace
 from reprofs.plan import recording
 from reprofs.plan.parts import NAME, NAME_RULE
 from reprofs.plan.recording import KINDS, LONGEST_PATH, SUFFIX, Content, Recording
+from reprofs.plan.recording_links import leads_out
 from reprofs.plan.workload import Workload
 from reprofs.project import project_root
 from reprofs.recorder import events, page, retell, strace, tree
@@ -280,6 +281,16 @@ def _content(
     calls, who = follower.calls()
     if not calls:
         raise UserError(f"the program made no call below {place}: name its working folders with --below.")
+    for what, found, most in (
+        ("calls", calls, recording.CALLS),
+        ("entries of the tree before", before, recording.ENTRIES),
+        ("entries of the tree after", after, recording.ENTRIES),
+    ):
+        if len(found) > most:
+            raise UserError(
+                f"there are {len(found):,} {what}, but a recording has at most {most:,}: record a shorter run, or "
+                "fewer folders (--below)."
+            )
     sums = Sums(sum(line[4] for line in before if line[0] == "f"), len(before))
     for line in calls:
         sums.add(line)
@@ -303,7 +314,7 @@ def _content(
         ended=late,
     )
     content = Content(head, before, calls, after, who)
-    if head.in_listing_order:
+    if head.in_listing_order and len(calls) <= recording.LISTED:
         content.head = head.model_copy(update={"follows_listings": listed.found(content).most})
     return content
 
@@ -325,7 +336,7 @@ def _try(content: Content, beside: Path, facts: page.Facts, look: bool = True) -
 
     Calls with another result are then not checked any more. Raises UserError when it cannot be replayed at all.
     """
-    if leads := recording.leads_out(content.before, content.calls):
+    if leads := leads_out(content.before, content.calls):
         raise UserError(f"{leads.why}: remove the link, or record an outer folder, too (--below).")
     with workplace() as place:
         folder = (beside if os.access(beside, os.W_OK) else place) / f"{place.name}-replay"
