@@ -599,6 +599,52 @@ def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_pat
     assert exact.ExactLab.open().start == "cold boot"
 
 
+@pytest.mark.wide
+def test_a_snapshot_that_cannot_be_restored_is_passed_by_with_a_cold_boot(guest, monkeypatch):
+    """Such as where memory is short: in a folder of its own, for the first machine has left its files."""
+    job, lab = work(), exact.ExactLab(guest, files.cache_folder())
+    first = lab.run(job, 120)
+
+    def restore(machine, path):
+        machine.end()
+        raise qemu.MachineError("no memory")
+
+    monkeypatch.setattr(exact.Machine, "restore", restore)
+    cold = lab.run(job, 120)
+    assert (first.environment["start"], cold.environment["start"]) == ("snapshot", "cold boot")
+    assert (cold.ending, cold.output) == ("finished", first.output)
+
+
+def test_the_machine_of_a_cold_boot_finds_nothing_of_the_one_that_failed(guest, monkeypatch):
+    places = []
+
+    class Fake:
+        def __init__(self, program, command, place, gate, incoming=False):
+            assert gate.is_symlink() and (place / "job").exists()
+            program.start(place, gate)
+            places.append((place, incoming))
+            self.place = place
+
+        def restore(self, path):
+            raise qemu.MachineError("no memory")
+
+        def end(self):
+            (self.place / "output").write_text("")
+            (self.place / "console").write_text("")
+
+        def wait_for_end(self, deadline):
+            return "finished"
+
+        wait_for_pause = call = lambda *words: None
+
+    monkeypatch.setattr(exact, "Machine", Fake)
+    lab = exact.ExactLab(guest, files.cache_folder())
+    monkeypatch.setattr(lab, "_snapshot", Path)
+    assert lab.run(job_of(shell("true")), 60).environment["start"] == "cold boot"
+    assert [incoming for _, incoming in places] == [True, False]
+    assert not any(place.exists() for place, _ in places) and len({place for place, _ in places}) == 2
+
+
 def test_the_kernel_has_no_instruction_after_which_flags_may_be_wrong(guest):
     job = job_of(shell("grep -o -w -e cx16 -e cx8 /proc/cpuinfo"))
     assert outputs(exact.ExactLab(guest, files.cache_folder()).run(job, 120)) == ["cx8"]

@@ -205,8 +205,8 @@ class ExactLab(GuestLab):
         setup = job.setup().encode()
         used, before = "cold boot", b""
         self.load(job)
-        with workplace() as place:
-            self._write_job(place, text, len(setup) or None, self.programs)
+        with contextlib.ExitStack() as places:
+            place = self._prepared(places, text, setup)
             machine = None
             if self.start != "cold boot":
                 try:
@@ -223,6 +223,7 @@ class ExactLab(GuestLab):
                     machine = None
                     if self.start == "snapshot":
                         raise UserError(f"the guest cannot be started from its snapshot: {error}") from None
+                    place = self._prepared(places, text, setup)  # with nothing of the machine that failed
             try:
                 ending = "killed"
                 try:
@@ -246,6 +247,12 @@ class ExactLab(GuestLab):
             outcome = self._outcome(place, ending, used, began)
             outcome.output = before + outcome.output
             return outcome
+
+    def _prepared(self, places: contextlib.ExitStack, text: bytes, setup: bytes) -> Path:
+        """A new folder for a machine, with the job."""
+        place = places.enter_context(workplace())
+        self._write_job(place, text, len(setup) or None, self.programs)
+        return place
 
     @staticmethod
     def device_steps(disks: Disks) -> list[Step]:
