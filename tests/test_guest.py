@@ -602,7 +602,7 @@ def test_same_bytes_from_a_cold_boot_where_no_snapshot_can_be_had(guest, tmp_pat
 @pytest.mark.wide
 def test_a_snapshot_that_cannot_be_restored_is_passed_by_with_a_cold_boot(guest, monkeypatch):
     """Such as where memory is short: in a folder of its own, for the first machine has left its files."""
-    job, lab = work(), exact.ExactLab(guest, files.cache_folder())
+    job, lab = job_of(shell("cat /proc/uptime /proc/interrupts")), exact.ExactLab(guest, files.cache_folder())
     first = lab.run(job, 120)
 
     def restore(machine, path):

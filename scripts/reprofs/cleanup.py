@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
 import shlex
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import tempfile
@@ -62,6 +64,24 @@ def sweep() -> list[str]:
     return said
 
 
+def sweep_cache() -> list[str]:
+    """Removes what killed runs left half-made in the cache. Returns one line for each thing removed."""
+    said: list[str] = []
+    cache = cache_folder()
+    for partial in cache.glob("*/*.partial"):  # made under a lock of its name
+        with contextlib.suppress(OSError), partial.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(partial, ignore_errors=True)
+            said += [] if partial.exists() else [f"folder {partial}"]
+    for file in itertools.chain(cache.glob(".*"), cache.glob("*/.*"), cache.glob("records/*/.*")):
+        with contextlib.suppress(OSError):  # what is hidden there would have been renamed in a moment
+            state = file.lstat()
+            if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > NEW_SECONDS:
+                file.unlink()
+                said.append(f"file {file}")
+    return said
+
+
 def sweep_workflows() -> list[str]:
     """Removes the empty folders that killed runs of Snakemake left, while none of this user runs. Returns lines."""
     said: list[str] = []
@@ -97,7 +117,7 @@ def release(place: Path) -> list[str]:
     said += _release_devices(_hold(loops), disks)
     for folder in (Path(note["folder"]) for note in notes if "folder" in note):
         # The folder's name begins with this place's random one, so nobody else made it.
-        if folder.name.startswith(place.name) and folder.is_dir() and not folder.is_symlink():
+        if folder.name.lstrip(".").startswith(place.name) and folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
     for group in (Path(note["group"]) for note in notes if "group" in note):

@@ -95,7 +95,7 @@ def check_writable(path: Path) -> None:
         raise UserError(f"{path} is a folder: name a file in it.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:
+        with tempfile.TemporaryFile(dir=path.parent) as file:  # without a name, so that a kill leaves nothing
             os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError as error:
         raise unwritable(path, error) from None

@@ -1,4 +1,4 @@
-"""A private work folder on this machine, and processes that end with their parent."""
+"""Private work folders on this machine, and processes that end with their parent: nothing else makes such."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from reprofs import cleanup
 from reprofs.errors import UserError
@@ -26,18 +28,53 @@ LARGEST = 1 << 30  # bytes of the largest file of a usual trial: a saved guest, 
 
 @contextlib.contextmanager
 def workplace(base: Path | None = None) -> Iterator[Path]:
-    """A private folder in `base` (default: the temporary folder), removed at the end of the context.
+    """A private folder for a trial, in `base` (default: the temporary folder), removed at the end of the context.
 
     It is held by a lock; a folder whose lock nobody holds was left by a killed run. What killed runs left, in any base,
-    is removed first. Raises UserError when the folder cannot be made.
+    is removed first. Raises UserError when the folder cannot be made, and where files may not be as large as a trial's.
     """
     _check_limit()
+    with _held(base) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def scratch(base: Path | None = None) -> Iterator[Path]:
+    """As `workplace`, for anything else than a trial: an empty folder in such a place."""
+    with _held(base) as place:
+        (place / "scratch").mkdir()
+        yield place / "scratch"
+
+
+@contextlib.contextmanager
+def beside(folder: Path) -> Iterator[Path]:
+    """An empty folder in `folder`, on its file system, which may be moved away; after a kill it is removed, too."""
+    with _held() as place:
+        made = folder / f".{place.name}"
+        cleanup.note(place, folder=str(made.absolute()))
+        made.mkdir()
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def run(work: Path, words: Sequence[object], **options: Any) -> subprocess.CompletedProcess:
+    """As subprocess.run, for a child that may run long. It ends with this process; what it started in turn has the
+    mark of `work`, a folder of `scratch`, by which the clean-up ends it.
+    """
+    environment = {**(options.pop("env", None) or os.environ), "REPROFS_PLACE": str(work.parent)}
+    return subprocess.run([*map(str, words)], env=environment, preexec_fn=end_with_parent, **options)
+
+
+@contextlib.contextmanager
+def _held(base: Path | None = None) -> Iterator[Path]:
     try:
         cleanup.sweep()
         base = base or Path(tempfile.gettempdir())
         base.mkdir(parents=True, exist_ok=True)
         if (free := shutil.disk_usage(base).free) < ROOM:
-            raise OSError(0, f"it has {free >> 10:,} KiB free, and a trial needs {ROOM >> 10:,}")
+            raise OSError(0, f"it has {free >> 10:,} KiB free, and {ROOM >> 10:,} are needed")
         place = Path(tempfile.mkdtemp(prefix="reprofs-new-", dir=base))
     except OSError as error:
         where = base or "no folder for temporary files"

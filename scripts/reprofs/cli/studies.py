@@ -96,18 +96,17 @@ def _answer(arguments) -> None:
 )
 def _compare(arguments) -> None:
     """Compare runs with the first one: what differs between them, and which times changed."""
-    import tempfile
-
     from reprofs.publish.runs import open_run
     from reprofs.report import runs as words
     from reprofs.stats import runs
+    from reprofs.workplace import scratch
 
     if len(arguments.runs) < 2 or len({name.rstrip("/") for name in arguments.runs}) < len(arguments.runs):
         raise UserError("compare: name two or more different runs: results/NAME, a folder data/tables/NAME, or NAME.")
     if arguments.output:
         files.check_writable(arguments.output)
-    with tempfile.TemporaryDirectory() as work:
-        opened = {name: open_run(name, Path(work) / str(number)) for number, name in enumerate(arguments.runs)}
+    with scratch() as work:
+        opened = {name: open_run(name, work / str(number)) for number, name in enumerate(arguments.runs)}
         limit = arguments.fail_above
         least = next(iter(opened.values())).margins["win"] if limit is None else runs.share(limit)
         differences, found = runs.compare(opened, least)

@@ -179,7 +179,7 @@ def _cleanup(arguments) -> None:
     """Remove devices, processes and folders that killed trials left, and nothing else."""
     from reprofs import cleanup
 
-    lines = cleanup.sweep() + cleanup.sweep_workflows()
+    lines = cleanup.sweep() + cleanup.sweep_cache() + cleanup.sweep_workflows()
     for line in lines:
         print(f"removed {line}")
     if not lines:

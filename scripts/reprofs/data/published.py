@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import tempfile
 from pathlib import Path
 
 from reprofs.data.tables import build
@@ -11,6 +10,7 @@ from reprofs.files import cache_folder, sha256
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.records import publication
+from reprofs.workplace import scratch
 
 
 def tables(name: str) -> Path | None:
@@ -26,8 +26,7 @@ def tables(name: str) -> Path | None:
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.with_name("plan.json").is_file():
-            with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-                work = Path(scratch)
+            with scratch(cache_folder() / "work") as work:
                 publication.unpack(folder, publication.read(folder), work)
                 build(work / "plan.json", work / "raw", kept)
                 profiles = kept.with_name("tables-profiles")

@@ -38,6 +38,7 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.records import store
 from reprofs.records.raw import SET_ASIDE
+from reprofs.workplace import die_with_parent
 
 BATCH = 256  # trials whose rows are in memory together
 SEVERAL = 4  # from this many batches on, processes of their own are worth their start
@@ -169,6 +170,7 @@ _source: _Source
 def _start(plan: Plan, raw: Path) -> None:
     """What a process that reads records has: its own copy of the plan, without the trials."""
     global _source
+    die_with_parent()
     gc.disable()  # records have no circles, and looking for some takes a third of the time
     _keep_memory()
     _source = _Source(plan, raw)

@@ -15,12 +15,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from reprofs.errors import UserError, meant, short
 from reprofs.files import cache_folder, sha256, whole, write_text
+from reprofs.workplace import scratch
 
 SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
@@ -105,8 +105,8 @@ def functions(cache: Path, name: str = "") -> dict[int, str]:
     program = build(cache, name)
     kept = program.with_suffix(".map")
     if not kept.exists():
-        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            made = Path(folder) / "made"
+        with scratch(cache / "work") as folder:
+            made = folder / "made"
             text = compile_c(sources(name), made, [*FLAGS, "-Wl,--print-map"])
             if made.read_bytes() != program.read_bytes():
                 raise UserError(f"{program} does not match its sources: remove it and run the trial again.")
@@ -144,8 +144,8 @@ def _build(cache: Path, files: list[Path], flags: list[str]) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if whole(output):  # made by another process meanwhile
                 return output
-            with tempfile.TemporaryDirectory(dir=output.parent) as folder:
-                made = Path(folder) / "made"
+            with scratch(cache / "work") as folder:
+                made = folder / "made"
                 compile_c(files, made, flags + WARNINGS)
                 digest = sha256(made)
                 made.rename(output)

@@ -6,7 +6,6 @@ It comes as Debian packages, or as a folder in which it was built, of which a pa
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
 import yaml
@@ -20,6 +19,7 @@ from reprofs.plan.catalog import named
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.parts import NAME, NAME_RULE
 from reprofs.project import place
+from reprofs.workplace import scratch
 
 IMAGE = "arch/x86/boot/bzImage"
 RELEASE = "include/config/kernel.release"
@@ -39,12 +39,12 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         raise UserError(f"{folder / name}.yaml exists: remove it, or choose another name.")
     if bool(debs) == bool(build):
         raise UserError("kernel: name either its packages, or the build folder with --build.")
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch() as work:
         if build:
-            made = Path(scratch) / "kernel.deb"
+            made = work / "kernel.deb"
             made.write_bytes(_package(name, build))
             debs = [made]
-        into = Tree(Path(scratch) / "tree")
+        into = Tree(work / "tree")
         for deb in debs:
             if not deb.is_file():
                 raise UserError(f"{deb} does not exist: name an existing package.")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 import urllib.parse
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError, cut
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked
+from reprofs.workplace import scratch
 
 # 'URI' file bytes SHA256:digest
 LINE = re.compile(r"'(\S+)' (\S+) (\d+) SHA256:([0-9a-f]{64})")
@@ -23,7 +23,7 @@ LINE = re.compile(r"'(\S+)' (\S+) (\d+) SHA256:([0-9a-f]{64})")
 def resolve(lock: Lock, wishes: dict[str, Wish], names: list[str], say: Callable[[str], None]) -> None:
     """Puts these sets into the lock, as the mirrors have them today, and its date. Raises UserError."""
     lock.date = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         roots: dict[tuple, _Apt] = {}
         for name, wish in wishes.items():
             if name not in names:
@@ -31,7 +31,7 @@ def resolve(lock: Lock, wishes: dict[str, Wish], names: list[str], say: Callable
             say(f"{name}: {len(wish.wanted)} packages of Debian {' and '.join(wish.suites)} and what they need")
             key = (wish.suites, wish.component, wish.source)
             if key not in roots:
-                roots[key] = _Apt(Path(folder) / str(len(roots)), wish)
+                roots[key] = _Apt(folder / str(len(roots)), wish)
             below = wishes[wish.below].wanted if wish.below else ()
             found = roots[key].closure(wish, below)
             if wish.below:
@@ -120,8 +120,8 @@ def apt_mirrors(suite: str, component: str = "") -> list[str]:
     """
     listing = apt_targets()
     if not listing:  # as after a clean-up of /var/lib/apt/lists: apt knows its sources but none of their indexes
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "lists/partial").mkdir(parents=True)
+        with scratch() as folder:
+            (folder / "lists/partial").mkdir(parents=True)
             state = [f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}"]
             output_of(["apt-get", "update", *state])
             listing = apt_targets(*state)

@@ -3,12 +3,11 @@
 import csv
 import io
 import json
-import shutil
-import tempfile
 from pathlib import Path
 
 from reprofs import files as common
 from reprofs.errors import UserError
+from reprofs.workplace import beside
 
 MANIFEST = "import.json"
 
@@ -35,34 +34,30 @@ def write(
 
     Raises UserError, and what was there stays.
     """
-    partial = None
     try:
         # An existing folder is kept and only its files are exchanged: it may be a private one, the working
         # directory, or a mount point. A new one appears only when it is complete.
         there = output.exists()
         if not there:
             output.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=output if there else output.parent, prefix=".import."))
-        new = partial / "new"
-        new.mkdir()
-        _table(new, "measurements", rows, described)
-        if phases:
-            _table(new, "phases", sorted(phases, key=lambda row: (row["trial"], row["position"])), described)
-        columns = [row["column"] for row in described if row["table"] == "findings"]
-        _csv(new / "findings.csv", columns, findings)
-        _csv(new / "dictionary.csv", list(described[0]), described)
-        (new / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
-        common.write_sums(new / common.SUMS, new.iterdir())
-        check(output, partial)
-        if there:
-            _exchange(output, new, partial)
-        else:
-            new.rename(output)
+        with beside(output if there else output.parent) as partial:
+            new = partial / "new"
+            new.mkdir()
+            _table(new, "measurements", rows, described)
+            if phases:
+                _table(new, "phases", sorted(phases, key=lambda row: (row["trial"], row["position"])), described)
+            columns = [row["column"] for row in described if row["table"] == "findings"]
+            _csv(new / "findings.csv", columns, findings)
+            _csv(new / "dictionary.csv", list(described[0]), described)
+            (new / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=True) + "\n")
+            common.write_sums(new / common.SUMS, new.iterdir())
+            check(output, partial)
+            if there:
+                _exchange(output, new, partial)
+            else:
+                new.rename(output)
     except OSError as error:
         raise common.unwritable(output, error) from None
-    finally:
-        if partial:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _exchange(output: Path, new: Path, partial: Path) -> None:

@@ -12,7 +12,6 @@ import lzma
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from reprofs.records.publication import checked, read, unpack
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
+from reprofs.workplace import beside, scratch
 
 Say = Callable[[str], None]
 # What a trial imports besides the standard library, with what these import.
@@ -95,7 +95,7 @@ def archive(name: str, output: Path, say: Say) -> Path:
     folder = place(f"results/{name}")
     result = read(folder)
     check_writable(output)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".archive.") as work:
+    with beside(output.parent) as work:
         plan = unpack(folder, result, Path(work) / "records")
         trials = [trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"]
         if not trials:
@@ -227,7 +227,7 @@ def _python(home: Path, say: Say) -> None:
     """Python, the modules that a trial imports as uv.lock has them, and the versions of what it asks only those of."""
     python.gather(home, cache_folder(), read_lock(), say)
     uv = str(place(".uv/bin/uv")) if place(".uv/bin/uv").is_file() else "uv"
-    with tempfile.TemporaryDirectory() as work:
+    with scratch() as work:
         wanted = Path(work) / "requirements.txt"
         quiet = ["--quiet", "--project", str(project_root())]
         _run([uv, "export", "--locked", "--no-dev", "--no-emit-project", "--output-file", str(wanted), *quiet])

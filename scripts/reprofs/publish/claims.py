@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from reprofs import version
 from reprofs.publish.verify import Say, by_its_own_code
 from reprofs.publish.write import differences
 from reprofs.records.publication import OtherVersion, read
+from reprofs.workplace import scratch
 
 
 def claims(folder: Path, say: Say, own: bool = False) -> bool:
@@ -18,7 +18,7 @@ def claims(folder: Path, say: Say, own: bool = False) -> bool:
     """
     result = read(folder)
     why = "this version computes tables and verdicts differently"
-    with tempfile.TemporaryDirectory() as work:
+    with scratch() as work:
         try:
             found = list(differences(folder, result, Path(work)))
         except OtherVersion as error:

@@ -17,6 +17,7 @@ from reprofs.project import place
 from reprofs.report import contents, execute, render, text
 from reprofs.stats import study as studies
 from reprofs.stats.published import claims, comparison
+from reprofs.workplace import die_with_parent
 
 FIRST = "statistics.ipynb"  # saves the statistics that all others read
 
@@ -46,7 +47,7 @@ def tables(work: Path) -> tuple[studies.Study, dict[str, str]]:
 def pool() -> Iterator[Executor]:
     """Processes that execute notebooks, each many of them: their imports take seconds."""
     # A copy of this process (fork) could wait for ever for a lock of one of its threads.
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as processes:
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), die_with_parent) as processes:
         yield processes
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import re
 import subprocess
-import tempfile
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
@@ -32,6 +31,7 @@ from reprofs.guest.lock import Package
 from reprofs.guest.unpack import Tree, control
 from reprofs.plan.result import Result
 from reprofs.project import project_root
+from reprofs.workplace import scratch
 
 LICENCES, TABLES = "licences", "tables"
 SBOM, CRATE, DATA = "sbom.cdx.json", "ro-crate-metadata.json", "datapackage.json"
@@ -68,7 +68,7 @@ def licences(top: Path, sets: Iterable[dict[Package, Path]]) -> None:
     table = csv.writer(out, lineterminator="\n")
     table.writerow(["package", "version", "sha256", "source", "source_version"])
     for packages in sets:
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             tree = Tree(Path(folder) / "tree")
             for package, file in packages.items():
                 tree.add(file, package.sha256, COPYRIGHT)

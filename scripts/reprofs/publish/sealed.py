@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import lzma
-import subprocess
 import tarfile
-import tempfile
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
 from reprofs.files import read_sums, sha256
+from reprofs.workplace import run, scratch
 
 SUMS = "SHA256SUMS"
 
@@ -42,7 +41,7 @@ def verify(archive: Path, words: list[str]) -> int:
     Returns its exit code: 0 when all trials were identical, 1 when one was not, 2 when it could not be checked. Raises
     UserError for a file that is no archive, or has an altered file.
     """
-    with tempfile.TemporaryDirectory(prefix="reprofs-archive-") as work:
+    with scratch() as work:
         try:
             with tarfile.open(archive) as packed:
                 packed.extractall(work, filter="data")  # nothing outside of the folder, no devices
@@ -54,4 +53,4 @@ def verify(archive: Path, words: list[str]) -> int:
         if len(tops) != 1 or not (tops[0] / "verify").is_file():
             raise UserError(f"{archive} is not an archive of a published result: it has no folder with verify.")
         check(tops[0])
-        return subprocess.run([str(tops[0] / "verify"), *words]).returncode
+        return run(work, [tops[0] / "verify", *words]).returncode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from reprofs.project import place
 from reprofs.publish import index
 from reprofs.publish.derive import derive, pool
 from reprofs.records.publication import read, unpack
+from reprofs.workplace import scratch
 
 PAGES = ("index.html", "report.pdf")
 
@@ -32,7 +32,7 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
         for name in studies or known:
             folder, began = place(f"results/{name}"), time.monotonic()
             result = read(folder)
-            with tempfile.TemporaryDirectory() as work:
+            with scratch() as work:
                 unpack(folder, result, Path(work))
                 made = derive(Path(work), processes, pdf=True)
                 for page in PAGES:

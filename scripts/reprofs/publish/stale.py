@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from reprofs.errors import UserError
@@ -14,6 +13,7 @@ from reprofs.project import place
 from reprofs.publish.verify import other_lab
 from reprofs.records.publication import OtherVersion, read, unpack
 from reprofs.trial.planning import make_plan
+from reprofs.workplace import scratch
 
 
 def why(name: str) -> str:
@@ -25,7 +25,7 @@ def why(name: str) -> str:
     if not (folder / DIGESTS).is_file():
         return f"{name} is not published"
     result = read(folder)
-    with tempfile.TemporaryDirectory() as work:
+    with scratch() as work:
         try:
             was = unpack(folder, result, Path(work))
         except OtherVersion as error:

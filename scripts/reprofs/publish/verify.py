@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from reprofs.records.identity import difference, differing, parts_of
 from reprofs.records.publication import OtherVersion, checked, read, unpack
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import promised, run_trial
+from reprofs.workplace import run, scratch
 
 Say = Callable[[str], None]
 
@@ -39,7 +39,7 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
     Raises UserError for an altered result, an unknown trial, and a result whose lab cannot be had.
     """
     result = read(folder)
-    with tempfile.TemporaryDirectory() as work:
+    with scratch() as work:
         try:
             plan = unpack(folder, result, Path(work))
         except OtherVersion:
@@ -131,12 +131,14 @@ def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[
                     "checkout has: fetch it, or use --own-code."
                 )
             partial.rename(clone)
-        if subprocess.run(["scripts/setup"], cwd=clone).returncode:
-            raise UserError(
-                f"scripts/setup of commit {result.rendered.commit[:12]} failed in {clone}: see the lines above."
-            )
+        with scratch() as work:
+            if run(work, ["scripts/setup"], cwd=clone).returncode:
+                raise UserError(
+                    f"scripts/setup of commit {result.rendered.commit[:12]} failed in {clone}: see the lines above."
+                )
     command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
-    code = subprocess.run(command, cwd=clone).returncode
+    with scratch() as work:
+        code = run(work, command, cwd=clone).returncode
     if code not in (0, 1):
         raise UserError(
             f"the code of commit {result.rendered.commit[:12]} could not check {folder}: see the lines above."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from reprofs.publish import derive as derived
 from reprofs.records import identity
 from reprofs.records.publication import read, unpack
 from reprofs.stats import study as studies
+from reprofs.workplace import beside, scratch
 
 CELLS, PICTURE = "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
@@ -59,7 +59,7 @@ def publish(name: str) -> Path:
     plan_file = place(f"data/rounds/{name}/{rounds}.json" if rounds else f"data/plan/{name}.json")
     plan, raw = read_plan(plan_file), place(f"data/raw/{name}")
     noted = read_sums(place(f"data/tables/{name}/records.sha256"))
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         work = Path(folder)
         (work / "raw").mkdir()
         shutil.copyfile(plan_file, work / "plan.json")
@@ -83,7 +83,7 @@ def render(name: str) -> Path:
     Raises UserError like `publish`.
     """
     commit, folder = _commit(), place(f"results/{name}")
-    with tempfile.TemporaryDirectory() as work:
+    with scratch() as work:
         unpack(folder, read(folder), Path(work))
         return _write(Path(work), folder / "lab.lock", commit)
 
@@ -101,10 +101,8 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
     name = plan.study.name
     trials, measured = _trials(plan, work / "raw", lock)
     folder = place(f"results/{name}")
-    partial = folder.with_name(f".{name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
+    folder.parent.mkdir(exist_ok=True)
+    with beside(folder.parent) as partial:
         shutil.copyfile(lock, partial / "lab.lock")
         records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
         _pack("records", records, work, partial)
@@ -141,8 +139,6 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
             )
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

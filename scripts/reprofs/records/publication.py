@@ -71,6 +71,7 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
 
     The plan says what else there may be; nothing else is read. Raises UserError, of which OtherVersion is one.
     """
+    into.mkdir(parents=True, exist_ok=True)
     archives = [folder / file for file in sorted(result.files) if file.startswith(ARCHIVES)]
     first = next((file for file in archives if file.name.startswith("records-")), folder / "records-1.tar.xz")
     for _, content in _members(first, lambda name: RECORD if name == PLAN else -1):

@@ -7,7 +7,6 @@ import io
 import re
 import string
 import subprocess
-import tempfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from reprofs.data.study import Tables, load
 from reprofs.errors import UserError, legible, short
 from reprofs.files import changed, write_together
 from reprofs.report.words import count, listing
+from reprofs.workplace import scratch
 
 FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
@@ -56,8 +56,8 @@ def render(
     """
     output = Path(output)
     about = metadata(load(tables))
-    with tempfile.TemporaryDirectory() as scratch:
-        work = Path(scratch) / "notebooks"
+    with scratch() as place:
+        work = place / "notebooks"
         (work.parent / "figures").mkdir()
         work.mkdir()
         merged = merge([Path(path) for path in executed], first)

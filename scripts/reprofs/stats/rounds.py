@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from reprofs.plan.study import Rounds
 from reprofs.project import place
 from reprofs.stats import compare
 from reprofs.stats.cells import LEVEL, measured
+from reprofs.workplace import scratch
 
 KEYS = [*SETTING, *OPERATION]
 # Logarithms of the times of contenders by what is compared (values of KEYS): a row for each round, NaN where a trial
@@ -96,11 +96,11 @@ def look(plan: str | Path, raw: str | Path, done: int, output: str | Path) -> No
         raise UserError(f"{plan}: the study has a fixed number of rounds, {whole.study.rounds}: make its tables.")
     if done not in rule.looks():
         raise UserError(f"{plan} has no look after --rounds {done}: choose from {', '.join(map(str, rule.looks()))}.")
-    with tempfile.TemporaryDirectory(prefix="reprofs-") as folder:
-        first = Path(folder) / "plan.json"
+    with scratch() as folder:
+        first = folder / "plan.json"
         write_plan(whole.first_rounds(done), first)
-        tables.build(first, place(raw), Path(folder) / "tables")
-        phases = data.load(Path(folder) / "tables").phases
+        tables.build(first, place(raw), folder / "tables")
+        phases = data.load(folder / "tables").phases
     # Cells that their study gives a smaller number of rounds get no more, whatever is not known of them.
     names = [*SETTING, "workload", "scale"]
     places = pd.DataFrame([trial.names() for trial in whole.trials])
