@@ -1,0 +1,220 @@
+"""Commands that are killed at any moment: `reprofs cleanup` names and removes all that they leave."""
+
+import ast
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from conftest import BIN, ROOT
+from helpers import drawn
+from reprofs import cleanup, files
+from reprofs.publish import sealed
+from reprofs.records import publication
+
+# One worker: a clean-up takes what another test has just left behind, too.
+pytestmark = pytest.mark.xdist_group("cleanup")
+
+MARK = "REPROFS_TEST_OF_KILLS"
+SLEEPS = "#!/bin/sh\nsleep 61 &\nsleep 62\n"
+# As the commands of their names, in a checkout where something is not committed, and for a copy of a result.
+ARCHIVE = """
+import sys
+from pathlib import Path
+from reprofs.publish import archive
+archive.version.commit = lambda: sys.argv[1]
+archive.archive("quick", Path(sys.argv[2]), print)
+"""
+PUBLISH = """
+import sys
+from pathlib import Path
+from reprofs.publish import write
+if __name__ == "__main__":
+    write._commit = lambda: sys.argv[1]
+    write.place = lambda name: Path(sys.argv[2]) / name
+    write.render("quick")
+"""
+
+
+@pytest.fixture
+def somewhere(tmp_path, monkeypatch) -> Path:
+    """A folder with a temporary folder and a cache of its own; what was built before is shared."""
+    for name in ("tmp", "cache", "out"):
+        (tmp_path / name).mkdir()
+    for made in files.cache_folder().iterdir():
+        if made.name not in ("work", "commits", "published"):
+            (tmp_path / "cache" / made.name).symlink_to(made)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(cleanup, "NEW_SECONDS", 0)  # nothing else runs there
+    return tmp_path
+
+
+def marked(mark: str) -> list[str]:
+    """The commands of processes that have the mark in their environment."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{MARK}={mark}".encode() in environ.read_bytes().split(b"\0"):
+                found.append(environ.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()[:80])
+    return found
+
+
+def inside(*folders: Path) -> set[Path]:
+    return {path for folder in folders for path in folder.rglob("*")}
+
+
+def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
+    """Starts a command and kills it `moment` seconds after it has made a folder; whatever is left must be removed."""
+    mark, tmp, cache = uuid.uuid4().hex, where / "tmp", where / "cache"
+    own = [path for path in cache.iterdir() if not path.is_symlink()]
+    before = inside(where / "out", cwd / "results", cwd / "envs", *own)
+    with (where / "said").open("w") as log:
+        process = subprocess.Popen([*map(str, words)], cwd=cwd, env=os.environ | {MARK: mark}, stdout=log, stderr=log)
+    deadline = time.monotonic() + 5
+    while process.poll() is None and time.monotonic() < deadline and not list(tmp.iterdir()):
+        time.sleep(0.01)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(moment)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    said = (where / "said").read_text()
+    assert "Traceback" not in said, said
+    left = [*tmp.iterdir(), *(path for path in (where / "out").iterdir() if path not in before)]
+    named = cleanup.sweep() + cleanup.sweep_cache()
+    until = time.monotonic() + 5
+    while marked(mark) and time.monotonic() < until:  # some look every half second whether their parent lives
+        time.sleep(0.1)
+    assert not marked(mark), (named, said)
+    assert not list(tmp.iterdir()) and (named or not left)
+    work = [path for path in (cache / "work", cache / "commits") if path.exists()]
+    assert not [path for folder in work for path in folder.iterdir() if path.name.startswith((".", "reprofs-"))]
+    new = inside(where / "out", cwd / "results", cwd / "envs", *own) - before
+    assert not [path for path in new if path.name.startswith((".", "reprofs-")) or path.suffix == ".partial"], named
+
+
+def an_archive(where: Path) -> list:
+    """Whose `verify` starts something that runs long."""
+    top = where / "reprofs-small"
+    if not top.exists():
+        top.mkdir()
+        (top / "verify").write_text(SLEEPS)
+        (top / "verify").chmod(0o755)
+        (top / sealed.SUMS).write_text(f"{files.sha256(top / 'verify')}  verify\n")
+        with tarfile.open(where / "small.tar", "w") as made:
+            made.add(top, top.name)
+    return [BIN / "reprofs", "verify", where / "small.tar"]
+
+
+def another_commit(where: Path) -> list:
+    """A result of another commit, whose code, taken from the cache, runs long."""
+    folder, commit = where / "result", "f" * 40
+    if not folder.exists():
+        shutil.copytree(ROOT / "results/quick", folder)
+        data = json.loads((folder / publication.DIGESTS).read_text())
+        data["rendered"]["commit"] = commit
+        plan = (
+            tarfile.open(folder / "records-1.tar.xz")
+            .extractfile("plan.json")
+            .read()
+            .replace(b'"study"', b'"sturdy"', 1)
+        )
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w:xz") as packed:
+            entry = tarfile.TarInfo("plan.json")
+            entry.size = len(plan)
+            packed.addfile(entry, io.BytesIO(plan))
+        (folder / "records-1.tar.xz").write_bytes(made.getvalue())
+        data["files"]["records-1.tar.xz"] = files.sha256(folder / "records-1.tar.xz")
+        (folder / publication.DIGESTS).write_text(json.dumps(data))
+        for name in "scripts/setup", ".venv/bin/reprofs":
+            script = where / "cache/commits" / commit / name
+            script.parent.mkdir(parents=True)
+            script.write_text(SLEEPS if "bin" in name else "#!/bin/sh\n")
+            script.chmod(0o755)
+    return [BIN / "reprofs", "verify", folder]
+
+
+def of_git(where: Path, code: str, *words: object) -> list:
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [sys.executable, "-c", code, commit.strip(), *words]
+
+
+def a_copy(where: Path) -> Path:
+    if not (where / "out/results").exists():
+        shutil.copytree(ROOT / "results/quick", where / "out/results/quick")
+    return where / "out"
+
+
+FIO = ROOT / "tests/fixtures/import/fio.json"
+TOUCH = ["--", "sh", "-c", "for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1"]
+COMMANDS = {  # and how long they take in all, about
+    "import": (lambda where: [BIN / "reprofs", "import", "fio", FIO, "--output", where / "out/import"], 1),
+    "verify-archive": (an_archive, 1),
+    "verify-commit": (another_commit, 1),
+    "verify-claims": (lambda where: [BIN / "reprofs", "verify", "results/quick", "--claims"], 3),
+    "verify-trials": (lambda where: [BIN / "reprofs", "verify", "results/quick", "--trials", "1"], 6),
+    "archive": (lambda where: of_git(where, ARCHIVE, where / "out/quick.tar.xz"), 8),
+    "publish": (lambda where: of_git(where, PUBLISH, a_copy(where)), 12),
+    "record": (
+        lambda where: [BIN / "reprofs", "record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/out", *TOUCH],
+        2,
+    ),
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_killed_command_leaves_nothing(command, times, somewhere, guest):
+    words, seconds = COMMANDS[command]
+    draw = drawn()
+    for _ in range(times):
+        killed(words(somewhere), somewhere, ROOT, draw.random() * seconds)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.soak)])
+def test_a_killed_lock_leaves_nothing_and_the_lock_as_it_was(times, somewhere, checkout, engine):
+    """It builds in a cache that has no guest yet."""
+    (somewhere / "cache/root").unlink(missing_ok=True)
+    before, draw = (checkout / "envs/lab.lock").read_bytes(), drawn()
+    run = "import sys; from reprofs.cli import main; sys.argv[1:] = ['lock', '--built', 'base']; main()"
+    words = ["env", f"PYTHONPATH={checkout}/scripts", sys.executable, "-c", run]
+    for _ in range(times):
+        killed(words, somewhere, checkout, draw.random() * 6)
+        assert (checkout / "envs/lab.lock").read_bytes() == before
+
+
+# What makes folders or processes that outlive a kill, and who may: workplace.py alone, beside these.
+MAY = {
+    "workplace.py": {"mkdtemp", "gettempdir"},
+    "cleanup.py": {"gettempdir"},  # where it looks
+    "files.py": {"mkstemp", "TemporaryFile"},  # one has no name, the other for as long as a file is written
+    "report/execute.py": {"tempdir"},  # of a notebook: in a workplace
+}
+
+
+def test_nothing_but_workplaces_makes_temporary_folders_or_processes_that_stay():
+    package, found = ROOT / "scripts/reprofs", {}
+    for path in sorted(package.rglob("*.py")):
+        name, text = str(path.relative_to(package)), path.read_text()
+        for node in ast.walk(ast.parse(text if "tempfile" in text or "Popen" in text else "")):
+            if isinstance(node, ast.ImportFrom) and node.module in ("tempfile", "subprocess"):
+                found.setdefault(name, set()).add(f"from {node.module}")
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "tempfile":
+                found.setdefault(name, set()).add(node.attr)
+            starts = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "Popen"
+            if starts and not any(word.arg == "preexec_fn" for word in node.keywords):
+                found.setdefault(name, set()).add("Popen")
+    assert found == MAY
