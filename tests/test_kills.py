@@ -123,12 +123,8 @@ def another_commit(where: Path) -> list:
         shutil.copytree(ROOT / "results/quick", folder)
         data = json.loads((folder / publication.DIGESTS).read_text())
         data["rendered"]["commit"] = commit
-        plan = (
-            tarfile.open(folder / "records-1.tar.xz")
-            .extractfile("plan.json")
-            .read()
-            .replace(b'"study"', b'"sturdy"', 1)
-        )
+        with tarfile.open(folder / "records-1.tar.xz") as packed:
+            plan = packed.extractfile("plan.json").read().replace(b'"study"', b'"sturdy"', 1)
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w:xz") as packed:
             entry = tarfile.TarInfo("plan.json")
