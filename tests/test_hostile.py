@@ -5,6 +5,7 @@ The fields are found, not listed: every text that the models of a plan, or the s
 
 import base64
 import copy
+import dataclasses
 import itertools
 import json
 import re
@@ -27,6 +28,7 @@ from jsonschema import Draft202012Validator
 from matplotlib import pyplot as plt
 from pydantic import ValidationError
 from reprofs import cli
+from reprofs.cli import studies
 from reprofs.data.reader import record_schema
 from reprofs.errors import HIDDEN, UserError
 from reprofs.plan.catalog import Catalog
@@ -258,6 +260,19 @@ def test_the_pdf_has_no_code_of_others_and_the_title_as_it_is(hostile_report, pa
 def test_the_answer_on_a_terminal_has_no_control_characters(hostile_report):
     found = text.text(hostile_report.study, hostile_report.notebooks)
     assert "<script>" in found and not HIDDEN.search(found)
+
+
+def test_no_command_prints_control_characters(reprofs, tmp_path, monkeypatch):
+    """Whatever it is that prints them: one stream stands before the terminal."""
+    code = "\x1b]0;owned\x07\x1b[2J\x1b[1;1H\r\x9b1A\u202e"
+    monkeypatch.setitem(
+        studies.command,
+        "list",
+        dataclasses.replace(studies.command["list"], run=lambda _: print(code, file=sys.stderr)),
+    )
+    for done in (reprofs("list"), reprofs("verify", tmp_path / code), reprofs("plan", code)):
+        assert not HIDDEN.search(done.stdout + done.stderr), done
+        assert "owned" in done.stderr
 
 
 def test_a_notebook_of_ones_own_cannot_embed_files_either(hostile_report, tmp_path):

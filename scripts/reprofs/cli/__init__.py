@@ -13,13 +13,23 @@ from typing import Any, NoReturn
 
 from reprofs import files, workplace
 from reprofs.cli import inputs, results, studies, trials, workflow
-from reprofs.cli._base import printable
+from reprofs.cli._base import terminal
 from reprofs.errors import UserError, cut, middle
 from reprofs.trial import progress
 
 
 def main() -> None:
-    """Runs the command line. A UserError is printed without a traceback, with exit code 2."""
+    """Runs the command line. Whatever it prints has no control characters."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(terminal, streams)
+    try:
+        _main()
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _main() -> None:
+    """A UserError is printed without a traceback, with exit code 2."""
     arguments = parser().parse_args()
     try:
         if odd := next((word for word in sys.argv if not _is_text(word)), None):
@@ -47,7 +57,7 @@ def _is_text(word: str) -> bool:
 
 def fail(error: UserError) -> int:
     """Prints an error and returns the exit code. Long words are cut."""
-    print("reprofs:", printable(" ".join(map(middle, str(error).split()))), file=sys.stderr)
+    print("reprofs:", " ".join(map(middle, str(error).split())), file=sys.stderr)
     return 2
 
 
@@ -68,7 +78,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser with short error messages, also for long arguments."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(cut(" ".join(middle(word, 60) for word in message.split()))))
+        super().error(cut(" ".join(middle(word, 60) for word in message.split())))
 
 
 def parser() -> argparse.ArgumentParser:

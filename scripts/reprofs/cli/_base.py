@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO, cast
 
 from reprofs.errors import legible
 
@@ -96,6 +96,25 @@ def say(line: str) -> None:
 def printable(text: str) -> str:
     """The text with undecodable and invisible characters replaced."""
     return legible(text).encode("utf-8", "backslashreplace").decode()
+
+
+class _Terminal:
+    """A text stream that takes only what is printable: names and texts of files may have codes that move the cursor."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def terminal(stream: TextIO) -> TextIO:
+    """The stream, to which everything that a command prints is written."""
+    return cast(TextIO, _Terminal(stream))
 
 
 def number(text: str, what: str = "number") -> int:

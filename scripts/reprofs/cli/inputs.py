@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import Commands, option, printable, say, seconds
+from reprofs.cli._base import Commands, option, say, seconds
 from reprofs.errors import UserError
 
 command = Commands()
@@ -85,7 +85,7 @@ def _import(arguments) -> None:
         return dictionary()
 
     for sentence in importers.import_files(arguments.format, arguments.files, arguments.output, tables):
-        print(printable(sentence))
+        print(sentence)
 
 
 @command(

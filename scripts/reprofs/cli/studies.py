@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, option, override, printable, together
+from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, option, override, together
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 
@@ -115,7 +115,7 @@ def _compare(arguments) -> None:
     if arguments.output:
         files.write_text(arguments.output, said)
     else:
-        print(printable(said), end="")
+        print(said, end="")
     if arguments.fail_above is not None:
         runs.decidable(found)
         sys.exit(int(any(one.worse for one in found)))

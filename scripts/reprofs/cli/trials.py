@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, printable, say
+from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 from reprofs.plan import NETWORK, PROCESSOR
@@ -161,7 +161,7 @@ def _profile(arguments) -> None:
     if base:
         from reprofs.report.beside import beside
 
-        print(printable(f"\ncompared with {arguments.beside}, per item:\n{beside(base, found)}"))
+        print(f"\ncompared with {arguments.beside}, per item:\n{beside(base, found)}")
 
 
 @command("doctor", CATALOG)
