@@ -59,6 +59,21 @@ def test_without_git_only_the_version_is_known(repository, monkeypatch):
     assert version.text() == f"reprofs {version.VERSION}"
 
 
+def test_a_hook_that_names_another_repository_changes_nothing(repository, tmp_path_factory, monkeypatch):
+    """As hooks and `git rebase --exec` set it: git is asked of the checkout all the same."""
+    head, other = git(repository, "rev-parse", "HEAD"), tmp_path_factory.mktemp("other")
+    git(other, "init", "--quiet")
+    for name, value in (("GIT_DIR", other / ".git"), ("GIT_WORK_TREE", other), ("GIT_INDEX_FILE", other / "index")):
+        monkeypatch.setenv(name, str(value))
+    assert version.commit() == head and version.is_ancestor(head)
+    assert not version.is_ancestor("0" * 40)
+
+
+def test_git_is_called_from_one_place_alone():
+    for path in (ROOT / "scripts/reprofs").rglob("*.py"):
+        assert path.name == "version.py" or not re.search(r'"git",', path.read_text()), path
+
+
 def test_all_files_have_the_same_version():
     newest = re.search(r"^## (\d.*?) \(protocol \d+, analysis \d+\), (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())

@@ -167,8 +167,7 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
 
 def _checkout(target: Path, commit: str, name: str, result: Path) -> None:
     """The files of a commit, with no other result than this one."""
-    words = ["git", "-C", str(project_root()), "archive", commit, "--", ".", ":(exclude)results"]
-    done = subprocess.run(words, capture_output=True)
+    done = version.git(project_root(), "archive", commit, "--", ".", ":(exclude)results")
     if done.returncode:
         raise UserError(
             f"git archive of {commit[:12]} failed: {cut(done.stderr.decode(errors='replace').strip(), 150)}"

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import subprocess
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
@@ -216,8 +215,7 @@ def crate(top: Path, result: Result, commit: str) -> None:
 
 def date_of(commit: str) -> str:
     """When a commit of this checkout was made, as ISO 8601. Raises UserError without it."""
-    words = ["git", "-C", str(project_root()), "show", "--no-patch", "--format=%cI", commit]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = version.git(project_root(), "show", "--no-patch", "--format=%cI", commit)
     if done.returncode:
         raise UserError(f"commit {commit[:12]} is in no branch of this checkout: fetch it.")
-    return done.stdout.strip()
+    return done.stdout.decode().strip()
