@@ -29,42 +29,72 @@ INSTALLED = importlib.metadata.packages_distributions()  # module -> who has it
 
 @pytest.fixture
 def top(tmp_path):
-    """An unpacked archive whose `verify` says with what it was called, and ends with 1."""
+    """An unpacked archive whose `verify` says that it ran, and ends with 1."""
     made = tmp_path / "reprofs-small"
     (made / "cache").mkdir(parents=True)
     (made / "cache/root").write_bytes(bytes(1000))
     (made / "README.md").write_text("read\n")
+    (made / "checkout/results/small").mkdir(parents=True)
+    (made / "checkout/results/small/digests.json").write_text("{}")
     (made / "verify").write_text('#!/bin/sh\necho "called with $*"\nexit 1\n')
     (made / "verify").chmod(0o755)
-    (made / sealed.SUMS).write_text("".join(f"{sha256(made / name)}  {name}\n" for name in sealed.listed(made)))
+    note(made)
     return made
 
 
-def test_a_whole_archive_is_verified_by_itself(top, tmp_path, reprofs, capfd):
+def note(top) -> None:
+    (top / sealed.SUMS).write_text("".join(f"{sha256(top / name)}  {name}\n" for name in sealed.listed(top)))
+
+
+def test_an_archive_is_the_same_bytes_whenever_it_is_made(top, tmp_path):
     archive._pack(top, tmp_path / "one.tar.xz")
     for path in top.rglob("*"):
         os.utime(path, (1, 1))
     archive._pack(top, tmp_path / "two.tar.xz")
     assert sha256(tmp_path / "one.tar.xz") == sha256(tmp_path / "two.tar.xz")
-    done = reprofs("verify", tmp_path / "one.tar.xz", "--trials", "2", "--seed", "5")
-    assert (done.returncode, capfd.readouterr().out) == (1, "called with --trials 2 --seed 5\n"), done.stderr
 
 
-@pytest.mark.parametrize("name", ["cache/root", "README.md", "verify"])
+def test_the_program_of_an_archive_runs_only_when_that_is_asked_for(top, tmp_path, reprofs, says, capfd):
+    archive._pack(top, tmp_path / "one.tar.xz")
+    for words in ([], ["--claims"], ["--render"], ["--all"], ["--trials", "2", "--seed", "5"]):
+        says(reprofs("verify", tmp_path / "one.tar.xz", *words), "small/digests.json is invalid")
+    assert "called" not in capfd.readouterr().out
+    done = reprofs("verify", tmp_path / "one.tar.xz", "--run-archive")
+    assert (done.returncode, capfd.readouterr().out) == (1, "called with \n"), done.stderr
+    assert "as you; whoever made the archive wrote it" in done.stderr
+    says(reprofs("verify", top, "--run-archive"), "is not an archive: leave --run-archive out")
+
+
+def test_the_result_of_an_archive_is_checked_by_this_checkouts_code(tmp_path, reprofs, capfd):
+    top = tmp_path / "reprofs-instructions"
+    shutil.copytree(ROOT / "results/instructions", top / "checkout/results/instructions")
+    (top / "verify").write_text("#!/bin/sh\necho 3 of 3 identical\n")
+    note(top)
+    archive._pack(top, tmp_path / "made.tar.xz")
+    done = reprofs("verify", tmp_path / "made.tar.xz", "--claims")
+    assert done.returncode == 0 and "come from its 6 records" in done.stderr, done.stderr
+    assert "published as instructions on " in done.stderr and "its own programs were not run" in done.stderr
+    assert "identical" not in done.stderr + capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["cache/root", "README.md", "verify", "checkout/results/small/digests.json"])
 def test_an_altered_a_missing_and_a_strange_file_are_named(top, tmp_path, name, reprofs, says):
     path = top / name
     data = path.read_bytes()
+
+    def packed():
+        archive._pack(top, tmp_path / "altered.tar.xz")
+        return reprofs("verify", tmp_path / "altered.tar.xz")
+
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    archive._pack(top, tmp_path / "altered.tar.xz")
-    says(reprofs("verify", tmp_path / "altered.tar.xz"), f"reprofs-small/{name} is missing or was altered")
-    path.unlink()
-    with pytest.raises(UserError, match=f"{name} is missing or was altered"):
-        sealed.check(top)
+    says(packed(), f"'{name}' is missing or was altered")
     path.write_bytes(data)
-    sealed.check(top)
-    path.with_name("strange").symlink_to("/etc/passwd")
-    with pytest.raises(UserError, match="strange is not in SHA256SUMS"):
-        sealed.check(top)
+    noted = (top / sealed.SUMS).read_text()
+    (top / sealed.SUMS).write_text(f"{noted}{'0' * 64}  strange\n")
+    says(packed(), "'strange' is missing or was altered")
+    (top / sealed.SUMS).write_text(noted)
+    path.with_name("strange").write_text("")
+    says(packed(), "strange' is not in SHA256SUMS")
 
 
 def test_what_is_no_archive_is_refused(top, tmp_path, reprofs, says):
@@ -72,10 +102,24 @@ def test_what_is_no_archive_is_refused(top, tmp_path, reprofs, says):
     says(reprofs("verify", tmp_path / "text"), "is not an archive, or is incomplete")
     archive._pack(top, tmp_path / "cut")
     (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:200])
-    says(reprofs("verify", tmp_path / "cut"), "is not an archive, or is incomplete")
-    with tarfile.open(tmp_path / "other", "w") as other:
-        other.addfile(tarfile.TarInfo("a/b"), io.BytesIO())
-    says(reprofs("verify", tmp_path / "other"), "is not an archive of a published result")
+    says(reprofs("verify", tmp_path / "cut"), "or is incomplete")
+    for names, words in [
+        (["a/b"], "is not an archive of a published result"),
+        (["a/../b"], "is no plain file in one folder"),
+        (["/a/b"], "is no plain file in one folder"),
+        (["a/b", "c/d"], "is no plain file in one folder"),
+        (["a/b", "a/b"], "twice, or too many files"),
+    ]:
+        with tarfile.open(tmp_path / "other", "w") as other:
+            for name in names:
+                other.addfile(tarfile.TarInfo(name), io.BytesIO())
+        says(reprofs("verify", tmp_path / "other"), words)
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE):
+        with tarfile.open(tmp_path / "other", "w") as other:
+            entry = tarfile.TarInfo("a/b")
+            entry.type, entry.linkname = kind, "/etc/passwd"
+            other.addfile(entry)
+        says(reprofs("verify", tmp_path / "other"), "is no plain file in one folder")
 
 
 def test_verifying_imports_nothing_that_reports_are_made_with():
@@ -175,7 +219,8 @@ def test_the_archive_of_quick_is_verified_without_network_and_python(guest, tmp_
     made = archive.archive("quick", tmp_path / "quick.tar.xz", print)
     with tarfile.open(made) as packed:
         packed.extractall(tmp_path, filter="data")
-    sealed.check(tmp_path / "reprofs-quick")
+    (tmp_path / "result").mkdir()
+    assert sealed.result_of(made, tmp_path / "result").name == "quick"
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "sha256sum", "dirname"):

@@ -48,43 +48,69 @@ def _archive(arguments) -> None:
 
 @command(
     "verify",
-    option("result", type=Path, metavar="RESULT", help="results/NAME, or its archive"),
+    option("result", type=Path, metavar="RESULT", help="results/NAME, or an archive"),
     together(
-        option("--trials", type=number, metavar="N", help="run N random trials (default: 3)"),
-        option("--all", action="store_true", help="run all trials"),
+        option("--trials", type=number, metavar="N", help="run N random trials; derive no report"),
+        option("--all", action="store_true", help="run all trials; derive no report"),
         option("--trial", action="append", default=[], metavar="NAME", help="run this trial; may be repeated"),
-        option("--claims", action="store_true", help="run nothing; recompute tables and verdicts from the records"),
+        option("--claims", action="store_true", help="run nothing; derive tables, verdicts, numbers from the records"),
+        option("--render", action="store_true", help="run nothing; derive everything, with report and answer"),
+        option("--run-archive", action="store_true", help="run an archive's own program, which its sender wrote"),
         exclusive=True,
     ),
     option("--seed", type=int, help="seed of the draw (default: random; it is printed)"),
     option("--own-code", action="store_true", help="use this checkout's code even if the result had different code"),
 )
 def _verify(arguments) -> None:
-    """Run trials of a published result again. Exit code 1 if one is not identical."""
-    from reprofs.publish import sealed, verify
+    """Derive a published result from its records and run three random trials again. Exit code 1 if anything differs."""
+    from reprofs.publish import sealed
+    from reprofs.workplace import workplace
 
-    drawn = not (arguments.all or arguments.trial or arguments.claims)
+    drawn = not (arguments.all or arguments.trial or arguments.claims or arguments.render or arguments.run_archive)
     if arguments.seed is not None and not drawn:
-        raise UserError("--seed has no effect with --all, --trial or --claims: leave it out.")
+        raise UserError("--seed has no effect with --all, --trial, --claims, --render or --run-archive: leave it out.")
     packed = arguments.result.is_file()
-    if arguments.claims:
-        elsewhere = UserError(
-            "--claims needs a checkout with its Python packages: unpack the archive, change into its folder checkout, "
-            "and run `make setup` and `uv run reprofs verify results/NAME --claims`."
-        )
-        if packed:
-            raise elsewhere
-        try:
-            from reprofs.publish.claims import claims
-        except ModuleNotFoundError:  # an archive's own Python has what a trial needs
-            raise elsewhere from None
-        sys.exit(int(not claims(arguments.result, say, own=arguments.own_code)))
-    count = (arguments.trials or 3) if drawn else None
-    if packed:
-        chosen = [word for name in arguments.trial for word in ("--trial", name)]
-        chosen = chosen or (["--trials", str(count)] if count else ["--all"])
-        chosen += [] if arguments.seed is None else ["--seed", str(arguments.seed)]
-        sys.exit(sealed.verify(arguments.result, chosen))
-    seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
-    same = verify.verify(arguments.result, count, arguments.trial, seed, say, own=arguments.own_code)
+    if arguments.run_archive:
+        if not packed:
+            raise UserError(f"{arguments.result} is not an archive: leave --run-archive out.")
+        say(f"running the program `verify` of {arguments.result}, as you; whoever made the archive wrote it")
+        sys.exit(sealed.run(arguments.result, []))
+    if not packed:
+        sys.exit(int(not _is_right(arguments, arguments.result, drawn)))
+    with workplace() as work:
+        same = _is_right(arguments, sealed.result_of(arguments.result, work), drawn)
+    say(
+        f"{arguments.result}: its files are those of its {sealed.SUMS}, and its result was checked by this checkout's "
+        "code; its own programs were not run (--run-archive runs them)"
+    )
     sys.exit(int(not same))
+
+
+def _is_right(arguments, folder: Path, drawn: bool) -> bool:
+    """Whether all that was asked for is as published; says on what that stands."""
+    from reprofs.publish import log, verify
+    from reprofs.records.publication import read
+
+    right, said = log.standing(folder, read(folder).study)
+    if arguments.claims or arguments.render or (drawn and not arguments.trials):
+        right &= _derived(arguments, folder)
+    if not arguments.claims and not arguments.render:
+        count = (arguments.trials or 3) if drawn else None
+        seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
+        right &= verify.verify(folder, count, arguments.trial, seed, say, own=arguments.own_code)
+    say(said)
+    return right
+
+
+def _derived(arguments, folder: Path) -> bool:
+    try:
+        from reprofs.publish import check
+    except ModuleNotFoundError:  # an archive's own Python has what a trial needs
+        if arguments.claims or arguments.render:
+            raise UserError(
+                "--claims and --render need a checkout with its Python packages: run them as `reprofs verify ARCHIVE` "
+                "in a clone of your own."
+            ) from None
+        say("not derived: this Python has no pandas; `reprofs verify ARCHIVE` in a clone derives all from the records")
+        return True
+    return check.derived(folder, say, whole=not arguments.claims, own=arguments.own_code)

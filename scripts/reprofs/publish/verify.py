@@ -6,26 +6,22 @@ An archive runs this by a Python that has neither pandas nor what else reports a
 from __future__ import annotations
 
 import random
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from reprofs import version
-from reprofs.errors import UserError
-from reprofs.files import cache_folder
+from reprofs.errors import UserError, cut, short
 from reprofs.guest import image
-from reprofs.guest.cache import locked
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
 from reprofs.plan.result import Result
-from reprofs.project import project_root
+from reprofs.publish import commits
 from reprofs.records.identity import difference, differing, parts_of
 from reprofs.records.publication import OtherVersion, checked, read, unpack
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import promised, run_trial
-from reprofs.workplace import run, scratch
+from reprofs.workplace import scratch
 
 Say = Callable[[str], None]
 
@@ -33,51 +29,55 @@ Say = Callable[[str], None]
 def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Say, own: bool = False) -> bool:
     """Runs trials of a published result again; returns whether all are identical.
 
-    count: of trials, drawn with `seed` among those of an exact lab that went well; None for all. names: of these
-    instead. own: with this checkout's code, also if the result's is another one.
+    count: of trials, drawn with `seed` among all of an exact lab; None for all. names: of these instead. own: with this
+    checkout's code, also if the result's is another one.
 
     Raises UserError for an altered result, an unknown trial, and a result whose lab cannot be had.
     """
     result = read(folder)
     with scratch() as work:
         try:
-            plan = unpack(folder, result, Path(work))
+            plan = unpack(folder, result, work)
         except OtherVersion:
             if own or version.commit() == result.rendered.commit:
                 raise
             words = [word for name in names for word in ("--trial", name)]
             words = words or (["--seed", str(seed), "--trials", str(count)] if count else ["--all"])
-            return by_its_own_code(folder, result, words, ["its plan is of another version"], say)
-        drawn, drew = _drawn(folder, plan, result, count, names, seed), count is not None and not names
-        records = {trial.id: checked(_content(Path(work), trial.id), folder, result, trial.id) for trial in drawn}
+            return _by_its_own_code(folder, result, words, ["its plan is of another version"], say)
+        exact = {trial.id: trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"}
+        drawn, drew = _drawn(folder, exact, count, names, seed), count is not None and not names
+        records = {trial.id: checked(_content(work, trial.id), folder, result, trial.id) for trial in drawn}
         other = other_lab(drawn, records)
         if other and not own:
             words = [word for trial in drawn for word in ("--trial", trial.id)]
-            return by_its_own_code(folder, result, words, other, say)
-        for sentence in other:
-            say(f"this checkout has a different lab: {sentence}")
-        minutes = sum(result.trials[trial.id].host_seconds for trial in drawn) / 60
-        say(
-            f"{folder}: {len(drawn)} of {len(plan.trials)} "
-            f"trials{(f', drawn with seed {seed}' if drew else '')}; about {minutes:.1f} minutes, more if a "
-            "guest must be built"
-        )
-        same = [_again(trial, Path(work), plan, records[trial.id], say) for trial in drawn]
-    say(f"{sum(same)} of {len(same)} identical")
+            same = [_by_its_own_code(folder, result, words, other, say)]
+        else:
+            for sentence in other:
+                say(f"this checkout has a different lab: {sentence}")
+            minutes = sum(max(0, result.trials[trial.id].host_seconds) for trial in drawn) / 60
+            say(
+                f"{folder}: {len(drawn)} of {len(plan.trials)} "
+                f"trials{(f', drawn with seed {seed}' if drew else '')}; about {minutes:.1f} minutes, more if a "
+                "guest must be built"
+            )
+            same = [_again(trial, work, plan, records[trial.id], say) for trial in drawn]
+            say(f"{sum(same)} of {len(same)} identical")
+        missed = len(exact) - len(drawn)
+        if missed and drew:
+            say(
+                f"not run again: {missed} of {len(exact)}; if one is forged, such a draw misses it with "
+                f"{missed / len(exact):.0%} probability"
+            )
     return all(same)
 
 
 def _drawn(
-    folder: Path, plan: Plan, result: Result, count: int | None, names: list[str], seed: int
+    folder: Path, exact: dict[str, PlannedTrial], count: int | None, names: list[str], seed: int
 ) -> list[PlannedTrial]:
-    exact = {
-        trial.id: trial
-        for trial in plan.trials
-        if plan.labs[trial.full_lab].clock == "instructions" and result.trials[trial.id].status == "ok"
-    }
+    """Trials to run again, whatever became of them: one that is said to have failed may be a forgery, too."""
     for name in names:
         if name not in exact:
-            raise UserError(f"{folder} has no successful exact-lab trial {name}: choose one from its digests.json.")
+            raise UserError(f"{folder} has no exact-lab trial {short(name)}: choose one from its digests.json.")
     if not exact:
         raise UserError(
             f"{folder} has no exact-lab trials to run again: use --claims to recompute its tables and verdicts."
@@ -110,35 +110,14 @@ def other_lab(trials: list[PlannedTrial], records: dict[str, dict]) -> list[str]
     return list(found)
 
 
-def by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
-    """Verifies with the code of the result's commit, in a cached clone of this checkout.
+def _by_its_own_code(folder: Path, result: Result, words: list[str], other: list[str], say: Say) -> bool:
+    """Runs trials with the code of the result's commit. words: for `verify`, besides the folder.
 
-    words: for the command `verify`, besides the folder. Raises UserError where that cannot be had or cannot check it.
+    Raises UserError where that code cannot be had or cannot check it.
     """
-    clone = cache_folder() / "commits" / result.rendered.commit
-    clone.parent.mkdir(parents=True, exist_ok=True)
-    say(f"this checkout's code differs ({'; '.join(other[:3])}): using commit {result.rendered.commit[:12]}")
-    with locked(clone.with_name(f"{clone.name}.lock")):
-        if not clone.is_dir():
-            partial = clone.with_name(f"{clone.name}.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            made = [["git", "clone", "--quiet", "--no-checkout", str(project_root()), str(partial)]]
-            made.append(["git", "-C", str(partial), "checkout", "--quiet", "--detach", result.rendered.commit])
-            if any(subprocess.run(command, capture_output=True).returncode for command in made):
-                shutil.rmtree(partial, ignore_errors=True)
-                raise UserError(
-                    f"{folder} was made at commit {result.rendered.commit[:12]}, which no branch of this "
-                    "checkout has: fetch it, or use --own-code."
-                )
-            partial.rename(clone)
-        with scratch() as work:
-            if run(work, ["scripts/setup"], cwd=clone).returncode:
-                raise UserError(
-                    f"scripts/setup of commit {result.rendered.commit[:12]} failed in {clone}: see the lines above."
-                )
-    command = [str(clone / ".venv/bin/reprofs"), "verify", str(folder.resolve()), "--own-code", *words]
-    with scratch() as work:
-        code = run(work, command, cwd=clone).returncode
+    say(f"this checkout's code differs ({'; '.join(other[:3])})")
+    with commits.clone(result.rendered.commit, say) as made:
+        code = commits.run(made, ".venv/bin/reprofs", "verify", str(folder.resolve()), "--own-code", *words)
     if code not in (0, 1):
         raise UserError(
             f"the code of commit {result.rendered.commit[:12]} could not check {folder}: see the lines above."
@@ -155,11 +134,28 @@ def _again(trial: PlannedTrial, work: Path, plan: Plan, record: dict, say: Say) 
     """Runs a trial and compares it with its record; says what came of it. Raises UserError if it cannot be run."""
     catalog = Catalog()
     image.ensure(resolve(trial, catalog).guest, say)
-    found = run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s, False)
-    if found["status"] in ("skipped", "timeout"):
+
+    def run() -> dict:
+        return run_trial(trial, catalog, work / "again.json", plan.study.time_limit_s, False)
+
+    found = run()
+    if found["status"] in ("skipped", "timeout") and found["status"] != record["status"]:
         raise UserError(f"{trial.id} could not run here: {found['reason']}")
-    if found["digests"]["measurement"] == record["digests"]["measurement"]:
+    if _same(record, found):
         say(f"identical  {trial.id}")
         return True
-    say(f"differs    {trial.id}: {difference(record, found)}")
+    said = difference(record, found)
+    if record["status"] != found["status"]:
+        said = f"it is {found['status']} here, but {record['status']} in the record ({cut(record['reason'], 100)})"
+    if record["status"] in ("skipped", "timeout") or any(differing(parts_of(record), parts_of(found))):
+        say(f"differs    {trial.id}: {said}")
+    elif _same(found, run()):  # what comes out the same twice is no chance
+        say(f"altered    {trial.id}: {said}; two runs here agree, so this record was altered")
+    else:
+        say(f"differs    {trial.id}: two runs here differ from each other, so its numbers prove nothing: report it")
     return False
+
+
+def _same(one: dict, other: dict) -> bool:
+    """Whether two records of a trial have the same outcome and measurement."""
+    return one["status"] == other["status"] and one["digests"]["measurement"] == other["digests"]["measurement"]

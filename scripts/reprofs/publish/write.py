@@ -11,7 +11,6 @@ import json
 import lzma
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from reprofs import version
@@ -19,16 +18,18 @@ from reprofs.data.reader import Reader
 from reprofs.errors import UserError
 from reprofs.files import read_sums, sha256, tar, write_text
 from reprofs.guest.lock import LOCK, read_lock
+from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Measured, Rendered, Result, ResultTrial
 from reprofs.project import place
 from reprofs.publish import derive as derived
+from reprofs.publish import log
 from reprofs.records import identity
 from reprofs.records.publication import read, unpack
 from reprofs.stats import study as studies
 from reprofs.workplace import beside, scratch
 
-CELLS, PICTURE = "cells.csv", "picture.svg"
+ABOUT_FILE, CELLS, PICTURE = "ABOUT.md", "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
 PARTS = ("image", "kernel", "initrd", "engine", "gate", "qemu")  # of a lab; records have the digests
 PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
@@ -99,39 +100,13 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
     """The folder of the result whose plan, records and profiles are in `work`, measured in the lab of a lock."""
     plan = read_plan(work / "plan.json")
     name = plan.study.name
-    trials, measured = _trials(plan, work / "raw", lock)
+    if odd := foreign(plan, work / "raw", lock):
+        raise UserError(f"{odd}: remove data/raw/{name}, and run `make report` again.")
     folder = place(f"results/{name}")
     folder.parent.mkdir(exist_ok=True)
-    with beside(folder.parent) as partial:
-        shutil.copyfile(lock, partial / "lab.lock")
-        records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
-        _pack("records", records, work, partial)
-        _pack("profiles", sorted(path for path in (work / "profiles").rglob("*") if path.is_file()), work, partial)
-        with derived.pool() as processes:
-            made = derived.derive(work, processes)
-        shutil.copyfile(made.report / "index.html", partial / "index.html")
-        result = Result(
-            study=name,
-            title=plan.study.title,
-            question=plan.study.question,
-            answer=made.answer,
-            verdicts=derived.verdicts(made.study),
-            protocol=plan.protocol,
-            measured=measured,
-            rendered=Rendered(reprofs=version.VERSION, commit=commit),
-            lock_sha256=sha256(partial / "lab.lock"),
-            host_hours=round(sum(trial.host_seconds for trial in trials.values()) / 3600, 4),
-            trials=trials,
-            tables=made.tables,
-            files={},
-        )
-        write_text(partial / "ABOUT.md", _about(result))
-        write_text(partial / CELLS, _cells(made.study))
-        if picture := _picture(made.report / "figures"):
-            shutil.copyfile(picture, partial / PICTURE)
-        files = {path.name: sha256(path) for path in sorted(partial.iterdir())}
-        whole = result.model_copy(update={"files": files})
-        write_text(partial / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
+    with beside(folder.parent) as held:
+        partial = held / name
+        make(work, lock, Rendered(reprofs=version.VERSION, commit=commit), partial)
         if large := next((path for path in partial.iterdir() if path.stat().st_size > LARGEST), None):
             raise UserError(
                 f"{large.name} of {name} has {large.stat().st_size:,} bytes, more than the {LARGEST:,} that git "
@@ -139,32 +114,90 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
             )
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
+    log.append(folder)
     return folder
 
 
-def _trials(plan: Plan, raw: Path, lock: Path) -> tuple[dict[str, ResultTrial], Measured]:
-    """What became of each trial, and what measured them. Raises UserError for one of another lab than the lock's."""
-    reader, found = Reader(plan, raw), {}
+def make(work: Path, lock: Path, rendered: Rendered, folder: Path) -> None:
+    """Makes a whole result in a new folder, of the plan, records and profiles in `work` and a lock; the same each time.
+
+    rendered: what it says to be made by.
+    """
+    plan = read_plan(work / "plan.json")
+    folder.mkdir(parents=True)
+    shutil.copyfile(lock, folder / "lab.lock")
+    records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
+    _pack("records", records, work, folder)
+    _pack("profiles", sorted(path for path in (work / "profiles").rglob("*") if path.is_file()), work, folder)
+    with derived.pool() as processes:
+        made = derived.derive(work, processes)
+    shutil.copyfile(made.report / "index.html", folder / "index.html")
+    result = facts(work, lock, made.study, made.tables).model_copy(update={"answer": made.answer, "rendered": rendered})
+    for name, content in texts(result, made.study).items():
+        write_text(folder / name, content)
+    if picture := _picture(made.report / "figures"):
+        shutil.copyfile(picture, folder / PICTURE)
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    whole = result.model_copy(update={"files": files})
+    write_text(folder / DIGESTS, json.dumps(whole.as_json(), indent=1, ensure_ascii=False) + "\n")
+
+
+def facts(work: Path, lock: Path, study: studies.Study, tables: dict[str, str]) -> Result:
+    """What digests.json says of the records in `work`, of which `study` and `tables` were made; and no answer."""
+    plan = read_plan(work / "plan.json")
+    trials, measured = _trials(plan, work / "raw")
+    return Result(
+        study=plan.study.name,
+        title=plan.study.title,
+        question=plan.study.question,
+        answer="",
+        verdicts=derived.verdicts(study),
+        protocol=plan.protocol,
+        measured=measured,
+        rendered=Rendered(reprofs=version.VERSION, commit="0" * 40),
+        lock_sha256=sha256(lock),
+        host_hours=round(sum(trial.host_seconds for trial in trials.values()) / 3600, 4),
+        trials=trials,
+        tables=tables,
+        files={},
+    )
+
+
+def texts(result: Result, study: studies.Study) -> dict[str, str]:
+    """The files of a result that tables and digests.json give: name -> content."""
+    return {ABOUT_FILE: _about(result), CELLS: _cells(study)}
+
+
+def foreign(plan: Plan, raw: Path, lock: Path) -> str:
+    """The first trial that was not measured by committed code in the lab of a lock, as a clause; empty without one."""
     locked = {digest for _, digest in read_lock(lock).built.values()}
-    versions, commits, started = Counter[str](), Counter[str](), []
+    reader = Reader(plan, raw)
     for trial in plan.trials:
-        record, _ = reader.read(trial)
-        if record is None:
-            raise UserError(f"{raw / trial.id}.json is missing: run `make report` again.")
-        environment = record["environment"]
+        environment = _read(reader, trial)["environment"]
         if environment.get("commit", "").endswith("+"):
-            raise UserError(
-                f"{trial.id} was measured with uncommitted changes: remove data/raw/{plan.study.name}, and run "
-                "`make report` again."
-            )
+            return f"{trial.id} was measured with uncommitted changes"
         lab = environment["lab"]
         # The start of a guest with another kernel is made of parts that are locked, and not locked itself.
         parts = [part for part in PARTS if part != "initrd" or not trial.kernel]
         if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
-            raise UserError(
-                f"{trial.id} was measured with a lab that differs from {LOCK} ({', '.join(other)}): remove "
-                f"data/raw/{plan.study.name}, and run `make report` again."
-            )
+            return f"{trial.id} was measured with a lab that differs from {LOCK} ({', '.join(other)})"
+    return ""
+
+
+def _read(reader: Reader, trial: PlannedTrial) -> dict:
+    record, _ = reader.read(trial)
+    if record is None:
+        raise UserError(f"{reader.raw / trial.id}.json is missing: run `make report` again.")
+    return record
+
+
+def _trials(plan: Plan, raw: Path) -> tuple[dict[str, ResultTrial], Measured]:
+    """What became of each trial, and what measured them."""
+    reader, found = Reader(plan, raw), {}
+    versions, commits, started = Counter[str](), Counter[str](), []
+    for trial in plan.trials:
+        record = _read(reader, trial)
+        environment = record["environment"]
         versions[environment["reprofs"]] += 1
         commits[environment["commit"]] += 1
         started.append(environment["started"])
@@ -175,7 +208,7 @@ def _trials(plan: Plan, raw: Path, lock: Path) -> tuple[dict[str, ResultTrial], 
             host_seconds=environment["host_seconds"],
         )
     ordered = {"reprofs": dict(sorted(versions.items())), "commits": dict(commits.most_common())}
-    return found, Measured(**ordered, first=min(started), last=max(started))
+    return found, Measured(**ordered, first=min(started, default=""), last=max(started, default=""))
 
 
 def _pack(kind: str, files: list[Path], work: Path, folder: Path) -> None:
@@ -213,13 +246,18 @@ def _named(names: list[str]) -> str:
     return f"{len(times)} ({', '.join(parts)})"
 
 
+def quoted(answer: str) -> str:
+    """An answer as ABOUT.md has it."""
+    return "\n".join(f"    {line}".rstrip() for line in answer.strip("\n").split("\n"))
+
+
 def _about(result: Result) -> str:
     lines = "".join(f"- {word}: {_named(names)}\n" for word, names in result.verdicts.items())
     commits = [commit[:12] for commit in result.measured.commits]
     several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {commits[0]}"
     return ABOUT.format(
         title=result.title,
-        answer="\n".join(f"    {line}".rstrip() for line in result.answer.strip("\n").split("\n")),
+        answer=quoted(result.answer),
         verdicts=f"\nOn published claims:\n\n{lines}" if lines else "",
         count=len(result.trials),
         protocol=result.protocol,
@@ -230,20 +268,3 @@ def _about(result: Result) -> str:
         hours=result.host_hours,
         study=result.study,
     )
-
-
-def differences(folder: Path, result: Result, work: Path) -> Iterator[str]:
-    """Makes tables and verdicts of the records alone; says what is not as published, a sentence each.
-
-    work: an empty folder. Raises UserError for a damaged record.
-    """
-    unpack(folder, result, work)
-    study, made = derived.tables(work)
-    for name in sorted({*made, *result.tables}):
-        if made.get(name) != result.tables.get(name):
-            yield f"the table {name} is not the published one"
-    found = derived.verdicts(study)
-    for word in dict.fromkeys([*result.verdicts, *found]):
-        if found.get(word, []) != result.verdicts.get(word, []):
-            now, then = (", ".join(each.get(word, [])) or "none" for each in (found, result.verdicts))
-            yield f"{word}: {now}; published: {then}"

@@ -18,7 +18,7 @@ import typst
 
 from reprofs.data.study import Tables, load
 from reprofs.errors import UserError, legible, short
-from reprofs.files import changed, write_together
+from reprofs.files import SUMS, changed, sha256, write_together
 from reprofs.report.words import count, listing
 from reprofs.workplace import scratch
 
@@ -65,7 +65,8 @@ def render(
         for name, svg in figures.items():
             (work.parent / "figures" / name).write_bytes(svg)
         nbformat.write(merged, work / "merged.ipynb")
-        _pandoc(work, about, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
+        named = about | {"tables": sha256(tables / SUMS)}  # so that a page of other tables is found without rendering
+        _pandoc(work, named, "html5", "template.html", "index.html", ["--embed-resources", "--toc", "--toc-depth=3"])
         printed = _printed(work, about) if pdf else b""
         made = {f"figures/{name}": figure for name, figure in figures.items()}
         made |= {"index.html": (work / "index.html").read_bytes()} | ({"report.pdf": printed} if pdf else {})
