@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -353,6 +354,39 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
     rows = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
     assert {row["trial"] for row in rows} == set(reading.read(folder).trials)
     assert {row["phase"] for row in rows} >= {"</script>&<b>", "create"} and len({row["id"] for row in rows}) == 18
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"study": "x](javascript:alert(1)) <script> | evil"},
+        {"study": "../x"},
+        {"host_hours": -1e300},
+        {"host_hours": 1e300},
+    ],
+)
+def test_a_name_or_a_number_that_no_result_has_is_refused(folder, reprofs, says, change):
+    altered(folder, **change)
+    says(reprofs("verify", folder, cwd="."), f"digests.json is invalid: {next(iter(change))}")
+
+
+def test_the_table_of_results_has_no_markup_of_a_verdict(folder):
+    altered(folder, verdicts={"](javascript:alert(1)) <img src=x> | a |\n| b": ["x"]})
+    index.write_index(folder.parent)
+    *_, line = (folder.parent / "README.md").read_text().splitlines()
+    assert r"1 \](javascript:alert(1)) \<img src=x\> \| a \| \| b |" in line, line
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="nothing here runs JavaScript")
+def test_the_command_to_copy_is_quoted_as_python_does_it():
+    (line,) = (one for one in (ROOT / "report/results.html").read_text().splitlines() if one.startswith("const quoted"))
+    words = ["r1-exact@v2-0.5ns+a:b", "a b", "'; rm -rf ~; '", "$(x)`y`", "a\nb", "ü", "", '"']
+    done = subprocess.run(
+        ["node", "-e", f"{line} console.log(JSON.stringify({json.dumps(words)}.map(quoted)))"],
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [shlex.quote(word) for word in words]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from reprofs.plan.parts import Descriptor, Filled, Part, wrong
 from reprofs.project import place
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256")]
+Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # of seconds or hours
 NAME = re.compile(r"[\w.+-]+")
 DIGESTS = "digests.json"
 
@@ -39,7 +40,7 @@ class ResultTrial(Part):
     status: Literal["ok", "failed", "timeout", "skipped"]
     measurement: Digest
     identity: str = Field("", description="Of all that fixes the measurement (SHA-256); empty on a real clock")
-    host_seconds: float
+    host_seconds: Amount
 
 
 class Measured(Part):
@@ -68,7 +69,7 @@ class Result(Descriptor):
     model_config = ConfigDict(title="A published result (results/NAME/digests.json)")
 
     layout: Literal[2] = Field(2, alias="schema")
-    study: Filled
+    study: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]{0,63}$")]
     title: Filled
     question: Filled
     answer: str = Field(description="What its page one says, as text")
@@ -77,7 +78,7 @@ class Result(Descriptor):
     measured: Measured
     rendered: Rendered
     lock_sha256: Digest = Field(description="Of the file lab.lock")
-    host_hours: float = Field(description="Of all its trials together")
+    host_hours: Amount = Field(description="Of all its trials together")
     trials: dict[str, ResultTrial] = Field(description="By their names")
     tables: dict[str, Digest] = Field(description="Of the files that `reprofs dataset` makes of the records")
     files: dict[str, Digest] = Field(description="Of all others in this folder")

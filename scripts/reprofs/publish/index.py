@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Collection
 from pathlib import Path
+from urllib.parse import quote
 
 import jinja2
 import pandas as pd
@@ -18,6 +19,7 @@ from reprofs.plan.result import DIGESTS, Result
 from reprofs.project import place
 from reprofs.publish.write import CELLS, PICTURE
 from reprofs.records.publication import read
+from reprofs.report.marks import escaped
 from reprofs.report.words import DASH
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
@@ -88,8 +90,8 @@ def lead(answer: str) -> list[str | list[str]]:
 
 
 def _line(result: Result) -> str:
-    words = [f"{len(set(names))} {word}" for word, names in result.verdicts.items()]
-    cells = [f"[{result.study}]({result.study}/ABOUT.md)", f"{len(result.trials):,}"]
+    words = [f"{len(set(names))} {escaped(word)}" for word, names in result.verdicts.items()]
+    cells = [f"[{escaped(result.study)}]({quote(result.study)}/ABOUT.md)", f"{len(result.trials):,}"]
     cells += [
         f"{sum(trial.status != 'ok' for trial in result.trials.values())}",
         f"{result.host_hours:.2g}",

@@ -23,7 +23,7 @@ from reprofs.project import place, project_root
 
 LOG = "results/LOG"
 START = "0" * 64  # what the first line has of a line before
-LINE = re.compile(r"(\d{4}-\d\d-\d\d) ([\w.+-]{1,64}) ([0-9a-f]{64}) ([0-9a-f]{64})")
+LINE = re.compile(r"(\d{4}-\d\d-\d\d) ([\w.+@-]{1,64}) ([0-9a-f]{64}) ([0-9a-f]{64})")
 
 
 class Line(NamedTuple):

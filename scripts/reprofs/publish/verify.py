@@ -6,7 +6,7 @@ An archive runs this by a Python that has neither pandas nor what else reports a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reprofs import version
@@ -41,34 +41,43 @@ def verify(folder: Path, count: int | None, names: list[str], seed: int, say: Sa
         except OtherVersion:
             if own or version.commit() == result.rendered.commit:
                 raise
-            words = [word for name in names for word in ("--trial", name)]
-            words = words or (["--seed", str(seed), "--trials", str(count)] if count else ["--all"])
+            words = ["--seed", str(seed), "--trials", str(count)] if count and not names else ["--all"]
+            words = _named(names) or words
             return _by_its_own_code(folder, result, words, ["its plan is of another version"], say)
         exact = {trial.id: trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"}
         drawn, drew = _drawn(folder, exact, count, names, seed), count is not None and not names
         records = {trial.id: checked(_content(work, trial.id), folder, result, trial.id) for trial in drawn}
         other = other_lab(drawn, records)
         if other and not own:
-            words = [word for trial in drawn for word in ("--trial", trial.id)]
+            words = _named(trial.id for trial in drawn)
             same = [_by_its_own_code(folder, result, words, other, say)]
         else:
             for sentence in other:
                 say(f"this checkout has a different lab: {sentence}")
-            minutes = sum(max(0, result.trials[trial.id].host_seconds) for trial in drawn) / 60
-            say(
-                f"{folder}: {len(drawn)} of {len(plan.trials)} "
-                f"trials{(f', drawn with seed {seed}' if drew else '')}; about {minutes:.1f} minutes, more if a "
-                "guest must be built"
-            )
+            _say_what(folder, result, plan, drawn, seed if drew else None, say)
             same = [_again(trial, work, plan, records[trial.id], say) for trial in drawn]
             say(f"{sum(same)} of {len(same)} identical")
-        missed = len(exact) - len(drawn)
-        if missed and drew:
-            say(
-                f"not run again: {missed} of {len(exact)}; if one is forged, such a draw misses it with "
-                f"{missed / len(exact):.0%} probability"
-            )
+    missed = len(exact) - len(drawn)
+    if missed and drew:
+        share = f"{missed / len(exact):.0%}"
+        say(
+            f"not run again: {missed} of {len(exact)}; if one is forged, such a draw misses it with {share} probability"
+        )
     return all(same)
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    """The options of `verify` that name these trials."""
+    return [word for name in names for word in ("--trial", name)]
+
+
+def _say_what(folder: Path, result: Result, plan: Plan, drawn: list[PlannedTrial], seed: int | None, say: Say) -> None:
+    minutes = sum(max(0, result.trials[trial.id].host_seconds) for trial in drawn) / 60
+    how = "" if seed is None else f", drawn with seed {seed}"
+    say(
+        f"{folder}: {len(drawn)} of {len(plan.trials)} trials{how}; about {minutes:.1f} minutes, more if a guest must "
+        "be built"
+    )
 
 
 def _drawn(
