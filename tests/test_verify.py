@@ -1,6 +1,9 @@
 """What `reprofs verify` says of a result in which one thing was altered, with all digests of its folder made again."""
 
 import contextlib
+import copy
+import hashlib
+import io
 import itertools
 import json
 import lzma
@@ -8,16 +11,18 @@ import os
 import shutil
 import subprocess
 import tarfile
+import traceback
 from types import SimpleNamespace
 
 import make
 import pytest
 from conftest import ROOT
-from helpers import Late
+from helpers import Late, drawn
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, read_json, sha256, tar, write_text
 from reprofs.plan.result import Rendered
-from reprofs.publish import commits, log, verify
+from reprofs.publish import commits, log, sealed, verify
+from reprofs.records import identity
 from reprofs.records.raw import seal
 
 check, derive, write = (Late(f"reprofs.publish.{name}") for name in ("check", "derive", "write"))
@@ -281,8 +286,8 @@ def test_failed_trials_are_drawn_and_what_a_draw_misses_is_said(folder, again):
     failed = {name for name, one in again.true.items() if one["status"] != "ok"}
     right, said = run_again(folder)
     assert right and len(failed) == 1 and f"identical  {min(failed)}" in said and said[-1] == "4 of 4 identical"
-    drawn = {line for seed in range(20) for line in run_again(folder, 1, seed=seed)[1] if line.startswith("identical")}
-    assert len(drawn) == 4
+    lines = {line for seed in range(20) for line in run_again(folder, 1, seed=seed)[1] if line.startswith("identical")}
+    assert len(lines) == 4
     assert (
         run_again(folder, 1)[1][-1]
         == "not run again: 3 of 4; if one is forged, such a draw misses it with 75% probability"
@@ -467,3 +472,191 @@ def test_the_log_has_every_published_result_and_was_only_appended_to():
     ]
     for before, after in itertools.pairwise([*texts, (ROOT / log.LOG).read_text().strip()]):
         assert after.startswith(before)
+
+
+# ---- damaged and hostile results -------------------------------------------------------------------------------------
+
+DEEP = json.loads("[" * 900 + "]" * 900)
+VALUES = [
+    None,
+    True,
+    -1,
+    -1e300,
+    10**400,
+    2**63,
+    "",
+    "x" * 400,
+    "\ud800",
+    "\x1b[2J",
+    "../x",
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    DEEP,
+]
+
+
+def places(value, found=()):
+    """Every key of a document, as a path."""
+    for key in value if isinstance(value, dict) else range(min(len(value), 4)) if isinstance(value, list) else ():
+        yield (*found, key)
+        yield from places(value[key], (*found, key))
+
+
+def mutated(draw, value):
+    """A document with a key renamed, removed, or of another value."""
+    *path, last = draw.choice(list(places(value)))
+    inner = value
+    for key in path:
+        inner = inner[key]
+    what = draw.randrange(4)
+    if what == 0:
+        del inner[last]
+    elif what == 1 and isinstance(inner, dict):
+        inner[draw.choice(["", "a/b", "\ud800", "x" * 300])] = inner.pop(last)
+    else:
+        inner[last] = copy.deepcopy(draw.choice(VALUES))
+    return value
+
+
+def of_bytes(draw, data: bytes) -> bytes:
+    data = bytearray(data)
+    for _ in range(draw.choice([1, 1, 5])):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    return bytes(data[: draw.randrange(len(data))] if draw.random() < 0.2 else data)
+
+
+def text_of(value) -> bytes:
+    return json.dumps(value).encode()
+
+
+def deep(draw) -> bytes:
+    return b'{"a":' * 3000 + b"1" + b"}" * 3000
+
+
+def mutate_record(draw, folder) -> None:
+    """A record or the plan, with digests that fit as far as they can."""
+    content = members(folder)
+    name = draw.choice(sorted(content))
+    one = mutated(draw, json.loads(content[name]))
+    trial, fit = name[4:-5], None
+    if name != "plan.json" and draw.random() < 0.7:
+        with contextlib.suppress(Exception):
+            one = seal(one)
+            fit = lambda said: said["trials"][trial].update(  # noqa: E731
+                measurement=one["digests"]["measurement"], identity=identity.of(identity.parts_of(one))
+            )
+    content[name] = deep(draw) if draw.random() < 0.05 else text_of(one)
+    reseal(folder, content=content)
+    if fit:
+        with contextlib.suppress(Exception):
+            reseal(folder, fit)
+
+
+def mutate_members(draw, folder) -> None:
+    """Members of other names and kinds."""
+    content, made = members(folder), io.BytesIO()
+    victim = draw.choice(sorted(content))
+    names = ["raw", "plan.json", "../x", "/x", "raw/" * 900 + "x", "raw/\ud800.json", "raw/../../x", "profiles/x/y", ""]
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in content.items():
+            entry = tarfile.TarInfo(draw.choice(names) if name == victim else name)
+            entry.size = len(data)
+            if name == victim and draw.random() < 0.6:
+                entry.type, entry.linkname, entry.size = (
+                    draw.choice(b"1234567xgLS").to_bytes(),
+                    draw.choice(["x", "plan.json", "/etc/passwd", "."]),
+                    0,
+                )
+            with contextlib.suppress(UnicodeEncodeError):
+                archive.addfile(entry, io.BytesIO(data if entry.size else b""))
+    data = made.getvalue()
+    if draw.random() < 0.3:
+        data = of_bytes(draw, data[:2048]) + data[2048:]
+    (folder / "records-1.tar.xz").write_bytes(lzma.compress(data, preset=0))
+    reseal(folder)
+
+
+def mutate_digests(draw, folder) -> None:
+    said = mutated(draw, read_json(folder / "digests.json"))
+    (folder / "digests.json").write_bytes(deep(draw) if draw.random() < 0.05 else text_of(said))
+
+
+def mutate_file(draw, folder) -> None:
+    path = draw.choice(sorted(folder.iterdir()))
+    path.write_bytes(of_bytes(draw, path.read_bytes()))
+    if path.name != "digests.json" and draw.random() < 0.8:
+        reseal(folder)
+
+
+def mutate_folder(draw, folder) -> None:
+    """A file in the place of a folder, a folder or a link in the place of a file."""
+    path = draw.choice([*sorted(folder.iterdir()), *(folder / name for name in ("raw", "plan.json", "profiles", "x"))])
+    path.unlink(missing_ok=True)
+    how = draw.randrange(4)
+    if how == 0:
+        path.mkdir()
+    elif how == 1:
+        path.symlink_to(draw.choice([path.name, "/etc/passwd", "/proc/self/mem", "."]))
+    else:
+        path.write_bytes(b"x")
+        with contextlib.suppress(OSError):
+            reseal(folder)
+
+
+MUTATIONS = [mutate_record, mutate_record, mutate_members, mutate_digests, mutate_file, mutate_folder]
+
+
+def tried(draw, whole, where) -> str:
+    """What is wrong with how a mutated result is taken; empty if it was refused in a sentence, or accepted."""
+    folder = shutil.copytree(whole, where / "result")
+    mutation = draw.choice(MUTATIONS)
+    said: list[str] = []
+    try:
+        mutation(draw, folder)
+        check.derived(folder, said.append)
+    except UserError as error:
+        said.append(str(error))
+    except Exception as error:
+        return f"{mutation.__name__}: {type(error).__name__}: {error!s:.200}\n{traceback.format_exc()[-1500:]}"
+    finally:
+        shutil.rmtree(where)
+        where.mkdir()
+    long = [one for one in said if len(one.replace(str(where), "")) > 330]
+    return f"{mutation.__name__}: too long: {long}" if long else ""
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(60, marks=pytest.mark.wide), pytest.param(10_000, marks=pytest.mark.soak)]
+)
+def test_mutated_results_are_accepted_or_refused_in_one_sentence(folder, whole, tmp_path, count):
+    draw, where = drawn(), tmp_path / "tried"
+    where.mkdir()
+    assert [found for _ in range(count) if (found := tried(draw, whole, where))] == []
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_mutated_archives_are_accepted_or_refused_in_one_sentence(whole, tmp_path, count):
+    draw, wrong = drawn(), []
+    content = {f"a/checkout/results/x/{path.name}": path.read_bytes() for path in whole.iterdir()} | {"a/verify": b"#!"}
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name[2:]}\n" for name, data in content.items())
+    plain = tar([*content.items(), ("a/SHA256SUMS", sums.encode())])
+    for number in range(count):
+        heads = [at for at in range(0, len(plain), 512) if plain[at + 257 : at + 262] == b"ustar"]
+        at = draw.choice(heads)
+        data = plain[:at] + of_bytes(draw, plain[at : at + 512]) + plain[at + 512 :] if draw.random() < 0.6 else plain
+        packed = lzma.compress(data, preset=0)
+        packed = packed if data is not plain else of_bytes(draw, packed)
+        (tmp_path / "made").write_bytes(packed)
+        into = tmp_path / f"into-{number}"
+        into.mkdir()
+        try:
+            sealed.result_of(tmp_path / "made", into)
+        except UserError as error:
+            wrong += [str(error)] if len(str(error).replace(str(tmp_path), "")) > 300 else []
+        except Exception:
+            wrong.append(traceback.format_exc()[-1500:])
+        assert {path.name for path in tmp_path.iterdir()} == {"made", into.name}
+        shutil.rmtree(into)
+    assert not wrong
