@@ -9,8 +9,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from reprofs import importers
 from reprofs.errors import UserError
-from reprofs.files import Unpacking
+from reprofs.files import LARGEST_JSON, Unpacking, read_json
 from reprofs.guest import lanes, trace
 from reprofs.plan import recording
 from reprofs.project import project_root
@@ -219,3 +220,36 @@ def test_lines_that_unpack_to_much_more_are_refused(recorded, monkeypatch):
     monkeypatch.setattr(recording, "UNPACKED_BYTES", 10_000)
     with pytest.raises(UserError, match="lines of more than"):
         recording.read(recorded([["fsync", 0, 0]] * 1000))
+
+
+# ---- what other benchmarks wrote
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "x\n" * 2500])
+@pytest.mark.parametrize("form", ["fio", "pwalk", "smallfile"])
+def test_a_huge_file_is_not_imported(form, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(importers, "TEXT", 4096)
+    (tmp_path / "huge").write_text(text)
+    with pytest.raises(UserError, match=r"more than|not|no "):
+        importers.import_files(form, [tmp_path / "huge"], tmp_path / "out", list)
+    source = importers.Source("huge", tmp_path / "huge")
+    with pytest.raises(importers.Malformed, match="has more than"):
+        source.text  # noqa: B018
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_json_that_is_nested_too_deeply_is_one_sentence(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    for read in (
+        lambda: importers.import_files("fio", [tmp_path / "deep.json"], tmp_path / "out", list),
+        lambda: read_json(tmp_path / "deep.json"),
+    ):
+        with pytest.raises(UserError, match="nested too deeply"):
+            read()
+
+
+def test_a_huge_json_is_not_read(tmp_path):
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(LARGEST_JSON + 1)
+    with pytest.raises(UserError, match="it has more than 256 MiB"):
+        read_json(tmp_path / "huge.json")

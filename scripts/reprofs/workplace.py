@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import resource
@@ -43,7 +44,8 @@ def scratch(base: Path | None = None) -> Iterator[Path]:
     """As `workplace`, for anything else than a trial: an empty folder in such a place."""
     with _held(base) as place:
         (place / "scratch").mkdir()
-        yield place / "scratch"
+        with _named(place.parent):
+            yield place / "scratch"
 
 
 @contextlib.contextmanager
@@ -54,7 +56,8 @@ def beside(folder: Path) -> Iterator[Path]:
         cleanup.note(place, folder=str(made.absolute()))
         made.mkdir()
         try:
-            yield made
+            with _named(folder):
+                yield made
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
@@ -64,7 +67,25 @@ def run(work: Path, words: Sequence[object], **options: Any) -> subprocess.Compl
     mark of `work`, a folder of `scratch`, by which the clean-up ends it.
     """
     environment = {**(options.pop("env", None) or os.environ), "REPROFS_PLACE": str(work.parent)}
-    return subprocess.run([*map(str, words)], env=environment, preexec_fn=end_with_parent, **options)
+    try:
+        return subprocess.run([*map(str, words)], env=environment, preexec_fn=end_with_parent, **options)
+    except PermissionError:
+        if os.statvfs(work).f_flag & os.ST_NOEXEC:
+            raise UserError(
+                f"{work.parent.parent} is mounted noexec, but programs must run there: set TMPDIR to another folder."
+            ) from None
+        raise
+
+
+@contextlib.contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """Says in errors of a full disk where that is; those of an open file do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(error.errno, error.strerror, str(folder)) from None
+        raise
 
 
 @contextlib.contextmanager

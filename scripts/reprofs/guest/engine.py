@@ -13,12 +13,13 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from reprofs.errors import UserError, meant, short
+from reprofs.errors import UserError, cut, meant, short
 from reprofs.files import cache_folder, sha256, whole, write_text
 from reprofs.workplace import scratch
 
@@ -39,6 +40,7 @@ NOSYNC_FLAGS = [
     "-nostdlib",
     "-s",
 ]
+LEAST_FREE = 1 << 20  # bytes of a disk on which the compiler can write
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
@@ -72,9 +74,21 @@ def compile_c(files: Iterable[Path], output: Path, flags: list[str]) -> str:
     command += [*(str(file) for file in files if file.suffix == ".c"), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[-300:])
-        raise UserError(f"the engine does not compile: {complaint}")
+        raise UserError(_complaint(done, output.parent))
     return done.stdout
+
+
+def _complaint(done: subprocess.CompletedProcess, folder: Path) -> str:
+    """Why the compiler failed, a sentence. A full disk comes first: on one it ends by a signal, or with many words."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    for place in (folder, Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or Path(base) / "zig")):
+        if place.exists() and shutil.disk_usage(place).free < LEAST_FREE:
+            return (
+                f"the engine does not compile: the disk of {place} is full: free space, or set REPROFS_CACHE and "
+                "ZIG_GLOBAL_CACHE_DIR to other folders."
+            )
+    said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
+    return f"the engine does not compile: {cut(said) or f'the compiler ended with {done.returncode} and said nothing'}"
 
 
 def build(cache: Path, name: str = "") -> Path:

@@ -75,6 +75,7 @@ UNITS: dict[str, tuple[int | Decimal, str]] = {
 }
 LARGEST = 2**62
 _LARGE = "a number is larger than any file or count can be"
+TEXT = 256 << 20  # characters of a file, or of a line of one that is read line by line
 _LONGEST = 40  # characters of a number that a program prints
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -122,7 +123,13 @@ class Source:
     @cached_property
     def text(self) -> str:
         """The whole text. Raises Malformed when the file is not a text."""
-        return "".join(self.lines())
+        made, room = [], TEXT
+        for line in self.lines():
+            room -= len(line)
+            if room < 0:
+                raise Malformed(None, f"it has more than {TEXT >> 20} MiB")
+            made.append(line)
+        return "".join(made)
 
     def lines(self) -> Iterator[str]:
         """The lines with their ends, one at a time. Names in listings need not be UTF-8; a text has no NUL."""
@@ -130,7 +137,9 @@ class Source:
             yield from self.text.splitlines(keepends=True)
             return
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(TEXT + 1), ""), 1):
+                if len(line) > TEXT:
+                    raise Malformed(number, f"the line has more than {TEXT >> 20} MiB")
                 if "\0" in line:
                     raise Malformed(number, "it is not a text file (it has a NUL byte)")
                 yield line.replace("\r\n", "\n")

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reprofs.errors import UserError, cut, short
-from reprofs.files import Unpacking, read_json, sha256
+from reprofs.files import Unpacking, read_json, sha256, write_bytes
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, NAME, Result
 from reprofs.project import place
@@ -71,11 +71,10 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
 
     The plan says what else there may be; nothing else is read. Raises UserError, of which OtherVersion is one.
     """
-    into.mkdir(parents=True, exist_ok=True)
     archives = [folder / file for file in sorted(result.files) if file.startswith(ARCHIVES)]
     first = next((file for file in archives if file.name.startswith("records-")), folder / "records-1.tar.xz")
     for _, content in _members(first, lambda name: RECORD if name == PLAN else -1):
-        (into / PLAN).write_bytes(content)
+        write_bytes(into / PLAN, content)
         break  # it is the first one
     try:
         plan = read_plan(into / PLAN)
@@ -86,8 +85,7 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     room = _Room(plan)
     for file in archives:
         for name, content in _members(file, room.of):
-            (into / name).parent.mkdir(parents=True, exist_ok=True)
-            (into / name).write_bytes(content)
+            write_bytes(into / name, content)
             room.take(len(content))
     return plan
 

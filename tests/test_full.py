@@ -1,0 +1,142 @@
+"""Full disks: each command says which one in a sentence, and nothing half-written stays."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import BIN, ROOT
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import engine as builder
+from reprofs.publish import sealed
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="small file systems need root")
+
+MIB = 1 << 20
+FIO = ROOT / "tests/fixtures/import/fio.json"
+TRIAL = ["trial", "--stack=single", "--workload=metadata@50", "--scale=smoke", "--round=1", "--seed=7"]
+# As the command, which writes into the checkout, of one where something is not committed.
+ARCHIVE = """
+import argparse, sys
+from pathlib import Path
+from reprofs import cli
+from reprofs.publish import archive
+archive.version.commit = lambda: sys.argv[1]
+cli.parser = argparse.ArgumentParser
+argparse.ArgumentParser.parse_args = lambda _: argparse.Namespace(run=run)
+def run(_):
+    archive.archive("quick", Path(sys.argv[2]), print)
+cli.main()
+"""
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """`disk(free)`: a folder on a file system of its own that has so many bytes free, with folders out, tmp, cache."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder]
+    if subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    for name in ("out", "tmp", "cache"):
+        (folder / name).mkdir()
+
+    def fill(free: int) -> Path:
+        with (folder / "fill").open("wb") as file:
+            file.truncate(0)
+            os.posix_fallocate(file.fileno(), 0, os.statvfs(folder).f_bavail * 4096 - free)
+        return folder
+
+    yield fill
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def head() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+REPROFS = BIN / "reprofs"
+MOUNT = ["--lab=mount", "--profile=ram"]
+# What is called, the variables that lead to the full disk, and bytes free there.
+CASES = {
+    "import": ([REPROFS, "import", "fio", FIO, "--output", "{disk}/out/import"], (), 8192),
+    "import-tmp": ([REPROFS, "import", "fio", FIO, "--output", "{tmp}/import"], ("TMPDIR",), 8192),
+    "record": ([REPROFS, "record", "--output={disk}/out/it.jsonl.xz", "--below={tmp}", "--", "true"], (), 8192),
+    "claims": ([REPROFS, "verify", "results/storage", "--claims"], ("TMPDIR",), 9 * MIB),
+    "site": ([REPROFS, "site", "quick"], ("TMPDIR",), MIB),
+    "verify": ([REPROFS, "verify", "results/quick", "--trials=1"], ("REPROFS_CACHE",), MIB),
+    "trial": ([REPROFS, *TRIAL, *MOUNT, "--where={tmp}", "--output={disk}/out/it.json"], (), 8192),
+    "trial-cache": (
+        [REPROFS, *TRIAL, *MOUNT, "--where={tmp}", "--output={tmp}/it.json"],
+        ("REPROFS_CACHE",),
+        8192,
+    ),
+    "trial-tmp": (
+        [REPROFS, *TRIAL, "--lab=exact", "--profile=ssd", "--filesystem=ext4", "--output={tmp}/it.json"],
+        ("TMPDIR",),
+        MIB,
+    ),
+    "lock": ([REPROFS, "lock", "--built", "base"], ("REPROFS_CACHE",), MIB),
+    "archive": (
+        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"],
+        (),
+        8192,
+    ),
+    "archive-later": (
+        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"],
+        (),
+        9 * MIB,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", [pytest.param(name, marks=pytest.mark.wide) for name in CASES])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(what, disk, tmp_path, guest):
+    words, variables, free = CASES[what]
+    full, other = disk(free), tmp_path / "other"
+    other.mkdir()
+    words = [str(word).format(disk=full, tmp=other, head=head()) for word in words]
+    places = {"TMPDIR": full / "tmp", "REPROFS_CACHE": full / "cache"}
+    environment = os.environ | {name: str(places[name]) for name in variables}
+    before = (ROOT / "envs/lab.lock").read_bytes()
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
+    said = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert len(said) == 1 and str(full) in said[0] and len(said[0]) < 400
+    assert "free" in said[0] and ("No space left" in said[0] or "are needed" in said[0] or "not enough" in said[0])
+    assert not [*other.iterdir(), *(full / "out").iterdir(), *(full / "tmp").iterdir()]
+    assert not [path for path in (full / "cache").glob("*/*") if path.suffix == ".partial" or path.name[0] == "."]
+    assert (ROOT / "envs/lab.lock").read_bytes() == before
+
+
+def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):
+    """It is killed by a signal there, or says much else. Without a word of it there is still a sentence."""
+    full = disk(8192)
+    compiler = tmp_path / "compiler"
+    compiler.write_text("#!/bin/sh\nkill -BUS $$\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(compiler))
+    with pytest.raises(UserError, match="the compiler ended with -7 and said nothing"):
+        builder.compile_c([], tmp_path / "made", [])
+    for output, cache in (full / "made", tmp_path), (tmp_path / "made", full):
+        monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(cache))
+        with pytest.raises(UserError, match=f"the disk of {full} is full: free space, or set REPROFS_CACHE"):
+            builder.compile_c([], output, [])
+
+
+def test_an_archive_needs_a_temporary_folder_where_programs_run(disk, tmp_path, monkeypatch, reprofs):
+    full = disk(10 * MIB)
+    subprocess.run(["mount", "-o", "remount,noexec", full], check=True)
+    top = tmp_path / "reprofs-small"
+    top.mkdir()
+    (top / "verify").write_text("#!/bin/sh\nexit 0\n")
+    (top / "verify").chmod(0o755)
+    (top / sealed.SUMS).write_text(f"{files.sha256(top / 'verify')}  verify\n")
+    with tarfile.open(tmp_path / "small.tar", "w") as made:
+        made.add(top, top.name)
+    done = reprofs("verify", tmp_path / "small.tar", env={"TMPDIR": str(full / "tmp")})
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "is mounted noexec" in done.stderr and "TMPDIR" in done.stderr
