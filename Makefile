@@ -102,7 +102,15 @@ JUPYTER = --LabApp.default_url=/lab/tree/notebooks/00-explore.ipynb --LabApp.app
 lab: setup  ## open the notebooks in JupyterLab
 	@$(RUN) jupyter lab $(JUPYTER) $$([ $$(id -u) -ne 0 ] || echo --allow-root)
 
+release: setup  ## tag this commit as the version that it has, signed if git has a key (user.signingkey)
+	@git diff --quiet HEAD || { echo "release: there are uncommitted changes: commit them first." >&2; exit 2; }
+	@version=$$($(RUN) python -c 'from reprofs.version import VERSION; print(VERSION)'); \
+		protocol=$$($(RUN) python -c 'from reprofs.records.protocol import PROTOCOL; print(PROTOCOL)'); \
+		if git config user.signingkey > /dev/null; then kind=--sign; else kind=--annotate; \
+			echo "release: git has no signing key (user.signingkey), so the tag is not signed" >&2; fi; \
+		git tag $$kind "v$$version" --message "ReproFS $$version (protocol $$protocol)"
+
 clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign site test try soak lint bench catalog lab clean
+.PHONY: help setup report publish workflow-report campaign site test try soak lint bench catalog lab release clean

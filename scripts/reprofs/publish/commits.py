@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from reprofs import version, workplace
 from reprofs.errors import UserError
@@ -40,7 +42,10 @@ def clone(commit: str, say: Say) -> Iterator[Path]:
     made = cache_folder() / "commits" / commit
     made.parent.mkdir(parents=True, exist_ok=True)
     with locked(made.with_name(f"{commit}.lock")):
-        say(f"running the code of commit {commit[:12]}, which is in this checkout's history, in {made}")
+        say(
+            f"running the code of commit {commit[:12]}, which is in this checkout's history, in {made}; setting it up "
+            "takes minutes the first time"
+        )
         if not _restored(made, commit):
             shutil.rmtree(made, ignore_errors=True)
             done = version.git(project_root(), "clone", "--quiet", "--no-checkout", str(project_root()), str(made))
@@ -53,10 +58,11 @@ def clone(commit: str, say: Say) -> Iterator[Path]:
 
 
 def run(made: Path, *words: str) -> int:
-    """Runs a command of a clone in it; returns its exit code."""
+    """Runs a command of a clone in it; returns its exit code. What it prints besides errors is not shown."""
     command = [str(made / words[0]), *words[1:]]
+    how: dict[str, Any] = {"cwd": made, "env": version.environment(), "stdout": subprocess.DEVNULL}
     with scratch() as work:
-        return workplace.run(work, command, cwd=made, env=version.environment()).returncode
+        return workplace.run(work, command, **how).returncode
 
 
 def _restored(made: Path, commit: str) -> bool:
