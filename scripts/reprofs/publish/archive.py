@@ -29,6 +29,7 @@ from reprofs.plan.result import Result
 from reprofs.project import place, project_root
 from reprofs.publish import describe
 from reprofs.publish.derive import derive, pool
+from reprofs.publish.log import LOG
 from reprofs.publish.sealed import SUMS, listed
 from reprofs.publish.verify import other_lab
 from reprofs.records.publication import checked, read, unpack
@@ -166,7 +167,7 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
 
 
 def _checkout(target: Path, commit: str, name: str, result: Path) -> None:
-    """The files of a commit, with no other result than this one."""
+    """The files of a commit, with no other result than this one, and the log of all."""
     done = version.git(project_root(), "archive", commit, "--", ".", ":(exclude)results")
     if done.returncode:
         raise UserError(
@@ -175,6 +176,8 @@ def _checkout(target: Path, commit: str, name: str, result: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as files:
         files.extractall(target, filter="data")
     shutil.copytree(result, target / f"results/{name}")
+    if (log := place(LOG)).is_file():
+        shutil.copyfile(log, target / LOG)
 
 
 def _setups(trials: Iterable[PlannedTrial]) -> tuple[list[Setup], set[str]]:
