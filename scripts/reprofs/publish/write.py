@@ -119,12 +119,12 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
 
 
 def make(work: Path, lock: Path, rendered: Rendered, folder: Path) -> None:
-    """Makes a whole result in a new folder, of the plan, records and profiles in `work` and a lock; the same each time.
+    """Makes a whole result in an empty folder, of plan, records and profiles in `work` and a lock; the same each time.
 
     rendered: what it says to be made by.
     """
     plan = read_plan(work / "plan.json")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(lock, folder / "lab.lock")
     records = [work / "plan.json", *(work / f"raw/{trial.id}.json" for trial in plan.trials)]
     _pack("records", records, work, folder)
