@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import study2015
+import yaml
 from conftest import ROOT
 from reprofs import importers
 from reprofs.data.columns import dictionary
@@ -24,22 +25,15 @@ from reprofs.importers import Malformed, Source, fio, iozone, mdtest
 from reprofs.stats.cells import statistics
 
 FIXTURES = ROOT / "tests/fixtures/import"
+CASES = [
+    pytest.param(form, case, id=f"{form}-{number}")
+    for form, cases in yaml.safe_load((FIXTURES / "cases.yaml").read_text()).items()
+    for number, case in enumerate(cases)
+]
 FILES = [
-    ("mdtest", "mdtest-1.9.txt"),
-    ("mdtest", "mdtest-4.txt"),
-    ("ior", "ior.txt"),
-    ("io500", "io500.txt"),
-    ("io500", "io500-result.txt"),
-    ("fio", "fio.json"),
-    ("fio", "fio-2.json"),
-    ("fio", "fio.txt"),
-    ("iozone", "iozone.txt"),
-    ("iozone", "iozone-R.txt"),
-    ("iozone", "iozone-t.txt"),
-    ("compilebench", "compilebench.txt"),
-    ("smallfile", "smallfile.json"),
-    ("smallfile", "smallfile.txt"),
-    ("pwalk", "pwalk.csv"),
+    (path.name.partition("-")[0].partition(".")[0], path.name)
+    for path in sorted(FIXTURES.iterdir())
+    if path.name not in ("README.md", "cases.yaml")
 ]
 
 
@@ -98,6 +92,50 @@ def test_every_format_refuses_what_it_does_not_read_and_says_what_it_does(form, 
         load(form, tmp_path / "other.txt")
 
 
+@pytest.mark.parametrize(("form", "case"), CASES)
+def test_what_is_read_of_a_file(form, case, tmp_path):
+    """The cases of cases.yaml: values of rows, findings, or the sentence that refuses the file."""
+    text = case["text"] if "text" in case else (FIXTURES / case["file"]).read_text()
+    for old, new in case.get("replace", {}).items():
+        assert old in text, old
+        text = text.replace(old, new)
+    assert case.get("cut", "") in text
+    text = case.get("before", "") + text[: text.index(case["cut"]) if "cut" in case else None] + case.get("after", "")
+    (tmp_path / "text").write_text(text)
+    module = importlib.import_module(f"reprofs.importers.{form}")
+    if "refused" in case:
+        with pytest.raises(UserError) as error:
+            importers.import_files(form, [tmp_path / "text"], tmp_path / "out", dictionary)
+        words = case["refused"]
+        for word in [words] if isinstance(words, str) else words:
+            assert word in str(error.value)
+        assert len(str(error.value)) < 400 + len(str(tmp_path)) and [path.name for path in tmp_path.iterdir()] == [
+            "text"
+        ]
+        return
+    result = importers._read(form, module, tmp_path / "text")
+    for wanted in case.get("rows", []):
+        filters = {key: value for key, value in wanted.items() if key not in ("is", "has", "number")}
+        rows = [row for row in result.rows if all(row.get(key) == value for key, value in filters.items())]
+        if "is" in wanted:
+            assert [row["value"] for row in rows] == pytest.approx(wanted["is"], rel=1e-4), filters
+        assert len(rows) == wanted.get("number", len(rows)) and (rows or wanted.get("is") == []), filters
+        for key, value in wanted.get("has", {}).items():
+            assert {row.get(key) for row in rows} == {value}, (filters, key)
+    for key, value in case.get("all", {}).items():
+        assert {row[key] for row in result.rows if row.get(key) is not None} == ({value} - {None}), key
+    if "same" in case:
+        other = module.read(Source.of("same", (FIXTURES / case["same"]).read_text()))
+        columns = ("phase", "quantity", "statistic", "unit")
+        first, second = ({tuple(row[key] for key in columns): row["value"] for row in r.rows} for r in (result, other))
+        assert first == pytest.approx(second, rel=1e-5) and len(result.rows) == len(other.rows)
+    if case.get("found") is not None:
+        assert sorted(finding.rule for finding in result.findings) == case["found"]
+    told = "\n".join(f"{finding.rule} {finding.sentence()}" for finding in result.findings)
+    assert all(words in told for words in case.get("told", []))
+    assert not any(words in told for words in case.get("untold", []))
+
+
 @pytest.mark.parametrize(("form", "file"), FILES)
 def test_tables_are_complete_and_described(form, file, load, tmp_path):
     rows, _ = load(form, file)
@@ -134,135 +172,28 @@ def test_a_truncated_file_is_refused_with_its_line(form, file):
             result = read(Source.of(file, text[:cut]))
         except Malformed as error:
             assert 1 <= error.line <= text.count("\n", 0, cut) + 1, (cut, error.what)
-        else:  # a list of entries may end after any of them; what else has no end says so, and has no part of a number
+        else:  # a list may end after any entry; what else has no end says so, and has no part of a number
             found = [row["value"] for row in result.rows]
             told = "no-end" in {finding.rule for finding in result.findings} and set(found) <= set(whole)
-            assert found == whole or (form == "pwalk" and cut in starts) or told, cut
-
-
-def test_mdtest_gives_back_every_iteration(load):
-    rows, findings = load("mdtest", "mdtest-1.9.txt")
-    stat = pick(rows, operation="File stat", quantity="rate", statistic="value", derived=True)
-    assert stat == pytest.approx([7903.923, 7852.736, 2275.234], abs=0.002)
-    assert pick(rows, operation="File stat", quantity="rate", statistic="mean", derived=False) == [6010.631]
-    assert pick(rows, operation="File stat", statistic="harmonic mean") == pytest.approx([4326.639], abs=0.01)
-    # The times of the phases fill the time of the run, so nothing is found about its clock.
-    assert sum(pick(rows, quantity="time", derived=True)) == pytest.approx(882, abs=50)
-    assert "time-unaccounted" not in set(findings["rule"])
-    assert set(findings["rule"]) == {"impossible-size", "population-sd", "not-run", "mean-of-rates"}
-    assert "File read" not in set(rows["operation"])
-    assert set(rows["tool_version"]) == {"1.9.3"} and set(rows["configuration"]) == {"/scratch"}
-
-
-def test_mdtest_4_has_two_tables_and_the_other_deviation(load):
-    rows, findings = load("mdtest", "mdtest-4.txt")
-    assert set(findings["rule"]) == {"mean-of-rates", "wrong-unit"}
-    # 1000 files at 100/s: the head says ms/op, and 10.000 are the seconds of the phase.
-    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [10]
-    assert "'SUMMARY time (in ms/op)', the numbers are seconds" in findings.set_index("rule")["what"]["wrong-unit"]
-    # The times are printed, so none is derived from a rate; those of the iterations are from the printed statistics.
-    assert sorted(pick(rows, operation="File creation", quantity="time", derived=True)) == pytest.approx(
-        [8.333, 9.09, 10], abs=0.001
-    )
-    assert sorted(pick(rows, operation="Directory creation", quantity="rate", derived=True, statistic="value")) == [
-        100,
-        150,
-        200,
-    ]
-
-
-def test_mdtest_times_that_are_milliseconds_stay_so(load, tmp_path):
-    """No known version prints them; the rates beside them would tell. Here 1000 ms/op are 1000 over the rate."""
-    path = changed(
-        tmp_path,
-        "mdtest-4.txt",
-        ("2 tasks, 1000 files", "2 tasks, 5000 files"),
-        ("0.100          0.033          0.061          0.035", "100.000         33.333         61.111         34.694"),
-        ("14:40:20", "14:43:35"),
-    )
-    rows, findings = load("mdtest", path)
-    assert pick(rows, operation="File creation", quantity="time", statistic="max") == [0.01]
-    assert set(findings["rule"]) == {"mean-of-rates"}
-
-
-def stonewalled(tmp_path: Path, *pairs: tuple[str, str]) -> Path:
-    """A run of 4.1 that created files for 300 s: 90,000 of the 2,000,000 of its head, at 250/s with the wear-out."""
-    text = """\
--- started at 05/03/2024 09:32:15 --
-
-mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)
-Command line used: ./mdtest '-n' '1000000' '-F' '-P' '-d' '/mnt/t' '-x' '/mnt/r/easy.stonewall' '-C' '-W' '300'
-Path                : /mnt/t
-2 tasks, 2000000 files
-Continue stonewall hit min: 40000 max: 45000 avg: 42500.0
-
-SUMMARY rate (in ops/sec): (of 1 iterations)
-   Operation                     Max            Min           Mean        Std Dev
-   ---------                     ---            ---           ----        -------
-   File creation                 250.000        250.000        250.000          0.000
-   File stat                       0.000          0.000          0.000          0.000
-   Tree creation                4000.000       4000.000       4000.000          0.000
-   Tree removal                    0.000          0.000          0.000          0.000
-
-SUMMARY time (in ops/sec): (of 1 iterations)
-   Operation                     Max            Min           Mean        Std Dev
-   ---------                     ---            ---           ----        -------
-   File creation                 360.000        360.000        360.000          0.000
-   File stat                       0.000          0.000          0.000          0.000
-   Tree creation                   0.000          0.000          0.000          0.000
-   Tree removal                    0.000          0.000          0.000          0.000
--- finished at 05/03/2024 09:38:16 --
-"""
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    (tmp_path / "stonewall.txt").write_text(text)
-    return tmp_path / "stonewall.txt"
+            listed = (
+                form in ("pwalk", "bonnie", "elbencho")
+                and cut in starts
+                and (form == "pwalk" or found == whole[: len(found)])
+            )
+            assert found == whole or listed or told, cut
 
 
 def test_mdtest_with_a_stonewall_derives_nothing(load, tmp_path):
-    rows, findings = load("mdtest", stonewalled(tmp_path))
-    assert not rows["derived"].any() and rows["items"].isna().all()
-    assert pick(rows, quantity="time") == [360] and pick(rows, quantity="rate") == [250, 4000]
-    assert findings["rule"].tolist() == ["not-run", "not-run", "wrong-unit", "too-short"]
-    # The printed times are held against the clock: 360 s of the 361 s of the run, and not of the 421 s of another.
-    _, late = load("mdtest", stonewalled(tmp_path, ("09:38:16", "09:39:16")))
-    assert "the phases take 360 s as printed, the run took 421 s" in late["what"].iloc[-1]
-    stonewalled(tmp_path)
-    # The same with its rates alone, by either option, or told only by what it printed on the way.
-    text = (tmp_path / "stonewall.txt").read_text()
+    """Of rates alone no times are derived, when either option or what it printed on the way tells of a stonewall."""
+    text = (FIXTURES / "mdtest-stonewall.txt").read_text()
     rates = text[: text.index("SUMMARY time")] + text[text.index("-- finished") :]
     hit = "Continue stonewall hit min: 40000 max: 45000 avg: 42500.0\n"
     for options, said in (("'-W' '300'", ""), ("-W=300", ""), ("'-x' '/mnt/r/s'", ""), ("-C", hit)):
         made = rates.replace("'-x' '/mnt/r/easy.stonewall' '-C' '-W' '300'", options).replace(hit, said)
-        (tmp_path / "rates.txt").write_text(made)
-        rows, _ = load("mdtest", tmp_path / "rates.txt")
+        rows, _ = load("mdtest", text=made)
         assert not rows["derived"].any() and rows["items"].isna().all(), options
-    (tmp_path / "rates.txt").write_text(made.replace(hit, ""))
-    rows, findings = load("mdtest", tmp_path / "rates.txt")
+    rows, findings = load("mdtest", text=made.replace(hit, ""))
     assert pick(rows, quantity="time", derived=True) == [8000] and "time-unaccounted" in set(findings["rule"])
-
-
-def test_mdtest_that_could_not_read_the_stonewall_is_told(load, tmp_path):
-    hit = "Continue stonewall hit min: 40000 max: 45000 avg: 42500.0"
-    path = stonewalled(tmp_path, (hit, "WARNING: could not read stonewall status file"), ("'-C' '-W' '300'", "'-T'"))
-    _, findings = load("mdtest", path)
-    assert findings.loc[findings["rule"] == "stonewall-unread", "place"].tolist() == ["line 7"]
-
-
-def test_mdtest_rate_until_the_stonewall(load, tmp_path, refused):
-    """Versions about 3.2 have a line for it within the table."""
-    line = "   File create (stonewall)   :             NA             NA        283.333             NA\n"
-    path = stonewalled(tmp_path, ("   Tree creation  ", line + "   Tree creation  "))
-    rows, _ = load("mdtest", path)
-    until = rows[rows["operation"] == "File create (stonewall)"]
-    assert until["value"].tolist() == [283.333, 283.333] and until["unit"].tolist() == ["1/s", "s"]
-    assert until["statistic"].tolist() == ["mean", "total"] and until["items"].isna().all()
-    refused(
-        "mdtest",
-        "line 14: 'File create' has 5 values",
-        text=path.read_text().replace("NA        283.333             NA", "NA        283"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -302,284 +233,6 @@ def test_our_own_mdtest_comes_back_as_it_was_measured(engine, load, tmp_path, de
         assert over_time["items"].sum() == of_phase["items"].sum().sum() and (over_time["wall_ns"] > 0).all()
     assert set(rows["tool_version"]) == {version} and set(rows.loc[rows["items"].notna(), "items"]) == {40}
     assert ("population-sd" in set(findings["rule"])) == (deviation == "population")
-
-
-def test_mdtest_with_a_changed_number_is_reported(load, tmp_path):
-    path = changed(tmp_path, "mdtest-1.9.txt", ("439.763", "539.763"), ("10:14:42", "11:14:42"))
-    _, findings = load("mdtest", path)
-    assert "File creation" in findings.loc[findings["rule"] == "impossible-summary", "what"].item()
-    path = changed(tmp_path, "mdtest-1.9.txt", ("10:14:42", "11:14:42"))
-    _, findings = load("mdtest", path)
-    assert "4482 s by its clock" in findings.loc[findings["rule"] == "time-unaccounted", "what"].item()
-
-
-def test_ior_repetitions_and_rates_that_are_not_bytes_over_time(load):
-    rows, findings = load("ior", "ior.txt")
-    assert pick(rows, operation="write", quantity="throughput", statistic="value") == [2**30, 2**29]
-    assert pick(rows, operation="write", quantity="time", iteration=1) == [8.0]
-    assert pick(rows, operation="remove", quantity="time") == [0.006066, 0.006066]
-    moved = rows[rows["operation"] != "remove"]
-    assert set(moved["record_bytes"]) == {2**20} and set(moved["bytes"]) == {2**32}
-    assert rows.loc[rows["operation"] == "remove", ["record_bytes", "bytes"]].isna().all(axis=None)
-    assert rows["file_bytes"].isna().all()  # a block is no file where all tasks share one
-    assert findings["rule"].tolist() == ["rate-not-bytes-over-time", "own-data-read"]
-    assert "read 1" in findings["what"][0]
-
-
-def ior_of_io500(tmp_path: Path, *pairs: tuple[str, str]) -> Path:
-    """What ior prints within IO500: ended by a stonewall, of a size beyond all disks, without summary and end."""
-    text = """\
-IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O
-Began               : Fri May  3 09:38:29 2024
-Command line        : ./ior -C -Q 1 -g -k -e -o /mnt/t/file -O stoneWallingStatusFile=/mnt/r/s -t 1m -b 99g -w -D 300
-Path                : /mnt/t/file
-
-Options:
-access              : file-per-process
-segments            : 1
-ordering inter file : constant task offset
-repetitions         : 1
-xfersize            : 1 MiB
-blocksize           : 99 GiB
-aggregate filesize  : 5903320.31 TiB
-stonewallingTime    : 300
-
-Results:
-
-access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
-------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
-stonewalling pairs accessed min: 52926 max: 69362 -- min data: 2.3 GiB mean data: 3.0 GiB time: 300.1s
-WARNING: Expected aggregate file size       = 6490769326080000000
-WARNING: Stat() of aggregate file size      = 335544320000
-WARNING: Using actual aggregate bytes moved = 335544320000
-write     1000.00    1000.00    0.003900    103809024  1024.00    0.001000   319.99     0.002000   320.00     0
-"""
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    (tmp_path / "ior-easy.txt").write_text(text)
-    return tmp_path / "ior-easy.txt"
-
-
-def test_ior_within_io500(load, tmp_path):
-    rows, findings = load("ior", ior_of_io500(tmp_path))
-    assert set(rows["bytes"]) == {335544320000} and set(rows["file_bytes"]) == {99 * 2**30}
-    assert findings["rule"].tolist() == ["warning", "warning", "warning", "no-end"]
-    # Two of them in one file; the bytes of the first are not those of the second.
-    text = (tmp_path / "ior-easy.txt").read_text()
-    rows, findings = load("ior", text=text + text.replace("335544320000", "167772160000").replace("1000.00", "500.00"))
-    assert pick(rows, quantity="throughput") == [1000 * 2**20, 500 * 2**20]
-    assert rows.loc[rows["quantity"] == "throughput", "bytes"].tolist() == [335544320000, 167772160000]
-    assert findings["rule"].tolist().count("no-end") == 2
-
-
-def test_ior_that_has_not_all_results_is_refused(tmp_path, refused):
-    for pair in ((" -w ", " -w -r "), ("repetitions         : 1", "repetitions         : 2")):
-        refused("ior", "line 24: the run started in line 1 has no end", ior_of_io500(tmp_path, pair))
-
-
-def test_ior_sizes_that_cannot_be_are_left_out(load, tmp_path):
-    moved = "WARNING: Using actual aggregate bytes moved = 335544320000\n"
-    rows, _ = load("ior", ior_of_io500(tmp_path, (moved, "")))
-    assert rows["bytes"].isna().all() and pick(rows, quantity="throughput") == [1000 * 2**20]
-
-
-def test_ior_summary_has_the_bytes_of_its_repetitions(load, tmp_path):
-    warning = "WARNING: Using actual aggregate bytes moved = 2147483648.\n"
-    path = changed(tmp_path, "ior.txt", ("write     512.00 ", warning + "write     256.00 "))
-    rows, findings = load("ior", path)
-    once = rows["value"].eq(256 * 2**20) & rows["statistic"].eq("value")
-    assert rows.loc[once, "bytes"].tolist() == [2**31]
-    writes = rows[rows["operation"].eq("write") & rows["quantity"].eq("throughput") & rows["statistic"].ne("value")]
-    assert len(writes) == 4 and writes["bytes"].isna().all()
-    assert findings["rule"].tolist() == ["warning", "rate-not-bytes-over-time", "own-data-read"]
-
-
-def test_ior_without_its_last_line_is_whole(load, tmp_path, refused):
-    """All repetitions and the summary are there, which is more than a run within IO500 has."""
-    text = (FIXTURES / "ior.txt").read_text()
-    path = tmp_path / "ior.txt"
-    rows, findings = load("ior", text=text[: text.index("Finished")])
-    whole, _ = load("ior", "ior.txt")
-    assert rows["value"].tolist() == whole["value"].tolist() and len(rows)
-    told = findings[findings["rule"] == "no-end"]
-    assert told["place"].tolist() == ["line 33"] and told["what"].item().startswith("the line 'Finished' is missing")
-    path.write_text(text[: text.index("read         4096.00")])  # the second half of the summary
-    refused("ior", "line 32: the run started in line 1 has no end", path)
-
-
-@pytest.mark.parametrize(
-    ("tasks", "segments", "record", "block", "all_files", "sizes"),
-    [
-        (" : 7", " : 1", " : 20 MiB", " : 300 MiB", " : 2.05 GiB", (2_202_009_600, 314_572_800, 20 << 20)),
-        (" : 7", " : 3", " : 1 MiB", " : 47008 bytes", " : 964.03 KiB", (987_168, 141_024, 1 << 20)),
-        (" = 3 (1 per node)", " = 1", " = 47008 bytes", " = 1 GiB", " = 3 GiB", (3 << 30, 1 << 30, 47008)),  # version 2
-        ("", " : 1", " : 1 MiB", " : 300 MiB", " : 2.05 GiB", (None, 314_572_800, 1 << 20)),
-        ("", " : 1", " : 45.91 KiB", " : 1 GiB", " : 3 GiB", (3 << 30, 1 << 30, 1 << 20)),  # of the table: 1024.00 KiB
-    ],
-)
-def test_ior_bytes_are_not_those_of_a_rounded_text(tasks, segments, record, block, all_files, sizes, load, tmp_path):
-    """Tasks times segments times the size of a block; where that is not told and the total has decimals, not known."""
-    text = (FIXTURES / "ior.txt").read_text().replace("single-shared-file", "file-per-process")
-    lines = {"clients" if "=" in tasks else "tasks": tasks, "segments": segments, "repetitions": " : 2"}
-    lines |= {"xfersize": record, "blocksize": block, "aggregate filesize": all_files}
-    options = "".join(f"{key}{value}\n" for key, value in lines.items() if value)
-    rows, _ = load("ior", text=text[: text.index("tasks  ")] + options + text[text.index("\nResults:") :])
-    moved = rows[rows["operation"].ne("remove") & rows["iteration"].notna()]
-    for column, size in zip(("bytes", "file_bytes", "record_bytes"), sizes, strict=True):
-        assert moved[column].isna().all() if size is None else set(moved[column]) == {size}, column
-
-
-def test_ior_parts_are_not_longer_than_the_whole(load, tmp_path):
-    _, findings = load("ior", changed(tmp_path, "ior.txt", ("0.001000   3.99 ", "4.901000   3.99 ")))
-    told = findings[findings["rule"] == "longer-than-run"]
-    assert told["what"].tolist() == ["write 0: open(s) is 4.901 s, the whole took 4 s"]
-
-
-def test_io500_score_is_computed_again(load, tmp_path):
-    rows, findings = load("io500", "io500.txt")
-    assert pick(rows, operation="score", derived=True) == pytest.approx([4.362031], abs=1e-6)
-    assert pick(rows, operation="find", quantity="rate") == [64000] and findings.empty
-    path = changed(
-        tmp_path,
-        "io500.txt",
-        ("TOTAL 4.362031", "TOTAL 5.362031 [INVALID]"),
-        ("310.000 seconds", "31.0 seconds [INVALID]"),
-    )
-    _, findings = load("io500", path)
-    assert findings["rule"].tolist() == ["score-differs", "invalid"]
-    assert "ior-easy-write, the score" in findings["what"][1]
-
-
-def test_fio_percentiles_and_units_of_both_versions(load):
-    rows, findings = load("fio", "fio.json", "fio-2.json")
-    assert pick(rows, operation="read completion latency", statistic="p99") == [8e-6]
-    assert pick(rows, operation="read", quantity="throughput") == [4096000]
-    old = rows[rows["tool_version"] == "2.16"]
-    # The old version does not tell its options, so the size of a request is not known.
-    assert old["record_bytes"].isna().all() and old["file_bytes"].isna().all()
-    assert set(rows.loc[rows["operation"] == "write", "record_bytes"].dropna()) == {16384}
-    assert pick(old, quantity="bytes") == [2**20] and pick(old, quantity="throughput") == [512 * 1024]
-    assert pick(old, operation="write latency", statistic="max") == pytest.approx([900e-6])
-    assert {"stopped-early", "short-requests", "cached", "error"} == set(findings["rule"])
-
-
-def test_io500_extended_runs_have_more_phases_and_a_score_of_their_own(load, tmp_path, refused):
-    more = "[      ]  ior-rnd4K-easy-read        0.134469 GiB/s : time 30.157 seconds\n"
-    path = changed(tmp_path, "io500.txt", ("(standard)", "(extended)"), ("[SCORE ]", more + "[SCORE ]"))
-    refused("io500", r"line 16: the line of the score \('\[SCOREX'\) is missing", path)
-    extended = "[SCOREX] Bandwidth 1.000000 GiB/s : IOPS 9.000000 kiops : TOTAL 3.000000 [INVALID]\n"
-    rows, findings = load("io500", text=path.read_text() + extended)
-    assert pick(rows, operation="ior-rnd4K-easy-read", quantity="throughput") == [0.134469 * 2**30]
-    assert pick(rows, operation="extended score") == [3] and "timestamp" not in set(rows["operation"])
-    assert pick(rows, operation="score", derived=True) == pytest.approx([4.362031], abs=1e-6)
-    assert findings["rule"].tolist() == ["invalid"] and "the extended score" in findings["what"].item()
-
-
-def io500_of_2019(tmp_path: Path, total: str) -> Path:
-    """The rates of the fixture as the shell script of 2017 to 2019 printed them; its GB/s are GiB/s."""
-    lines = ["[Summary] Results files in /mnt/r/results/2019.09.17-22.52.53"]
-    counts = {"BW": 0, "IOPS": 0}
-    for line in (FIXTURES / "io500.txt").read_text().splitlines():
-        if line.startswith("[RESULT]"):
-            _, name, rate, unit, *_, seconds, _ = line.split()
-            kind, unit = ("BW", "GB/s") if unit == "GiB/s" else ("IOPS", "kiops")
-            counts[kind] += 1
-            numbers = f"{float(rate):20.3f} {unit} : time {float(seconds):6.2f} seconds"
-            lines.append(f"[RESULT] {kind:4} phase {counts[kind]} {name.replace('-', '_'):>25} {numbers}")
-    lines.append(f"[SCORE] Bandwidth 1.41421 GB/s : IOPS 13.4543 kiops : TOTAL {total}")
-    (tmp_path / "2019.txt").write_text("\n".join(lines) + "\n")
-    return tmp_path / "2019.txt"
-
-
-def test_io500_of_the_first_versions(load, tmp_path, refused):
-    rows, findings = load("io500", io500_of_2019(tmp_path, "4.36203"))
-    new, _ = load("io500", "io500.txt")
-    assert sorted(rows["phase"]) == sorted(new["phase"]) and findings.empty
-    for quantity in ("throughput", "rate", "time"):
-        assert sorted(pick(rows, quantity=quantity)) == pytest.approx(sorted(pick(new, quantity=quantity)), rel=1e-5)
-    _, findings = load("io500", io500_of_2019(tmp_path, "19.02"))
-    assert findings["rule"].tolist() == ["score-is-product"]
-    path = io500_of_2019(tmp_path, "4.26203")
-    _, findings = load("io500", path)
-    assert findings["rule"].tolist() == ["score-differs"]
-    refused("io500", "line 14: the line of the score is cut short", text=path.read_text()[:-3])
-
-
-def test_io500_marks_within_the_brackets(load, tmp_path, refused):
-    path = changed(
-        tmp_path,
-        "io500.txt",
-        ("[RESULT]        ior-easy-read", "[RESULT-invalid]        ior-easy-read"),
-        ("[SCORE ] Bandwidth 1.414214 GiB/s", "[SCORE-invalid] Bandwidth 1.414214 GB/s"),
-    )
-    rows, findings = load("io500", path)
-    assert pick(rows, operation="ior-easy-read", quantity="throughput") == [8 * 2**30]
-    assert findings["rule"].tolist() == ["invalid"] and "io500: ior-easy-read, the score" in findings["what"].item()
-    path = changed(tmp_path, "io500.txt", ("TOTAL 4.362031", "TOTAL 4.3620"))
-    refused("io500", "line 15: the line of the score is cut short", path)
-
-
-def test_io500_log_of_its_job_has_lines_of_others(load, tmp_path, refused):
-    """In brackets, too: libraries and schedulers write into the same file."""
-    text = (FIXTURES / "io500.txt").read_text()
-    path = tmp_path / "job.txt"
-    others = "[1700000000.123456] [n1:99:0]   wireup.c:7    UCX  WARN  no memory\n[info] mounted\n[n2:12] a warning\n"
-    lines = text.splitlines(keepends=True)
-    path.write_text(
-        "JOB: 7\n" + lines[0] + others + "".join(lines[1:7]) + others + "".join(lines[7:]) + others + "\nbye\n"
-    )
-    rows, findings = load("io500", path)
-    alone, _ = load("io500", "io500.txt")
-    assert rows["value"].tolist() == alone["value"].tolist() and findings.empty
-    rows, findings = load("io500", text="".join(f"[1,0]<stdout>:{line}" for line in lines))
-    assert rows["value"].tolist() == alone["value"].tolist() and findings.empty
-    path.write_text(
-        text.replace(
-            "[RESULT]                 find       64.000000 kIOPS", "[RESULT]                 find       64.0000"
-        )
-    )
-    refused("io500", "line 7: the line is cut short", path)
-
-
-def test_io500_without_its_last_line_has_all_phases(load, tmp_path, refused):
-    text = (FIXTURES / "io500.txt").read_text()
-    rows, findings = load("io500", text=text[: text.index("[SCORE")])
-    assert len(set(rows["operation"])) == 12 and findings["rule"].tolist() == ["no-end"]
-    refused(
-        "io500",
-        r"line 13: the line of the score \('\[SCORE'\) is missing",
-        text=text[: text.index("[RESULT]   mdtest-hard-delete")],
-    )
-
-
-def test_io500_result_txt_says_the_same_and_more(load, tmp_path, refused):
-    rows, findings = load("io500", "io500-result.txt")
-    summary, _ = load("io500", "io500.txt")
-    again = rows[~rows["operation"].str.contains("stonewall")]
-    columns = ["operation", "quantity", "statistic", "value", "unit"]
-    assert sorted(again[columns].itertuples(index=False)) == sorted(summary[columns].itertuples(index=False))
-    assert pick(rows, operation="ior-easy-write (stonewall)") == [5 * 2**30]
-    assert pick(rows, operation="mdtest-hard-write (stonewall)") == [5000]
-    assert findings.empty and set(rows["tool_version"]) == {"io500-sc23"}
-    # While it runs there are fewer phases and no score; a number whose line does not end is none.
-    text = (FIXTURES / "io500-result.txt").read_text()
-    path = tmp_path / "result.txt"
-    rows, findings = load("io500", text=text[: text.index("t_delta         = 305.5") + 20])
-    assert pick(rows, operation="mdtest-easy-write", quantity="time") == [301]
-    assert pick(rows, operation="ior-hard-write", quantity="throughput") == [2**28]
-    assert not pick(rows, operation="ior-hard-write", quantity="time")
-    assert findings["rule"].tolist() == ["no-end"] and "9 of its 12 phases" in findings["what"].item()
-    error = "; ERROR INVALID the phase was too short\nscore           = 4.000000"
-    path = changed(
-        tmp_path,
-        "io500-result.txt",
-        ("score           = 4.000000", error),
-        ("BW              = 1.4", "BW              = 2.4"),
-    )
-    _, findings = load("io500", path)
-    assert findings["rule"].tolist() == ["invalid", "invalid", "invalid", "score-differs", "invalid"]
-    refused("io500", "no phase has a score", text=text[: text.index("score")])
 
 
 @pytest.fixture
@@ -696,83 +349,6 @@ def test_fio_results_of_several_hosts(load, tmp_path, refused):
     refused("fio", "no job read, wrote or trimmed", text=json.dumps(data | {"client_stats": []}))
 
 
-def test_fio_text_for_people(load, tmp_path):
-    rows, findings = load("fio", "fio.txt")
-    assert pick(rows, operation="read", quantity="rate") == [5000] and pick(
-        rows, operation="write", quantity="time"
-    ) == [2]
-    assert pick(rows, operation="read", quantity="throughput") == pytest.approx([39.1 * 2**20])
-    assert pick(rows, operation="read completion latency", statistic="p99") == pytest.approx([80e-6])
-    assert pick(rows, operation="write latency", statistic="max") == pytest.approx([1.5006])  # 1500.6k usec
-    assert pick(rows, operation="read submission latency", statistic="mean") == pytest.approx([150e-9])
-    assert pick(rows, operation="sync latency", statistic="mean") == [3.5e-3]
-    assert pick(rows, operation="sync latency", statistic="p99.9") == pytest.approx([7.9e-3])
-    counts = rows[rows["quantity"] == "count"].set_index("operation")["value"].to_dict()
-    assert counts == {"read": 10000, "write": 10000, "sync": 500}
-    # The bytes are requests times their size, for what is printed of them has three digits.
-    for operation, record, moved in (("read", 8192, 81_920_000), ("write", 16384, 163_840_000)):
-        own = rows[rows["phase"].str.startswith(operation)]
-        assert set(own["record_bytes"]) == {record} and set(own["bytes"]) == {moved} and set(own["items"]) == {10000}
-    assert set(rows["client"]) == {"seq 0"} and set(rows["tool_version"]) == {"3.36"} and findings.empty
-    # What people paste: the jobs alone. The number of flushes that stands as short reads where nothing was read.
-    text = (FIXTURES / "fio.txt").read_text()
-    again, findings = load("fio", text="$ fio x.fio\n" + text[: text.index("Run status")])
-    assert again["value"].tolist() == rows["value"].tolist() and findings["rule"].tolist() == ["no-end"]
-    write = text[: text.index("  read:")] + text[text.index("  write:") :]
-    rows, findings = load("fio", text=write.replace("total=10000,10000,0,500 short=0,", "total=0,10000,0,0 short=499,"))
-    assert pick(rows, operation="sync", quantity="count") == [499] and findings.empty
-    _, findings = load(
-        "fio", text=text.replace("max=1500.6k", "max=2500.6k").replace("err= 0:", "err=28 (file:x, error=No space):")
-    )
-    assert findings["rule"].tolist() == ["error", "longer-than-run"]
-    assert "the longest write request took 2.5006 s, all writes 2 s" in findings["what"][1]
-
-
-def test_fio_text_of_version_2_and_of_several_hosts(load, tmp_path):
-    head = "w: (g=0): rw=write, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=4\nfio-2.16\n"
-    job = (
-        "{}w: (groupid=0, jobs=1): err= 0: pid=7: Tue Nov 14 22:13:20 2023\n"
-        "{}  write: io=8000.0KB, bw=4000.0KB/s, iops=1000 , runt=  2000msec\n"
-        "{}    clat (usec): min=5 , max=2.5K, avg=12.50, stdev= 1.00\n"
-        "{}     issued    : total=r=0/w=2000/d=0, short=r=0/w=2/d=0\n"
-    )
-    end = "Run status group 0 (all jobs):\n  WRITE: io=8000.0KB, aggrb=4000KB/s, mint=2000msec, maxt=2000msec\n"
-    rows, findings = load("fio", text=head + job.replace("{}", "") + end)
-    assert pick(rows, quantity="throughput") == [4000 * 1024] and pick(rows, quantity="bytes") == [8000 * 1024]
-    assert pick(rows, operation="write completion latency", statistic="max") == [2.5e-3]
-    assert set(rows["record_bytes"]) == {4096} and set(rows["bytes"]) == {2000 * 4096}
-    assert findings["rule"].tolist() == ["short-requests"]
-    hosts = job.replace("{}", "<n1> ") + job.replace("{}", "<n2> ")
-    together = "All clients: (groupid=0, jobs=2): err= 0: pid=0: Tue Nov 14 22:13:20 2023\n"
-    together += "  write: IOPS=2000, BW=7.81Mi (8.19M)(15.6MiB/2000msec); 0 zone resets\n"
-    rows, _ = load("fio", text=head + hosts + together + end)
-    rates = rows[rows["quantity"] == "rate"]
-    assert rates["value"].tolist() == [1000, 1000, 2000]
-    assert rates["client"].fillna("").tolist() == ["n1 w 0", "n2 w 1", ""]
-    assert rates["label"].fillna("").tolist() == ["", "", "All clients"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("(41.0MB/s)(78.1MiB/2000msec)", "(41.0MB/s)(78.1Mi", "line 6: the line of a direction is cut short"),
-        ("BW=39.1MiB/s", "BW=313Mibit/s", "line 6: the line of a direction is cut short, in bits"),
-        ("avg=40.65, stdev= 5.25", "avg=40.65, stdev= 5.", "line 9: the line of a latency is cut short"),
-        ("99.00th=[   80],\n", "99.00th=[   8\n", "line 11: the line of percentiles is cut short"),
-        ("99.00th=[   80]", "990.0th=[   80]", "line 11: 990.0 is no percentile"),
-        ("short=0,0,0,0 dropped=0,0,0,0", "short=0,0", "line 29: the line of the requests is cut short"),
-        ("  read: IOPS", "  raed: IOPS", "line 7: latencies of slat stand without the line before them"),
-        ("max=4001", "max=4" + 900 * "0", "line 9: a number has 901 characters"),
-        ("IOPS=5000, BW=78", "IOPS=5000G, BW=78", "line 15: a unit is larger than any run needs"),
-    ],
-)
-def test_fio_text_that_is_cut_or_changed_is_refused(old, new, words, tmp_path):
-    path = changed(tmp_path, "fio.txt", (old, new))
-    with pytest.raises(UserError) as error:
-        importers.import_files("fio", [path], tmp_path / "out", dictionary)
-    assert words in str(error.value)
-
-
 def test_fio_fills_places_of_percentiles(load, fio_job):
     """Versions up to 3.1 write 0.00 for those that were not asked for."""
     read = json.loads((FIXTURES / "fio.json").read_text())["jobs"][0]["read"]
@@ -797,18 +373,6 @@ def test_fio_directions_that_are_reported_as_one(load, fio_job):
         and rows.loc[rows["phase"] == "mixed", "record_bytes"].isna().all()
     )
     assert [sample["name"] for sample in fio.samples(path.read_text())] == ["read", "write"]
-
-
-def test_fio_without_the_number_of_requests(load, tmp_path):
-    """Version 2.1.4: no total_ios; trim did nothing."""
-    path = changed(
-        tmp_path, "fio-2.json", ("fio-2.16", "fio-2.1.4"), (', "total_ios" : 256', ""), (', "total_ios" : 0', "")
-    )
-    rows, _ = load("fio", path)
-    assert set(rows["operation"]) == {"write", "write latency"} and rows["items"].isna().all()
-    assert pick(rows, quantity="bytes") == [2**20] and pick(rows, quantity="rate") == [128]
-    with pytest.raises(ValueError, match="has no 'total_ios'"):
-        fio.samples(path.read_text().replace('"error" : 28', '"error" : 0'))
 
 
 def fio_reports(*ran: int, began: int = 1700000000) -> str:
@@ -866,245 +430,28 @@ def test_fio_samples():
         fio.samples('{\n"jobs": [\n')
 
 
-def test_iozone_columns_of_tests_that_ran(load, tmp_path):
-    rows, findings = load("iozone", "iozone.txt")
-    assert pick(rows, operation="random read", record_bytes=2**20) == [900000 * 1024]
-    assert set(rows["operation"]) == {"write", "rewrite", "random read", "random write"}
-    assert {"cached", "faster-than-device"} == set(findings["rule"])
-    # What looks like an option within a path is none.
-    path = changed(tmp_path, "iozone.txt", ("./iozone -e", "/opt/iozone-fast/iozone-i3 -e"))
-    elsewhere, _ = load("iozone", path)
-    assert elsewhere[["operation", "value", "configuration"]].equals(rows[["operation", "value", "configuration"]])
-    # Without the command line the places of the values tell.
-    path = changed(
-        tmp_path, "iozone.txt", ("\tCommand line used: ./iozone -e -s 100M -r 4k -r 1024k -i 0 -i 2 -f", "\t")
-    )
-    again, _ = load("iozone", path)
-    assert again[["operation", "value"]].equals(rows[["operation", "value"]])
-
-
-def test_iozone_excel_reports_are_not_counted_twice(load, tmp_path):
-    rows, _ = load("iozone", "iozone-R.txt")
-    assert len(rows) == 20 and pick(rows, operation="reread", file_bytes=131072, record_bytes=65536) == [1510000 * 1024]
-    text = (FIXTURES / "iozone-R.txt").read_text()
-    path = tmp_path / "reports.txt"
-    path.write_text(text[text.index('"Writer report"') :])
-    only, _ = load("iozone", path)
-    columns = ["operation", "file_bytes", "record_bytes", "value"]
-    assert sorted(only[columns].itertuples(index=False)) == sorted(rows[columns].itertuples(index=False))
-
-
-def test_iozone_throughput_mode(load):
-    rows, _ = load("iozone", "iozone-t.txt")
-    assert pick(rows, statistic="sum of clients") == [400000 * 1024]
-    assert pick(rows, statistic="work over makespan") == [300000 * 1024]
-    with pytest.raises(ValueError, match="not in kB/s"):  # of a whole file each, as samples are
-        iozone.samples((FIXTURES / "iozone-t.txt").read_text())
-
-
-@pytest.mark.parametrize(
-    ("file", "within"),
-    [("iozone-t.txt", "\tMin xfer"), ("iozone.txt", "          102400    1024"), ("iozone.txt", "80500  ")],
-)
-def test_iozone_that_ends_after_a_whole_test(file, within, load, tmp_path, refused):
-    """Of throughput mode, or with every size that the command names; not within either."""
-    text = (FIXTURES / file).read_text()
-    rows, findings = load("iozone", text=text[: text.index("iozone test complete")])
-    whole, before = load("iozone", file)
-    assert rows["value"].tolist() == whole["value"].tolist()
-    assert findings["rule"].tolist() == ["no-end", *before["rule"]]
-    refused("iozone", "the text ends before 'iozone test complete'", text=text[: text.index(within) + 4])
-
-
-def test_iozone_operations_a_second_are_no_kibibytes(load, tmp_path, refused):
-    mode = "\tOPS Mode. Output is in operations per second.\n\tFile size set to 102400 kB"
-    path = changed(tmp_path, "iozone.txt", ("\tFile size set to 102400 kB", mode))
-    rows, findings = load("iozone", path)
-    assert set(rows["quantity"]) == {"request rate"} and set(rows["unit"]) == {"1/s"}
-    assert pick(rows, operation="random read", record_bytes=4096) == [20500]
-    assert "faster-than-device" not in set(findings["rule"])
-    path = changed(tmp_path, "iozone-t.txt", ("400000.00 kB/sec", "400000.00 ops/sec"))
-    rows, _ = load("iozone", path)
-    assert pick(rows, statistic="sum of clients", quantity="request rate") == [400000]
-    path = changed(tmp_path, "iozone-R.txt", ("\tOutput is in kBytes/sec", mode))
-    rows, _ = load("iozone", path)
-    assert len(rows) == 20 and set(rows["unit"]) == {"1/s"}
-    microseconds = "\tMicroseconds/op Mode. Output is in microseconds per operation."
-    path = changed(tmp_path, "iozone.txt", ("\tFile size set to 102400 kB", microseconds))
-    refused("iozone", r"line 9: output in microseconds \(-N\) is not read", path)
-
-
-@pytest.mark.parametrize(
-    ("damaged", "words"),
-    [
-        ("          1x2400       4    20000", "'1x2400' is not a number"),
-        ("          x02400       4    20000", "'x02400' is not a number"),
-        ("               4   20000    20000", "records of 20000 KiB are larger than the file of 4 KiB"),
-    ],
-)
-def test_iozone_lines_damaged_in_their_first_columns_are_refused(damaged, words, tmp_path, refused):
-    path = changed(tmp_path, "iozone.txt", ("          102400       4    20000", damaged))
-    refused("iozone", f"line 17: {words}", path)
-
-
-def test_compilebench_megabytes_are_mebibytes(load):
-    rows, findings = load("compilebench", "compilebench.txt")
-    assert pick(rows, operation="initial create", quantity="throughput") == [74 * 2**20]
-    assert pick(rows, operation="delete tree", quantity="time") == [1.48]
-    assert pick(rows, operation="create", statistic="bytes over time") == pytest.approx([55.5 * 2**20])
-    assert findings["rule"].value_counts().to_dict() == {"not-run": 7, "few-runs": 2, "mean-of-rates": 1}
-
-
-def test_smallfile_threads_and_stonewall(load, tmp_path):
-    rows, findings = load("smallfile", "smallfile.json")
-    assert pick(rows, client="node1 00", quantity="time") == [4.0]  # a list in some versions
-    assert pick(rows, quantity="throughput") == [11.875 * 2**20]
-    assert findings["rule"].tolist() == ["stonewall", "unfair"]
-    path = changed(tmp_path, "smallfile.json", ('"files-per-sec": 190.0', '"files-per-sec": 475.0'))
-    _, findings = load("smallfile", path)
-    assert "rate-not-items-over-time" in set(findings["rule"])
-
-
-def smallfile_3(tmp_path: Path, hosts: bool) -> Path:
-    """What version 3.2 writes: rates are the sums of those of the threads."""
-    threads = {
-        "00": {"elapsed": 2.0, "files": 1000, "records": 1000, "filesPerSec": 500.0, "IOPS": 500.0, "MiBps": 31.25},
-        "01": {"elapsed": 12.5, "files": 1000, "records": 1000, "filesPerSec": 80.0, "IOPS": 80.0, "MiBps": 5.0},
-    }
-    total = {"elapsed": 12.5, "files": 2000, "records": 2000, "filesPerSec": 580.0, "IOPS": 580.0, "MiBps": 36.25}
-    results = {"host": {"node1": {**total, "thread": threads}}} if hosts else {"thread": threads}
-    results |= {**total, "totalhreads": 2, "totalDataGB": 0.125, "pctFilesDone": 100.0, "status": "Success"}
-    params = {"version": "3.2", "top": "/mnt/test/smf", "operation": "create", "threads": 2, "file_size": 64}
-    path = tmp_path / f"smallfile-{hosts}.json"
-    path.write_text(json.dumps({"params": params, "results": results}, indent=4))
-    return path
-
-
-@pytest.mark.parametrize("hosts", [False, True])
-def test_smallfile_3_sums_the_rates_of_its_threads(hosts, load, tmp_path):
-    rows, findings = load("smallfile", smallfile_3(tmp_path, hosts))
-    assert set(rows["file_bytes"]) == {64 * 1024} and set(rows["tool_version"]) == {"3.2"}
-    for thread, seconds in (("00", 2.0), ("01", 12.5)):
-        client = f"node1 {thread}" if hosts else thread
-        assert pick(rows, client=client, quantity="time") == [seconds] and pick(rows, client=client, unit="1") == [1000]
-    assert pick(rows[rows["client"].isna()], quantity="time") == [12.5] and pick(rows, quantity="rate") == [580]
-    assert findings["rule"].tolist() == ["sum-of-rates", "unfair"]
-    assert "are 160.0/s, printed are 580.0, the sum" in findings["what"][0]
-
-
-def test_smallfile_text(load, tmp_path, refused):
-    rows, findings = load("smallfile", "smallfile.txt")
-    together = rows[rows["client"].isna()]
-    assert pick(together, quantity="time") == [16] and pick(together, quantity="rate") == [142.5]
-    assert pick(together, quantity="throughput") == [8.90625 * 2**20] and pick(together, quantity="request rate") == [
-        142.5
-    ]
-    assert pick(rows, client="node1 00", quantity="time") == [12.5] and set(rows["operation"]) == {"create"}
-    assert set(rows["file_bytes"]) == {64 * 1024} and rows["record_bytes"].isna().all()
-    assert set(rows["configuration"]) == {"/mnt/test/a,/mnt/test/b"} and set(rows["tool_version"]) == {"3.2"}
-    assert findings["rule"].tolist() == ["sum-of-rates"]
-    # Two runs in one text; the second is of version 2 and writes nothing.
-    text = (FIXTURES / "smallfile.txt").read_text()
-    second = "operation : stat\nhost = n,thr = 00,elapsed = 5.000000,files = 100,records = 0,status = ok\n"
-    second += "total threads = 1\ntotal files = 100\n100.00% of requested files processed, minimum is  70.00\n"
-    second += "5.000000 sec elapsed time\n20.0 files/sec\n"
-    rows, findings = load("smallfile", text=text + second)
-    stat = rows[rows["operation"] == "stat"]
-    assert pick(stat, quantity="rate") == [20] and pick(stat, quantity="time") == [5, 5]
-    assert findings["rule"].tolist() == ["sum-of-rates", "short-run"]
-    rows, findings = load(
-        "smallfile", text=text.replace("elapsed = 16.0,", "elapsed = None,").replace("   16.000", "100000000.000")
-    )
-    assert pick(rows, quantity="time") == [12.5] and findings["rule"].tolist() == ["error"]
-    rows, findings = load("smallfile", text=text[: text.index("files/sec")])
-    assert pick(rows, quantity="time") == [12.5, 16, 16] and findings["rule"].tolist() == ["no-end"]
-    _, findings = load("smallfile", text=text + "operation : stat\n")
-    assert findings["rule"].tolist() == ["sum-of-rates", "no-end"]
-    _, findings = load("smallfile", text=text.replace("elapsed time =    16.000", "elapsed time =    12.000"))
-    assert (
-        "a thread took 16 s, the whole run 12 s" in findings.loc[findings["rule"] == "longer-than-run", "what"].item()
-    )
-    for changed_text, words in (
-        (text[: text.index("elapsed time")], "line 18: the number of all files and the time"),
-        (text.replace("operation :", "operations"), "line 12: no line before the threads says the operation"),
-        (
-            text.replace("files = 1000,records = 1000,status", "files = 10"),
-            "line 12: the line of a thread is cut short",
-        ),
-        (text[: text.index("16.000") + 4], "line 19: the number of the last line may be cut short"),
-    ):
-        refused("smallfile", words, text=changed_text)
-
-
-def test_smallfile_writes_a_time_for_a_thread_that_did_not_end(load, tmp_path):
-    path = smallfile_3(tmp_path, False)
-    rows, findings = load("smallfile", text=path.read_text().replace("12.5", "100000000.0"))
-    assert pick(rows, quantity="time") == [2.0]
-    assert findings["rule"].tolist() == ["error"] and "the first is 01" in findings["what"][0]
-
-
-def test_compilebench_reports_are_not_pooled(tmp_path, refused):
-    refused(
-        "compilebench",
-        "line 32: a second report begins with 'intial create'",
-        text=2 * (FIXTURES / "compilebench.txt").read_text(),
-    )
-
-
-def test_pwalk_keeps_sums_and_no_names(load, tmp_path):
-    rows, findings = load("pwalk", "pwalk.csv")
-    assert pick(rows, operation="files", quantity="count") == [3] and pick(rows, operation="directories") == [2]
-    assert pick(rows, operation="file content") == [4000]  # the hard link once
-    assert pick(rows, operation="file allocation") == [8192] and pick(rows, operation="depth", statistic="max") == [1]
-    assert pick(rows, operation="directory fan-out", statistic="max") == [5]
-    assert findings["rule"].tolist() == ["hard-links"]
-    assert "/data" not in "".join(file.read_text() for file in (tmp_path / "out").glob("*.csv"))
-
-
-def pwalk(tmp_path: Path, *lines: str) -> Path:
-    (tmp_path / "list.csv").write_text("".join(f"{line}\n" for line in lines))
-    return tmp_path / "list.csv"
-
-
 TIMES = "1600000000,1600000000,1600000000"
 
 
-def test_pwalk_inodes_of_64_bits(load, tmp_path):
-    """As unsigned numbers, or by old versions as signed ones: the same file, either way."""
-    largest = f'{2**64 - 5},{2**63 + 1},1,"/d/a","",0,0,1000,2049,8,2,"0100644",{TIMES},-1,0'
-    rows, findings = load("pwalk", pwalk(tmp_path, largest, largest.replace(str(2**64 - 5), "-5").replace("/a", "/b")))
-    assert pick(rows, operation="file content") == [1000] and findings["rule"].tolist() == ["hard-links"]
-    for inode in (2**64, -(2**63) - 1, 10**19 * 2):
-        with pytest.raises(UserError, match=f"line 1: inode is {inode}, which no file has"):
-            path = pwalk(tmp_path, largest.replace(str(2**64 - 5), str(inode)))
-            importers.import_files("pwalk", [path], tmp_path / "out", dictionary)
+def test_iozone_samples_are_of_a_whole_file_each():
+    with pytest.raises(ValueError, match="not in kB/s"):
+        iozone.samples((FIXTURES / "iozone-t.txt").read_text())
 
 
-def test_pwalk_columns_of_old_versions_and_of_others(load, tmp_path, refused):
-    """Until March 2017 there was no number of the device and none of the links; some add columns of their own."""
-    old = f'7,5,1,"/d/a.txt","txt",0,0,1000,8,"0100644",{TIMES},-1,0'
-    folder = f'5,2,0,"/d","",0,0,4096,8,"0040755",{TIMES},1,1000'
-    rows, findings = load("pwalk", pwalk(tmp_path, old, folder))
-    assert pick(rows, operation="files") == [1] and pick(rows, operation="file allocation") == [4096]
-    assert pick(rows, operation="directory fan-out", statistic="max") == [1]
-    assert findings["rule"].tolist() == ["no-links"]
-    rows, findings = load("pwalk", pwalk(tmp_path, f"{old},anna,fs1", f"{folder},bert,fs1"))  # 17, as new ones have
-    assert pick(rows, operation="file content") == [1000] and findings["rule"].tolist() == ["no-links", "own-columns"]
-    new = f'7,5,1,"/d/a.txt","txt",0,0,1000,2049,8,1,"0100644",{TIMES},-1,0'
-    rows, findings = load("pwalk", pwalk(tmp_path, f"{new},anna"))
-    assert pick(rows, operation="file content") == [1000] and findings["what"].tolist() == [
-        "columns behind the 17 of pwalk: 1"
-    ]
-    for lines, words in (
-        ([new, old], "line 2: 15 columns stand where the lines before have 17"),
-        ([f"{old},anna,fs1", old], "line 2: 15 columns stand where the lines before have 17"),
-        ([new.replace('"0100644",', "")], "line 1: 16 columns stand where pwalk prints 17, or 15 in old versions"),
-        (
-            [old.replace("1000,8,", "1000,-8,")],
-            "line 1: st_size is 1000, st_blocks -8 and st_mode '0100644', which no file has",
-        ),
-    ):
-        refused("pwalk", words, pwalk(tmp_path, *lines))
+def test_pwalk_keeps_no_names(load, tmp_path):
+    load("pwalk", "pwalk.csv")
+    assert "/data" not in "".join(file.read_text() for file in (tmp_path / "out").glob("*.csv"))
+
+
+def test_fio_without_the_number_of_requests_has_no_samples(tmp_path):
+    path = changed(tmp_path, "fio-2.json", ('"error" : 28', '"error" : 0'), (', "total_ios" : 256', ""))
+    with pytest.raises(ValueError, match="has no 'total_ios'"):
+        fio.samples(path.read_text())
+
+
+def test_what_no_case_can_hold_is_refused(refused):
+    refused("zip", "unknown format 'zip'.*mdtest", text="")
+    refused("datalad", "line 1", text="[" * 100000)
 
 
 # ---- the 2015 study -------------------------------------------------------------------------------------------------
@@ -1321,52 +668,6 @@ def test_nothing_is_written_when_one_of_the_files_is_bad(tmp_path, reprofs, says
     assert sorted(path.name for path in tmp_path.iterdir()) == ["io500.txt", "out"]
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "words"),
-    [
-        ("mdtest", "", ["line 1", "SUMMARY"]),
-        ("mdtest", "SUMMARY rate: (of 0 iterations)\n", ["line 1", "no iterations"]),
-        ("ior", "hello\nworld\n", ["line 2", "table of results"]),
-        ("ior", "access bw(MiB/s) ite\nwrite 1 0\n", ["line 1", "no column 'iter'"]),
-        ("io500", "[SCORE ] Bandwidth x\n", ["line 1", "cut short"]),
-        ("fio", "", ["line 1", "no JSON"]),
-        ("fio", "[1]", ["line 1", "not the JSON of fio"]),
-        ("fio", '{"jobs": 3,\n"fio version": "fio-3"}', ["line 1", "$.jobs is not a list"]),
-        (
-            "fio",
-            '{"fio version": "fio-3",\n"jobs": [\n{"jobname": "a", "read": {"runtime": 1}}]}',
-            ["line 3", "io_bytes"],
-        ),
-        ("fio", '{"fio version": "fio-3",\n"jobs": [{"jobname": "a"}]}', ["line 1", "no job"]),
-        ("iozone", "kB reclen write\n1 2\n", ["line 2", "cut short"]),
-        ("compilebench", "intial create total runs 2 avg\n", ["line 1", "cut short"]),
-        ("smallfile", '{"params": {"operation": "x"},\n"results": {}}', ["line 2", "no elapsed time"]),
-        ("pwalk", "1,2,3\n", ["line 1", "3 columns"]),
-        ("pwalk", '1,2,3,"a\n', ["line 1", "not CSV"]),
-        ("pwalk", "1,0,0,a,b,0,0,99999999999999999999,1,0,1,0100644,0,0,0,-1,0\n", ["line 1", "st_size"]),
-        ("datalad", "{}", ["line 1", "not a list of runs"]),
-        ("datalad", '[\n{"fs": "a"}]', ["line 2", "no 'test_repo'"]),
-        (
-            "datalad",
-            '[{"fs": "a", "test_repo": "b", "times": [],\n"run": 99999999999}]',
-            ["line 2", "not the number of a run"],
-        ),
-        ("datalad", "[" * 100000, ["line 1"]),
-        ("datalad", "[NaN]", ["line 1"]),
-        ("ior", "a\0b\n", ["line 1", "NUL"]),
-        ("zip", "", ["unknown format 'zip'", "mdtest"]),
-    ],
-)
-def test_bad_input_is_one_sentence_with_a_line(form, text, words, tmp_path):
-    path = tmp_path / "input"
-    path.write_text(text)
-    with pytest.raises(UserError) as error:
-        importers.import_files(form, [path], tmp_path / "out", dictionary)
-    for word in words:
-        assert word in str(error.value)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_what_is_no_file_is_refused(tmp_path, refused):
     for path, words in ((tmp_path / "none", "Cannot read"), (tmp_path, "not a regular file")):
         refused("io500", words, path)
@@ -1437,29 +738,6 @@ def test_a_line_that_is_there_twice_is_told(form, file, line, load, tmp_path):
     told = findings[findings["rule"] == "repeated-lines"]
     number = text[: text.index(whole)].count("\n") + 2
     assert told["place"].tolist() == [f"line {number}"]
-
-
-@pytest.mark.parametrize(
-    ("form", "file", "old", "new", "words"),
-    [
-        ("io500", "io500.txt", "16.000000 kIOPS", "-16.00000 kIOPS", "line 3: -16.00000 is negative"),
-        ("io500", "io500.txt", "16.000000 kIOPS", "1_6.00000 kIOPS", "line 3: '1_6.00000' is not a number"),
-        ("mdtest", "mdtest-1.9.txt", "7903.923", "7_903.92", "line 14: '7_903.92' is not a number"),
-        ("iozone", "iozone.txt", "20000", "-2000", "line 17: -2000 is negative"),
-        ("pwalk", "pwalk.csv", "0100644", "01_0644", "st_mode '01_0644'"),
-        ("pwalk", "pwalk.csv", "11,", "1_1,", "'1_1', not a whole number"),
-        ("fio", "fio.json", '"iops" : 500.0', '"iops" : -500.0', "line 13: $.jobs[0].read.iops is -500.0"),
-        ("fio", "fio.json", '"max" : 9000', '"max" : -9000', "clat_ns.max is -9000"),
-        ("fio", "fio.json", '"50.000000"', '"nan"', "line 16: $.jobs[0].read.clat_ns.percentile has 'nan'"),
-        ("fio", "fio.json", '"50.000000"', '"1000"', "has '1000', which is no percentile"),
-        ("smallfile", "smallfile.json", '"total-IOPS": 190', '"total-IOPS": -190', "is -190.0"),
-    ],
-)
-def test_what_no_program_prints_is_refused(form, file, old, new, words, tmp_path):
-    path = changed(tmp_path, file, (old, new))
-    with pytest.raises(UserError) as error:
-        importers.import_files(form, [path], tmp_path / "out", dictionary)
-    assert words in str(error.value)
 
 
 @pytest.mark.parametrize("many", [15, pytest.param(120, marks=pytest.mark.soak)])

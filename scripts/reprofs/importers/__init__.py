@@ -208,6 +208,7 @@ class Source:
 NUMBER = (int, float)
 _KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", NUMBER: "a number"}
 _KINDS[list, int, float] = "a number or a list"
+_KINDS[dict, list] = "an object or a list"
 
 
 @dataclass

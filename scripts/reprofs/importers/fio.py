@@ -1,4 +1,8 @@
-"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3, also among its other output; its text."""
+"""fio: its JSON and JSON+ (--output-format=json, json+), versions 2 and 3, also among its other output; its text.
+
+Units: latencies as ns, before version 3 as us; io_bytes as B, before as KiB; bw as KiB/s (1024); runtime as ms. Source:
+fio's documentation (HOWTO, "JSON output") and outputs of 2.1, 2.16, 3.1, 3.25, 3.33, 3.36, 3.39 and 3.43.
+"""
 
 import json
 import re
@@ -186,8 +190,23 @@ def _jobs(source: Source) -> list[dict]:
     key = next((key for key in ("jobs", "client_stats") if key in source.json), None)
     if not key:
         raise Malformed(1, "the JSON has no 'jobs'")
-    shared = source.get(("global options",), dict, {})
-    return [_job(source, (key, number), shared) for number in range(len(source.get((key,), list)))]
+    return [_job(source, (key, number)) for number in range(len(source.get((key,), list)))]
+
+
+def _shared(source: Source, host: str | None, port: int | None) -> dict:
+    """The options that all jobs share: of one host an object; of several a list, by host. Those of all: in which all
+    hosts agree."""
+    found = source.get(("global options",), (dict, list), {})
+    if isinstance(found, dict):
+        return found
+    hosts = [source.get(("global options", number), dict) for number in range(len(found))]
+    own = [one for one in hosts if (one.get("hostname"), one.get("port", port)) == (host, port)]
+    options = own[:1] if host else hosts
+    return {
+        key: value
+        for key, value in (options[0] if options else {}).items()
+        if key not in ("hostname", "port") and all(one.get(key) == value for one in options)
+    }
 
 
 def _flush_count(source: Source, job: tuple) -> int:
@@ -196,14 +215,16 @@ def _flush_count(source: Source, job: tuple) -> int:
     return count or source.amount((*job, "sync", "lat_ns", "N"), int, 0)
 
 
-def _job(source: Source, at: tuple, shared: dict) -> dict:
-    name = source.get((*at, "jobname"), str)
+def _job(source: Source, at: tuple) -> dict:
+    name, host = source.get((*at, "jobname"), str), source.get((*at, "hostname"), str, None)
+    together = at[0] == "client_stats" and name == _fio_text.TOGETHER  # it has the name of the last host
+    shared = _shared(source, None if together else host, source.get((*at, "port"), int, None))
     found: dict = {
         "path": at,
         "place": json_path(at),
         "name": name,
-        "host": source.get((*at, "hostname"), str, None),
-        "together": at[0] == "client_stats" and name == _fio_text.TOGETHER,
+        "host": host,
+        "together": together,
         "error": source.get((*at, "error"), int, 0),
         "start_ms": source.get((*at, "job_start"), int, 0),
         "options": {key: str(value) for key, value in (shared | source.get((*at, "job options"), dict, {})).items()},

@@ -1,4 +1,9 @@
-"""IOR 2.10 to 4.x: the results of each repetition and the summary of all tests."""
+"""IOR 2.10 to 4.x: the results of each repetition and the summary of all tests.
+
+Units: throughput as MiB/s, times as s, sizes of the table as KiB, of the header as printed. Sizes of the header are
+what was asked for: a run that a stonewall (-D) ends moves less, and the size of its files is not known. Source: the
+text of ior, its documentation (the table of options) and public outputs of 2.10, 3.0, 3.1, 3.3, 3.4 and 4.1.
+"""
 
 import re
 from collections import Counter
@@ -32,19 +37,24 @@ class _Run:
     order: str = ""
     repetitions: int | None = None
     tasks: int | None = None
-    segments: int = 1
+    segments: int | None = None
+    stonewall: bool = False  # it may have ended before all was moved
+    about: float | None = None  # bytes of all files, as rounded as they are printed
     own_file: bool = False  # every task has a file
     options: dict = field(default_factory=dict)
     moved: int | None = None  # bytes, as a warning before a result says
     done: Counter = field(default_factory=Counter)  # operation -> repetitions
     bytes: dict = field(default_factory=dict)  # operation -> the bytes of its repetitions
+    columns: list[str] = field(default_factory=list)  # of the summary
+    repetition: list[tuple] = field(default_factory=list)  # each with its rows, until the summary told the segments
 
 
 def read(source: Source) -> Result:
     """Rows of each repetition (throughput, rate, latency, times) and of the summary.
 
     Bytes are those ior says it moved, else the size of all files, which a run without stonewall moves: tasks times
-    segments times the size of a block, for of the whole it prints three digits. Raises Malformed for a text without
+    segments times the size of a block, for of the whole it prints three digits. Where the header has no segments, the
+    command line or the summary tells them. Raises Malformed for a text without
     results, with a cut line, or whose run has not all results.
     """
     result, run, head, results = Result(source.name, {"tool": "ior"}), _Run(), [], 0
@@ -69,6 +79,8 @@ def read(source: Source) -> Result:
                 raise Malformed(at, what)
             _repetition(result, at, dict(zip(head, words, strict=True)), run)
             results += 1
+        elif run.summary is not None and words[:1] == ["Operation"]:
+            run.columns = words
         elif run.summary is not None and words and words[0] in ("write", "read"):
             _summary(result, at, words, run)
     if not results:
@@ -81,6 +93,10 @@ def _summary(result: Result, at: int, words: list[str], run: _Run) -> None:
     if len(words) < 10 or run.summary is None:
         raise Malformed(at, f"the summary of {words[0]!r} is cut short")
     run.summary.add(words[0])
+    told = dict(zip(run.columns, words, strict=False)).get("segcnt")
+    if told and run.segments is None:
+        run.segments = whole(told, at)
+    _checks(result, run)
     moved = set(run.bytes.get(words[0], []))
     options = _sizes(run) | {"bytes": moved.pop() if len(moved) == 1 else None}
     for (name, unit), text in zip(_SUMMARY, words[1:5], strict=True):
@@ -97,22 +113,37 @@ def _head(result: Result, at: int, line: str, run: _Run) -> bool:
         key = {"Command line": "workload", "Path": "configuration"}.get(found[1])
         if key:
             result.common[key] = found[2].strip()
+            if key == "workload":
+                _command(run, found[2], at)
         else:
             run.order = found[2].strip()
     elif found := re.match(r"\s*(xfersize|blocksize|aggregate filesize)\s*[:=]\s*([\d.]+) (bytes|[KMGT]iB)\s*$", line):
         size = number(found[2], at) * _SIZES[found[3]]
         # With decimals it is rounded. A run that a stonewall ends may be asked for more than there can be.
         exact = "." not in found[2] and size <= LARGEST
+        if found[1] == "aggregate filesize":
+            run.about = size
         run.options[_OPTIONS[found[1]]] = int(size) if exact else None
     elif found := re.match(r"\s*access\s*[:=]\s*(\S+)", line):
         run.own_file = found[1].startswith("file-per-process")
     elif found := re.match(r"\s*(tasks|clients|segments|repetitions)\s*[:=]\s*(\d+)\b", line, re.ASCII):
         setattr(run, found[1].replace("clients", "tasks"), whole(found[2], at))
-    elif found := re.match(r"\s*pattern\s*=\s*strided \((\d+) segments\)", line, re.ASCII):  # of versions 2
+    elif found := re.match(r"\s*pattern\s*=\s*\w+ \((\d+) segments?\)", line, re.ASCII):  # of versions 2
         run.segments = whole(found[1], at)
+    elif found := re.match(r"\s*stonewallingTime\s*[:=]\s*(\d+)", line, re.ASCII):
+        run.stonewall |= whole(found[1], at) > 0
     else:
         return False
     return True
+
+
+def _command(run: _Run, text: str, at: int) -> None:
+    """What the command line tells: ended by a stonewall or not, and the segments, of which there is one by default."""
+    run.stonewall = bool(re.search(r"(^|\s)'?-D[\s'=]*[1-9]", text))
+    if found := re.search(r"(?:^|\s)'?(?:-s[\s'=]*|--segmentCount=)(\d+)\b", text, re.ASCII):
+        run.segments = whole(found[1], at)
+    elif not re.search(r"(^|\s)'?-f[\s'=]", text):  # a file of options
+        run.segments = 1
 
 
 def _end(result: Result, run: _Run, line: int) -> None:
@@ -120,6 +151,7 @@ def _end(result: Result, run: _Run, line: int) -> None:
 
     A run within IO500 prints neither the summary nor the end.
     """
+    _checks(result, run)
     if not run.finished:
         words = result.common.get("workload", "").split()
         wanted = [name for name, flag in (("write", "-w"), ("read", "-r")) if flag in words] or ["write", "read"]
@@ -136,37 +168,52 @@ def _end(result: Result, run: _Run, line: int) -> None:
 
 def _sizes(run: _Run) -> dict:
     """Bytes of all files, of a file and of a request, as far as the header of a run tells them exactly."""
-    block, record = run.options.get("block"), run.options.get("record_bytes")
-    total = run.tasks * run.segments * block if run.tasks and block else run.options.get("bytes")
-    own = run.segments * block if run.own_file and block else None
+    block, record, segments = run.options.get("block"), run.options.get("record_bytes"), run.segments
+    total = run.tasks * segments * block if run.tasks and block and segments else run.options.get("bytes")
+    if total and run.about and abs(total / run.about - 1) > 0.01:  # there are segments that are not told
+        total = segments = None
+    own = segments * block if run.own_file and block and segments and not run.stonewall else None
     sizes = {"bytes": total, "file_bytes": own, "record_bytes": record}
     return {key: size if size and size <= LARGEST else None for key, size in sizes.items()}
 
 
 def _repetition(result: Result, line: int, cells: dict, run: _Run) -> None:
-    """The rows of one line."""
+    """The rows of one line. Their sizes come when the run has told all."""
     operation, iteration = cells["access"], whole(cells["iter"], line)
     run.done[operation] += 1
-    sizes = _sizes(run)
-    for key, column in (("record_bytes", "xfer(KiB)"), ("file_bytes", "block(KiB)")):
-        text = cells.get(column, "-")
-        known = sizes[key] or (key == "file_bytes" and not (run.own_file and run.segments == 1))
-        if not known and text != "-" and (size := number(text, line) * 1024).is_integer():  # else it is rounded
-            sizes[key] = int(size)
-    if run.moved is not None:
-        sizes["bytes"], run.moved = run.moved, None
-    if operation == "remove":
-        sizes = {}
-    run.bytes.setdefault(operation, []).append(sizes.get("bytes"))
-    found = {}
+    rows, found = [], {}
     for column, (quantity, unit, part) in _COLUMNS.items():
         text = cells.get(column, "-")
         if text != "-":
-            row = result.add(line, operation + part, quantity, text, unit, iteration=iteration, **sizes)
+            rows.append(row := result.add(line, operation + part, quantity, text, unit, iteration=iteration))
             found[column] = row["value"]
             if column == "Latency(s)":
                 row["statistic"] = "mean"
-    _check(result, line, f"{operation} {iteration}", found, sizes.get("bytes"))
+    printed = {}
+    for key, column in (("record_bytes", "xfer(KiB)"), ("file_bytes", "block(KiB)")):
+        text = cells.get(column, "-")
+        if text != "-" and (size := number(text, line) * 1024).is_integer() and size <= LARGEST:  # else it is rounded
+            printed[key] = int(size)
+    run.repetition.append((line, operation, iteration, rows, found, printed, run.moved))
+    run.moved = None
+
+
+def _checks(result: Result, run: _Run) -> None:
+    """The sizes of the repetitions so far, and what is found of them."""
+    for line, operation, iteration, rows, found, printed, moved in run.repetition:
+        sizes = _sizes(run)
+        sizes["record_bytes"] = sizes["record_bytes"] or printed.get("record_bytes")
+        if run.own_file and run.segments == 1 and not run.stonewall and not run.options.get("block"):
+            sizes["file_bytes"] = sizes["file_bytes"] or printed.get("file_bytes")
+        if moved is not None:
+            sizes["bytes"], sizes["file_bytes"] = moved, None
+        if operation == "remove":
+            sizes = {}
+        for row in rows:
+            row |= sizes
+        run.bytes.setdefault(operation, []).append(sizes.get("bytes"))
+        _check(result, line, f"{operation} {iteration}", found, sizes.get("bytes"))
+    run.repetition = []
 
 
 def _check(result: Result, line: int, what: str, found: dict[str, float], moved: int | None) -> None:

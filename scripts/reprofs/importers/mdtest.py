@@ -1,4 +1,8 @@
-"""mdtest 1.9 to 4.x: the SUMMARY tables of rates and times."""
+"""mdtest 1.9 to 4.x: the SUMMARY tables of rates and times.
+
+Units: rates as 1/s, times as s of a whole phase, whatever the head of a table says. Source: the text of mdtest, and
+mdtest.c of 3.2 and 4.1; public outputs of 1.9, 3.2 to 3.4 and 4.1.
+"""
 
 import math
 import re
@@ -28,6 +32,7 @@ class _Run:
     lowest: dict[str, float] = field(default_factory=dict)  # operation -> its lowest rate
     rates: list[dict] = field(default_factory=list)  # rows of the rates of single iterations
     spent: dict[str, float] = field(default_factory=dict)  # operation -> seconds in all iterations
+    silent: dict[str, tuple[int, str]] = field(default_factory=dict)  # operation -> line and text of a rate of 0
 
 
 @dataclass
@@ -175,14 +180,19 @@ def _summary(result: Result, run: _Run, at: int, operation: str, table: _Table, 
     kind, iterations = table.kind, table.iterations
     others = {"items": None if run.stonewall else run.items.get(operation.split()[0])}
     if high == low == mean == 0:
-        if kind == "rate" or not run.lowest:
-            why = "mdtest prints 0.000 for a phase that was not asked for, which is no measurement"
-            result.find("not-run", f"{operation} has {kind} {mean_text}, so the phase did not run", why, at)
+        if kind == "rate":
+            run.silent[operation] = (at, mean_text)  # it did not run, unless a time follows
         elif operation in run.lowest:
             what = f"{operation} has time {mean_text}, less than mdtest's digits can tell"
             result.find("too-short", what, "the time is left out, and its rate is of a phase that short", at)
             run.spent[operation] = 0.0
+        elif operation not in run.silent:
+            _not_run(result, operation, kind, mean_text, at)
         return
+    if kind == "time" and operation in run.silent:
+        line, text = run.silent.pop(operation)
+        what = f"{operation} has rate {text}, but it ran {mean_text} s"
+        result.find("rate-lost", what, "its rate was lost or is too small to print", line)
     if kind == "rate":
         run.lowest[operation] = low
     elif unit == "s":
@@ -200,6 +210,11 @@ def _summary(result: Result, run: _Run, at: int, operation: str, table: _Table, 
         result.find("impossible-summary", what, "a number of the table was changed or lost", at)
     if recovered:
         _iterations(result, run, at, operation, kind, unit, (low, mean, sd), recovered, others)
+
+
+def _not_run(result: Result, operation: str, kind: str, text: str, at: int) -> None:
+    why = "mdtest prints 0.000 for a phase that was not asked for, which is no measurement"
+    result.find("not-run", f"{operation} has {kind} {text}, so the phase did not run", why, at)
 
 
 def _iterations(result, run: _Run, at: int, operation: str, kind: str, unit: str, printed, recovered, others) -> None:
@@ -222,7 +237,10 @@ def _iterations(result, run: _Run, at: int, operation: str, kind: str, unit: str
 
 
 def _derive(result: Result, run: _Run) -> None:
-    """Seconds of a phase from its rate and its items, for a run that printed no times."""
+    """At the end of a run: seconds of a phase from its rate and its items, where no times were printed."""
+    for operation, (at, text) in run.silent.items():
+        _not_run(result, operation, "rate", text, at)
+    run.silent = {}
     for row in run.rates:
         if row["items"] and row["value"] and not run.timed:
             operation, same = row["operation"], {"items": row["items"], "iteration": row.get("iteration")}
