@@ -76,6 +76,7 @@ UNITS: dict[str, tuple[int | Decimal, str]] = {
 LARGEST = 2**62
 _LARGE = "a number is larger than any file or count can be"
 TEXT = 256 << 20  # characters of a file, or of a line of one that is read line by line
+LOG = re.compile(r"^.*\[stdout\] ?")  # what test harnesses put before a line of the program
 _LONGEST = 40  # characters of a number that a program prints
 # A number as programs print it. Python would also read 1_000, nan, or digits of other scripts.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)

@@ -1,4 +1,8 @@
-"""What fio prints for people (its normal output), versions 2 and 3, of one host or of several."""
+"""What fio prints for people (its normal output), versions 2 and 3, of one host or of several.
+
+Units: as printed (KiB/s, MiB/s; usec, msec; k is 1000 of requests and of times); the KB of version 2 are KiB. Numbers
+have three digits or more. Source: fio's documentation ("Interpreting the output"), public outputs of 2.2 to 3.36.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -8,8 +12,8 @@ from reprofs.importers import LARGEST, Malformed, Result, Source, number, whole
 # Of client and servers every line begins with the host; what all did together follows under this name.
 _HOST = re.compile(r"<([^<>]+)> ?")
 TOGETHER = "All clients"
-_ASKED = re.compile(r"(.+?): \(g=\d+\): (rw=\w+, bs=(.*), ioengine=.*)")
-_JOB = re.compile(r"(.+?): \(groupid=\d+, jobs=\d+\): err= *(\d+)(?: \(.*\))?: pid=")
+_ASKED = re.compile(r" *(.+?): \(g=\d+\): (rw=\w+, bs=(.*), ioengine=.*)")
+_JOB = re.compile(r" *(.+?): \(groupid=(\d+), jobs=\d+\): err= *(\d+)(?: \(.*\))?: pid=(\d+)")
 _NEW = re.compile(
     r" *(read|write|trim|mixed) *: IOPS=([\d.]+)([kKMG]?), BW=([\d.]+)((?:[kMGTP]|[KMGTP]i)?)B?(?:/s)? \([^()]*\)"
     r"\(([\d.]+)((?:[kMGTP]|[KMGTP]i)?)B?/(\d+)msec\)(?:;.*)?",
@@ -47,7 +51,9 @@ class _Job:
     name: str
     place: str
     error: int
-    records: list[int | None] = field(default_factory=list)
+    records: list[int | None]
+    process: tuple  # host, name, group and number: of a report in between they are the same
+    begin: int  # the number of rows before
     direction: str = ""
     parts: dict = field(default_factory=dict)
     rows: dict[str, list[dict]] = field(default_factory=dict)
@@ -70,6 +76,7 @@ def read(source: Source) -> tuple[Result, list[dict]]:
     result = Result(source.name, {"tool": "fio", "iteration": 0})
     asked: dict[str, tuple] = {}
     jobs: list[_Job] = []
+    processes: dict[tuple, int] = {}
     ended = False
     for at, line in enumerate(source.rows, 1):
         host, line = _HOST.match(line), _HOST.sub("", line, 1).rstrip()
@@ -80,8 +87,10 @@ def read(source: Source) -> tuple[Result, list[dict]]:
         elif found := _JOB.match(line):
             _finish(jobs, at)
             words, records = asked.get(found[1], (None, []))
-            jobs.append(_Job(found[1], f"line {at}", whole(found[2], at), records))
-            client = " ".join(filter(None, (host and host[1], found[1], str(len(jobs) - 1))))
+            process = (host and host[1], found[1], found[2], found[4] if found[4] != "0" else f"line {at}")
+            number = processes.setdefault(process, len(processes))
+            jobs.append(_Job(found[1], f"line {at}", whole(found[3], at), records, process, len(result.rows)))
+            client = " ".join(filter(None, (host and host[1], found[1], str(number))))
             together = found[1] == TOGETHER
             result.common |= {"client": None if together else client, "label": TOGETHER if together else None}
             result.common["workload"], ended = words, False
@@ -90,6 +99,7 @@ def read(source: Source) -> tuple[Result, list[dict]]:
         elif jobs and not ended:
             _of_job(result, jobs[-1], line, at)
     _finish(jobs, source.last)
+    _interim(result, jobs)
     if not result.rows:
         raise Malformed(source.last, "no job read, wrote or trimmed anything")
     if not ended:
@@ -233,3 +243,16 @@ def _issued(result: Result, job: _Job, line: str, at: int) -> None:
 def _finish(jobs: list[_Job], line: int) -> None:
     if jobs and jobs[-1].unfinished:
         raise Malformed(line, "the text ends within a list of percentiles")
+
+
+def _interim(result: Result, jobs: list[_Job]) -> None:
+    """Leaves out what a later report (--status-interval) of the same process has in it."""
+    last = {job.process: job for job in jobs}
+    earlier = [job for job in jobs if last[job.process] is not job]
+    if earlier:
+        what = f"earlier reports of the same run that are left out: {len(earlier)}"
+        result.find("interim-reports", what, "they are running totals, which the last report includes")
+        ends = [*(job.begin for job in jobs[1:]), len(result.rows)]
+        kept = [result.rows[job.begin : end] for job, end in zip(jobs, ends, strict=True) if last[job.process] is job]
+        result.rows = [row for rows in kept for row in rows]
+        jobs[:] = [job for job in jobs if last[job.process] is job]

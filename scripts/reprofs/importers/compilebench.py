@@ -1,4 +1,7 @@
-"""compilebench 0.6: the report at the end of a run, and the lines of single operations before it."""
+"""compilebench 0.6: the report at the end of a run, and the lines of single operations before it.
+
+Units: its MB/s are MiB/s, times are s. Source: the program of 0.6 and its output.
+"""
 
 import re
 

@@ -46,7 +46,7 @@ def read(source: Source) -> Result:
     for at, line in enumerate(source.rows, 1):
         line = re.sub(r"^\s*(\d+: )?(\d+\.\d+: )?", "", line).rstrip()  # process and time
         if found := re.match(r"Filebench Version (\S+)", line):
-            result.common["tool_version"] = found[1]
+            result.common |= {"tool_version": found[1], "workload": None}
         elif found := re.match(r"(.+?) Version (\S+) +personality successfully loaded", line):
             result.common["workload"] = f"{found[1]} {found[2]}"
         elif "NO VALID RESULTS" in line:

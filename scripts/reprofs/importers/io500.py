@@ -1,4 +1,8 @@
-"""IO500: the result summary, also within the log of its job, and result.txt; with the score computed again."""
+"""IO500: the result summary, also within the log of its job, and result.txt; with the score computed again.
+
+Units: GiB/s (until late 2020 written GB/s) and kIOPS, times are s. Source: the program, and public results from the
+shell script of 2017 on.
+"""
 
 import math
 import re

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from reprofs.importers import LARGEST, Malformed, Result, Source, number, whole
+from reprofs.importers import LARGEST, LOG, Malformed, Result, Source, number, whole
 
 WHAT = "the text that ior prints"
 
@@ -59,6 +59,7 @@ def read(source: Source) -> Result:
     """
     result, run, head, results = Result(source.name, {"tool": "ior"}), _Run(), [], 0
     for at, line in enumerate(source.rows, 1):
+        line = LOG.sub("", line)
         words = line.split()
         if found := re.match(r"IOR-(\S+?):", line):
             _end(result, run, at)
@@ -209,15 +210,16 @@ def _checks(result: Result, run: _Run) -> None:
             sizes["bytes"], sizes["file_bytes"] = moved, None
         if operation == "remove":
             sizes = {}
+        if not _check(result, line, f"{operation} {iteration}", found, sizes.get("bytes")) and run.stonewall:
+            sizes["bytes"] = None  # what was asked for, of which a part was moved
         for row in rows:
             row |= sizes
         run.bytes.setdefault(operation, []).append(sizes.get("bytes"))
-        _check(result, line, f"{operation} {iteration}", found, sizes.get("bytes"))
     run.repetition = []
 
 
-def _check(result: Result, line: int, what: str, found: dict[str, float], moved: int | None) -> None:
-    """Findings when a throughput is not the bytes over the time, or a part is longer than the whole."""
+def _check(result: Result, line: int, what: str, found: dict[str, float], moved: int | None) -> bool:
+    """Findings when a throughput is not the bytes over the time (False), or a part is longer than the whole."""
     longest = max((column for column in found if column.endswith("(s)")), key=found.__getitem__, default="total(s)")
     if found.get("total(s)") and found[longest] > 1.01 * found["total(s)"] + 0.01:
         told = f"{what}: {longest} is {found[longest]:g} s, the whole took {found['total(s)']:g} s"
@@ -230,3 +232,5 @@ def _check(result: Result, line: int, what: str, found: dict[str, float], moved:
         )
         why = "not all data was moved (stonewall) or a number is wrong"
         result.find("rate-not-bytes-over-time", told, why, line)
+        return False
+    return True

@@ -1,4 +1,8 @@
-"""iozone: its text, its Excel-style reports (-R), and its throughput mode (-t)."""
+"""iozone: its text, its Excel-style reports (-R), and its throughput mode (-t).
+
+Units: kB/sec are KiB/s, kB are KiB; with -O operations a second; microseconds (-N) are not read. Source: its manual and
+public outputs of versions 3.
+"""
 
 import re
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reprofs.importers import Malformed, Result, Source, number, whole
+from reprofs.importers import LOG, Malformed, Result, Source, number, whole
 
 WHAT = "the text that mdtest prints"
 
@@ -54,7 +54,7 @@ def read(source: Source) -> Result:
     """
     reader = _Reader(Result(source.name, {"tool": "mdtest"}))
     for at, line in enumerate(source.rows, 1):
-        reader.take(at, line.strip())
+        reader.take(at, LOG.sub("", line).strip())
     if not reader.table:
         raise Malformed(source.last, "mdtest's SUMMARY table is missing up to the end")
     if reader.last != "Tree removal":

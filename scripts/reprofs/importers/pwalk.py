@@ -1,4 +1,8 @@
-"""pwalk: its list of a tree, one CSV line per entry. Names are read, checked and discarded: only sums are kept."""
+"""pwalk: its list of a tree, one CSV line per entry. Names are read, checked and discarded: only sums are kept.
+
+Units: st_size in bytes, st_blocks in 512 bytes. Versions: before March 2017 (15 columns) and after (17), also with
+columns of others behind. Source: pwalk.c and public lists.
+"""
 
 import csv
 import math
