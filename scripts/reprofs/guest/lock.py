@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reprofs.errors import UserError, cut
+from reprofs.errors import UserError, cut, legible, middle
 from reprofs.files import write_text
 from reprofs.guest.cache import digest_of
 from reprofs.plan.guest import BASE, FILE, Guest, Guests
@@ -43,6 +43,14 @@ KERNEL = "linux-image-amd64"
 KERNEL_FILES = re.compile(
     r"linux-(image|binary|modules|base)-\d"
 )  # packages with what runs, of all that a kernel asks for
+
+# Of a package, or (underscores) of a file of a source package.
+NAME = re.compile(r"[a-z0-9][\w.+~-]{0,199}", re.ASCII)
+VERSION = re.compile(r"[\w.+~:-]{1,199}", re.ASCII)
+ARCHITECTURE = re.compile("all|amd64|source")
+DIGEST = re.compile("[0-9a-f]{64}")
+SIZE = re.compile("[1-9][0-9]{0,9}")
+PLACE = re.compile(r"pool(/[\w+~:][\w.+~:-]*)+", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
@@ -220,11 +228,19 @@ def read_lock(path: Path | None = None) -> Lock:
                 lock.built[words[1]] = (words[2], words[3])
             else:
                 assert into is not None
-                name, version, arch, digest, size, place = words
-                into.packages.append(Package(name, version, arch, digest, int(size), place))
-        except (ValueError, IndexError, AssertionError):
-            raise UserError(f"{path}, line {number} is invalid: {cut(line, 60)}") from None
+                into.packages.append(package_of(*words))
+        except (TypeError, ValueError, IndexError, AssertionError):
+            where = f"{middle(str(path))}, line {number}"
+            raise UserError(f"{where} is invalid: {cut(legible(line), 60)}; restore it from the repository.") from None
     return lock
+
+
+def package_of(name: str, version: str, arch: str, digest: str, size: str, place: str) -> Package:
+    """A package, whose name and digest are also names of files. Raises ValueError when it cannot be one."""
+    forms = {NAME: name, VERSION: version, ARCHITECTURE: arch, DIGEST: digest, SIZE: size, PLACE: place}
+    if wrong := [word for form, word in forms.items() if not form.fullmatch(word)]:
+        raise ValueError(f"{cut(ascii(wrong[0]), 60)} is wrong")
+    return Package(name, version, arch, digest, int(size), place)
 
 
 def write_lock(lock: Lock, path: Path | None = None) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
-from reprofs.guest.lock import KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked
+from reprofs.guest.lock import KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked, package_of
 from reprofs.workplace import scratch
 
 # 'URI' file bytes SHA256:digest
@@ -86,31 +86,35 @@ class _Apt:
         """The wanted packages, those of the set below and what they need; and the files of the source package."""
         wanted = sorted([*wish.wanted, *below])
         text = output_of(["apt-get", *self.options, "install", "--yes", "-qq", "--print-uris", *wanted])
-        found = [self._package(line) for line in text.splitlines() if line.startswith("'")]
+        found = [listed(line) for line in text.splitlines() if line.startswith("'")]
         if wish.source:
             text = output_of(["apt-get", *self.options, "source", "-qq", "--print-uris", wish.source])
-            sources = [self._file(line) for line in text.splitlines() if line.startswith("'")]
-            (version,) = (name.split("_", 1)[1].removesuffix(".dsc") for name, *_ in sources if name.endswith(".dsc"))
-            found += [Package(name, version, "source", digest, size, path) for name, digest, size, path in sources]
+            version = re.search(r"_([^_/\s]+)\.dsc ", text)
+            if not version:
+                raise UserError(f"Debian {wish.suites[0]} has no source of {wish.source}: choose another suite.")
+            found += [listed(line, version[1]) for line in text.splitlines() if line.startswith("'")]
         kernels = [package for package in found if KERNEL_FILES.match(package.name)]
         if (KERNEL in wish.wanted or wish.kernel) and not kernels:
             name = wish.wanted[0] if wish.kernel else KERNEL
             raise UserError(f"Debian {wish.suites[0]} has no {name} with a kernel: choose another suite.")
         return sorted(kernels if wish.kernel else found)
 
-    def _package(self, line: str) -> Package:
-        file, digest, size, path = self._file(line)
-        name, version, arch = file.removesuffix(".deb").split("_")
-        return Package(name, urllib.parse.unquote(version), arch, digest, size, path)
 
-    def _file(self, line: str) -> tuple[str, str, int, str]:
-        """Name, SHA-256, bytes and place of a file that apt would fetch."""
-        found = LINE.match(line)
-        if not found:
-            raise UserError(f"apt gave no SHA-256 for a package: {cut(line, 120)}")
-        uri, file, size, digest = found.groups()
-        place = uri[uri.index("/pool/") + 1 :]
-        return file, digest, int(size), urllib.parse.unquote(place)
+def listed(line: str, source: str = "") -> Package:
+    """The package of a line of `apt-get --print-uris`, or the file of a source package of this version.
+
+    Raises UserError.
+    """
+    found = LINE.match(line)
+    if not found:
+        raise UserError(f"apt gave no SHA-256 for a package: {cut(line, 120)}; check its mirrors.")
+    uri, file, size, digest = found.groups()
+    place = urllib.parse.unquote(uri[uri.find("/pool/") + 1 :])
+    try:
+        name, version, arch = (file, source, "source") if source else file.removesuffix(".deb").split("_")
+        return package_of(name, urllib.parse.unquote(version), arch, digest, size, place)
+    except ValueError as error:
+        raise UserError(f"apt names a package that is none: {cut(line, 100)} ({cut(error, 80)}).") from None
 
 
 def apt_mirrors(suite: str, component: str = "") -> list[str]:
