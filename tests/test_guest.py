@@ -281,11 +281,13 @@ def small_root(tmp_path) -> Path:
     return root
 
 
-def test_a_script_runs_in_the_root_and_sees_nothing_of_this_machine(small_root, monkeypatch):
+def test_a_script_runs_in_the_root_and_sees_nothing_of_this_machine(small_root, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "word")
     script = 'cat note > out/note; echo "$(id -u) $PATH $PWD $TZ ${SECRET-none}" > out/said\n'
     script += "echo x > /dev/null; rm -f /dev/null || true; [ -c /dev/null ]\n"
-    out = inside.build(small_root, {}, script, {"note": b"given"}, print)
+    out = tmp_path / "out"
+    out.mkdir()
+    inside.build(small_root, {}, script, {"note": b"given"}, print, out)
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         "note": "given",
         "said": f"0 {inside.PATH} /build UTC none\n",
@@ -297,7 +299,7 @@ def test_a_script_runs_in_the_root_and_sees_nothing_of_this_machine(small_root, 
 def test_a_script_that_fails_is_one_sentence(small_root):
     script = "echo 'a.c:1: error: unknown  type'; exit 1\n"
     with pytest.raises(UserError, match=r"compiling locked packages failed: a\.c:1: error: unknown type$"):
-        inside.build(small_root, {}, script, {}, print)
+        inside.build(small_root, {}, script, {}, print, small_root)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_a_script_that_fails_is_one_sentence(small_root):
         ("a.c:7:1: error: unknown type\nmake: *** [Makefile:5: all] Error 2", "failed: a.c:7:1: error: unknown"),
         ("make: *** [Makefile:56: modules] Error 2", r"failed: \[Makefile:56: modules"),
         ("a.c:1: error: No space left on device", "no disk space for compiling"),
-        ("unshare: unshare failed: Operation not permitted", "needs user namespaces .*or build as root"),
+        ("enter: unshare: Operation not permitted", "needs user namespaces.*or build as root"),
         ("the last words of a script", "failed: the last words of a script$"),
     ],
 )
@@ -318,7 +320,8 @@ def test_what_is_said_of_a_failed_script(words, sentence):
 def test_a_killed_compiler_leaves_no_process_and_no_mount(small_root):
     program = (
         "import sys; from pathlib import Path; from reprofs.guest import inside\n"
-        "inside.build(Path(sys.argv[1]), {}, 'echo > out/begun; while :; do sleep 1; done', {}, print)\n"
+        "root = Path(sys.argv[1])\n"
+        "inside.build(root, {}, 'echo > out/begun; while :; do sleep 1; done', {}, print, root)\n"
     )
     build = subprocess.Popen([sys.executable, "-c", program, small_root])
     deadline = time.monotonic() + 20

@@ -353,12 +353,13 @@ def test_modules_are_unpacked_and_lose_their_signatures(tmp_path):
 
     signature = b"signed" * 10
     end = bytes(8) + len(signature).to_bytes(4, "big") + rootfs.SIGNED
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep/a.ko.xz").write_bytes(lzma.compress(b"module" + signature + end))
-    (tmp_path / "b.ko").write_bytes(b"unsigned")
-    rootfs.plain_modules(tmp_path)
-    assert (tmp_path / "deep/a.ko").read_bytes() == b"module" and (tmp_path / "b.ko").read_bytes() == b"unsigned"
-    assert not (tmp_path / "deep/a.ko.xz").exists()
+    tree = unpack.Tree(tmp_path / "tree")
+    tree.write("usr/lib/modules/1/deep/a.ko.xz", lzma.compress(b"module" + signature + end))
+    tree.write("usr/lib/modules/1/b.ko", b"unsigned")
+    rootfs.plain_modules(tree, "1")
+    assert tree.read("usr/lib/modules/1/deep/a.ko") == b"module"
+    assert tree.read("usr/lib/modules/1/b.ko") == b"unsigned"
+    assert tree.names("usr/lib/modules/1/deep") == ["a.ko"]
 
 
 # ---- QEMU

@@ -127,7 +127,7 @@ def make_image(folder: Path, image: Path, tools: Path) -> None:
     a tree with the lock's erofs-utils. No attribute that the host gives its files gets into the image (-x-1).
     """
     options = ["--quiet", f"-T{EPOCH}", f"-U{UUID}", "--all-root", "-x-1"]
-    rootfs.run(tools, "usr/bin/mkfs.erofs", *options, str(image), str(folder))
+    rootfs.run(tools, "usr/bin/mkfs.erofs", *options, f"/out/{image.name}", "/tree", tree=folder, out=image.parent)
     os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
 
 
@@ -137,7 +137,9 @@ def erofs_tools(cache: Path, lock: Lock, say: Progress) -> Path:
     (cache / "tools").mkdir(exist_ok=True)
 
     def make(home: Path) -> dict:
-        _unpack(home / "tree", cache, lock, packages, say)
+        tree = _unpack(home / "tree", cache, lock, packages, say)
+        for name in ("tree", "out"):  # for `make_image`
+            tree.folder(name)
         files = [path for path in sorted((home / "tree").rglob("*")) if path.is_file() and not path.is_symlink()]
         return {"files": {str(path.relative_to(home)): sha256(path) for path in files}}
 
@@ -146,13 +148,14 @@ def erofs_tools(cache: Path, lock: Lock, say: Progress) -> Path:
     return home / "tree"
 
 
-def _unpack(folder: Path, cache: Path, lock: Lock, packages: list[Package], say: Progress) -> None:
+def _unpack(folder: Path, cache: Path, lock: Lock, packages: list[Package], say: Progress) -> Tree:
     """Unpacks packages of the lock, without what no guest needs."""
     files = fetch(cache, lock, packages, say)
     say(f"unpacking {len(packages)} packages")
     into = Tree(folder)
     for package in packages:
         into.add(files[package.name], package.sha256, rootfs.SKIP)
+    return into
 
 
 def recipe_of_root(lock: Lock, guest: Guest) -> str:
@@ -187,25 +190,26 @@ def _named_by_digest(root: dict) -> dict[str, str]:
 
 def _build_root(home: Path, cache: Path, lock: Lock, guest: Guest, packages: list[Package], say: Progress) -> dict:
     """Fill the folder `home` with root image, kernel and base initrd; return their description."""
-    folder = home / "tree"
-    _unpack(folder, cache, lock, packages, say)
-    own = local.add(Tree(folder), guest)
-    release = rootfs.release_of(folder)
-    rootfs.plain_modules(folder / "usr/lib/modules" / release)
-    compiled = add_modules(folder, cache, lock, guest, release, say)
-    rootfs.finish(folder, guest, release)
+    home.chmod(0o700)  # meanwhile nobody else can start a program of the packages, which may be setuid
+    tree = _unpack(home / "tree", cache, lock, packages, say)
+    own = local.add(tree, guest)
+    release = rootfs.release_of(tree)
+    rootfs.plain_modules(tree, release)
+    compiled = add_modules(tree, cache, lock, guest, release, say)
+    rootfs.finish(tree, guest, release)
 
     say("making the root image")
     lines = [package.line() for package in packages] + [f"{name} {version}" for name, version in own.items()]
-    files = {"vmlinuz": put(home, (folder / "boot" / f"vmlinuz-{release}").read_bytes(), "")}
-    files["base"] = put(home, base_initrd(folder, release, folder), ".cpio")
-    shutil.rmtree(folder / "boot")
-    (folder / "boot").mkdir()
-    make_image(folder, home / "root.partial", erofs_tools(cache, lock, say))
+    files = {"vmlinuz": put(home, tree.read(f"boot/vmlinuz-{release}"), "")}
+    files["base"] = put(home, base_initrd(tree, release, tree), ".cpio")
+    tree.remove("boot")
+    tree.folder("boot")
+    make_image(tree.root, home / "root.partial", erofs_tools(cache, lock, say))
     digest = sha256(home / "root.partial")
     files["root"] = f"{digest}.erofs"
     (home / "root.partial").rename(home / files["root"])
-    shutil.rmtree(folder)
+    shutil.rmtree(tree.root)
+    home.chmod(0o755)
     say("done")
     facts = {"kernel": release, "root_sha256": digest, "lock_sha256": digest_of(lines, 64)}
     return {**files, **facts, "packages": versions(packages) | own, **compiled}

@@ -1,11 +1,12 @@
 """What a guest has in memory when it starts: an archive, with the modules that lead to the root image."""
 
 import io
-import lzma
 import re
 from pathlib import Path
 
 from reprofs.errors import UserError
+from reprofs.guest.tree import Folder
+from reprofs.guest.unpack import most, unxz
 
 # In this order. erofs needs crc32c, which no dependency says. libcrc32c takes, once and for all, the fastest crc32c
 # that is there when it is loaded, and later XFS and others compute with it. So the one that uses the processor's
@@ -50,19 +51,20 @@ def module_order(dependencies: str, wanted: tuple[str, ...]) -> list[str]:
     return list(order)
 
 
-def base_initrd(tree: Path, release: str, tools: Path, wanted: tuple[str, ...] = BOOT_MODULES) -> bytes:
+def base_initrd(tree: Folder, release: str, tools: Folder, wanted: tuple[str, ...] = BOOT_MODULES) -> bytes:
     """What must be in memory to reach the root image: a static busybox and a few kernel modules in their order.
 
     tree: has the modules; tools: a tree that has busybox; wanted: modules, which are not built in.
     """
-    modules = tree / "usr/lib/modules" / release
-    order = module_order((modules / "modules.dep").read_text(), wanted)
+    modules = f"usr/lib/modules/{release}"
+    order = module_order(tree.read(f"{modules}/modules.dep").decode(errors="surrogateescape"), wanted)
     entries: list[tuple[str, int, bytes | None]] = [("bin", 0o755, None), ("modules", 0o755, None)]
-    entries.append(("bin/busybox", 0o755, (tools / "usr/bin/busybox").read_bytes()))
+    entries.append(("bin/busybox", 0o755, tools.read("usr/bin/busybox")))
     names = []
     for path in order:
-        data = (modules / path).read_bytes()
+        data = tree.read(f"{modules}/{path}")
         names.append(re.sub(r"\.ko.*", "", Path(path).name))
-        entries.append((f"modules/{names[-1]}.ko", 0o644, lzma.decompress(data) if path.endswith(".xz") else data))
+        plain = unxz(path, data, most(len(data))) if path.endswith(".xz") else data
+        entries.append((f"modules/{names[-1]}.ko", 0o644, plain))
     entries.append(("modules/order", 0o644, "".join(f"{name}\n" for name in names).encode()))
     return cpio(entries)

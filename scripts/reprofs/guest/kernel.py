@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd
 from reprofs.guest.lock import EROFS, Lock, Package, kernel_set, kernel_wish, recipe_of, tool_wishes, wish_of
 from reprofs.guest.modules import SCRIPTS
+from reprofs.guest.rootfs import MODULES
+from reprofs.guest.tree import Folder
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, read_guest
 from reprofs.plan.kernel import Kernel
@@ -29,7 +32,6 @@ TOOLS = (
     *("busybox-static", "kmod", "libc6", "libkmod2", "liblzma5", "libssl3t64", "libxxhash0", "libzstd1", "zlib1g"),
     *("libgcc-s1", "gcc-14-base"),
 )
-MODULES = "usr/lib/modules"
 # What the guest needs and cannot do without (envs/guest.yaml and scripts/guest/init use it): each is =y or =m. BTT or
 # NVDIMM_PFN selects ND_CLAIM, without which modules of memory become no disks.
 NEEDED = (
@@ -112,44 +114,45 @@ def _named_by_digest(found: dict) -> dict[str, str]:
 def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -> dict:
     """Fill the folder `home`; return its description."""
     say(f"kernel {kernel.name}: unpacking it, which is done once")
-    folder, tools = home / "tree", home / "tools"
-    packages = _unpack(folder, cache, lock, kernel, say)
+    home.chmod(0o700)  # meanwhile nobody else can start a program of the packages, which may be setuid
+    tree, tools = Tree(home / "tree"), Tree(home / "tools")
+    packages = _unpack(tree, cache, lock, kernel, say)
     helpers = fetch(cache, lock, _tools(lock), say)
     for package in _tools(lock):
-        Tree(tools).add(helpers[package.name], package.sha256, rootfs.SKIP)
-    release = found_release(folder, kernel.file)
-    modules = folder / MODULES / release
-    config = part_of(folder, release, "config").read_bytes()
+        tools.add(helpers[package.name], package.sha256, rootfs.SKIP)
+    release = found_release(tree, kernel.file)
+    modules = f"{MODULES}/{release}"
+    config = part_of(tree, release, "config")
     if lacks := missing(config.decode(errors="replace")):
         raise UserError(
             f"{kernel.file}: the kernel {release} lacks {', '.join(lacks)}: choose a kernel with these options, "
             "which every guest needs."
         )
-    found = {"vmlinuz": put(home, part_of(folder, release, "vmlinuz").read_bytes(), "")}
+    found = {"vmlinuz": put(home, part_of(tree, release, "vmlinuz"), "")}
     (home / "config").write_bytes(config)
-    rootfs.plain_modules(modules)
+    rootfs.plain_modules(tree, release)
     for name in ("build", "source", "vmlinuz", "config", "System.map"):
-        (modules / name).unlink(missing_ok=True)
-    (modules / "updates").mkdir(exist_ok=True)
-    rootfs.depmod(tools, folder.absolute(), release)
-    names = _names(modules)
-    wanted = tuple(module for module in BOOT_MODULES if module in _names(modules, built_in=False))
-    found["base"] = put(home, base_initrd(folder, release, tools, wanted), ".cpio")
+        tree.remove(f"{modules}/{name}")
+    tree.folder(f"{modules}/updates")
+    rootfs.depmod(tools, tree, release)
+    names = _names(tree, modules)
+    wanted = tuple(module for module in BOOT_MODULES if module in _names(tree, modules, built_in=False))
+    found["base"] = put(home, base_initrd(tree, release, tools, wanted), ".cpio")
     only = home / "only"
     (only / MODULES).mkdir(parents=True)
-    modules.rename(only / MODULES / release)
+    (tree.root / modules).rename(only / modules)  # there is no link on the way
     image.make_image(only, home / "drivers.partial", image.erofs_tools(cache, lock, say))
     found["drivers"] = f"{sha256(home / 'drivers.partial')}.erofs"
     (home / "drivers.partial").rename(home / found["drivers"])
-    for unused in (folder, tools, only):
+    for unused in (tree.root, tools.root, only):
         shutil.rmtree(unused)
+    home.chmod(0o755)
     facts = {"release": release, "config_sha256": sha256(home / "config"), "modules": names, "packages": packages}
     return found | facts
 
 
-def _unpack(folder: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -> dict[str, str]:
-    """The kernel's packages in `folder`; package -> version."""
-    into = Tree(folder)
+def _unpack(into: Tree, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -> dict[str, str]:
+    """Unpacks the kernel's packages; package -> version."""
     if kernel.debs:
         return local.unpack(into, kernel.debs, f"{kernel.file}: debs")
     packages = _packages(lock, kernel)
@@ -157,28 +160,28 @@ def _unpack(folder: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress
     return dict(into.add(files[package.name], package.sha256, rootfs.SKIP) for package in packages)
 
 
-def found_release(folder: Path, where: str) -> str:
+def found_release(tree: Folder, where: str) -> str:
     """The release of the only kernel in an unpacked tree. where: what a sentence about it names. Raises UserError."""
-    found = sorted(path.name for path in (folder / MODULES).glob("*"))
-    if len(found) != 1:
-        raise UserError(f"{where}: the packages have modules of {len(found)} kernels: name packages of one kernel.")
-    return found[0]
+    return rootfs.release_of(tree, where, "name packages of one kernel")
 
 
-def part_of(folder: Path, release: str, name: str) -> Path:
+def part_of(tree: Folder, release: str, name: str) -> bytes:
     """A file next to the modules (Debian from 6.19 on) or in boot. Raises UserError if missing."""
-    places = [folder / "boot" / f"{name}-{release}", folder / MODULES / release / name]
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
-        raise UserError(
-            f"{name} is missing in the packages of the kernel {release}: name the packages with kernel and modules."
-        )
-    return found
+    for place in (f"boot/{name}-{release}", f"{MODULES}/{release}/{name}"):
+        if tree.kind(place) == stat.S_IFREG:
+            return tree.read(place)
+    raise UserError(
+        f"{name} is missing in the packages of the kernel {release}: name the packages with kernel and modules."
+    )
 
 
-def _names(modules: Path, built_in: bool = True) -> list[str]:
+def _names(tree: Folder, modules: str, built_in: bool = True) -> list[str]:
     """The names of the modules that depmod found, or that are built in, with underscores."""
-    lines = [line.partition(":")[0] for line in (modules / "modules.dep").read_text().splitlines()]
-    if built_in and (modules / "modules.builtin").is_file():
-        lines += (modules / "modules.builtin").read_text().splitlines()
+    lines = [line.partition(":")[0] for line in _lines(tree, f"{modules}/modules.dep")]
+    if built_in and tree.kind(f"{modules}/modules.builtin"):
+        lines += _lines(tree, f"{modules}/modules.builtin")
     return sorted({re.sub(r"\.ko.*", "", Path(line).name).replace("-", "_") for line in lines})
+
+
+def _lines(tree: Folder, name: str) -> list[str]:
+    return tree.read(name).decode(errors="replace").splitlines()

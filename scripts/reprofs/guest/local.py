@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, middle
 from reprofs.files import sha256
 from reprofs.guest.rootfs import SKIP
-from reprofs.guest.unpack import Tree
+from reprofs.guest.unpack import Tree, check_size
 from reprofs.plan.guest import FILE, Guest, LocalPackage
 from reprofs.project import place
 
@@ -22,7 +22,7 @@ def add(tree: Tree, guest: Guest) -> dict[str, str]:
 
 def unpack(tree: Tree, packages: list[LocalPackage], key: str) -> dict[str, str]:
     """`add` for packages that stand under a key of a file."""
-    files = [_found(package, f"{key}: {package.file}") for package in packages]
+    files = [_found(package, f"{key}: {middle(package.file)}") for package in packages]
     return dict(tree.add(file, skip=SKIP) for file in files)
 
 
@@ -30,6 +30,7 @@ def _found(package: LocalPackage, where: str) -> Path:
     file = place(package.file)
     if not file.is_file():
         raise UserError(f"{where} is missing: build the package, or copy it there.")
+    check_size(file)
     if (digest := sha256(file)) != package.sha256:
         raise UserError(f"{where} has the SHA-256 {digest}, not the expected one: replace the file, or correct sha256.")
     return file

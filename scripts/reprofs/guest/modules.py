@@ -11,6 +11,7 @@ from reprofs.guest import inside
 from reprofs.guest.cache import digest_of, kept
 from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.lock import MODULES, Lock, modules_wish, recipe_of, versions
+from reprofs.guest.tree import Folder
 from reprofs.plan.guest import Guest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"
@@ -37,14 +38,14 @@ def modules_recipe(lock: Lock, guest: Guest) -> list[str]:
     ]
 
 
-def add_modules(tree: Path, cache: Path, lock: Lock, guest: Guest, release: str, say: Progress) -> dict:
+def add_modules(tree: Folder, cache: Path, lock: Lock, guest: Guest, release: str, say: Progress) -> dict:
     """Put compiled kernel modules into an unpacked tree, from the cache if it has them.
 
     release: of the tree's kernel. Returns modules {file: sha256}, compiled_with {package: version} and modules_of
     {file: what it was made of}.
     """
-    target = tree / "usr/lib/modules" / release / "updates"
-    target.mkdir(exist_ok=True)
+    target = f"usr/lib/modules/{release}/updates"
+    tree.folder(target)
     added: dict = {"modules": {}, "compiled_with": {}, "modules_of": {}}
     for (name, chosen, own), recipe in zip(module_sets(guest), modules_recipe(lock, guest), strict=True):
         packages = lock.packages(chosen, modules_wish(guest, own))
@@ -61,8 +62,7 @@ def add_modules(tree: Path, cache: Path, lock: Lock, guest: Guest, release: str,
             (script, *sources) = _sources(name).items()
             texts = {file: text.encode() for file, text in sources}
             try:
-                for made in sorted(inside.build(home / "root", debs, script[1], texts, say).iterdir()):
-                    shutil.copy(made, home)
+                inside.build(home / "root", debs, script[1], texts, say, home)
             finally:
                 shutil.rmtree(home / "root", ignore_errors=True)
             return {"modules": {path.name: sha256(path) for path in sorted(home.glob("*.ko"))}}
@@ -71,8 +71,7 @@ def add_modules(tree: Path, cache: Path, lock: Lock, guest: Guest, release: str,
         made = kept(home, make, lambda known: known["modules"])["modules"]
         for file, digest in made.items():
             lock.compare(file, recipe, digest)
-            shutil.copy(home / file, target)
-            (target / file).chmod(0o644)
+            tree.write(f"{target}/{file}", (home / file).read_bytes())
         added["modules"] |= made
         added["modules_of"] |= dict.fromkeys(made, recipe)
         added["compiled_with"] |= versions(packages)

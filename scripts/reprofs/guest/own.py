@@ -5,16 +5,19 @@ It comes as Debian packages, or as a folder in which it was built, of which a pa
 
 from __future__ import annotations
 
+import hashlib
 import re
+import stat
 from pathlib import Path
 
 import yaml
 
-from reprofs.errors import UserError, short
+from reprofs.errors import UserError, middle, several, short
 from reprofs.files import sha256, tar, write_bytes, write_text
 from reprofs.guest import rootfs
 from reprofs.guest.kernel import found_release, missing, part_of
-from reprofs.guest.unpack import Tree
+from reprofs.guest.tree import Folder, below
+from reprofs.guest.unpack import LARGEST, Tree
 from reprofs.plan.catalog import named
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.parts import NAME, NAME_RULE
@@ -24,6 +27,7 @@ from reprofs.workplace import scratch
 IMAGE = "arch/x86/boot/bzImage"
 RELEASE = "include/config/kernel.release"
 ORDER, BUILT_IN = "modules.order", "modules.builtin"
+SMALL = 16 << 20  # bytes of a list or a configuration; the largest has 300 kB
 
 
 def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
@@ -47,14 +51,14 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         into = Tree(work / "tree")
         for deb in debs:
             if not deb.is_file():
-                raise UserError(f"{deb} does not exist: name an existing package.")
+                raise UserError(f"{middle(str(deb))} does not exist: name an existing package.")
             into.add(deb, skip=rootfs.SKIP)
-        release = found_release(into.root, ", ".join(map(str, (build and [build]) or debs)))
-        part_of(into.root, release, "vmlinuz")
-        config = part_of(into.root, release, "config")
-        if lacks := missing(config.read_text(errors="replace")):
+        release = found_release(into, several(map(str, (build and [build]) or debs)))
+        part_of(into, release, "vmlinuz")
+        config = part_of(into, release, "config")
+        if lacks := missing(config.decode(errors="replace")):
             raise UserError(
-                f"the kernel {release} lacks {', '.join(lacks)}: set these in its .config and build it again "
+                f"the kernel {release} lacks {several(lacks, 100)}: set these in its .config and build it again "
                 "(envs/guest.config has all that a guest needs)."
             )
         if build:
@@ -64,7 +68,7 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         content = {
             "title": f"Linux {release}",
             "debs": [{"file": str(deb.absolute()), "sha256": sha256(deb)} for deb in debs],
-            "config_sha256": sha256(config),
+            "config_sha256": hashlib.sha256(config).hexdigest(),
         }
     path = folder / f"{name}.yaml"
     write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000))
@@ -72,40 +76,52 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
 
 
 def _package(name: str, build: Path) -> bytes:
-    """A Debian package of the kernel in a folder in which it was built; the same folder gives the same bytes."""
+    """A Debian package of the kernel in a folder in which it was built; the same folder gives the same bytes.
+
+    Nothing of the folder is executed, and no link in it is followed out of it.
+    """
+    folder = Folder(build)
     for file in (IMAGE, RELEASE, ".config"):
-        if not (build / file).is_file():
-            raise UserError(f"{build / file} is missing: build the kernel there first (make bzImage modules).")
-    release = (build / RELEASE).read_text().strip()
-    if not re.fullmatch(r"[\w.+~-]{1,100}", release):
+        _check_file(folder, file, "build the kernel there first (make bzImage modules)")
+    release = folder.read(RELEASE, SMALL).decode(errors="replace").strip()
+    if not rootfs.RELEASE.fullmatch(release):
         raise UserError(f"{build / RELEASE} has no kernel release: build the kernel there first.")
-    modules = f"usr/lib/modules/{release}"
-    files = {f"boot/vmlinuz-{release}": build / IMAGE, f"boot/config-{release}": build / ".config"}
-    files |= {f"{modules}/{BUILT_IN}": build / BUILT_IN} if (build / BUILT_IN).is_file() else {}
-    drivers = {f"{modules}/kernel/{name}": build / name for name in _modules(build)}
-    files |= {place: path for place, path in drivers.items() if not rootfs.SKIP.match(place)}
+    modules = f"{rootfs.MODULES}/{release}"
+    files = {f"boot/vmlinuz-{release}": IMAGE, f"boot/config-{release}": ".config"}
+    files |= {f"{modules}/{BUILT_IN}": BUILT_IN} if folder.kind(BUILT_IN) == stat.S_IFREG else {}
+    drivers = {f"{modules}/kernel/{driver}": driver for driver in _modules(folder)}
+    files |= {target: file for target, file in drivers.items() if not rootfs.SKIP.match(target)}
+    size = sum(folder.size(file) for file in files.values())
+    if size > LARGEST:
+        raise UserError(f"the kernel in {middle(str(build))} has {size:,} bytes, and may have {LARGEST:,}: strip it.")
     version = release.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
     control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
     members = {
         "debian-binary": b"2.0\n",
         "control.tar": tar([("./control", control.encode())]),
-        "data.tar": tar((f"./{place}", path.read_bytes()) for place, path in sorted(files.items())),
+        "data.tar": tar((f"./{target}", folder.read(file)) for target, file in sorted(files.items())),
     }
     return b"!<arch>\n" + b"".join(_member(file, content) for file, content in members.items())
 
 
-def _modules(build: Path) -> list[str]:
+def _modules(folder: Folder) -> list[str]:
     """The modules of the last build there, below that folder: one that is built in since then lies there all the same.
 
     A line of the list is `kernel/fs/ext4/ext4.ko` or, of newer kernels, `fs/ext4/ext4.o`. Raises UserError when one
     is missing.
     """
-    lines = (build / ORDER).read_text().split() if (build / ORDER).is_file() else []
-    found = [re.sub(r"\.o$", ".ko", line.removeprefix("kernel/")) for line in lines]
+    text = folder.read(ORDER, SMALL).decode(errors="replace") if folder.kind(ORDER) == stat.S_IFREG else ""
+    found = [re.sub(r"\.o$", ".ko", line.removeprefix("kernel/")) for line in text.split()]
     for name in found:
-        if not (build / name).is_file():
-            raise UserError(f"{build / name} is missing: build the modules there first (make modules).")
+        _check_file(folder, name, "build the modules there first (make modules)")
     return found
+
+
+def _check_file(folder: Folder, name: str, todo: str) -> None:
+    """Raises UserError when a name has `..`, or is none of a file."""
+    kind = folder.kind(name)
+    if kind != stat.S_IFREG or below(name) != name:
+        raise UserError(f"{middle(str(folder.root / name))} is {'no file in it' if kind else 'missing'}: {todo}.")
 
 
 def _member(name: str, content: bytes) -> bytes:

@@ -123,8 +123,7 @@ def several(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         sources = [package for package in packages if package.arch == "source"]
         given = {name: text.encode() for name, text in texts.items()}
         given |= {package.name: files[package.name].read_bytes() for package in sources}
-        for path in sorted(inside.build(home / "root", debs, SCRIPT.read_text(), given, say).iterdir()):
-            shutil.copy(path, home)
+        inside.build(home / "root", debs, SCRIPT.read_text(), given, say, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
         return {"files": found, "version": sources[0].version}

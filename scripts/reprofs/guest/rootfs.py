@@ -1,21 +1,27 @@
 """An unpacked tree of packages -> the tree of a guest: what trials cannot use goes, what install scripts do is done.
 
-Everything is done by Python or by programs of the tree itself, run by its own loader: nothing needs root, and nothing
-of this machine (hostname, user, umask, apt's configuration) gets into the tree.
+Everything is done by Python, or by programs of packages in namespaces of their own (enter.py): nothing needs root, no
+package reaches this machine, and nothing of this machine (hostname, user, umask, apt's configuration) gets into the
+tree.
 """
 
 from __future__ import annotations
 
 import contextlib
-import lzma
 import os
+import posixpath
 import re
-import shutil
+import stat
 import subprocess
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from reprofs.errors import UserError, cut
+from reprofs.errors import UserError, cut, middle
+from reprofs.guest import enter
+from reprofs.guest.tree import Folder
+from reprofs.guest.unpack import RATIO, ROOM, unxz
 from reprofs.plan.guest import Guest
 from reprofs.workplace import end_with_parent
 
@@ -64,6 +70,10 @@ LINKS = {"usr/bin/awk": "mawk", "etc/mtab": "/proc/self/mounts"}
 # The user that rpcbind becomes.
 USERS = "_rpc:x:100:65534::/run/rpcbind:/usr/sbin/nologin\n"
 SIGNED = b"~Module signature appended~\n"
+MODULES = "usr/lib/modules"
+RELEASE = re.compile(r"[\w.+~][\w.+~-]{0,99}", re.ASCII)  # of a kernel: a name of a file and a word of a command
+RUN_S = 900  # for one program; the slowest, mkfs.erofs, takes 20 s
+OUTPUT = 1 << 20  # bytes that a program may say
 
 
 @contextlib.contextmanager
@@ -76,86 +86,123 @@ def umask() -> Iterator[None]:
         os.umask(before)
 
 
-def run(tree: Path, program: str, *words: str, loader: tuple[str, ...] = ()) -> str:
+def entered(root: Path, words: list[str], mounts: Mapping[str, Path]) -> list[str]:
+    """The command that runs `words` in namespaces of their own, with this root. mounts: {name in the root: place}."""
+    pairs = [f"{place.absolute()}={name}" for name, place in mounts.items()]
+    return [sys.executable, "-I", "-S", enter.__file__, str(root.absolute()), *pairs, "--", *words]
+
+
+def not_entered(said: str) -> UserError:
+    """The error for the user when there are no namespaces. said: by enter.py."""
+    return UserError(
+        f"cannot enter the root of locked packages ({cut(said, 60)}): it needs user namespaces. Allow them "
+        "(kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), or build as root."
+    )
+
+
+def run(tree: Path, program: str, /, *words: str, loader: tuple[str, ...] = (), **folders: Path) -> str:
     """The output of a program of a tree, by the tree's own loader, or of the loader itself where it has options.
 
-    words: with absolute paths, for it runs in the tree: the loader takes no colons in paths. Raises UserError when it
-    fails.
+    It runs in namespaces of its own, where the tree is the root, and sees of this machine only these folders, by their
+    names there. Raises UserError when it fails.
     """
+    for name in folders:
+        Folder(tree).folder(name)
     command = ["--inhibit-cache", "--argv0", Path(program).name, "--library-path", LIBRARIES, *loader, program, *words]
-    done = subprocess.run(
-        [str(tree.absolute() / LOADER), *command],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+    with subprocess.Popen(
+        entered(tree, [f"/{LOADER}", *command], folders),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
         preexec_fn=end_with_parent,
-    )
-    if done.returncode:
-        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        said = lines[-1] if lines else f"exit code {done.returncode}"
+    ) as process:
+        timer = threading.Timer(RUN_S, process.kill)
+        timer.start()
+        try:
+            assert process.stdout
+            text = process.stdout.read(OUTPUT).decode(errors="replace")
+            if len(text) < OUTPUT:
+                process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if process.returncode == enter.FAILED and lines:
+        raise not_entered(lines[-1])
+    if process.returncode:
+        said = lines[-1] if lines else f"exit code {process.returncode}"
         raise UserError(f"{Path(program).name} of the locked packages failed: {cut(said, 150)}")
-    return done.stdout
+    return text
 
 
-def finish(tree: Path, guest: Guest, release: str) -> None:
+def finish(tree: Folder, guest: Guest, release: str) -> None:
     """All but the modules. release: of the kernel."""
     for folder in FOLDERS:
-        (tree / folder).mkdir(parents=True, exist_ok=True)
-    (tree / "tmp").chmod(0o1777)
-    files = FILES | {
-        "etc/passwd": (tree / "usr/share/base-passwd/passwd.master").read_text() + USERS,
-        "etc/group": (tree / "usr/share/base-passwd/group.master").read_text(),
-        "etc/modprobe.d/reprofs.conf": "".join(f"{line}\n" for line in guest.modprobe),
-        "etc/modules-load.d/reprofs.conf": "".join(f"{module}\n" for module in guest.preload),
-    }
-    for name, text in files.items():
-        path = tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a link would lead out of the tree
-        path.write_text(text)
-    (tree / "etc/resolv.conf").unlink(missing_ok=True)
+        tree.folder(folder)
+    tree.folder("tmp", 0o1777)
+    for name, text in FILES.items():
+        tree.write(name, text.encode())
+    tree.write("etc/passwd", tree.read("usr/share/base-passwd/passwd.master") + USERS.encode())
+    tree.write("etc/group", tree.read("usr/share/base-passwd/group.master"))
+    tree.write("etc/modprobe.d/reprofs.conf", "".join(f"{line}\n" for line in guest.modprobe).encode())
+    tree.write("etc/modules-load.d/reprofs.conf", "".join(f"{module}\n" for module in guest.preload).encode())
+    tree.remove("etc/resolv.conf")
     for name, target in LINKS.items():
-        (tree / name).unlink(missing_ok=True)
-        (tree / name).symlink_to(target)
-    # -r takes the tree for the root: by chroot where that is allowed, else by name, with the same result.
-    run(tree, "usr/sbin/ldconfig", "-i", "-r", str(tree))
-    shutil.rmtree(tree / "var/cache/ldconfig", ignore_errors=True)  # inode numbers and times of this machine
+        tree.link(name, target)
+    run(tree.root, "usr/sbin/ldconfig", "-i")
+    tree.remove("var/cache/ldconfig")  # inode numbers and times of this machine
     depmod(tree, tree, release)
 
 
-def depmod(tools: Path, tree: Path, release: str) -> None:
+def depmod(tools: Folder, tree: Folder, release: str) -> None:
     """Writes what the modules of a tree depend on, beside them; tools: a tree that has depmod."""
-    program = "usr/bin/depmod" if (tools / "usr/bin/depmod").exists() else "usr/sbin/depmod"
-    run(tools, program, "-b", str(tree), release)
+    program = "usr/bin/depmod" if tools.kind("usr/bin/depmod") else "usr/sbin/depmod"
+    if tools is tree:
+        run(tree.root, program, release)
+    else:
+        run(tools.root, program, "-b", "/tree", release, tree=tree.root)
 
 
-def plain_modules(folder: Path) -> None:
+def plain_modules(tree: Folder, release: str) -> None:
     """Unpacks the kernel's modules and takes off their signatures: in the guest that would cost more instructions than
     the module itself.
 
     A signature is at the end of a file: data, 12 bytes whose last four are the size of the data, a line of text
-    (scripts/sign-file.c of Linux).
+    (scripts/sign-file.c of Linux). Raises UserError when a module is no file, is damaged, or all are too large.
     """
-    for path in sorted(folder.rglob("*.ko*")):
-        data = path.read_bytes()
-        if path.suffix == ".xz":
-            path.unlink()
-            path, data = path.with_suffix(""), lzma.decompress(data)
+    room = ROOM
+    for name in tree.files(f"{MODULES}/{release}"):
+        if ".ko" not in posixpath.basename(name):
+            continue
+        if tree.kind(name) != stat.S_IFREG:
+            raise UserError(f"{middle(ascii(name)[1:-1])} is a link or device: a kernel's modules must be files.")
+        data = tree.read(name)
+        if name.endswith(".xz"):
+            room += RATIO * len(data)
+            tree.remove(name)
+            name, data = name.removesuffix(".xz"), unxz(name, data, room)
+            room -= len(data)
         if data.endswith(SIGNED):
             size = int.from_bytes(data[-len(SIGNED) - 4 : -len(SIGNED)], "big")
             data = data[: -len(SIGNED) - 12 - size]
-        path.write_bytes(data)
-        path.chmod(0o644)
+        tree.write(name, data)
 
 
-def release_of(tree: Path) -> str:
-    """The release of the tree's only kernel. Raises UserError when there is none."""
-    found = sorted(path.name for path in (tree / "usr/lib/modules").glob("*"))
+def release_of(tree: Folder, where: str = "the guest", todo: str = "leave one in envs/guest.yaml") -> str:
+    """The release of the tree's only kernel, whose modules are in a folder, with no link on the way. Raises UserError.
+
+    where, todo: what the sentence names, and asks for.
+    """
+    found = tree.names(MODULES)
     if len(found) != 1:
-        raise UserError(f"the guest's packages have {len(found)} kernels: leave one in envs/guest.yaml.")
-    return found[0]
+        raise UserError(f"{where}: the packages have modules of {len(found)} kernels: {todo}.")
+    (release,) = found
+    if not RELEASE.fullmatch(release):
+        raise UserError(f"{where}: {cut(ascii(release), 60)} is no release of a kernel: correct the package.")
+    if any(tree.kind(name) != stat.S_IFDIR for name in (MODULES, f"{MODULES}/{release}")):
+        raise UserError(f"{where}: {MODULES}/{release} is no folder, or behind a link: correct the package.")
+    return release
 
 
 SKIP = re.compile(SKIPPED)

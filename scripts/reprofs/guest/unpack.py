@@ -12,109 +12,191 @@ import hashlib
 import io
 import lzma
 import os
-import posixpath
 import re
 import shutil
+import stat
 import tarfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from reprofs.errors import UserError, cut
+from reprofs.errors import UserError, cut, middle
+from reprofs.guest.tree import FILES, Folder, below
 
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to the folder of that name in usr
 HEADER = 60  # bytes before each member of an ar archive, after the 8 of its magic
 OPENERS = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open, "": lambda file: file}
+# Of the packages of the lock, none is larger than 110 MB, and none unpacks to more than 31 times its size.
+LARGEST = 2 << 30  # bytes of a package
+RATIO, ROOM = 64, 64 << 20
+PIECE = 1 << 20  # bytes that are read at once, and the most that a name or a control file may have
+# Of a control file, those that are used.
+FIELDS = {"Package": r"[a-z0-9][a-z0-9+.-]{1,100}", "Version": r"[\w.+~:-]{1,200}"}
+# What the libraries raise for damaged archives.
+DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError, OSError, RecursionError, MemoryError)
 
 
-class Tree:
+def most(size: int) -> int:
+    """Bytes to which this many compressed ones may be unpacked."""
+    return size * RATIO + ROOM
+
+
+def unxz(name: str, data: bytes, room: int) -> bytes:
+    """The content of an .xz file, of up to `room` bytes. Raises UserError."""
+    try:
+        with lzma.open(io.BytesIO(data)) as file:
+            content = file.read(room + 1)
+    except (lzma.LZMAError, EOFError, MemoryError) as error:
+        raise UserError(f"{middle(ascii(name)[1:-1])} is damaged: {cut(error, 80)}; correct the package.") from None
+    if len(content) > room:
+        raise UserError(f"{middle(ascii(name)[1:-1])} unpacks to more than {room:,} bytes, the most for its size.")
+    return content
+
+
+class Tree(Folder):
     """A folder that packages are unpacked into."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._real: dict[str, str] = {"": ""}
+        super().__init__(root)
         root.mkdir(exist_ok=True)
         root.chmod(0o755)
         for name in MERGED:
-            (root / "usr" / name).mkdir(parents=True, exist_ok=True)
-            (root / "usr" / name).chmod(0o755)
-            if not (root / name).is_symlink():
-                (root / name).symlink_to(f"usr/{name}")
-        (root / "usr").chmod(0o755)
-
-    def real(self, folder: str) -> str:
-        """Where a folder of the tree is, after its links, which lead nowhere outside. It is made if it is missing."""
-        if folder in self._real:
-            return self._real[folder]
-        above, name = posixpath.split(folder)
-        found = posixpath.join(self.real(above), name)
-        path = self.root / found
-        if path.is_symlink():
-            target = posixpath.join("/", self.real(above), path.readlink())
-            found = self.real(posixpath.normpath(target).lstrip("/"))
-        elif not path.is_dir():
-            path.mkdir()
-            path.chmod(0o755)
-        self._real[folder] = found
-        return found
-
-    def place(self, name: str) -> Path:
-        """The path of a member, which is no link's target."""
-        above, base = posixpath.split(name)
-        return self.root / self.real(above) / base
+            self.folder(f"usr/{name}", 0o755)
+            if self.kind(name) != stat.S_IFLNK:
+                self.link(name, f"usr/{name}")
+        self.folder("usr", 0o755)
 
     def add(self, package: Path, digest: str = "", skip: re.Pattern | None = None) -> tuple[str, str]:
         """Unpacks a package but for what `skip` matches; its name and version.
 
-        Raises UserError when it is none, or has another SHA-256 than `digest`: then it is removed.
+        Raises UserError when it is none, or is one that no guest can have, and when it has another SHA-256 than
+        `digest`: then it is removed.
         """
-        data = package.read_bytes()
+        data = _content(package)
         if digest and hashlib.sha256(data).hexdigest() != digest:
             package.unlink()
             raise UserError(f"{package} was damaged and was removed: run again to fetch it.")
-        try:
+        with _refused(package):
             parts = _members(data)
             fields = _control(parts)
-            with tarfile.open(fileobj=_opened(parts, "data.tar"), mode="r|") as archive:
-                for member in archive:
-                    name = posixpath.normpath(posixpath.join("/", member.name)).lstrip("/")
-                    if name.split("/")[0] in MERGED:
-                        name = f"usr/{name}"
-                    if name and not (skip and skip.match(name)):
-                        self._member(archive, member, name)
-            return fields["Package"], fields["Version"]
-        except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, KeyError, StopIteration) as error:
-            raise UserError(f"{package} is not a Debian package: {cut(error, 150)}.") from None
+            for archive, member in _archived(parts, "data.tar"):
+                name = _merged(below(member.name))
+                if name and not (skip and skip.match(name)):
+                    self._member(archive, member, name)
+        return fields["Package"], fields["Version"]
 
     def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
         if member.isdir():
-            if not (self.root / name).is_symlink():
-                (self.root / self.real(name)).chmod(member.mode)
-            return
-        path = self.place(name)
-        if member.issym() and name in {f"usr/{merged}" for merged in MERGED}:
-            return  # the link that is there already, under its other name
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        if member.issym():
-            path.symlink_to(member.linkname)
+            if self.kind(name) != stat.S_IFLNK:
+                self.folder(name, member.mode)
+        elif member.issym():
+            if name not in {f"usr/{merged}" for merged in MERGED}:  # the link that is there already
+                self.link(name, member.linkname)
         elif member.islnk():
-            target = posixpath.normpath(posixpath.join("/", member.linkname)).lstrip("/")
-            os.link(self.place(f"usr/{target}" if target.split("/")[0] in MERGED else target), path)
+            self.hard_link(name, _merged(below(member.linkname)))
         elif member.isreg():
-            with path.open("wb") as file:
-                shutil.copyfileobj(archive.extractfile(member), file, 1 << 20)  # type: ignore[arg-type]
-            path.chmod(member.mode)
+            content = archive.extractfile(member)
+            assert content
+            with os.fdopen(self.make(name, member.mode), "wb") as file:
+                shutil.copyfileobj(content, file, PIECE)
         # Devices are the guest's own.
 
 
 def control(package: Path) -> dict[str, str]:
     """The fields of a package's control file that have one line: Package, Version, Source, and so on."""
-    return _control(_members(package.read_bytes()))
+    data = _content(package)
+    with _refused(package):
+        return _control(_members(data))
+
+
+class _Unpacked:
+    """The unpacked bytes of an archive, for tarfile: up to `most`, and only so many at once as a header may ask for."""
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self.file, self.most, self.last = file, most, b""
+        self.tell = file.tell
+
+    def seek(self, at: int) -> int:
+        self._check(at)
+        return self.file.seek(at)
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= PIECE:
+            raise ValueError("a header has a wrong size")
+        self._check(self.tell() + size)
+        self.last = self.file.read(size)
+        return self.last
+
+    def _check(self, at: int) -> None:
+        if not 0 <= at <= self.most + PIECE:
+            raise ValueError(f"it unpacks to more than {self.most:,} bytes, the most for its size")
+
+
+def _archived(parts: dict[str, memoryview], start: str) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The members of the archive whose name begins so, each checked before it is used. Raises what is in DAMAGE."""
+    name = next((name for name in parts if name.startswith(start)), None)
+    if name is None:
+        raise ValueError(f"it has no {start}")
+    ending = name.removeprefix(start)
+    if ending not in OPENERS:
+        raise ValueError(f"its {name} is not compressed with xz, gzip or bzip2: build it with -Zxz")
+    limit = most(len(parts[name]))
+    unpacked = _Unpacked(OPENERS[ending](io.BytesIO(parts[name])), limit)  # type: ignore[operator]
+    with tarfile.open(fileobj=unpacked, mode="r:") as archive:  # type: ignore[call-overload]
+        for number, member in enumerate(archive):
+            if number >= FILES:
+                raise ValueError(f"it has more than {FILES:,} files")
+            if member.issparse():
+                raise ValueError("it has a sparse file, which no package may have")
+            if member.size < 0 or member.offset_data + member.size > limit:
+                raise ValueError(f"it unpacks to more than {limit:,} bytes, the most for its size")
+            yield archive, member
+    if unpacked.last.strip(b"\0"):  # tarfile takes a damaged header for the end
+        raise ValueError("a header is damaged")
+
+
+def _merged(name: str) -> str:
+    return f"usr/{name}" if name.split("/")[0] in MERGED else name
+
+
+def check_size(package: Path) -> None:
+    """Raises UserError when it is no file, or one that is too large to be read."""
+    state = package.stat()
+    if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
+        raise UserError(f"{middle(str(package))} is no file of up to {LARGEST:,} bytes: name a Debian package.")
+
+
+def _content(package: Path) -> bytes:
+    check_size(package)
+    return package.read_bytes()
+
+
+@contextlib.contextmanager
+def _refused(package: Path) -> Iterator[None]:
+    """Turns what a damaged or hostile package causes into one sentence."""
+    name = middle(str(package))
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno:  # of this machine, such as a full disk
+            raise
+        raise UserError(f"{name} is not a Debian package: {cut(error, 120) or type(error).__name__}.") from None
 
 
 def _control(parts: dict[str, memoryview]) -> dict[str, str]:
-    with tarfile.open(fileobj=_opened(parts, "control.tar"), mode="r|") as archive:
-        text = next(archive.extractfile(member).read() for member in archive if member.name == "./control")  # type: ignore[union-attr]
-    return dict(re.findall(r"^([A-Z][\w-]*): *(.+?) *$", text.decode(), re.MULTILINE))
+    """The fields of the control file. Raises one of DAMAGE."""
+    fields: dict[str, str] = {}
+    for archive, member in _archived(parts, "control.tar"):
+        if member.isreg() and member.size <= PIECE and below(member.name) == "control":
+            text = archive.extractfile(member).read().decode()  # type: ignore[union-attr]
+            fields = dict(re.findall(r"^([A-Z][\w-]*): *(.+?) *$", text, re.MULTILINE))
+    for field, form in FIELDS.items():
+        if not re.fullmatch(form, fields.get(field, ""), re.ASCII):
+            raise ValueError(f"its control file has no valid {field}")
+    return fields
 
 
 def _members(data: bytes) -> dict[str, memoryview]:
@@ -123,17 +205,10 @@ def _members(data: bytes) -> dict[str, memoryview]:
         raise ValueError("it has the wrong header")
     found, at = {}, 8
     while at + HEADER <= len(data):
-        name, size = data[at : at + 16].decode().strip().rstrip("/"), int(data[at + 48 : at + 58])
-        found[name] = memoryview(data)[at + HEADER : at + HEADER + size]
-        at += HEADER + size + size % 2
+        name, size = data[at : at + 16].decode().strip().rstrip("/"), data[at + 48 : at + 58].strip()
+        at += HEADER
+        if not size.isdigit() or at + int(size) > len(data):
+            raise ValueError("it is cut off, or has a wrong size")
+        found[name] = memoryview(data)[at : at + int(size)]
+        at += int(size) + int(size) % 2
     return found
-
-
-def _opened(parts: dict[str, memoryview], start: str) -> io.IOBase:
-    name = next((name for name in parts if name.startswith(start)), None)
-    if name is None:
-        raise ValueError(f"it has no {start}")
-    ending = name.removeprefix(start)
-    if ending not in OPENERS:
-        raise ValueError(f"its {name} is not compressed with xz, gzip or bzip2: build it with -Zxz")
-    return OPENERS[ending](io.BytesIO(parts[name]))  # type: ignore[operator]
