@@ -16,7 +16,7 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 
 BIND, REC, PRIVATE, DETACH = 4096, 16384, 1 << 18, 2
 PDEATHSIG = 1
 PIVOT_ROOT = 155  # of x86-64
-FAILED = 125
+FAILED, NO_PROGRAM = 125, 127  # exit codes
 
 
 def call(name: str, *arguments: object) -> None:
@@ -58,10 +58,14 @@ def main() -> int:
             return os.waitstatus_to_exitcode(status) % 256
         call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         enter(root, mounts)
-        os.execv(words[0], words)
     except OSError as error:
         print(f"enter: {error.strerror}", file=sys.stderr)
-    return FAILED
+        return FAILED
+    try:
+        os.execv(words[0], words)
+    except OSError as error:
+        print(f"{words[0]}: {error.strerror}", file=sys.stderr)
+    return NO_PROGRAM
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import contextlib
 import os
 import posixpath
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -121,17 +122,20 @@ def run(tree: Path, program: str, /, *words: str, loader: tuple[str, ...] = (), 
         timer.start()
         try:
             assert process.stdout
-            text = process.stdout.read(OUTPUT).decode(errors="replace")
-            if len(text) < OUTPUT:
+            output = process.stdout.read(OUTPUT)
+            if len(output) < OUTPUT:
                 process.wait()
         finally:
             timer.cancel()
             process.kill()
+    text = output.decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if process.returncode == enter.FAILED and lines:
+    if process.returncode == enter.FAILED and lines and lines[-1].startswith("enter: "):
         raise not_entered(lines[-1])
     if process.returncode:
         said = lines[-1] if lines else f"exit code {process.returncode}"
+        if process.returncode == -signal.SIGKILL:
+            said = f"it ran longer than {RUN_S} s, or said more than {OUTPUT:,} bytes"
         raise UserError(f"{Path(program).name} of the locked packages failed: {cut(said, 150)}")
     return text
 
