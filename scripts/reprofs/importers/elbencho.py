@@ -40,6 +40,7 @@ _LINES = [
 ]
 _LATENCY = re.compile(r"(\w+)( wr| rd)? (latency|lat us|lat % us)")
 _TIME = re.compile(r"([\d.]+)(us|ms|s)", re.ASCII)
+_SECRET = re.compile(r"(--s3(?:key|secret|sessiontoken)[\s'\"=]+)[^\s'\"]+")
 _LONG = re.compile(r"(?:(\d{1,6})h)?(\d{1,2})m([\d.]{1,6})s", re.ASCII)
 _SIZE = re.compile(r"(?:^|\s)['\"]?-(?:-block|b)[\s'\"=]*(\d{1,15})([kmgt]?)(?![\w.])", re.ASCII | re.IGNORECASE)
 
@@ -72,7 +73,10 @@ def _csv(result: Result, source: Source) -> None:
     head: list[str] = []
     runs: Counter = Counter()
     for at, line in enumerate(source.rows, 1):
-        cells = next(csv.reader([line]), [])
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            raise Malformed(at, "the line is not CSV") from None
         if cells[:1] == ["ISO date"]:
             head = cells
         elif cells and head:
@@ -98,26 +102,30 @@ def _row(result: Result, at: int, cells: dict[str, str], runs: Counter) -> None:
     common = {
         "iteration": runs[run],
         "label": cells.get("label") or None,
-        "workload": cells.get("command") or None,
+        "workload": _SECRET.sub(r"\1...", cells.get("command", "")) or None,
         "tool_version": cells.get("version") or None,
         "cache": "direct" if cells.get("direct IO") == "1" else None,
     }
     runs[run] += 1
     mixed = any(cells.get(key) for key in head if key.startswith("rwmix read"))
     for prefix, operation in (("", f"{name} write" if mixed else name), ("rwmix read ", f"{name} read")):
-        own = common | _sizes(at, cells, prefix)
-        for column, (quantity, unit, statistic) in _COLUMNS.items():
-            for when, told in (("first", f"{statistic} at first done"), ("last", statistic)):
-                text = cells.get(f"{prefix}{column} [{when}]")
-                if text and number(text, at):  # 0 is less than a unit
-                    result.add(at, operation, quantity, text, unit, statistic=told, **own)
-        for column, what in (("Ent", "entry latency"), ("IO", "request latency")):
-            for key, statistic in _LATENCIES.items():
-                if text := cells.get(f"{prefix}{column} lat us [{key}]"):
-                    result.add(at, f"{operation} {what}", "latency", text, "us", statistic=statistic, **own)
+        _numbers(result, at, cells, prefix, operation, common | _sizes(at, cells, prefix))
     if (errors := cells.get("errors total")) and number(errors, at):
         result.find("error", f"{errors} operations of {name} failed", "its rates are of fewer operations", at)
     _unfair(result, at, name, *(number(cells.get(f"time ms [{when}]") or "0", at) / 1000 for when in ("first", "last")))
+
+
+def _numbers(result: Result, at: int, cells: dict[str, str], prefix: str, operation: str, common: dict) -> None:
+    """The rows of an operation; of the reads among writes the columns have a prefix."""
+    for column, (quantity, unit, statistic) in _COLUMNS.items():
+        for when, told in (("first", f"{statistic} at first done"), ("last", statistic)):
+            text = cells.get(f"{prefix}{column} [{when}]")
+            if text and number(text, at):  # 0 is less than a unit
+                result.add(at, operation, quantity, text, unit, statistic=told, **common)
+    for column, what in (("Ent", "entry latency"), ("IO", "request latency")):
+        for key, statistic in _LATENCIES.items():
+            if text := cells.get(f"{prefix}{column} lat us [{key}]"):
+                result.add(at, f"{operation} {what}", "latency", text, "us", statistic=statistic, **common)
 
 
 def _sizes(at: int, cells: dict[str, str], prefix: str) -> dict:
@@ -152,18 +160,19 @@ def _table(result: Result, source: Source) -> None:
             unit = "ms" if found[2] == "ms" else ""
             if not (cut and at == source.last):
                 _pair(result, phase, at, found[1], "time", unit, "value", found[3])
-        elif phase and line.startswith("WARNING"):
-            result.find("warning", f"elbencho warned: {line.strip()}", "its numbers may be of no use", at)
-        elif phase and (found := _LINE.fullmatch(line)) and not (cut and at == source.last):
-            _line(result, phase, at, found[1], found[2].strip())
+        elif phase and not (cut and at == source.last):
+            _line(result, phase, at, line)
     if phase or (cut and source.text and source.rows[-1] != "---"):
         result.find("no-end", "the last phase has no end ('---')", "further lines may be missing", source.last)
     _end(result, phase)
     if not result.rows:
-        live = any(finding.rule == "live" for finding in result.findings)
-        what = "it has statistics while elbencho runs (--livecsv), and no results" if live else (
-            "elbencho's table ('OPERATION RESULT TYPE ...') or CSV with its head is missing up to the end")  # fmt: skip
-        raise Malformed(source.last, what)
+        raise Malformed(source.last, _nothing(result))
+
+
+def _nothing(result: Result) -> str:
+    if any(finding.rule == "live" for finding in result.findings):
+        return "it has statistics while elbencho runs (--livecsv), and no results"
+    return "elbencho's table ('OPERATION RESULT TYPE ...') or CSV with its head is missing up to the end"
 
 
 def _command(text: str) -> dict:
@@ -171,11 +180,19 @@ def _command(text: str) -> dict:
     found = _SIZE.search(text)
     size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ") if found else None
     direct = re.search(r"(?<![\w-])--direct(?![\w-])", text)
-    return {"workload": text.strip(), "cache": "direct" if direct else None, "record_bytes": size}
+    return {
+        "workload": _SECRET.sub(r"\1...", text.strip()),
+        "cache": "direct" if direct else None,
+        "record_bytes": size,
+    }
 
 
-def _line(result: Result, phase: _Phase, at: int, name: str, text: str) -> None:
+def _line(result: Result, phase: _Phase, at: int, line: str) -> None:
     """A line of a phase. Times of single threads and services and histograms are not read."""
+    if line.startswith("WARNING"):
+        result.find("warning", f"elbencho warned: {line.strip()}", "its numbers may be of no use", at)
+    split = _LINE.fullmatch(line)
+    name, text = (split[1], split[2].strip()) if split else ("", "")
     if found := _LATENCY.fullmatch(name):
         _latency(result, phase, at, found, text)
         return
