@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tarfile
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 
 import make
@@ -476,7 +477,7 @@ def test_the_log_has_every_published_result_and_was_only_appended_to():
 
 # ---- damaged and hostile results -------------------------------------------------------------------------------------
 
-DEEP = json.loads("[" * 900 + "]" * 900)
+DEEP = json.loads("[" * 200 + "]" * 200)  # deeper ones are of `deep`: Python itself cannot write them
 VALUES = [
     None,
     True,
@@ -613,13 +614,15 @@ def tried(draw, whole, where) -> str:
     folder = shutil.copytree(whole, where / "result")
     mutation = draw.choice(MUTATIONS)
     said: list[str] = []
-    try:
+    with contextlib.suppress(Exception):  # of the mutation itself, such as text that has no bytes: less of it then
         mutation(draw, folder)
+    try:
         check.derived(folder, said.append)
     except UserError as error:
         said.append(str(error))
     except Exception as error:
-        return f"{mutation.__name__}: {type(error).__name__}: {error!s:.200}\n{traceback.format_exc()[-1500:]}"
+        frame = [frame for frame in traceback.extract_tb(error.__traceback__) if "/reprofs/" in frame.filename][-1]
+        return f"{mutation.__name__}: {type(error).__name__} {Path(frame.filename).name}:{frame.lineno}: {error!s:.150}"
     finally:
         shutil.rmtree(where)
         where.mkdir()

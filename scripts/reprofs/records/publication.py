@@ -51,6 +51,8 @@ def read(folder: Path) -> Result:
         first = error.errors()[0]
         key = cut(".".join(map(str, first["loc"])) or "the file", 60)
         raise UserError(f"{folder / DIGESTS} is invalid: {key}: {cut(first['msg'], 80)}") from None
+    if link := next((path for path in sorted(folder.iterdir()) if path.is_symlink()), None):
+        raise UserError(f"{link} is a link, which no result has: get the result again.")
     for name, digest in result.files.items():
         path = folder / name
         if path.is_file() and path.stat().st_size > LARGEST:
