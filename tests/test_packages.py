@@ -444,7 +444,7 @@ def odd_package(draw: random.Random, path: Path, decoy: Path) -> str:
     ending = draw.choice(["", "", ".gz", ".gz", ".bz2", ".xz"])  # the last takes most of the time
     raw = [tar(control), tar(entries, draw.choice(FORMATS), draw.random() < 0.9)]
     for number in range(2):
-        if draw.random() < 0.15:
+        if draw.random() < 0.15 and any(raw[number]):
             how, raw[number] = scratched(draw, raw[number])
             done.append(f"tar {number}: {how}")
     packed = [gzip.compress(raw[0]), COMPRESS[ending](raw[1])]
