@@ -1,21 +1,25 @@
 """A replay stays in its folder: by the check of recordings, and by Landlock where no guest is around it."""
 
 import ctypes
+import errno
 import itertools
 import os
 import random
 import shutil
 import stat
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
+from helpers import CATALOG
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import engine, trace
 from reprofs.guest.steps import REPLAYS, Exec, Job
-from reprofs.labs import mount
+from reprofs.labs import host, mount
 from reprofs.plan import recording
+from reprofs.plan.device import Device
 from reprofs.plan.recording import UP, Content, Recording
 from reprofs.plan.recording_links import leads_out
 from reprofs.recorder import page, record
@@ -179,7 +183,7 @@ def landlock() -> bool:
     return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 2
 
 
-def start(of: Content, folder: Path, how: str, contained: bool) -> subprocess.CompletedProcess:
+def start(of: Content, folder: Path, how: str, contained: bool, first=None) -> subprocess.CompletedProcess:
     programs = folder.parent / f"{folder.name}.programs"
     made = {"replay": engine.build(files.cache_folder(), "replay")}
     trace.provide(made, programs)
@@ -197,6 +201,7 @@ def start(of: Content, folder: Path, how: str, contained: bool) -> subprocess.Co
         cwd=folder.parent,
         capture_output=True,
         text=True,
+        preexec_fn=first,
         env={"REPROFS_PROGRAMS": str(programs), "REPROFS_SAMPLES": str(folder.parent / "samples")},
     )
 
@@ -235,6 +240,36 @@ def test_the_mount_lab_contains_replays(tmp_path, monkeypatch):
     compiled.unlink()
     assert seen(tmp_path, place) == before
     assert {"replay", "contain"} <= outcome.environment["programs_sha256"].keys()
+
+
+def without(*calls: int) -> None:
+    """This process and its children have no longer these system calls; seccomp(2)."""
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    steps = [(0x20, 0, 0, 0), *((0x15, len(calls) - i, 0, call) for i, call in enumerate(calls))]
+    steps += [(6, 0, 0, 0x7FFF0000), (6, 0, 0, 0x00050000 | errno.ENOSYS)]
+    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    kernel = ctypes.CDLL(None)
+    kernel.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    assert not kernel.prctl(22, 2, ctypes.byref(Filter(len(steps), ctypes.addressof(text))))  # PR_SET_SECCOMP
+
+
+def test_where_there_is_no_landlock_a_replay_runs_all_the_same(tmp_path):
+    """Its recording was checked."""
+    done = start(
+        content([["mkdir", 0, 0, "d", 0o755]]), tmp_path / "cold", "both", True, lambda: without(444, 445, 446)
+    )
+    assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "cold" / "0/0/0/0/0/0/0/0/d").is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
+def test_the_host_lab_says_that_there_are_no_namespaces(monkeypatch):
+    lab, device = host.Lab(), CATALOG.get(Device, "file")
+    assert not lab.obstacle([], [], [], device)
+    monkeypatch.setattr(host, "APART", ["false"])
+    assert "no mount and process namespaces" in lab.obstacle([], [], [], device)
 
 
 def test_no_guest_has_the_program_that_contains():

@@ -35,6 +35,7 @@ from reprofs.workplace import workplace
 
 HOME = Path("/run/reprofs")
 ROOT_NEEDED = "The host lab creates and mounts file systems: run as root, or choose the lab vm."
+NO_NAMESPACES = "This machine allows root no mount and process namespaces (unshare): choose the lab vm."
 NO_LIMIT = (
     "This machine cannot limit memory: {}/cgroup.subtree_control (cgroup v2) is not writable or lacks "
     "memory. Choose the lab vm."
@@ -86,6 +87,8 @@ class HostLab(NativeLab):
         if profile.backing == "device" and not guard.allowed():
             return NO_DISKS
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
+        if not reason and not _exists([*APART, "true"]):
+            return NO_NAMESPACES
         missing = next((module for module in modules if not reason and not has_module(module)), "")
         other = "the network loopback or the lab vm" if missing == "sch_netem" else "the lab vm"
         return reason or (f"This machine's kernel has no module {missing}: choose {other}." if missing else "")
