@@ -187,7 +187,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run):
     env = prepare(tmp_path)
     config = small_study(tmp_path, edit_yaml, [*KILLED, "broken", "bcachefs"], rounds=2)
     profile = {"phases": ["create"], "filesystems": ["ext4", "broken"]}
-    edit_yaml(tmp_path / "checkout/config/studies/small.yaml", lambda d: d.update(profile=profile))
+    edit_yaml(tmp_path / "own/studies/small.yaml", lambda d: d.update(profile=profile))
     log = run(tmp_path, env, *config)
     assert log.count(f"second+default {WORKLOAD}") == 2 and "trial 10 of 10" in log
     assert [recorded(log), log.count(": failed in"), log.count(": skipped in")] == [6, 2, 2]
@@ -257,7 +257,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run):
     assert {"guest", "trial"} <= to_do(*config)
     lock.write_text(locked)
     # With one more file system, which is anywhere in the order of the trials, only its own are to do.
-    study = tmp_path / "checkout/config/studies/small.yaml"
+    study = tmp_path / "own/studies/small.yaml"
     text = study.read_text()
     edit_yaml(study, lambda d: d["filesystems"].insert(1, "xfs"))
     todo = re.findall(r"output: data/raw/small/(\S+)\.json", dry_run(*config))
@@ -350,7 +350,7 @@ def test_a_killed_study_whose_rounds_adapt_is_taken_up_and_follows_other_rules(g
     config = small_study(tmp_path, edit_yaml, ["ext4", "ext4+stride-4"], rounds=RULE)
 
     def ended(rounds) -> dict:
-        edit_yaml(checkout / "config/studies/small.yaml", lambda study: study.update(rounds=rounds))
+        edit_yaml(tmp_path / "own/studies/small.yaml", lambda study: study.update(rounds=rounds))
         run(tmp_path, env, "data/tables/small", *config)
         return stopping(checkout)
 
