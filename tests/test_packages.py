@@ -5,6 +5,7 @@ before. What they are refused for is in `test_what_is_wrong_is_one_sentence`; th
 """
 
 import bz2
+import contextlib
 import gzip
 import hashlib
 import io
@@ -162,6 +163,22 @@ def test_a_usual_package_is_accepted(tmp_path, no_programs):
             assert (tmp_path / "tree/usr/bin/same").stat().st_nlink == 2
             assert tree.read("etc/passwd").startswith(b"root:x:0:0:::\n_rpc:")
             shutil.rmtree(tmp_path / "tree")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is tried by root")
+def test_modes_are_those_of_the_package_for_an_ordinary_user(tmp_path):
+    """What he writes loses setuid, so modes come last."""
+    os.chown(tmp_path, 65534, 65534)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.chdir(tmp_path)
+            os.setuid(65534)
+            tree = Folder(Path())
+            tree.write("program", b"x", 0o6755)
+            os._exit(0 if Path("program").stat().st_mode & 0o7777 == 0o6755 else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # ---- what was harmful, or ended with a traceback

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from reprofs.errors import UserError, cut, middle
 
@@ -103,18 +104,20 @@ class Folder:
         with self._above(name, make=False) as (at, base):
             return os.lstat(base, dir_fd=at).st_size
 
-    def make(self, name: str, mode: int = 0o644) -> int:
-        """The descriptor of a new, empty file, which takes the place of a file or link."""
+    @contextlib.contextmanager
+    def new(self, name: str, mode: int = 0o644) -> Iterator[BinaryIO]:
+        """A new file to write to, which takes the place of a file or link."""
         with self._above(name) as (at, base):
             self._count(name)
             _remove(at, base)
-            file = os.open(base, NEW, 0o600, dir_fd=at)
-            os.fchmod(file, mode & 0o7777)
-            return file
+            with os.fdopen(os.open(base, NEW, 0o600, dir_fd=at), "wb") as file:
+                yield file
+                file.flush()
+                os.fchmod(file.fileno(), mode & 0o7777)  # last: what an ordinary user writes is setuid no more
 
     def write(self, name: str, content: bytes, mode: int = 0o644) -> None:
         """A file with this content, which takes the place of a file or link."""
-        with os.fdopen(self.make(name, mode), "wb") as file:
+        with self.new(name, mode) as file:
             file.write(content)
 
     def folder(self, name: str, mode: int | None = None) -> None:

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import lzma
-import os
 import re
 import shutil
 import stat
@@ -98,7 +97,7 @@ class Tree(Folder):
         elif member.isreg():
             content = archive.extractfile(member)
             assert content
-            with os.fdopen(self.make(name, member.mode), "wb") as file:
+            with self.new(name, member.mode) as file:
                 shutil.copyfileobj(content, file, PIECE)
         # Devices are the guest's own.
 
