@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from reprofs.errors import UserError, cut
+from reprofs.errors import UserError, cut, short
 from reprofs.files import read_json, write_text
 from reprofs.plan.cell import Cell, PlannedTrial
 from reprofs.plan.device import AnyDevice, Plain, profile_names
@@ -16,7 +16,7 @@ from reprofs.plan.filesystem import PlannedFilesystem
 from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
-from reprofs.plan.parts import Descriptor, Memory, Part
+from reprofs.plan.parts import Descriptor, Memory, Part, wrong
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
@@ -124,6 +124,18 @@ class Plan(Descriptor):
         {}, description="Published claim -> the verdicts that other studies beside the same numbers expect on it"
     )
     stopping: Stopping | None = Field(None, description="Of a study that adds repetitions, after an interim analysis")
+
+    @model_validator(mode="after")
+    def _knows_what_it_runs(self) -> Plan:
+        for trial in self.trials:
+            for name, known in (
+                (trial.full_lab, self.labs),
+                (trial.filesystem, self.filesystems),
+                (trial.workload, self.workloads),
+            ):
+                if name not in known:
+                    raise wrong(f"has the trial {cut(trial.id, 60)}, but does not say what {short(name)} is")
+        return self
 
     def as_json(self) -> dict:
         """As JSON."""
