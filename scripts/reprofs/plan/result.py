@@ -15,7 +15,7 @@ from reprofs.project import place
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256")]
 Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # of seconds or hours
-NAME = re.compile(r"[\w.+-]+")
+NAME = re.compile(r"[\w.+-]{1,100}")
 DIGESTS = "digests.json"
 
 
