@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
 from conftest import BIN, ROOT
-from reprofs import files
+from reprofs import workplace
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
-from reprofs.publish import sealed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="small file systems need root")
 
@@ -127,16 +125,11 @@ def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):
             builder.compile_c([], output, [])
 
 
-def test_an_archive_needs_a_temporary_folder_where_programs_run(disk, tmp_path, monkeypatch, reprofs):
+def test_programs_need_a_temporary_folder_where_they_run(disk):
     full = disk(10 * MIB)
     subprocess.run(["mount", "-o", "remount,noexec", full], check=True)
-    top = tmp_path / "reprofs-small"
-    top.mkdir()
-    (top / "verify").write_text("#!/bin/sh\nexit 0\n")
-    (top / "verify").chmod(0o755)
-    (top / sealed.SUMS).write_text(f"{files.sha256(top / 'verify')}  verify\n")
-    with tarfile.open(tmp_path / "small.tar", "w") as made:
-        made.add(top, top.name)
-    done = reprofs("verify", tmp_path / "small.tar", env={"TMPDIR": str(full / "tmp")})
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "is mounted noexec" in done.stderr and "TMPDIR" in done.stderr
+    with workplace.scratch(full / "tmp") as work:
+        (work / "verify").write_text("#!/bin/sh\nexit 0\n")
+        (work / "verify").chmod(0o755)
+        with pytest.raises(UserError, match=r"is mounted noexec.*TMPDIR"):
+            workplace.run(work, [work / "verify"])

@@ -70,7 +70,7 @@ def test_a_full_temporary_folder_is_said_before_the_trial(tmp_path):
     code = "from reprofs.workplace import workplace\n"
     code += "try:\n with workplace(): pass\nexcept Exception as error: print(error)"
     said = in_small_folder(tmp_path / "small", "size=64k", code)
-    assert said.startswith(f"{tmp_path}/small cannot be written: it has 64 KiB free, and a trial needs 8,192; ")
+    assert said.startswith(f"{tmp_path}/small cannot be written: it has 64 KiB free, and 8,192 are needed; ")
     assert len(said.splitlines()) == 1
 
 

@@ -785,7 +785,10 @@ def threads_of(calls: list[list], before: list = (["d", ".", 0o755],)) -> list[l
     """What each call waits for; the last value of a call is its lane."""
     head = recording.Recording.model_construct(lanes=1 + max(line[-1] for line in calls))
     made = recording.Content(head, list(before), [line[:-1] for line in calls], [], [[line[-1]] for line in calls])
-    return list(lanes.waits(made))
+    waits = lanes.Waits(head.lanes)
+    for entry in made.before:
+        waits.names.add(entry)
+    return [waits.of(line, who) for line, who in zip(made.calls, made.who, strict=True)]
 
 
 def test_what_waits_for_what():

@@ -99,11 +99,10 @@ def test_wrong_numbers_of_cores_are_one_sentence(cores):
 def test_another_patch_is_another_qemu(monkeypatch, tmp_path):
     asked = []
 
-    def build(root, debs, script, given, say):
+    def build(root, debs, script, given, say, to):
         asked.append(given)
-        (root / "out").mkdir(parents=True)
-        (root / "out/qemu-system-x86_64").write_text("a program")
-        return root / "out"
+        to.mkdir(parents=True, exist_ok=True)
+        (to / "qemu-system-x86_64").write_text("a program")
 
     def fetch(cache, lock, packages, say):
         (tmp_path / "file").write_text("a package")

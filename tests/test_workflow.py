@@ -267,7 +267,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run):
     edits = [
         (
             [
-                *("cleanup.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"),
+                *("doctor.py", "labs/exact.py", "trial/run.py", "importers/mdtest.py", "report/render.py"),
                 "report/contents.py",
                 "report/sentences/quality.py",
             ],

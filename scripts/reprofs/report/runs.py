@@ -49,6 +49,7 @@ def page(names: list[str], differences: list[Difference], found: list[Comparison
         "subtitle": "Runs of a study compared by ReproFS",
         "style": place("report/style.css").read_text(),
         "columns": "",
+        "tables": "",
         "toc": f"<ul>{''.join(contents)}</ul>",
         "body": "\n".join(legible(one) for one in body),
     }
