@@ -101,6 +101,7 @@ def test_another_patch_is_another_qemu(monkeypatch, tmp_path):
 
     def build(root, debs, script, given, say, to):
         asked.append(given)
+        root.mkdir(parents=True)
         to.mkdir(parents=True, exist_ok=True)
         (to / "qemu-system-x86_64").write_text("a program")
 
