@@ -23,7 +23,7 @@ from helpers import drawn
 from reprofs import files
 from reprofs.cleanup import MEMORY
 from reprofs.errors import UserError
-from reprofs.guest import fetch, kernel, lock, own, packages, rootfs, unpack
+from reprofs.guest import enter, fetch, inside, kernel, lock, own, packages, rootfs, unpack
 from reprofs.guest.initrd import base_initrd
 from reprofs.guest.tree import Folder
 from reprofs.plan.guest import read_guest
@@ -539,3 +539,23 @@ def test_lines_of_apt_and_locks(times, tmp_path):
         found = verdict(read, tmp_path, "")
         wrong += [(number, done, made, found)] if found else []
     assert not wrong, "\n".join(map(str, wrong[:20]))
+
+
+def test_root_enters_without_user_namespaces(monkeypatch):
+    """Some machines allow none; others than root are refused there."""
+    asked = []
+
+    def call(name, flags):
+        asked.append(flags)
+        if flags & enter.NEWUSER:
+            raise OSError(28, "unshare: No space left on device")
+
+    monkeypatch.setattr(enter, "call", call)
+    monkeypatch.setattr(enter.os, "geteuid", lambda: 0)
+    enter.apart()
+    assert len(asked) == 2 and not asked[1] & enter.NEWUSER
+    monkeypatch.setattr(enter.os, "geteuid", lambda: 1000)
+    with pytest.raises(OSError, match="unshare"):
+        enter.apart()
+    said = inside._error("enter: unshare: No space left on device")
+    assert "user namespaces" in str(said)

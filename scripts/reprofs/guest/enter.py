@@ -26,9 +26,16 @@ def call(name: str, *arguments: object) -> None:
 
 
 def apart() -> None:
-    """In namespaces of its own, as root of these."""
+    """In namespaces of its own, as root of these; where a machine has none of users, as its root, if that starts it."""
     users = {"uid": os.geteuid(), "gid": os.getegid()}
-    call("unshare", NEWUSER | NEWNS | NEWPID | NEWNET | NEWIPC | NEWUTS)
+    others = NEWNS | NEWPID | NEWNET | NEWIPC | NEWUTS
+    try:
+        call("unshare", NEWUSER | others)
+    except OSError:
+        if users["uid"]:
+            raise
+        call("unshare", others)
+        return
     for name, text in {"setgroups": "deny", **{f"{kind}_map": f"0 {own} 1" for kind, own in users.items()}}.items():
         with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
             file.write(text)

@@ -87,12 +87,12 @@ def build(
 def _error(text: str) -> UserError:
     """The error for the user that follows from what a script said."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
+    if lines[-1].startswith("enter:"):  # with the words of a full disk where as many namespaces are as may be
+        return not_entered(lines[-1])
     if "No space left on device" in text:
         return UserError(
             "no disk space for compiling kernel modules: free some, or set REPROFS_CACHE to another folder."
         )
-    if lines[-1].startswith("enter:"):
-        return not_entered(lines[-1])
     wrong = re.search(r"^(.*\berror:[\s*]*.*)|^make.*\*\*\* (\[.*)", text, re.MULTILINE)
     said = " ".join(next(filter(None, wrong.groups())).replace("*", " ").split()) if wrong else lines[-1]
     return UserError(f"compiling locked packages failed: {cut(said, 200)}")
