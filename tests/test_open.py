@@ -74,15 +74,16 @@ def test_an_unknown_name_is_told_with_the_known_ones(project, monkeypatch, tmp_p
 
 def test_a_published_study_needs_no_run(tmp_path, monkeypatch):
     """Its tables are made of the records in results/, once a machine; a run of one's own goes before."""
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    (tmp_path / "results").symlink_to(ROOT / "results")
+    needed = {"workflow", "envs", "results"}
+    for name in needed:
+        (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     study = package.open("quick")
     assert len(study.trials) == 48 and study.times["ms"].gt(0).all()
     ext4 = study.times.query("label == 'ext4'").groupby("round").ms.sum()
     assert ext4.mean() == pytest.approx(study.results.totals.set_index("label").loc["ext4", "mean_ns"] / 1e6)
     assert list(study.dictionary("phases").columns) == ["column", "type", "unit", "meaning"]
-    assert {path.name for path in tmp_path.iterdir()} == {"workflow", "results"}
+    assert {path.name for path in tmp_path.iterdir()} == needed
 
 
 def test_saved_and_computed_results_are_equal(project, monkeypatch):
