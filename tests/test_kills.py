@@ -153,7 +153,7 @@ def a_copy(where: Path) -> Path:
 
 
 FIO = ROOT / "tests/fixtures/import/fio.json"
-TOUCH = ["--", "sh", "-c", "for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1"]
+TOUCH = 'mkdir -p "$0" && cd "$0" && for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1'
 COMMANDS = {  # and how long they take in all, about
     "import": (lambda where: [BIN / "reprofs", "import", "fio", FIO, "--output", where / "out/import"], 1),
     "verify-archive": (an_archive, 1),
@@ -163,7 +163,10 @@ COMMANDS = {  # and how long they take in all, about
     "archive": (lambda where: of_git(where, ARCHIVE, where / "out/quick.tar.xz"), 8),
     "publish": (lambda where: of_git(where, PUBLISH, a_copy(where)), 12),
     "record": (
-        lambda where: [BIN / "reprofs", "record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/out", *TOUCH],
+        lambda where: [
+            *(BIN / "reprofs", "record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/files"),
+            *("--", "sh", "-c", TOUCH, where / "files"),
+        ],
         2,
     ),
 }
