@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import make
 import nbformat
@@ -250,3 +251,10 @@ def test_the_workflow_keeps_the_last_report_of_a_notebook_that_broke(checkout, t
     done = report()
     assert done.returncode and f"{broken.relative_to(checkout)} is not a notebook" in done.stderr + done.stdout
     assert good == {name: (folder / name).read_bytes() for name in good} and (folder / "figures").is_dir()
+
+
+def test_kernels_that_start_together_have_sockets_of_their_own():
+    # Of two that choose ports, one can take the other's. A socket's path has 107 bytes at most.
+    folder = Path("/tmp/work-a")
+    assert execute._sockets(folder) == {"KernelManager": {"transport": "ipc", "ip": "/tmp/work-a/kernel"}}
+    assert execute._sockets(folder / ("b" * 90)) == {"KernelManager": {}}

@@ -22,8 +22,6 @@ for NOTEBOOK in FLOW.notebooks:
             f"logs/{{study}}/{NOTEBOOK.name}",
         conda:
             "../../envs/python.yaml"
-        resources:
-            kernel_slot=1,
         shell:
             "exec reprofs notebook {input.notebook:q} --study {wildcards.study:q} --log {log:q}"
             " --output {output.notebook:q}"

@@ -18,6 +18,7 @@ from reprofs.files import write_sums
 from reprofs.workplace import workplace
 
 CELL_S = 600  # of the host; a cell takes seconds
+LONGEST = 90  # bytes of a folder with sockets, whose paths have up to 107 (unix(7))
 MOST_MB = 20  # of an executed notebook; those of the report have less than one
 
 
@@ -40,7 +41,7 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     try:
         with workplace() as place, _silent():
             os.environ["REPROFS_PLACE"] = tempfile.tempdir = str(place)  # of the kernel and its connection file
-            papermill.execute_notebook(str(notebook), str(log), {"study": study}, **options)
+            papermill.execute_notebook(str(notebook), str(log), {"study": study}, config=_sockets(place), **options)
     except papermill.PapermillExecutionError as error:
         what = cut(f"{error.ename}: {error.evalue}" if error.ename else error, 120)
         raise UserError(f"{notebook}: a cell failed with {what}; see {log}.") from None
@@ -58,6 +59,17 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(log, output)
     write_sums(output.with_name(f"{output.name}.sha256"), [output])
+
+
+def _sockets(place: Path) -> Any:
+    """Settings of a kernel: its sockets are files in `place`, or ports where the path is too long for a socket.
+
+    Of two kernels that start together, one can take the port that the other has chosen.
+    """
+    from traitlets.config import Config
+
+    files = {"transport": "ipc", "ip": f"{place}/kernel"}
+    return Config({"KernelManager": files if len(str(place)) <= LONGEST else {}})
 
 
 def execute_here(notebook: Path, study: str, output: Path) -> None:
