@@ -27,12 +27,17 @@ FOLDER = option("--output", type=Path, required=True, metavar="FOLDER")
 )
 def _guest(arguments) -> None:
     """Build the engine and a guest image, unless they are cached; write the manifest."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from reprofs.guest import engine, image
     from reprofs.plan.guest import read_guest
 
     name, cache = arguments.output.stem, files.cache_folder()
     read_guest(name)  # an unknown name is reported before the engine is compiled
-    image.build(cache, arguments.output, engine.build(cache), say, name=name)
+    with ThreadPoolExecutor(1) as beside:  # a new compiler builds its C library first: most of a minute
+        compiled = beside.submit(engine.build_for_guests, cache)
+        image.prepare(cache, name, say)
+        image.build(cache, arguments.output, compiled.result(), say, name=name)
     arguments.output.touch()  # also when nothing changed: the workflow asks for it newer than what it is made from
 
 

@@ -146,6 +146,13 @@ def build_nosync(cache: Path) -> Path:
     return _build(cache, [NOSYNC], NOSYNC_FLAGS)
 
 
+def build_for_guests(cache: Path) -> Path:
+    """The runner, like `build`, with the two libraries that every guest has besides."""
+    build_gate(cache)
+    build_nosync(cache)
+    return build(cache)
+
+
 def _build(cache: Path, files: list[Path], flags: list[str]) -> Path:
     """A file named after its sources, flags and compiler, with its digest beside it. A damaged one is made again."""
     recipe = [importlib.metadata.version("ziglang"), flags, *([path.name, path.read_text()] for path in files)]

@@ -62,10 +62,7 @@ def build(
     if not engine.is_file():
         raise UserError(f"the load engine {engine} is missing: run `reprofs guest` first.")
     with writable(cache):
-        for part in ("root", "initrd", "modules"):
-            (cache / part).mkdir(parents=True, exist_ok=True)
-        bundle = qemu.bundle(cache, progress, lock)
-        root = _root(cache, lock, guest, progress)
+        bundle, root = _bundle_and_root(cache, lock, guest, progress)
         folder = cache / f"root/{root['recipe']}"
         gate = build_gate(cache)
         made = initrd(cache, folder / root["base"], engine, [("init", INIT)])
@@ -95,6 +92,19 @@ def build(
     }
     write_bytes(manifest, (json.dumps(description, indent=1, sort_keys=True) + "\n").encode())
     return description
+
+
+def prepare(cache: Path, name: str, progress: Progress) -> None:
+    """Make the parts of a guest that need no engine, so that it can be compiled meanwhile. Raises UserError like
+    `build`."""
+    with writable(cache):
+        _bundle_and_root(cache, read_lock(), read_guest(name), progress)
+
+
+def _bundle_and_root(cache: Path, lock: Lock, guest: Guest, progress: Progress) -> tuple[dict, dict]:
+    for part in ("root", "initrd", "modules"):
+        (cache / part).mkdir(parents=True, exist_ok=True)
+    return qemu.bundle(cache, progress, lock), _root(cache, lock, guest, progress)
 
 
 def _initrd_of(root: str, engine: str, cache: Path) -> str:
