@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -326,12 +327,17 @@ class Machine:
 
     def call(self, name: str, **arguments: object) -> Any:
         """Carry out a QMP command and return its answer."""
+        return self._ask(name, arguments)
+
+    def _ask(self, name: str, arguments: dict, files: Sequence[int] = (), limit_s: float = ANSWER_S) -> Any:
+        """files: descriptors that go with the command."""
+        text = json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n"
         try:
-            self.socket.sendall(json.dumps({"execute": name, "arguments": arguments}).encode() + b"\n")
+            socket.send_fds(self.socket, [text], files)
         except OSError:
             raise self._error(f"QEMU ended during {name}") from None
         while True:
-            message = self._receive(time.monotonic() + ANSWER_S, f"QEMU's answer to {name}")
+            message = self._receive(time.monotonic() + limit_s, f"QEMU's answer to {name}")
             if "error" in message:
                 raise self._error(f"{name}: {message['error']['desc']}")
             if "return" in message:
@@ -389,9 +395,17 @@ class Machine:
             raise self._error(f"{path} could not be written")
 
     def restore(self, path: Path) -> None:
-        """Load a state written by `save`; the machine stays paused."""
+        """Load a state written by `save`; the machine stays paused.
+
+        QEMU reads the file itself: through a pipe it takes twice as long. Until it has, it answers nothing.
+        """
         self._share()
-        self.call("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
+        try:
+            with path.open("rb") as state:
+                self._ask("getfd", {"fdname": "state"}, [state.fileno()])
+        except OSError as error:  # another run may have removed it
+            raise self._error(f"{path} cannot be read: {error.strerror}") from None
+        self.call("migrate-incoming", uri="fd:state")
         self._migrated()
 
     def end(self) -> None:
@@ -412,7 +426,7 @@ class Machine:
 
     def _migrated(self) -> None:
         deadline = time.monotonic() + BOOT_LIMIT_S
-        while (status := self.call("query-migrate").get("status")) != "completed":
+        while (status := self._ask("query-migrate", {}, limit_s=BOOT_LIMIT_S).get("status")) != "completed":
             if status == "failed" or time.monotonic() > deadline:
                 raise self._error(f"QEMU's migration {status}")
             time.sleep(0.01)
@@ -423,7 +437,8 @@ class Machine:
         what: what is waited for, which is said when it takes long. Where it is an answer of QEMU, whose absence no
         other start would mend, UserError is raised at the deadline.
         """
-        silent = time.monotonic() + SILENT_S if what else deadline
+        began = time.monotonic()
+        silent = began + SILENT_S if what else deadline
         while b"\n" not in self.received:
             self.socket.settimeout(max(min(deadline, silent) - time.monotonic(), 0.001))
             try:
@@ -438,7 +453,7 @@ class Machine:
                     continue
                 if "QEMU" in what:
                     raise UserError(
-                        f"{what} did not come within {ANSWER_S} s, so QEMU was ended: check whether "
+                        f"{what} did not come within {deadline - began:.0f} s, so QEMU was ended: check whether "
                         f"`{self.program} --version` answers, and the load of this host (top)."
                     ) from None
                 raise
