@@ -72,3 +72,18 @@ def test_all_that_python_loads_is_there():
 def test_every_way_to_import(code, package, names):
     found = sources._imports(code, package)
     assert sorted(str(path.relative_to(sources.PACKAGE).with_suffix("")) for path in found) == names
+
+
+def test_a_trial_waits_for_nothing_that_it_does_not_use():
+    code = "import sys, reprofs.cli, reprofs.guest.image, reprofs.trial.run, reprofs.labs.exact; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    idle = {"reprofs.plan.plan", "reprofs.plan.published", "reprofs.trial.planning", "reprofs.report"}
+    idle |= {"http.client", "ssl", "urllib.request", "concurrent.futures", "jsonschema", "numpy", "pandas"}
+    assert not idle & set(done.stdout.split())
+
+
+def test_pydantic_compiles_no_annotations_again():
+    """Those of a module with this import are texts, which it compiles one by one in every process."""
+    modules = list((ROOT / "scripts/reprofs/plan").glob("*.py"))
+    text = "from __future__ import annotations"
+    assert len(modules) > 20 and not [path.name for path in modules if f"\n{text}\n" in path.read_text()]

@@ -55,7 +55,7 @@ SEED_MAX = 10**13  # above that of any study and its rounds
 def _trial(arguments) -> None:
     """Run one trial and write its record. Exit code 0 means recorded, even if the trial failed."""
     from reprofs.guest import image
-    from reprofs.trial import planning, run
+    from reprofs.trial import run
     from reprofs.trial.resolve import resolve
 
     catalog = catalog_of(arguments)
@@ -64,8 +64,11 @@ def _trial(arguments) -> None:
     if setup.lab.in_guest:
         image.ensure(setup.guest, say)
     files.check_writable(arguments.output)
-    if not progress.in_workflow() and (said := planning.as_root([setup.cell], catalog)):
-        say(f"reprofs: {said}")
+    if not progress.in_workflow():  # which has said it
+        from reprofs.trial import planning
+
+        if said := planning.as_root([setup.cell], catalog):
+            say(f"reprofs: {said}")
     started = time.monotonic()
     one, limit_s = run.ready(trial, catalog, arguments.job), arguments.time_limit
     if arguments.take:
@@ -112,12 +115,12 @@ def _named(arguments, catalog):
 
 
 def _filesystem(arguments, catalog) -> str:
-    from reprofs.plan.override import add_places, override, place_name
-
     if not (arguments.where or arguments.clients):
         if not arguments.filesystem:
             raise UserError("--filesystem is missing: name one of `reprofs list`, or a directory with --where.")
         return arguments.filesystem
+    from reprofs.plan.override import add_places, override, place_name
+
     if arguments.filesystem:
         raise UserError("--where and --filesystem exclude each other: leave one of them out.")
     change = override(arguments.lab, where=arguments.where or "", clients=arguments.clients)

@@ -11,17 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.client
 import os
 import queue
 import re
 import subprocess
 import threading
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +59,8 @@ def _fetch_all(lock: Lock, files: dict[str, Path], packages: list[Package], say:
     missing = [package for package in packages if not _whole(files[package.name], package)]
     if not missing:
         return
+    from concurrent.futures import ThreadPoolExecutor, wait  # a trial does not wait for these and for urllib
+
     all_mb = sum(package.size for package in missing) / 1e6
     say(f"fetching {len(missing)} packages, {all_mb:.0f} MB")
     mirrors = _Mirrors(mirrors_of_this_machine())
@@ -93,6 +90,8 @@ def mirrors_of_this_machine() -> list[str]:
 
 def _proxies() -> dict[str, str]:
     """The proxies of this machine's apt, if it names any; else those of the environment."""
+    import urllib.request
+
     found = urllib.request.getproxies()
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         text = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
@@ -118,6 +117,8 @@ class _Mirrors:
     read: int = 0
 
     def __post_init__(self) -> None:
+        import urllib.request
+
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
 
 
@@ -127,6 +128,10 @@ class _Slow(Exception):
 
 def _fetch(mirrors: _Mirrors, package: Package, file: Path) -> str:
     """Fetches one; why no mirror gave it, or nothing."""
+    import http.client
+    import urllib.error
+    import urllib.parse
+
     why = "no mirror is known"
     # Debian keeps updates for security in an archive of their own, below pool/updates.
     security = package.path.startswith("pool/updates/")

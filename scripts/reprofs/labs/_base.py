@@ -12,15 +12,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from reprofs import cleanup
 from reprofs.errors import UserError
 from reprofs.guest.steps import Job, Step
 from reprofs.plan.device import Device, Plain
 from reprofs.plan.kernel import Kernel
-from reprofs.plan.plan import LabFacts
 from reprofs.plan.processor import Processor
+
+if TYPE_CHECKING:  # a trial does not wait for the models of plans
+    from reprofs.plan.plan import LabFacts
 
 MEMORY = Plain(title="In memory")
 
@@ -114,6 +116,8 @@ class Lab(abc.ABC):
     def facts(cls, processor: Processor | None = None) -> LabFacts:
         """Facts about the lab that readers of its records need; stored in the plan. processor: if the lab models
         one."""
+        from reprofs.plan.plan import LabFacts
+
         return LabFacts(
             **{
                 name: getattr(cls, name)

@@ -6,6 +6,8 @@ servers have to start first, it pauses again when their file system is mounted, 
 continue from that one.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import hashlib
@@ -16,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, intact, sha256, write_text
@@ -33,9 +35,11 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import joined
 from reprofs.plan.device import Device
 from reprofs.plan.kernel import Kernel
-from reprofs.plan.plan import LabFacts
 from reprofs.plan.processor import Processor
 from reprofs.workplace import workplace
+
+if TYPE_CHECKING:
+    from reprofs.plan.plan import LabFacts
 
 # Of saved states, besides the newest: of guests that have started (about 140 MB each), and of clusters.
 KEPT_SNAPSHOTS_BYTES = 3 << 30
@@ -130,11 +134,14 @@ class ExactLab(GuestLab):
         found = super().facts()
         if not processor:
             return found
-        text = f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
-        found = found.model_copy(update={"clock_text": text, "processor": processor})
+        found = found.model_copy(update={"clock_text": cls._clock_with(processor), "processor": processor})
         if processor.count == 1:
             return found
         return found.model_copy(update={"meaning": cls.several_meaning.format(cores=processor.count)})
+
+    @classmethod
+    def _clock_with(cls, processor: Processor) -> str:
+        return f"{cls.clock_text} (1 instruction = {processor.ns_per_instruction:g} ns)"
 
     @staticmethod
     def processor_steps(processor: Processor) -> list[Step]:
@@ -153,7 +160,7 @@ class ExactLab(GuestLab):
     def environment(self, start: str) -> dict:
         """As for every guest, with the processor."""
         cores = {"cores": self.processor.count} if self.processor.count > 1 else {}
-        found = super().environment(start) | {"clock": self.facts(self.processor).clock_text} | cores
+        found = super().environment(start) | {"clock": self._clock_with(self.processor)} | cores
         if self.built:
             found["modules_sha256"], found["config_sha256"] = self.manifest["drivers"]["sha256"], self.built.config
         return found

@@ -1,7 +1,5 @@
 """The descriptors of a checkout, one YAML file each, found by their names and read once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ network: exact@v2-0.5ns, exact@v2-0.5ns@debian-6.1, exact@v2-0.5ns@64mib, v4.2@l
 apart here and nowhere else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Commands of descriptors: templates with {placeholders}, and the words that they become."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shlex

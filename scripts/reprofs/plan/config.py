@@ -1,7 +1,5 @@
 """The two files of config/: the knobs of a run, and the real disks that trials may overwrite."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import ConfigDict, Field

@@ -3,8 +3,6 @@
 docs/methods/devices.md has the equations; plan/disk.py what follows from them in closed form.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -211,7 +209,7 @@ class Plain(Promising, Device):
     )
 
     @model_validator(mode="after")
-    def _caches_a_file(self) -> Plain:
+    def _caches_a_file(self) -> "Plain":
         if self.cache and self.backing != "file":
             raise wrong("has a cache, which only a disk with backing: file can have: leave it out")
         if self.cache and not self.promise:

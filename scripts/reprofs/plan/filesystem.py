@@ -1,7 +1,5 @@
 """A file system (workflow/filesystems): how it is made, mounted and taken down, its variants and its hosts."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, ClassVar, Literal
 
@@ -59,7 +57,7 @@ class HostLine(Part):
     limit_s: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Of wait, in seconds of the lab's clock")
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> HostLine:
+    def _does_one_thing(self) -> "HostLine":
         if (self.run is None) == (self.wait is None):
             raise wrong("must have one of the keys run and wait")
         if (self.wait is None) != (self.expect is None):
@@ -103,7 +101,7 @@ class Hosts(PlannedHosts):
     least_mib: Annotated[int, Field(ge=16, le=1048576)] = Field(32, description="No disk of a server is smaller")
 
     @model_validator(mode="after")
-    def _threads_are_of_one_server(self) -> Hosts:
+    def _threads_are_of_one_server(self) -> "Hosts":
         if self.threads and self.servers > 1:
             raise wrong("must not have threads with several servers: their owner would be unknown")
         return self
@@ -151,7 +149,7 @@ class Variant(Promising):
     expect: list[str] = []
     check: list[Command] | None = Field(None, description="When it is checked in another way than the other variants")
 
-    def with_options(self, mounted: list[str], made: list[str]) -> Variant:
+    def with_options(self, mounted: list[str], made: list[str]) -> "Variant":
         """The same with further options of the commands that mount and make it."""
         changed: dict = {"title": self.title}
         if made:
@@ -246,7 +244,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
     _guest_is_known = field_validator("guest")(known_guest)
 
     @model_validator(mode="after")
-    def _can_be_mounted(self) -> Filesystem:
+    def _can_be_mounted(self) -> "Filesystem":
         needed = ("type", "packages", "mount", "unmount")
         missing = [key for key in needed if key not in self.model_fields_set]
         if missing and self.path is None and self.unavailable is None:
@@ -256,7 +254,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
         return self
 
     @model_validator(mode="after")
-    def _has_its_hosts(self) -> Filesystem:
+    def _has_its_hosts(self) -> "Filesystem":
         known = {"servers", "clients", *self.host_names()} if self.hosts else set()
         lines = {key: getattr(self, key) for key in ("make", "mount", "inspect", "unmount")}
         if self.outage:
@@ -268,7 +266,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
         return self
 
     @model_validator(mode="after")
-    def _has_what_its_format_is_read_from(self) -> Filesystem:
+    def _has_what_its_format_is_read_from(self) -> "Filesystem":
         if self.format and not self.inspect:
             raise wrong("has the key format without the key inspect, from whose output it is read: add inspect")
         return self

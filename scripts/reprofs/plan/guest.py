@@ -1,7 +1,5 @@
 """The guests of the labs (envs/guest.yaml): which Debian packages and modules each has, and how much memory."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -59,7 +57,7 @@ class Further(Part):
     )
     modprobe: list[str] = Field([], description="Lines of modprobe's configuration")
 
-    def has(self, other: Further) -> bool:
+    def has(self, other: "Further") -> bool:
         """Whether this guest has everything of another."""
         lists = ("packages", "preload", "modprobe", "debs")
         whole = all(all(part in getattr(self, key) for part in getattr(other, key)) for key in lists)

@@ -1,7 +1,5 @@
 """A kernel of the exact lab's guest, in the place of the guest's own (workflow/kernels)."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Annotated
 
@@ -43,7 +41,7 @@ class Kernel(Descriptor):
     )
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Kernel:
+    def _has_one_source(self) -> "Kernel":
         if bool(self.suites) == bool(self.debs):
             raise wrong("must have either suites or debs: where the kernel comes from")
         return self

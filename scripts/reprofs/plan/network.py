@@ -4,8 +4,6 @@ Every host has a cable to one switch. Both ends of a cable send at its rate, del
 too many wait. Times are in nanoseconds. docs/methods/networks.md has the equations.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -67,7 +65,7 @@ class Network(Descriptor):
     )
 
     @model_validator(mode="after")
-    def _can_be_shaped(self) -> Network:
+    def _can_be_shaped(self) -> "Network":
         if 0 < self.rate_mbit < 0.1:
             raise wrong("must have a rate_mbit of at least 0.1, or 0 for unlimited")
         if self.rate_mbit * self.delay_us / 8 / self.mtu > FRAMES_MAX:

@@ -1,7 +1,5 @@
 """Runs a study in another lab, on other devices or in other directories."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

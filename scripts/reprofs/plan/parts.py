@@ -4,8 +4,6 @@ The limits are beyond real hardware, but near enough that a slip (a size in byte
 unit) is found before a trial and that no sum of such values overflows.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The plan of a study: what trials, tables, statistics and report know of it (workflow/schemas/plan.schema.yaml)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -126,7 +124,7 @@ class Plan(Descriptor):
     stopping: Stopping | None = Field(None, description="Of a study that adds repetitions, after an interim analysis")
 
     @model_validator(mode="after")
-    def _knows_what_it_runs(self) -> Plan:
+    def _knows_what_it_runs(self) -> "Plan":
         for trial in self.trials:
             for name, known in (
                 (trial.full_lab, self.labs),
@@ -188,7 +186,7 @@ class Plan(Descriptor):
         named = asked.filesystems is None or {cell.filesystem, cell.label} & set(asked.filesystems)
         return bool(named and {phase.name for phase in self.workloads[cell.workload].phases} & set(asked.phases))
 
-    def first_rounds(self, rounds: int) -> Plan:
+    def first_rounds(self, rounds: int) -> "Plan":
         """The plan with only the first repetitions."""
         trials = [trial for trial in self.trials if trial.round <= rounds]
         study = self.study.model_copy(update={"rounds": rounds})

@@ -1,7 +1,5 @@
 """A processor of a lab that models it (workflow/processors): its instructions, and how long one takes."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator

@@ -1,7 +1,5 @@
 """What somebody published (data/published): its numbers are in a CSV file beside it, its claims are here."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 
@@ -88,7 +86,7 @@ class Claim(Part):
         return [self.at.model_copy(update=one.model_dump(exclude_none=True)) for one in named] if self.at else named
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Claim:
+    def _is_whole(self) -> "Claim":
         given = [key for key in ("least", "most", "within", "value", "over") if getattr(self, key) is not None]
         needed, allowed = CLAIMS[self.kind]
         if needed and len(set(given) & set(needed)) != 1:
@@ -177,7 +175,7 @@ class Published(Descriptor):
         return own.published if own else 0
 
     @model_validator(mode="after")
-    def _names_claims_once(self) -> Published:
+    def _names_claims_once(self) -> "Published":
         names = [claim.id for claim in self.claims]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:

@@ -1,7 +1,5 @@
 """Reads a descriptor: from a YAML file to a model, or to one sentence that names file, line and key."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import math

@@ -15,8 +15,6 @@ the calls of a thread, and of those that began after it had ended.
 No name, no content, no argument and nothing of user or host is in it; paths never leave the tree.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools
@@ -137,7 +135,7 @@ class Recording(Descriptor):
     )
 
     @model_validator(mode="after")
-    def _has_few_calls(self) -> Recording:
+    def _has_few_calls(self) -> "Recording":
         if self.follows_listings and self.calls > LISTED:
             raise wrong(f"follows listings, so calls is at most {LISTED:,}, not {self.calls:,}")
         return self

@@ -8,8 +8,6 @@ calls succeed, in which order they come, or from which thread: if no link leads 
 (Method: a points-to analysis that ignores order; L. O. Andersen, thesis, Copenhagen, 1994.)
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +95,7 @@ class _Names:
     steps: int = 0
     grown: bool = True
 
-    def followed(self, todo: _Calls) -> Leads | None:
+    def followed(self, todo: "_Calls") -> Leads | None:
         """Gives names until nothing is new; the first link that leads out meanwhile."""
         self.parents[0].add(OUTSIDE)
         for number in range(UP):
@@ -187,7 +185,7 @@ class _Names:
 class _Open:
     """An open file: from which one it was opened, by which path, and its number once it has one."""
 
-    base: _Open | None
+    base: "_Open | None"
     path: tuple[str, ...]
     number: int = -1
 

@@ -1,7 +1,5 @@
 """A published result (results/NAME/digests.json): what was measured, with which lab, and the digest of each file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -84,7 +82,7 @@ class Result(Descriptor):
     files: dict[str, Digest] = Field(description="Of all others in this folder")
 
     @model_validator(mode="after")
-    def _is_safe(self) -> Result:
+    def _is_safe(self) -> "Result":
         for name in self.files:
             if not NAME.fullmatch(name):
                 raise wrong(f"has a file {name[:60]!a}, which is no plain name")

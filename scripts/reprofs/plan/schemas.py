@@ -1,7 +1,5 @@
 """The JSON Schemas in workflow/schemas, for editors and other programs: made from the models (`reprofs schemas`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

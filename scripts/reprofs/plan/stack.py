@@ -4,8 +4,6 @@ A file in workflow/stacks is one layer. A layer gets devices from below (the dis
 hands devices to the layer above, or to the file system.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A study (config/studies): its question, its configurations, and the order of their trials in every repetition."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re
@@ -122,7 +120,7 @@ class Margins(Part):
     )
 
     @model_validator(mode="after")
-    def _agree(self) -> Margins:
+    def _agree(self) -> "Margins":
         if self.win > self.equal:
             raise wrong("must not have a win above equal: a difference between them would be neither")
         return self
@@ -157,7 +155,7 @@ class Rounds(Part):
     )
 
     @model_validator(mode="after")
-    def _in_order(self) -> Rounds:
+    def _in_order(self) -> "Rounds":
         if self.max < self.min:
             raise wrong(f"must have a max of at least its min, {self.min}")
         return self
@@ -215,7 +213,7 @@ class Design(Cross):
     time_limit_s: Limit = Field(1800, description="Host seconds after which a trial is recorded as timeout")
 
     @model_validator(mode="after")
-    def _has_enough_rounds(self) -> Design:
+    def _has_enough_rounds(self) -> "Design":
         least = self.rounds.min if isinstance(self.rounds, Rounds) else self.rounds
         for entry in self.cells or []:
             if entry.rounds and entry.rounds > least:
@@ -225,7 +223,7 @@ class Design(Cross):
         return self
 
     @model_validator(mode="after")
-    def _has_one_base(self) -> Design:
+    def _has_one_base(self) -> "Design":
         named = [entry.factor for entry in self.cells or [] if entry.factor]
         if named and len(named) != len(self.cells or []) - 1:
             raise wrong("must have one entry of cells without the key factor: the base")
@@ -313,7 +311,7 @@ class Study(Design, Descriptor):
     model_config = ConfigDict(title="A study (a question and the cells that answer it)")
 
     @model_validator(mode="after")
-    def _has_one_reason(self) -> Study:
+    def _has_one_reason(self) -> "Study":
         if isinstance(self.rounds, Rounds) and "stop" in self.model_fields_set:
             raise wrong("must not have both stop and rounds with until: leave stop out")
         return self
@@ -342,7 +340,7 @@ class PlannedStudy(Design, _Named):
         """The name of its file."""
         return self.name.partition("@")[0]
 
-    def with_left_out(self, sentences: list[str]) -> PlannedStudy:
+    def with_left_out(self, sentences: list[str]) -> "PlannedStudy":
         """The overridden study with sentences about the configurations that were left out."""
         override = self.override and self.override.model_copy(update={"left_out": sentences})
         return self.model_copy(update={"override": override})

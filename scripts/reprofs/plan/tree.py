@@ -7,8 +7,6 @@ many values in (previous bound, bound], log-uniformly distributed. Names and con
 asked for.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat

@@ -7,8 +7,6 @@
 +NAME        a modifier of the workload's own (its key `modifiers`)
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated, Any, Literal
@@ -70,7 +68,7 @@ class Scale(Part):
     size_max: Annotated[int, Field(ge=0, le=10**12)] | None = Field(None, description="Bytes")
 
     @model_validator(mode="after")
-    def _is_plausible(self) -> Scale:
+    def _is_plausible(self) -> "Scale":
         for key, value in (self.__pydantic_extra__ or {}).items():
             most = BYTES_MAX if BYTES.search(key) else COUNT_MAX
             if isinstance(value, int | float) and abs(value) > most:
@@ -87,7 +85,7 @@ class Scale(Part):
         found = [value for name in items.split("*") if type(value := values.get(name)) is int]
         return math.prod(found) if len(found) == items.count("*") + 1 else None
 
-    def resized(self, key: str, value: int) -> Scale:
+    def resized(self, key: str, value: int) -> "Scale":
         """The scale with another size parameter; the directories of a tree grow with its files, but one stays one."""
         changed = {key: value}
         if key == "files" and self.files and self.directories and self.directories > 1:
@@ -176,7 +174,7 @@ class Phase(Part):
     limit_s: Limit = 3600
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> Phase:
+    def _does_one_thing(self) -> "Phase":
         if (self.operation is None) == (self.run is None):
             raise wrong("must have one of the keys operation and run")
         return self
@@ -231,7 +229,7 @@ class Workload(Descriptor):
     phases: Annotated[list[Phase], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _loses_no_client(self) -> Workload:
+    def _loses_no_client(self) -> "Workload":
         if self.on_servers and any(phase.outage for phase in self.phases):
             raise wrong("has the keys on_servers and outage, so that clients would be lost, too: remove one")
         return self

@@ -11,16 +11,19 @@ import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from reprofs.errors import UserError, cut, short
 from reprofs.files import Unpacking, read_json, sha256, write_bytes
-from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, NAME, Result
 from reprofs.project import place
 from reprofs.records.identity import of, parts_of
 from reprofs.records.raw import broken
+
+if TYPE_CHECKING:  # a trial does not wait for the models of plans
+    from reprofs.plan.plan import Plan
 
 ARCHIVES = ("records-", "profiles-")
 PLAN = "plan.json"  # the first member of the first archive of records
@@ -78,6 +81,8 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     for _, content in _members(first, lambda name: RECORD if name == PLAN else -1):
         write_bytes(into / PLAN, content)
         break  # it is the first one
+    from reprofs.plan.plan import read_plan
+
     try:
         plan = read_plan(into / PLAN)
     except UserError as error:
