@@ -12,7 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
@@ -21,6 +23,7 @@ import pytest
 from conftest import ROOT
 from helpers import CATALOG, device, job_of, outputs, shell, told
 from reprofs import files
+from reprofs.cli import workflow
 from reprofs.errors import UserError
 from reprofs.guest import cache, fetch, initrd, inside, unpack
 from reprofs.guest import image as builder
@@ -616,6 +619,23 @@ def test_a_snapshot_that_cannot_be_restored_is_passed_by_with_a_cold_boot(guest,
     cold = lab.run(job, 120)
     assert (first.environment["start"], cold.environment["start"]) == ("snapshot", "cold boot")
     assert (cold.ending, cold.output) == ("finished", first.output)
+
+
+def test_a_state_that_was_removed_meanwhile_is_passed_by(tmp_path, monkeypatch):
+    machine = object.__new__(qemu.Machine)
+    machine.place = tmp_path
+    monkeypatch.setattr(machine, "_share", lambda: None)
+    with pytest.raises(qemu.MachineError, match=r"gone cannot be read: No such file"):
+        machine.restore(tmp_path / "gone")
+
+
+def test_the_engine_is_compiled_while_the_packages_are_unpacked(tmp_path, monkeypatch):
+    unpacking, built = threading.Event(), []
+    monkeypatch.setattr(builder.engines, "build_for_guests", lambda folder: folder / str(unpacking.wait(5)))
+    monkeypatch.setattr(builder, "prepare", lambda *words: unpacking.set())
+    monkeypatch.setattr(builder, "build", lambda folder, manifest, runner, *words, **names: built.append(runner.name))
+    workflow.command["guest"].run(Namespace(output=tmp_path / "base.json"))
+    assert built == ["True"]
 
 
 def test_the_machine_of_a_cold_boot_finds_nothing_of_the_one_that_failed(guest, monkeypatch):
