@@ -725,10 +725,30 @@ def test_saved_states_go_when_there_is_no_room(tmp_path):
         state.write_bytes(bytes(100))
         for ending in (".sha256", ".output"):
             state.with_suffix(ending).write_text("")
-        os.utime(state, (age, age))
-    os.utime(tmp_path / ("a" * 64), (9, 9))  # used again
+        os.utime(state.with_suffix(".sha256"), (age, age))
+    os.utime(tmp_path / ("a" * 64 + ".sha256"), (9, 9))  # used again
+    (tmp_path / ("e" * 64)).write_bytes(bytes(100))  # just being saved
     exact._drop_old(tmp_path, 250)
-    assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "d"]
+    assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "e"]
+
+
+def test_a_saved_state_that_is_used_again_is_not_read_again_and_stays(tmp_path, monkeypatch):
+    """Read only to be restored: its digest takes half a second of a trial of CephFS."""
+    for age, name in enumerate("abc"):
+        state = tmp_path / (name * 64)
+        state.write_bytes(name.encode() * 100)
+        state.with_suffix(".output").write_text(name)
+        digests = [files.sha256(part) for part in (state, state.with_suffix(".output"))]
+        files.write_text(state.with_suffix(".sha256"), "\n".join(digests))
+        os.utime(state.with_suffix(".sha256"), (age, age))
+    used = tmp_path / ("a" * 64)
+    assert exact._found(used)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "sha256", lambda path: pytest.fail(f"{path.name} is read again"))
+        assert exact._found(used)
+    assert [state.name[0] for state in exact._by_age(tmp_path)] == ["b", "c", "a"]
+    damage(used)
+    assert not exact._found(used)
 
 
 @pytest.mark.wide

@@ -324,7 +324,7 @@ class ExactLab(GuestLab):
             for key in ("qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        if not _whole(path):
+        if not _found(path):
             self._save(path, self._started, KEPT_SNAPSHOTS_BYTES)
         return path
 
@@ -342,8 +342,7 @@ class ExactLab(GuestLab):
         """
         key = hashlib.sha256(snapshot.name.encode() + setup).hexdigest()
         path = self.cache / "cluster" / key
-        if _whole(path):
-            os.utime(path)
+        if _found(path):
             return path
 
         def make(path: Path) -> None:
@@ -395,9 +394,13 @@ def _with_kernel(manifest: dict, kernel: Built) -> dict:
 
 
 def _by_age(folder: Path) -> list[Path]:
-    """The saved states in a folder, the oldest first."""
-    known = [file for file in folder.iterdir() if re.fullmatch("[0-9a-f]{64}", file.name)]
-    return sorted(known, key=lambda file: file.stat().st_mtime)
+    """The saved states in a folder, those first that were made or used longest ago."""
+    used = {}
+    for file in folder.iterdir():
+        if re.fullmatch("[0-9a-f]{64}", file.name):
+            note = file.with_suffix(".sha256")  # missing while it is being saved
+            used[file] = (note if note.exists() else file).stat().st_mtime
+    return sorted(used, key=used.__getitem__)
 
 
 def _remove(state: Path) -> None:
@@ -424,6 +427,18 @@ def _whole(state: Path) -> bool:
     except OSError:
         return False
     return len(digests) == len(parts) and all(map(intact, parts, digests))
+
+
+def _found(state: Path) -> bool:
+    """Whether a saved state can be used, which is noted as its last use.
+
+    Not at the state itself: a file whose times have changed is read again to see whether it is damaged.
+    """
+    if not _whole(state):
+        return False
+    with contextlib.suppress(OSError):  # the cache may be read-only
+        os.utime(state.with_suffix(".sha256"))
+    return True
 
 
 Lab = ExactLab
