@@ -732,6 +732,19 @@ def test_saved_states_go_when_there_is_no_room(tmp_path):
     assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "e"]
 
 
+def test_of_two_trials_that_need_the_same_state_one_makes_it(tmp_path):
+    made, path = [], tmp_path / ("a" * 64)
+
+    def make(path):
+        made.append(path)
+        time.sleep(0.1)
+        path.write_bytes(b"state")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: exact.ExactLab._save(path, make, 1000), range(2)))
+    assert made == [path] and exact._found(path)
+
+
 def test_a_saved_state_that_is_used_again_is_not_read_again_and_stays(tmp_path, monkeypatch):
     """Read only to be restored: its digest takes half a second of a trial of CephFS."""
     for age, name in enumerate("abc"):
