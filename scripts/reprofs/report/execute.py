@@ -69,7 +69,7 @@ def _sockets(place: Path) -> Any:
     from traitlets.config import Config
 
     files = {"transport": "ipc", "ip": f"{place}/kernel"}
-    return Config({"KernelManager": files if len(str(place)) <= LONGEST else {}})
+    return Config({"KernelManager": files if len(os.fsencode(place)) <= LONGEST else {}})
 
 
 def execute_here(notebook: Path, study: str, output: Path) -> None:
