@@ -145,6 +145,9 @@ def hostile_report(tmp_path_factory):
     plan = json.loads((folder / "plan.json").read_text())
     plan["filesystems"]["xfs"]["format"] = {"features": {"read": "(.*)", "without": ["words"], "by_device": False}}
     plan["workloads"]["metadata"]["differs"] = plan["devices"]["ssd"]["model"] = "words"
+    counts = dict.fromkeys(("threads", "before", "calls", "after", "names", "bytes", "handles"), 1)
+    recording = {"format": 1, "title": "words", "filesystem": "words", "kernel": "6.1", "incomplete": ["words"]}
+    plan["workloads"]["metadata"]["recording"] = recording | counts
     plan["filesystems"]["xfs"]["variants"]["default"] |= {"promise": "none", "why": "words"}
     plan["study"]["override"] = {"text": "words", "own": {"labs": ["words"]}, "left_out": ["words"]}
     plan["networks"] = {"lan-1g": CATALOG.get(Network, "lan-1g").as_json()}
