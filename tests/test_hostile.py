@@ -43,6 +43,7 @@ from reprofs.records import raw as seals
 from reprofs.report import marks, render, show, style, text, words
 from reprofs.stats.study import Study
 from reprofs.trial.planning import make_plan
+from test_recorded import replayed
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once
 
@@ -167,10 +168,23 @@ def hostile_report(tmp_path_factory):
         place = run.execute(folder, names)
         for one in FURTHER:
             further(*one, folder, str(secret), places, patch)
+    replay = replayed_program(folder / "replayed", str(secret))
     names = list(dict.fromkeys([*names, *(name for name, *_ in FURTHER)]))
-    notebooks = [place / f"{name}.ipynb" for name in names]
+    notebooks = [replay if name == "recorded" else place / f"{name}.ipynb" for name in names]
     render.render(notebooks, folder / "report", folder / "tables")
     return SimpleNamespace(study=study, places=places, notebooks=notebooks, folder=folder)
+
+
+RECORDED = ("filesystem", "kernel", "incomplete")  # texts of a recording that a report shows
+
+
+def replayed_program(folder, secret: str):
+    """The executed notebook about replays of a recording whose texts are hostile."""
+    head = {key: hostile(crc32(key.encode()), secret) for key in RECORDED}
+    made = replayed(**head | {"incomplete": [head["incomplete"]]})
+    folder.mkdir()
+    run.made(folder, made, rounds=2, systems=["ext4", "xfs", "tmpfs"])
+    return run.execute(folder, ["recorded"]) / "recorded.ipynb"
 
 
 JOBS = {**ACCESSES, **EXCHANGES}
@@ -252,6 +266,11 @@ def test_hostile_text_is_text(page):
     assert links and all(link.startswith(("#", "https://example.org/")) for link in links)
     assert not re.search(r"<(em|strong|li|td|h\d)[^>]*>(<p>)?(e|d|item|a|b|heading\d+)</", page)
     assert SECRET not in page and not HIDDEN.search(page)
+
+
+def test_what_a_recording_says_is_shown_as_text(page):
+    parsed = Page(page).text
+    assert all(f"t{crc32(key.encode())}t <script>" in parsed for key in RECORDED)
 
 
 def test_the_pdf_has_no_code_of_others_and_the_title_as_it_is(hostile_report, page):
