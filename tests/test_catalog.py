@@ -553,6 +553,14 @@ def test_what_no_file_may_hold(tmp_path, data, told):
     assert len(str(found.value)) < 300
 
 
+def test_what_libyaml_alone_takes_is_refused_with_its_line(tmp_path):
+    """A tab before a value; the schema is what refuses the file, and the line is still found."""
+    path = tmp_path / "x.yaml"
+    path.write_text("title:\tQuick\n\nwrong: 1\n")
+    with pytest.raises(UserError, match=r"x\.yaml line 3: unknown key 'wrong'"):
+        read_yaml(path, Study)
+
+
 def make_with(file: str, where, value=None, **place) -> None:
     """The job of a cell with a changed descriptor in it."""
     kind, name = OF_KIND[file.split()[0]], file.split()[1]

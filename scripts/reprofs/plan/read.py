@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,7 +118,7 @@ def _key(path: Iterable) -> str:
 
 def _line(file: Path | None, path: list) -> str:
     """` line N`, the line of the YAML file where the entry that a path leads to begins; empty without a file."""
-    node = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader) if file else None
+    node = _read(file.read_text(encoding="utf-8"), yaml.compose) if file else None
     begin = node
     for part in path:
         if isinstance(node, yaml.MappingNode):
@@ -180,13 +180,15 @@ SHALLOW = 1000  # levels
 START = re.compile(r"^[-?: ]+", re.MULTILINE)  # as many letters as a line opens levels, or more
 
 
-def _load(text: str) -> Any:
-    """Raises what `_Loader` does."""
+def _read(text: str, way: Callable) -> Any:
+    """What yaml.load or yaml.compose makes of a text, by the loader that takes it: libyaml takes some that PyYAML does
+    not, such as a tab between a key and its value. Raises what `_Loader` does.
+    """
     brackets = text.count("[") + text.count("{")
     if brackets <= SHALLOW and max(map(len, START.findall(text)), default=0) <= SHALLOW:
         with contextlib.suppress(yaml.YAMLError, ValueError, OverflowError):
-            return yaml.load(text, _Fast)
-    return yaml.load(text, _Loader)
+            return way(text, _Fast)
+    return way(text, _Loader)
 
 
 def parse(path: Path, where: str) -> Any:
@@ -196,7 +198,7 @@ def parse(path: Path, where: str) -> Any:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        data = _load(text)
+        data = _read(text, yaml.load)
     except OSError as error:
         raise FileError(f"{where} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
