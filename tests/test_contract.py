@@ -33,14 +33,14 @@ OWN = Catalog()
 TREE = {"files": 60, "directories": 9, "fan_out": 3, "size_median": 4055, "size_sigma": 1.45, "size_max": 65536}
 READ = {"name": "read", "operation": "read", "cache": "cold", "title": "Read"}
 REMOVE = {"name": "x", "operation": "remove", "title": "Remove"}
+STACK = "contract+device512"  # disks are rebuilt the sooner the smaller they are
 CUT = {"name": "stat", "operation": "stat", "title": "Stat", "crash": {}}
-# For file systems; and for stacks, whose disks are rebuilt the sooner the smaller they are.
-for name, mib, phases in (("contract", 1024, [READ, REMOVE]), ("stack", 512, [READ, REMOVE]), ("cut", 512, [CUT])):
+for name, phases in (("contract", [READ, REMOVE]), ("cut", [CUT])):
     small = {
         "title": "Contract",
         "description": "A small tree, written before the first phase.",
         "source": "none",
-        "scales": {scale: {"device_mib": mib, **TREE} for scale in ("smoke", "laptop", "paper")},
+        "scales": {scale: TREE for scale in ("smoke", "laptop", "paper")},
         "populate": ["make-tree", "create"],
         "phases": phases,
     }
@@ -143,10 +143,10 @@ def in_turn(stacks: list[str]) -> list[Trial]:
     for stack in stacks:
         again = {"workload": "cut", "profile": "hdd-7200"}
         if stack in COMPOSED or CATALOG.get(Layer, stack).fault:
-            again = {"workload": "stack"}
+            again = {"workload": STACK}
         # It hands over two devices, and ext4 takes one.
         name = "md-raid5x2+lvm" if stack == "md-raid5x2" else stack
-        first = cell(kind_of(stack)[0], stack=name, workload="stack")
+        first = cell(kind_of(stack)[0], stack=name, workload=STACK)
         assert not obstacle(resolve_cell(first, OWN), open_lab(first))
         cells += [first, changed(first, **again)] if not cells else [changed(first, **again)]
     return cells

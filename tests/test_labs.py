@@ -30,6 +30,7 @@ from reprofs.plan.stack import Layer
 from reprofs.plan.stack import resolve as resolve_stack
 from reprofs.trial import commands as commands_module
 from reprofs.trial import progress, run
+from reprofs.trial.resolve import resolve
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the host lab needs root")
 NOBODY = 65534
@@ -211,8 +212,23 @@ def test_vm_says_what_it_cannot_do(machine):
 def test_vm_without_room_for_its_disks(machine, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1 << 30, 0, 100 << 20))
-    with pytest.raises(Obstacle, match=r"2 disks of 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"):
+    with pytest.raises(
+        Obstacle, match=r"2 disks that hold up to 64 MiB do not fit into /dev/shm/.*, which has 100 MiB free"
+    ):
         machine.run(job_of(Clock()), 60, Disks(device(), 2, 64))
+
+
+def test_files_of_disks_are_sparse(tmp_path, monkeypatch):
+    """What they will hold must fit, not what they could: 4 GiB each is more than many machines have in memory."""
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1 << 30, 0, 1 << 30))
+    parts = resolve(cell("ext4", lab="host", profile="ram"), CATALOG)
+    (file,) = labs.disk_files(tmp_path, parts.disks)
+    assert (file.stat().st_size, file.stat().st_blocks) == (4 << 30, 0)
+    rebuilding = resolve(
+        cell("ext4", lab="host", profile="ram", stack="md-raid5-rebuilding", workload="populated"), CATALOG
+    )
+    assert rebuilding.stored > rebuilding.disk_mib << 20  # the spare is written whole
 
 
 def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monkeypatch):

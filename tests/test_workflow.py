@@ -18,7 +18,7 @@ import pytest
 import run as run_notebooks
 import yaml
 from conftest import BIN, ROOT, copy_checkout
-from helpers import catalog_with, cell, rendered
+from helpers import CATALOG, cell, rendered
 from reprofs.data import study as tables
 from reprofs.files import cache_folder
 from reprofs.plan.plan import read_plan
@@ -29,6 +29,7 @@ from snakes import Snakes
 
 TABLES = ("trials", "phases", "latency")
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
+SMALL = "populated@300+device320"  # the smaller the disks, the sooner they are rebuilt
 WORKLOAD = "metadata@100"  # of both small studies
 PROFILE = f"data/profiles/small/r1-exact@v2-0.5ns-single-ssd-ext4+default-{WORKLOAD}-smoke"
 
@@ -378,9 +379,7 @@ def test_study_of_arrays_series_clients_and_sizes(guest, tmp_path, edit_yaml):
     env = prepare(tmp_path)
     series = ["stream-fill", "read-while-write", "record-sweep", "compile-round1+clients5", "random-access"]
     healthy, *faults = ["md-raid5", "md-raid5-degraded", "md-raid5-rebuilding"]
-    arrays = {"stacks": [healthy, *faults], "workloads": ["populated@300"], "filesystems": ["xfs"]}
-    populated = tmp_path / "checkout/workflow/workloads/populated.yaml"
-    edit_yaml(populated, small_disks)
+    arrays = {"stacks": [healthy, *faults], "workloads": [SMALL], "filesystems": ["xfs"]}
     study = yaml.safe_load((ROOT / "config/studies/streaming.yaml").read_text())
     study |= {"filesystems": ["ext4"], "stacks": ["single"], "rounds": 1, "title": "Arrays and series"}
     study |= {"workloads": [*series, "many-inodes", "many-inodes@300"], "cells": [{}, arrays]}
@@ -416,15 +415,9 @@ def test_study_of_arrays_series_clients_and_sizes(guest, tmp_path, edit_yaml):
 
 @pytest.mark.soak
 def test_a_rebuild_twice_has_the_same_bytes(guest, tmp_path):
-    catalog = catalog_with("populated", small_disks)
-    trial = cell("xfs", stack="md-raid5-rebuilding", workload="populated@300")
-    first, second = (run_trial(trial, catalog, tmp_path / f"{name}.json", 900) for name in "ab")
+    trial = cell("xfs", stack="md-raid5-rebuilding", workload=SMALL)
+    first, second = (run_trial(trial, CATALOG, tmp_path / f"{name}.json", 900) for name in "ab")
     assert first["status"] == "ok" and first["digests"]["measurement"] == second["digests"]["measurement"]
-
-
-def small_disks(workload: dict) -> None:
-    """The smaller the disks, the sooner they are rebuilt."""
-    workload["scales"]["smoke"]["device_mib"] = 320
 
 
 def arrays_of(records: dict[str, dict]) -> None:

@@ -48,13 +48,15 @@ class Outcome:
 class Disks:
     """The block devices of a trial: their profile (workflow/devices), number (0: none), and size of each in MiB.
 
-    last: the profile of the last one, where that is another.
+    last: the profile of the last one, where that is another; holds_mib: of each, about the most that is written to it,
+    where it is not all.
     """
 
     profile: Device = MEMORY
     count: int = 0
     size_mib: int = 0
     last: Device | None = None
+    holds_mib: int | None = None
 
     @property
     def profiles(self) -> list[Device]:
@@ -252,13 +254,14 @@ def alone(lab: Lab) -> Iterator[float]:
 
 
 def disk_files(place: Path, disks: Disks) -> list[Path]:
-    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle when they would not fit if full."""
+    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle if there is no room for what they hold."""
     room = shutil.disk_usage(place).free
-    if room < disks.count * disks.size_mib << 20:
+    holds = disks.size_mib if disks.holds_mib is None else min(disks.holds_mib, disks.size_mib)
+    if room < disks.count * holds << 20:
         hint = "choose the device model file" if place.is_relative_to(cleanup.MEMORY) else "set REPROFS_CACHE"
         raise Obstacle(
-            f"{disks.count} disks of {disks.size_mib} MiB do not fit into {place.parent}, which has {room >> 20} MiB "
-            f"free: free some, {hint}, or use a smaller scale."
+            f"{disks.count} disks that hold up to {holds} MiB do not fit into {place.parent}, which has "
+            f"{room >> 20} MiB free: free some, {hint}, or use a smaller scale."
         )
     paths = [place / f"disk{i}" for i in range(disks.count)]
     for path in paths:

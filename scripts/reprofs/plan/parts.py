@@ -155,7 +155,8 @@ System = Annotated[
 Systems = Annotated[list[System], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)]
 Names = Annotated[list[Name], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(once)]
 Limit = Annotated[int, Field(ge=1, le=2592000)]
-Mib = Annotated[int, Field(ge=320, le=268435456)]
+MIB = (320, 268435456)  # the least that mkfs.xfs takes
+Mib = Annotated[int, Field(ge=MIB[0], le=MIB[1])]
 MEMORY_MIB = (16, 16777216)  # the engine's own buffers and a small program fit into the least
 Memory = Annotated[
     int,

@@ -4,6 +4,7 @@
 +clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
 +agedN       the phases are repeated N times in one file system, which ages it (workloads with the key `aged`)
 +fillN       before anything else the file system is filled to N percent and churned
++deviceN     the stack offers N MiB to the file system, also less than ROOM_MIB, to see what that changes
 +NAME        a modifier of the workload's own (its key `modifiers`)
 """
 
@@ -19,6 +20,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
 from reprofs.plan.guest import known_guest
 from reprofs.plan.parts import (
+    MIB,
     NAME,
     Command,
     Descriptor,
@@ -39,8 +41,16 @@ WORKERS = "workers"  # the size of a workload whose work grows with it, done sid
 COMPRESS = "compress"  # the size of a workload that is the percentage of its content which a compressor saves
 NO_AMOUNT = (WORKERS, COMPRESS)  # sizes with which a task does not grow
 CLIENTS_MAX = 256
-LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90)}
-TOLD = {"clients": "{} clients", "aged": "{} runs in one file system", "fill": "file system filled to {} % and churned"}
+LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90), "device": MIB}
+TOLD = {
+    "clients": "{} clients",
+    "aged": "{} runs in one file system",
+    "fill": "file system filled to {} % and churned",
+    "device": "device of {:,} MiB",
+}
+# What every file system gets at least. With 1 GiB Btrfs waits for room half the time in which it creates files, with
+# 2 GiB no more; the others do not care (study small-devices). Devices are sparse, so the room costs nothing.
+ROOM_MIB = 4096
 SIZE_MAX = 10**12
 BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own parameter; all others count something
 BYTES_MAX, COUNT_MAX = 10**12, 10**9
@@ -59,7 +69,7 @@ class Scale(Part):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Parameter] = Field(init=False)
 
-    device_mib: Mib = Field(description="What the stack offers to the file system")
+    device_mib: Mib = Field(ROOM_MIB, description="What the stack offers to the file system")
     files: Annotated[int, Field(ge=1, le=100000000)] | None = None
     directories: Annotated[int, Field(ge=1, le=10000000)] | None = None
     fan_out: Annotated[int, Field(ge=1, le=1000000)] | None = None
@@ -234,6 +244,13 @@ class Workload(Descriptor):
             raise wrong("has the keys on_servers and outage, so that clients would be lost, too: remove one")
         return self
 
+    @model_validator(mode="after")
+    def _has_room(self) -> "Workload":
+        small = [f"{name} {scale.device_mib}" for name, scale in self.scales if scale.device_mib < ROOM_MIB]
+        if small and not self.fills():  # what is filled is as large as its content
+            raise wrong(f"has a device_mib below {ROOM_MIB}, where Btrfs waits for room ({small[0]}): leave it out")
+        return self
+
     def scale(self, name: str) -> Scale:
         """The scale of that name, one of the three."""
         return getattr(self.scales, name)
@@ -309,6 +326,8 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
     workload = catalog.get(Workload, name)
     numbers, own = _modifiers(spec, workload, rest)
     scales = _scales(spec, workload, times, size)
+    if room := numbers.get("device"):
+        scales = Scales(**{name: scale.model_copy(update={"device_mib": room}) for name, scale in scales})
     if "aged" in numbers and not workload.aged:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in numbers and workload.alone:

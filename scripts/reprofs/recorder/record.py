@@ -23,7 +23,7 @@ from reprofs.plan import recording
 from reprofs.plan.parts import NAME, NAME_RULE
 from reprofs.plan.recording import KINDS, LONGEST_PATH, SUFFIX, Content, Recording
 from reprofs.plan.recording_links import leads_out
-from reprofs.plan.workload import Workload
+from reprofs.plan.workload import ROOM_MIB, Workload
 from reprofs.project import project_root
 from reprofs.recorder import events, page, retell, strace, tree
 from reprofs.recorder.before import Before
@@ -39,7 +39,6 @@ UNKNOWN = "unknown"
 EVERY_S = 2  # between two lines of progress
 IN_MEMORY = ("tmpfs", "ramfs")
 MIB = 1 << 20
-DEVICE_MIB = 1024  # of a replay at least
 BYTES_A_NAME = 8192  # that a file system needs besides content, with much to spare
 
 
@@ -385,7 +384,7 @@ def _replay(content: Content, folder: Path, facts: page.Facts, look: bool) -> No
 def workload(name: str, content: Content) -> str:
     """The text of the workload that replays a recording: cold, then warm in a second folder."""
     head = content.head
-    mib = max(DEVICE_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
+    mib = max(ROOM_MIB, 2 * head.bytes // MIB + head.names * BYTES_A_NAME // MIB)
     counts = Counter(line[0] for line in content.calls)
     order = page.order_of(head)
     order = order and f"\n{textwrap.indent(textwrap.fill(order, 118), '  ')}"

@@ -22,6 +22,8 @@ from reprofs.plan.stack import Commands, Stack
 from reprofs.plan.workload import Modified, Scale
 from reprofs.records.protocol import MOUNTPOINT
 
+EMPTY_MIB = 512  # of a disk, with much to spare: what a new file system writes, as a journal of zeros
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -75,11 +77,15 @@ class Setup:
 
     @property
     def stored(self) -> int:
-        """Roughly the most bytes of content that disks in the lab's memory hold; modelled ones hold no zeros."""
+        """Roughly the most bytes of content that disks in the lab's memory hold; modelled ones hold no zeros.
+
+        A spare that an array is rebuilt on is written whole.
+        """
         zeros, room = not all(one.drive for one in self.profiles), self.scale.device_mib << 20
         if self.workload.fills(zeros):
             return room
-        return needs(self.workload, self.cell.scale, zeros) + room * self.workload.fill // 100
+        spare = self.disk_mib << 20 if zeros and self.stack.state == "rebuilding" else 0
+        return needs(self.workload, self.cell.scale, zeros) + room * self.workload.fill // 100 + spare
 
     @property
     def profiles(self) -> list[Device]:
@@ -106,7 +112,7 @@ class Setup:
     def disks(self) -> labs.Disks:
         """The disks; none when the file system needs no device or the lab makes none."""
         count = self.stack.disks if self.filesystem.device and self.lab.provisions else 0
-        return labs.Disks(self.profile, count, self.disk_mib, self.last)
+        return labs.Disks(self.profile, count, self.disk_mib, self.last, (self.stored >> 20) + EMPTY_MIB)
 
     @cached_property
     def paths(self) -> list[str]:
