@@ -176,3 +176,30 @@ def test_the_driver_is_told_where_it_takes_a_tenth(study):
 def test_labs_that_differ_in_cores_share_a_sentence(study):
     assert len(limits.meanings(study)) == 1 and limits.parity_by_md(study) == []
     assert answer.md_thread([]) == "" and "On md-raid5 a stream" in answer.md_thread(["md-raid5"])
+
+
+def test_time_in_which_nothing_works_is_told_with_its_reason(study):
+    """Time beyond processor and device, without a tick of the kernel's clock, in which a device's time is counted."""
+    contenders = study.phases["role"] == "contender"
+    first = study.phases["phase"] == "create"
+    idle = {"wall_ns": 100_000_000, "processor_busy": 0.45, "device_busy_ns": 10_000_000}
+
+    def told(where, filesystem="ext4", **keys):
+        phases = study.phases.assign(processor_busy=1.0, device_busy_ns=0)
+        phases.loc[where, [*idle]] = [*(idle | keys).values()]
+        phases.loc[phases["label"] == "ext4", "filesystem"] = filesystem
+        trials = study.trials.assign(mounted_total_bytes=1 << 30)
+        plan = study.plan.model_copy(
+            update={"filesystems": {**study.plan.filesystems, "btrfs": study.plan.filesystems["ext4"]}}
+        )
+        return threats.idle(dataclasses.replace(study, phases=phases, trials=trials, plan=plan))
+
+    ext4 = first & (study.phases["label"] == "ext4")
+    assert told(ext4 & False) == []
+    assert told(ext4, processor_busy=0.77) == []  # 9 %
+    assert told(ext4, device_busy_ns=None) == []  # not known
+    (unknown,) = told(ext4)
+    assert unknown.startswith("In 1 of ") and unknown.endswith("on ext4, 41 %): what is waited for is not known.")
+    assert "Btrfs waits for room in a file system below 2 GiB" in told(ext4, "btrfs")[0]
+    (every,) = told(first & contenders)
+    assert "In 2 of " in every and every.endswith(": on every file system, so the program itself waits.")

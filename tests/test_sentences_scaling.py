@@ -129,3 +129,15 @@ def test_how_sure_ratios_are():
     assert scaling.sure(3) == "How sure: 3 repetitions, ratios paired by repetition."
     told = "How sure: 3 repetitions, ratios paired by repetition; differences below 2.00 % do not count."
     assert scaling.sure(3, 0.02) == told
+
+
+def test_a_file_system_that_waits_for_room():
+    rows = [(1024, 203, 0.41), (1536, 116, 0.15), (2048, 92, 0.0), (16384, 93, 0.0)]
+    own = pd.DataFrame(rows, columns=["room_mib", "ms", "idle"]).assign(where="", label="btrfs", operation="Create")
+    found = pd.concat([own, own.assign(label="xfs", ms=80, idle=0.0)])
+    found["wall_ns"] = found["ms"] * 1e6
+    assert scaling.rooms(found, 0.05) == [
+        "**btrfs is slower in less than 2,048 MiB**: “Create” takes 203 ms in 1,024 MiB and 93.0 ms in 16,384; for "
+        "41.0 % of the longer time neither processor nor device works.",
+        "From 1,024 to 16,384 MiB all operations differ by at most 5 %: xfs.",
+    ]

@@ -254,7 +254,7 @@ def alone(lab: Lab) -> Iterator[float]:
 
 
 def disk_files(place: Path, disks: Disks) -> list[Path]:
-    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle if there is no room for what they hold."""
+    """Makes the disks of a trial as sparse files in its folder. Raises Obstacle where what they hold has no room."""
     room = shutil.disk_usage(place).free
     holds = disks.size_mib if disks.holds_mib is None else min(disks.holds_mib, disks.size_mib)
     if room < disks.count * holds << 20:

@@ -317,6 +317,11 @@ def without_size(workload: str) -> str:
     return found[1] + found[4] if found else workload
 
 
+def without_room(workload: str) -> str:
+    """The name of a workload without the size of its file system: mdtest+fill57 of mdtest+device1024+fill57."""
+    return re.sub(r"\+device[0-9]+", "", workload)
+
+
 def resolve(spec: str, catalog: Catalog) -> Modified:
     """The workload of a name with modifiers. Raises UserError for one that is unknown or that it does not take."""
     found = SPEC.fullmatch(spec)

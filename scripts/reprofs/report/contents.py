@@ -32,7 +32,13 @@ SAMPLES = any_of(
     sampled("compile"),
 )
 SCALING = any_of(
-    when.several_sizes, when.several_clients, when.several_workers, when.limited_memory, when.aged, when.many_runs
+    when.several_sizes,
+    when.several_clients,
+    when.several_workers,
+    when.limited_memory,
+    when.several_rooms,
+    when.aged,
+    when.many_runs,
 )
 CONTENTS = (
     Topic("answer", "Which file system is fastest for each workload, and what would change that?", always),
@@ -54,9 +60,9 @@ CONTENTS = (
     ),
     Topic(
         "scaling",
-        "How do times grow with files, clients, cores, memory and age?",
+        "How do times grow with files, clients, cores, memory, size of the device and age?",
         SCALING,
-        any_of(when.limited_memory, when.several_workers, when.only_sizes),
+        any_of(when.limited_memory, when.several_rooms, when.several_workers, when.only_sizes),
     ),
     Topic(
         "kernels",

@@ -13,7 +13,7 @@ from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
 from reprofs.plan.plan import Plan
-from reprofs.plan.workload import COMPRESS, NO_AMOUNT, WORKERS, Phase, without_size
+from reprofs.plan.workload import COMPRESS, NO_AMOUNT, WORKERS, Phase, without_room, without_size
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
@@ -171,6 +171,14 @@ def several_kernels(plan: Plan) -> bool:
 def limited_memory(plan: Plan) -> bool:
     """Trials may fill different amounts of memory."""
     return len({trial.memory_mib for trial in plan.trials}) > 1
+
+
+def several_rooms(plan: Plan) -> bool:
+    """A workload runs in file systems of different sizes: its name asks for one of them."""
+    rooms = defaultdict(set)
+    for name, entry in plan.workloads.items():
+        rooms[without_room(name)].add(entry.parameters.get("device_mib"))
+    return any(len(found) > 1 for found in rooms.values())
 
 
 def only_sizes(plan: Plan) -> bool:

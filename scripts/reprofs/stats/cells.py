@@ -16,6 +16,7 @@ from reprofs.plan.cell import lab_parts
 LEVEL = 0.95
 # From this many rounds on an order-statistic interval of the median reaches 95 %: 1 - 2 * 0.5**6 = 0.969.
 ENOUGH = 6
+TICK_NS = 4_000_000  # of the guests' kernels (HZ is 250), by which they count how long a device is busy
 LARGE = 2**22  # numbers worked on together
 
 
@@ -38,6 +39,18 @@ def processors(tables: Tables, lab: str) -> int:
         return facts.processor.count if facts.processor else 1
     told = tables.environment["values"].get("lab.processors" if lab_parts(lab).lab == "vm" else "host.cores", {})
     return max(map(int, told), default=1)
+
+
+def idle(tables: Tables) -> pd.Series:
+    """The least share of each phase in which neither a processor nor a device worked: 0 to 1, NaN if not known.
+
+    By row of `phases`. Less than the truth: processors and devices are taken to work one after the other, and several
+    devices, too. A device's time is counted in ticks (Documentation/admin-guide/iostats.rst of Linux), so one is added.
+    """
+    phases = tables.phases
+    number = phases["lab"].map({lab: processors(tables, lab) for lab in phases["lab"].unique()})
+    devices = (phases["device_busy_ns"].astype("Float64").astype(float) + TICK_NS) / phases["wall_ns"].astype(float)
+    return (1 - number * processor_busy(phases) - devices).clip(lower=0)
 
 
 def processor(phases: pd.DataFrame) -> pd.DataFrame:

@@ -9,10 +9,11 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 from numpy.typing import ArrayLike
 
-from reprofs.data.keys import Setting, select
+from reprofs.data.keys import SETTING, Setting, select
+from reprofs.data.study import Tables
 from reprofs.plan.plan import PlannedWorkload
-from reprofs.plan.workload import NO_AMOUNT, without_size
-from reprofs.stats.cells import LEVEL, measured
+from reprofs.plan.workload import NO_AMOUNT, without_room, without_size
+from reprofs.stats.cells import LEVEL, idle, measured
 
 NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 
@@ -121,6 +122,23 @@ def sized(phases: pd.DataFrame, workloads: dict[str, PlannedWorkload], setting: 
         if len(chosen):
             several[base] = chosen
     return several
+
+
+def rooms(study: Tables) -> pd.DataFrame:
+    """What the size of the file system changes: phases of the workloads that ran in several, means over the rounds.
+
+    Columns: the setting, scale, workload (the name of the largest), phase, cache, label; position; room_mib, ascending;
+    wall_ns; and idle (see `cells.idle`).
+    """
+    own = measured(study.phases.assign(idle=idle(study)))
+    asked = {name: entry.parameters.get("device_mib", 0) for name, entry in study.plan.workloads.items()}
+    largest = {without_room(name): name for name in sorted(asked, key=lambda name: asked[name])}
+    alike = own["workload"].map(lambda name: largest[without_room(name)])
+    own = own.assign(room_mib=own["workload"].map(asked), workload=alike)
+    keys = [*SETTING, "scale", "workload", "label"]
+    own = own[own.groupby(keys)["room_mib"].transform("nunique") > 1]
+    means = own.groupby([*keys, "position", "phase", "cache", "room_mib"], sort=False)[["wall_ns", "idle"]].mean()
+    return means.reset_index().sort_values([*keys, "position", "room_mib"], kind="stable", ignore_index=True)
 
 
 def _logarithms(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

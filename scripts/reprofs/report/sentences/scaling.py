@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting
-from reprofs.report.marks import strong
-from reprofs.report.words import confidence, count, digits, known, percent, slower, time, verb
+from reprofs.report.marks import Marked, strong
+from reprofs.report.words import confidence, count, digits, known, listing, percent, slower, time, verb
 from reprofs.stats import series
 from reprofs.stats.compare import holm
 from reprofs.stats.cores import Curve
@@ -103,6 +103,38 @@ def against(own: pd.DataFrame, what: str, base: str) -> str:
         row = own.loc[worst]
         told += f" (most: {row['operation']} on {row['label']}, {slower(row['ratio'])})"
     return told + f", {counts['faster']} faster."
+
+
+def rooms(found: pd.DataFrame, equal: float) -> list[str]:
+    """From which size of its file system on each one takes the time that it takes in the largest.
+
+    found: `scaling.rooms`, one workload, named, with operation and where; equal: the difference that counts, a share.
+
+    `**btrfs is slower in less than 2,048 MiB**: “Create files” takes 203 ms in 1,024 MiB and 92 ms in 16,384; for 41 %
+    of the longer time neither processor nor device works.`
+    """
+    told, level = [], []
+    for (where, label), own in found.groupby(["where", "label"], sort=False):
+        name = f"{label} ({where})" if where else f"{label}"
+        wall = own.pivot(index="room_mib", columns="operation", values="wall_ns").dropna(axis=1)
+        far = (wall.sum(axis=1) / wall.sum(axis=1).iloc[-1] - 1).abs() > equal
+        if not far.any():
+            level.append(name)
+            continue
+        room, operation = (wall - wall.iloc[-1]).stack().idxmax()
+        enough = wall.index[wall.index.get_loc(far[far].index[-1]) + 1]
+        row = own[(own["room_mib"] == room) & (own["operation"] == operation)].iloc[0]
+        more = strong(f"{name} is slower in less than {enough:,} MiB") + Marked(": ")
+        more += f"“{operation}” takes {time(row['wall_ns'], 3)} in {room:,} MiB"
+        more += f" and {time(wall[operation].iloc[-1], 3)} in {wall.index[-1]:,}"
+        idle = f"; for {percent(row['idle'])} of the longer time neither processor nor device works"
+        told.append(more + (idle if known(row["idle"]) and row["idle"] > 0 else "") + ".")
+    if level:
+        least, most = (int(found["room_mib"].agg(end)) for end in ("min", "max"))
+        told.append(
+            f"From {least:,} to {most:,} MiB all operations differ by at most {100 * equal:g} %: {listing(level)}."
+        )
+    return told
 
 
 def drift(study: Study) -> pd.DataFrame:

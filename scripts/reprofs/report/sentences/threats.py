@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.report.words import count, listing, percent, reach, verb
+from reprofs.stats import cells
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
 from reprofs.stats.study import Study
 
+MOST_IDLE = 0.1  # share of an operation that may be left unexplained
+SMALL_BTRFS = 2 << 30  # bytes, from which on it does not wait (study small-devices)
 STARTS = 6  # the protocol from which on a round's seed draws the moment of the start, too
 
 
@@ -125,6 +130,41 @@ def cold(study: Study) -> str:
     return f"In {count(len(failed), 'phase')} cold caches are not proved (nothing was read): {names}."
 
 
+def idle(study: Study) -> list[str]:
+    """Where neither processor nor device works for more than a tenth of the time, and why; a sentence a reason.
+
+    `In 1 of 54 operations neither processor nor device works for more than 10 % of the time (“Create files” on btrfs,
+    41 %): Btrfs waits for room in a file system below 2 GiB.`
+    """
+    phases = measured(study.phases.assign(idle=cells.idle(study)))
+    own = phases[phases["role"] == "contender"].merge(study.trials[["trial", "mounted_total_bytes"]], on="trial")
+    keys = [*SETTING, *OPERATION, "label", "filesystem"]
+    found = own.groupby(keys)[["idle", "mounted_total_bytes"]].mean().reset_index()
+    others = found.groupby(keys[:-2])["idle"]
+    found["everywhere"] = (others.transform("min") > MOST_IDLE) & (others.transform("size") > 1)
+    high = found[found["idle"] > MOST_IDLE]
+    reasons = pd.Series([_waits_for(study, row) for row in high.to_dict("records")], high.index, dtype=object)
+    told = []
+    for reason, rows in high.groupby(reasons, sort=False):
+        worst = rows.loc[rows["idle"].idxmax()]
+        title = study.title(worst["workload"], worst["phase"], worst["cache"])
+        most = f"{'most: ' if len(rows) > 1 else ''}“{title}” on {worst['label']}, {100 * worst['idle']:.0f} %"
+        where = f"In {len(rows):,} of {count(len(found), 'operation')} neither processor nor device works"
+        told.append(f"{where} for more than {100 * MOST_IDLE:g} % of the time ({most}): {reason}.")
+    return told
+
+
+def _waits_for(study: Study, row: dict[str, Any]) -> str:
+    """What is waited for, as far as it is known. row: filesystem, mounted_total_bytes, everywhere: in all of them."""
+    if study.plan.filesystems[row["filesystem"]].hosts:
+        return "nodes wait for one another"
+    if row["everywhere"]:
+        return "on every file system, so the program itself waits"
+    if row["filesystem"] == "btrfs" and row["mounted_total_bytes"] < SMALL_BTRFS:
+        return "Btrfs waits for room in a file system below 2 GiB"
+    return "what is waited for is not known"
+
+
 def driver(study: Study) -> list[str]:
     """How much of a phase the driver's own work can be, a sentence a lab."""
     phases = measured(study.phases)
@@ -174,5 +214,14 @@ def missing(study: Study) -> str:
 def every(study: Study) -> list[str]:
     """All of them."""
     told = [spread(study), *real_clocks(study), one_machine(study), memory(study), *models(study), assumed(study)]
-    told += [rebuilt(study), few(study), new(study), cold(study), *driver(study), commands(study), baseline(study)]
+    told += [
+        rebuilt(study),
+        few(study),
+        new(study),
+        cold(study),
+        *idle(study),
+        *driver(study),
+        commands(study),
+        baseline(study),
+    ]
     return [one for one in [*told, study.limit, missing(study)] if one]
