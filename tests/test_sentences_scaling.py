@@ -10,7 +10,9 @@ import run
 from helpers import CATALOG
 from reprofs.plan.filesystem import PlannedHosts
 from reprofs.plan.processor import Processor
+from reprofs.report import when
 from reprofs.report.sentences import scaling
+from reprofs.stats import scaling as scales
 from reprofs.stats.cores import Curve, curves
 
 
@@ -129,6 +131,20 @@ def test_how_sure_ratios_are():
     assert scaling.sure(3) == "How sure: 3 repetitions, ratios paired by repetition."
     told = "How sure: 3 repetitions, ratios paired by repetition; differences below 2.00 % do not count."
     assert scaling.sure(3, 0.02) == told
+
+
+def test_sizes_of_file_systems_are_compared(study):
+    """The same workload in two sizes; of one size alone there is nothing to compare."""
+    assert scales.rooms(study).empty and not when.several_rooms(study.plan)
+    entry = study.plan.workloads["metadata"]
+    small = entry.model_copy(update={"scale": entry.scale.model_copy(update={"device_mib": 1024})})
+    plan = study.plan.model_copy(update={"workloads": {"metadata": entry, "metadata+device1024": small}})
+    slower = study.phases.assign(workload="metadata+device1024", wall_ns=2 * study.phases["wall_ns"])
+    both = dataclasses.replace(study, plan=plan, phases=pd.concat([study.phases, slower], ignore_index=True))
+    found = scales.rooms(both)
+    assert when.several_rooms(plan) and set(found["workload"]) == {"metadata"}
+    times = found.pivot_table(index="phase", columns="room_mib", values="wall_ns")
+    assert list(times) == [1024, 4096] and (times[1024] == 2 * times[4096]).all()
 
 
 def test_a_file_system_that_waits_for_room():
