@@ -16,7 +16,7 @@ BASE = {"title": "Example", "home": "https://example.org/", "role": "contender",
 BASE |= {"mount": [], "unmount": [], "variants": {"default": {"title": "defaults"}}}
 LAYER = {"title": "A layer", "disks": {"default": 1}}
 PROFILE = {"title": "Memory", "backing": "memory"}
-SMOKE = {"device_mib": 320, "files": 1, "directories": 1, "fan_out": 1}
+SMOKE = {"files": 1, "directories": 1, "fan_out": 1}
 SMOKE |= {"size_median": 1, "size_sigma": 1, "size_max": 1}
 KINDS = {
     "filesystem": {

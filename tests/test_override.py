@@ -155,7 +155,7 @@ def test_limits_follow_from_the_work():
         ("stream-fill-zeros", "laptop", "ssd", 16384),
         ("stream-fill-zeros", "laptop", "hdd-7200", 16),  # what is there before
         ("stream-fill", "laptop", "hdd-7200", 1280),
-        ("stream-one-zeros+fill50", "smoke", "hdd-7200", 512),
+        ("stream-one-zeros+fill50", "smoke", "hdd-7200", 2048),
     ],
 )
 def test_zeros_take_no_memory_where_disks_are_modelled(workload, scale, profile, mib):
@@ -172,7 +172,7 @@ def test_what_does_not_fit_into_memory_is_skipped(guest, tmp_path):
     [
         ("refill", "laptop", "single", 1280),
         ("stream-fill-zeros", "laptop", "md-raid5-chunk256@12", 1490),  # 16 GiB on eleven
-        ("stream-one-zeros+fill50", "smoke", "single", 1024),
+        ("stream-one-zeros+fill50", "smoke", "single", 4096),
         ("stream-fill-zeros", "paper", "single", 32768),  # all that the profile has
         ("stream-one-zeros", "laptop", "single", 32768),
     ],

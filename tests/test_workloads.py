@@ -151,11 +151,11 @@ def test_a_modifier_is_refused_where_it_does_not_exist():
 
 def test_tree_larger_than_the_file_system_is_refused():
     with pytest.raises(UserError, match=r"content is about .* MiB, but the file system has 1,024 MiB"):
-        rendered(cell("rsync-into@200000"))
+        rendered(cell("rsync-into@200000+device1024"))
     with pytest.raises(UserError, match="file system has 1,024 MiB"):
-        rendered(cell("metadata+clients150"))
+        rendered(cell("metadata+clients150+device1024"))
     with pytest.raises(UserError, match="file system has 102 MiB"):
-        rendered(cell("metadata+clients15+fill90"))
+        rendered(cell("metadata+clients15+fill90+device1024"))
 
 
 def test_missing_parameters_are_named():
