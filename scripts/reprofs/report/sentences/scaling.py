@@ -113,7 +113,8 @@ def rooms(found: pd.DataFrame, equal: float) -> list[str]:
     `**btrfs is slower in less than 2,048 MiB**: “Create files” takes 203 ms in 1,024 MiB and 92 ms in 16,384; for 41 %
     of the longer time neither processor nor device works.`
     """
-    told, level = [], []
+    told: list[str] = []
+    level: list[str] = []
     for (where, label), own in found.groupby(["where", "label"], sort=False):
         name = f"{label} ({where})" if where else f"{label}"
         wall = own.pivot(index="room_mib", columns="operation", values="wall_ns").dropna(axis=1)
