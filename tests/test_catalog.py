@@ -114,6 +114,36 @@ def test_every_stack_renders_and_is_read_back(stack):
     assert stack == "single" or job.count("stage=readback") >= 2
 
 
+ATIME = {  # a file system -> the mounts without times of last access while its content is checked
+    "btrfs": [["/run/reprofs/mnt"]],
+    "ext4+noatime": [],
+    "nfs-xfs": [["/run/reprofs/mnt"], ["--mount=/run/hosts/s1.mnt", "/run/reprofs/base"]],
+    "fuse2fs": [["/run/reprofs/mnt"]],
+    "gluster": [
+        ["/run/reprofs/mnt"],
+        *([f"--mount=/run/hosts/s{n}.mnt", f"/run/reprofs/s{n}"] for n in (1, 2, 3)),
+    ],
+}
+
+
+@pytest.mark.parametrize("workload", ["metadata", "many-inodes"])
+@pytest.mark.parametrize("name", ATIME)
+def test_a_check_reads_without_times_of_last_access(name, workload):
+    """Else relatime would write them in the check, and never in a read that is measured."""
+    filesystem, variant = variant_of(name, CATALOG)
+    stack = CATALOG.get(Filesystem, filesystem).simplest_stack()
+    job = render(resolve_cell(cell(filesystem, variant=variant, workload=workload, stack=stack), CATALOG))
+    lines = [step.line() for step in job.steps]
+    checks = [n for n, line in enumerate(lines) if line.startswith(("verify\t", "exec\tstage=check "))]
+    checks = [n for n in checks if not lines[n].startswith("exec\tstage=check\t")]
+    assert checks
+    for n in checks:
+        for where, option in ((lines[n - len(ATIME[name]) : n], "noatime"), (lines[n + 1 :], "relatime")):
+            for line, words in zip(where, ATIME[name], strict=False):
+                assert f"remount,bind,{option}" in line and all(f"arg={word}" in line for word in words), line
+    assert sum("remount,bind" in line for line in lines) == 2 * len(ATIME[name]) * len(checks)
+
+
 def test_stack_offers_the_same_room_whatever_it_is_made_of():
     specs = ("single", "md-raid0@24", "md-raid5@3", "md-raid6+lvm", "md-raid10", "btrfs-raid1", "md-raid5-rebuilding")
     for spec in specs:

@@ -147,6 +147,16 @@ def test_damage_is_found(engine, tmp_path, damage):
     assert "1 of 30 files are not what was written" in found[1]["reason"]
 
 
+def test_a_check_leaves_the_times_of_last_access_to_the_first_read_that_is_measured(engine, tmp_path):
+    run(engine, [tree(tmp_path), phase(tmp_path, "make-tree"), phase(tmp_path, "create")], tmp_path)
+    there = [tmp_path / "tree", *(tmp_path / "tree").rglob("*")]
+    for path in there:
+        os.utime(path, (1, path.stat().st_mtime))  # older than the last change: relatime writes it at the next read
+    found = run(engine, [tree(tmp_path), "verify\tname=content"], tmp_path)
+    assert found[0]["mismatches"] == 0
+    assert {path.stat().st_atime for path in there} == {1}
+
+
 @pytest.mark.parametrize("files", [1, 2, 3, 255, 256, 257])
 def test_random_order_is_a_permutation(engine, tmp_path, files):
     """remove in random order leaves nothing: every file was visited exactly once."""
