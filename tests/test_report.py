@@ -19,6 +19,7 @@ import prose as linter
 import pytest
 import run
 from reprofs.errors import UserError
+from reprofs.records.raw import seal
 from reprofs.report import render, show
 from reprofs.report.words import span
 from reprofs.stats import totals
@@ -442,6 +443,28 @@ def test_who_is_not_durable_is_shown_and_never_ranked(tmp_path, without_pictures
     words = prose(run.execute(tmp_path, ["answer"]) / "answer.ipynb").replace("*", "")
     assert "ext4 is not ranked, because fsync is not durable: the server answers at once." in words
     assert "Not ranked: tmpfs (baseline) and ext4 (fsync is not durable)." in words
+    assert not re.search(r"ext4 (is fastest|takes)", words)
+
+
+def test_who_is_not_proved_cold_is_shown_and_never_ranked(tmp_path, without_pictures):
+    """ext4 is the fastest by far; in one repetition nothing was read in one of its cold phases."""
+    make.make(tmp_path, rounds=2, systems=["ext4", "xfs", "btrfs", "tmpfs"], workloads=["metadata"], failures={})
+    path = next(path for path in sorted((tmp_path / "raw").glob("*.json")) if "ext4" in path.name)
+    record = json.loads(path.read_text())
+    phase = next(one for one in record["measurement"]["phases"] if one["cold"])
+    phase["cold"] |= {"proved": False, "read_bytes": 0}
+    path.write_text(json.dumps(seal(record)))
+    study = run.build(tmp_path)
+    (setting,) = study.settings
+    found, here = study.results, (phase["name"], "cold")
+    won = {(row.phase, row.cache): (row.best, *row.level) for row in found.winners.itertuples()}
+    assert "ext4" not in won.pop(here) and any("ext4" in front for front in won.values())
+    assert "ext4" not in {*found.cheapest["best"], *(label for level in found.cheapest["level"] for label in level)}
+    assert totals.ranked(study).set_index("label")["verdict"]["ext4"] == "not cold"
+    assert study.not_cold(setting) == ["ext4"]
+    words = prose(run.execute(tmp_path, ["answer"]) / "answer.ipynb").replace("*", "")
+    assert f"ext4 is not ranked in metadata: in {phase['name']} cold caches are not proved" in words
+    assert "Not ranked: tmpfs (baseline) and ext4 (cold caches are not proved)." in words
     assert not re.search(r"ext4 (is fastest|takes)", words)
 
 

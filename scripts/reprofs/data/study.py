@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from reprofs.data.columns import IDENTITY, TABLES, schema
+from reprofs.data.keys import OPERATION, SETTING
 from reprofs.errors import UserError
 from reprofs.files import SUMS, changed, read_json, read_sums, sha256
 from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, read_plan
@@ -111,8 +112,24 @@ for _name in ("samples", "clients", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
+def _ranked(phases: pd.DataFrame) -> pd.DataFrame:
+    """The table with the role `not-cold` in place of `contender` in every repetition of a phase not proved cold.
+
+    One repetition without proof is enough. Such a phase is shown and never ranked.
+    """
+    unproved = phases["cache"].eq("cold") & phases["cold_proved"].eq(False).fillna(False) & phases["status"].eq("ok")
+    unproved = unproved.astype(bool) & phases["role"].eq("contender")
+    if not unproved.any():
+        return phases
+    cells = unproved.groupby([phases[key] for key in (*SETTING, *OPERATION, "label")]).transform("any")
+    return phases.assign(role=phases["role"].mask(cells, "not-cold"))
+
+
 def load(folder: str | Path) -> Tables:
-    """Read a folder written by `reprofs.data.tables.build`. Raises UserError if it is missing or was changed."""
+    """Read a folder written by `reprofs.data.tables.build`, with the role `not-cold` in `phases` (see `_ranked`).
+
+    Raises UserError if it is missing or was changed.
+    """
     folder = place(folder)
     if not (folder / "trials.parquet").is_file():
         raise UserError(f"{folder} has no tables: run `make report` or `reprofs dataset` first.")
@@ -121,6 +138,7 @@ def load(folder: str | Path) -> Tables:
         told = "is missing or was changed after it was made"
         raise UserError(f"{wrong} {told}: run `make report` again.")
     frames = paths | {name: _read(paths[name]) for name in ("trials", "phases")}
+    frames["phases"] = _ranked(frames["phases"])
     noted = read_sums(folder / SUMS)
     digests = {name: noted[path.name] for name, path in paths.items()}
     plan, environment = read_plan(folder / "study.json"), read_json(folder / "environment.json")

@@ -205,9 +205,15 @@ class Study(Tables):
         found = self.results.statistics if setting is None else select(self.results.statistics, setting)
         return sorted(set(found.loc[found["role"] == "no-promise", "label"]))
 
+    def not_cold(self, setting: Setting) -> list[str]:
+        """Those that are not proved cold in a cold phase: shown beside, never ranked in it nor in its workload."""
+        found = select(self.results.statistics, setting, role="not-cold")
+        return sorted(set(found["label"]))
+
     def beside(self, setting: Setting) -> list[str]:
         """All that take no part in comparisons in a setting and have a result."""
-        return self.unpromised(setting) + self.bounds(setting)
+        never = [label for label in self.not_cold(setting) if label not in self.contenders(setting)]
+        return never + self.unpromised(setting) + self.bounds(setting)
 
     def compared(self, setting: Setting) -> bool:
         """Whether two contenders or more were planned in a setting, so that there is something to win."""

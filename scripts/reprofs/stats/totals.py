@@ -11,7 +11,7 @@ from reprofs.stats.cells import measured
 from reprofs.stats.compare import versus
 from reprofs.stats.study import Study
 
-ROLES = {"ceiling": "baseline", "no-promise": "not durable"}
+ROLES = {"ceiling": "baseline", "no-promise": "not durable", "not-cold": "not cold"}
 FRONT = {
     "fastest": "fastest",
     "equivalent": "equally fast",
@@ -25,8 +25,8 @@ def ranked(study: Study) -> pd.DataFrame:
 
     Columns more: best (label), ratio with ratio_low and ratio_high (time over that of best, paired by repetition; NaN
     where nothing is paired), verdict: `fastest`, `equally fast` and `not significantly different` of those in front
-    (`stats.compare.winners`), `slower`, `alone`; of those that are not ranked `baseline` and `not durable`. Workloads
-    without a total, and devices without a file system, have no rows. Sorted by setting, workload, rank.
+    (`stats.compare.winners`), `slower`, `alone`; of those that are not ranked `baseline`, `not durable` and `not cold`.
+    Workloads without a total, and devices without a file system, have no rows. Sorted by setting, workload, rank.
     """
     found = []
     for setting in distinct(study.results.totals, Setting):
@@ -108,11 +108,14 @@ def without(study: Study, setting: Setting) -> dict[Load, str | None]:
     for load in distinct(select(study.trials, setting, role="contender"), Load):
         if load in known or study.plan.workloads[load.workload].raw:
             continue
-        own = select(measured(study.phases), setting, load, role="contender")
+        own = select(measured(study.phases), setting, load)
+        own = own[own["role"].isin(["contender", "not-cold"])]
         # Of any setting: what has no sum in one has none in others.
         kinds = select(measured(study.phases), load)["part"]
         if recorded.foreign(study.plan, own).any():
             why = "its cold calls have no verdict on a rotating disk"
+        elif own["role"].eq("not-cold").any() and set(own["label"]) == set(study.not_cold(setting)):
+            why = "no cold caches are proved"
         else:
             why = "parts run at the same time" if kinds.eq("at-once").any() else "a command repeats what is timed"
         found[load] = why if len(own) else None

@@ -184,6 +184,20 @@ def not_durable(study: Study) -> list[str]:
     return [f"{label} is not ranked, because fsync is not durable: {why}." for label, why in found.items()]
 
 
+def not_cold(study: Study) -> list[str]:
+    """Who is not ranked in which workloads, because a cold phase is not proved to be cold.
+
+    `cephfs is not ranked in mdtest: in content-stat cold caches are not proved (too little was read).`
+    """
+    found = []
+    rows = select(study.phases, role="not-cold").sort_values("label")
+    for label, own in rows.groupby("label", sort=True):
+        where, phases = listing(sorted(set(own["workload"])), most=4), listing(sorted(set(own["phase"])), most=4)
+        why = f"in {phases} cold caches are not proved (too little was read)"
+        found.append(f"{label} is not ranked in {where}: {why}.")
+    return found
+
+
 def weighted(study: Study, setting: Setting, load: Load, rows: pd.DataFrame) -> str:
     """What the real machine's time for an instruction would make of the answer; empty where that is not known."""
     own = trust.weighted(study, setting, load)

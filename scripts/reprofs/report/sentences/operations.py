@@ -36,4 +36,5 @@ def not_ranked(study: Study, setting: Setting) -> str:
     """Who is shown in a setting without being ranked, and why: `Not ranked: tmpfs (baseline), jfs (not durable).`"""
     names = [f"{name} (baseline)" for name in study.bounds(setting)]
     names += [f"{name} (fsync is not durable)" for name in study.unpromised(setting)]
+    names += [f"{name} (cold caches are not proved)" for name in study.not_cold(setting)]
     return f"Not ranked: {listing(names)}." if names else ""
