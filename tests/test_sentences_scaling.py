@@ -41,6 +41,7 @@ def test_growth():
 def test_speed_up():
     rows = [("a", "ext4", 4.0), ("b", "ext4", 1.0), ("a", "xfs", 2.0), ("b", "xfs", 2.0)]
     last = pd.DataFrame(rows, columns=["operation", "label", "speedup"]).assign(n=4, role="contender")
+    last = last.assign(phase=last["operation"], short=False)
     own = pd.concat([last.assign(n=1, speedup=1.0), last])
     assert scaling.speedup(own, "cores", "w") == (
         "**w, 1 to 4 cores** throughput grows 2.0 times on ext4 and 2.0 times on ext4 (geometric mean over operations)."
@@ -98,7 +99,7 @@ def test_labs_that_differ_in_cores_only_are_one_curve():
     known |= {"operation": "exec", "label": "ext4", "role": "contender", "position": 0, "round": 1}
     measured = [("v2-0.5ns", 1, 100), ("v2-0.5ns-2c", 2, 125), ("v2-0.5ns-4c", 4, 200), ("v2-0.5ns-4c", 1, 90)]
     rows = [
-        known | {"lab": f"exact@{name}", "workload": f"cores@{n}", "items": 10 * n, "wall_ns": time}
+        known | {"lab": f"exact@{name}", "workload": f"cores@{n}", "items": 10 * n, "wall_ns": time * 10**6}
         for name, n, time in [*measured, ("v1-1ns", 1, 300)]
     ]
     found = curves(pd.DataFrame(rows), plan)
@@ -107,6 +108,20 @@ def test_labs_that_differ_in_cores_only_are_one_curve():
     assert cores_of["n"].tolist() == [1, 2, 4] and cores_of["speedup"].tolist() == pytest.approx([1, 1.6, 2])
     assert cores_of["efficiency"].tolist() == pytest.approx([1, 0.8, 0.5])
     assert workers_of["n"].tolist() == [1, 4] and workers_of["speedup"].tolist() == pytest.approx([1, 1.8])
+    assert not cores_of["short"].any()
+    # Of ten ticks or less at either end the scheduler's placement is most.
+    rows[0] |= {"wall_ns": 39 * 10**6}
+    assert next(iter(curves(pd.DataFrame(rows), plan).values()))["short"].all()
+
+
+def test_short_phases_and_those_without_files_are_in_no_mean():
+    own = pd.DataFrame(
+        [("create", "Create", 8, 4.0, False), ("stat", "Stat", 8, 1.0, True), ("compute", "Compute", 8, 8.0, False)],
+        columns=["phase", "operation", "n", "speedup", "short"],
+    ).assign(label="ext4", role="contender")
+    assert scaling.speedup(own, "cores", "w") == "**w, 8 to 8 cores** throughput grows 4.0 times on ext4."
+    told = "No speed-up is given where a phase is shorter than 40 ms, ten ticks of the scheduler: “Stat”."
+    assert scaling.too_short(own) == told and scaling.too_short(own[~own["short"]]) == ""
 
 
 def test_only_what_nodes_of_one_machine_measured_has_a_limit(study):

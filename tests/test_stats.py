@@ -36,6 +36,13 @@ def judged(phases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     return table, pairs, compare.winners(table, pairs)
 
 
+def test_what_computes_without_files_is_in_no_total_and_no_mean_rank():
+    alike = frame({"a": [80, 81], "b": [79, 80]}, phase="compute")
+    both = pd.concat([alike, frame({"a": [10, 11], "b": [20, 22]})], ignore_index=True)
+    assert compare.totals(both).sort_values(["label", "round"])["wall_ns"].tolist() == [10, 11, 20, 22]
+    assert compare.ranks(cells.statistics(both))["mean_rank"].tolist() == [1, 2]
+
+
 def test_processor_time_is_the_mean_of_the_rounds():
     phases = frame({"a": [30, 60], "b": [10, 10]})
     phases["user_ns"] = pd.array([4, 8, pd.NA, pd.NA], dtype="Int64")

@@ -12,7 +12,7 @@ import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import OPERATION, SETTING
-from reprofs.stats.cells import ENOUGH, LARGE, LEVEL, cubes, groups, measured
+from reprofs.stats.cells import COMPUTE, ENOUGH, LARGE, LEVEL, cubes, groups, measured
 
 POWER = 0.8
 LONGEST = 1000  # rounds: nobody asks for more
@@ -294,6 +294,7 @@ def totals(phases: pd.DataFrame) -> pd.DataFrame:
     at the same time is no time. Parts have no sync of their own.
     """
     done = measured(phases)
+    done = done[done["phase"] != COMPUTE]
     keys = [*SETTING, "workload", "scale", "label", "role", "round"]
     if "sync_ns" in done:
         in_turn = done["part"].eq("in-turn") if "part" in done else False
@@ -332,7 +333,7 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     with a correlation of 0.2 within a workload in 68 % of cases without any difference.
     """
     frames = []
-    for key, group in table[table["role"] == "contender"].groupby(SETTING, sort=True):
+    for key, group in table[(table["role"] == "contender") & (table["phase"] != COMPUTE)].groupby(SETTING, sort=True):
         wide = group.pivot(index=OPERATION, columns="label", values="geometric_mean_ns")
         complete = wide.dropna()
         found = complete.rank(axis=1).agg(["mean", "median"]).T.add_suffix("_rank").rename_axis("label").reset_index()

@@ -12,6 +12,9 @@ from reprofs.plan.plan import Plan
 from reprofs.plan.workload import WORKERS, without_size
 from reprofs.stats.cells import interval, measured
 
+TICK_NS = 4_000_000  # of the guests' kernels, CONFIG_HZ=250
+LEAST_NS = 10 * TICK_NS  # in less the scheduler hardly moves a worker to a free core, so that its placement is measured
+
 
 class Curve(NamedTuple):
     """What grows: the cores, with a worker on each, in labs that differ in nothing else; or the workers, in one lab."""
@@ -33,8 +36,8 @@ def curves(phases: pd.DataFrame, plan: Plan) -> dict[Curve, pd.DataFrame]:
 
     phases: the table of that name. Columns: position, phase, cache, label, role, n (cores or workers), rate (items of
     all workers a second, geometric mean of the rounds), speedup (the rate over that with the fewest; mean over the
-    rounds that have both), its 95 % interval low to high (NaN with one round), and efficiency (speed-up over the factor
-    by which n grew).
+    rounds that have both), its 95 % interval low to high (NaN with one round), efficiency (speed-up over the factor
+    by which n grew) and short (a phase behind this or the first number took less than LEAST_NS: it tells no scaling).
     """
     found = {}
     for key, rows in _candidates(_rows(phases, plan)):
@@ -75,6 +78,7 @@ def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
     fewest, found = rows["n"].min(), []
     for key, own in rows.groupby(CELL):
         rates = own.pivot_table(index="round", columns="n", values="rate")
+        short = own.groupby("n")["wall_ns"].min().astype(float) < LEAST_NS
         if fewest not in rates:
             continue
         for n in rates:
@@ -84,5 +88,6 @@ def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
             speedup, (low, high) = float(np.exp(np.log(both).mean())), interval(both)
             row = dict(zip(CELL, key, strict=True)) | {"n": int(n), "rate": float(np.exp(np.log(rates[n]).mean()))}
             row |= {"position": own["position"].iloc[0], "role": own["role"].iloc[0]}
+            row |= {"short": bool(short[n] or short[fewest])}
             found.append(row | {"speedup": speedup, "low": low, "high": high, "efficiency": speedup * fewest / n})
     return pd.DataFrame(found).sort_values(["position", "label", "n"], kind="stable").reset_index(drop=True)

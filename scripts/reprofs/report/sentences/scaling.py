@@ -9,8 +9,9 @@ from reprofs.data.keys import Load, Setting
 from reprofs.report.marks import Marked, strong
 from reprofs.report.words import confidence, count, digits, known, listing, percent, slower, time, verb
 from reprofs.stats import series
+from reprofs.stats.cells import COMPUTE
 from reprofs.stats.compare import holm
-from reprofs.stats.cores import Curve
+from reprofs.stats.cores import LEAST_NS, Curve
 from reprofs.stats.study import Study
 
 APART = 0.05  # of p, by Holm's method: below it times are no power law
@@ -43,9 +44,12 @@ def _law(row: pd.Series) -> str:
 def speedup(own: pd.DataFrame, by: str, workload: str) -> str:
     """How much throughput gains from more cores or workers. own: of `cores.curves`, with operation.
 
+    Operations that some file system did too quickly, and those without files, are in no mean.
+
     `metadata-private, 1 to 8 cores: throughput grows 5.1 times on ext4 and 1.7 times on btrfs (geometric mean).`
     """
-    last = own[(own["n"] == own["n"].max()) & (own["role"] == "contender")]
+    last = own[(own["n"] == own["n"].max()) & (own["role"] == "contender") & (own["phase"] != COMPUTE)]
+    last = last[~last["short"].groupby(last["operation"], observed=True).transform("any").astype(bool)]
     if last.empty:
         return ""
     systems, operations = (np.exp(np.log(last["speedup"]).groupby(last[key]).mean()) for key in ("label", "operation"))
@@ -56,6 +60,16 @@ def speedup(own: pd.DataFrame, by: str, workload: str) -> str:
     if len(operations) < 2:
         return told + "."
     return told + f". “{operations.idxmax()}” gains most, “{operations.idxmin()}” least."
+
+
+def too_short(own: pd.DataFrame) -> str:
+    """Which operations tell no scaling, because they are short; empty where none is. own: of `cores.curves`."""
+    rows = own[own["short"] & (own["role"] == "contender")]
+    if rows.empty:
+        return ""
+    names = listing([f"“{name}”" for name in dict.fromkeys(rows["operation"])])
+    least = f"{time(LEAST_NS, 2)}, ten ticks of the scheduler"
+    return f"No speed-up is given where a phase is shorter than {least}: {names}."
 
 
 def _times(means: pd.Series, which: str) -> str:
