@@ -47,6 +47,22 @@ for step in range(3):
 os.chdir(folder)
 os.mkdir("again"), os.chdir("again"), os.mkdir("inside"), os.rmdir("inside"), os.chdir(".."), os.rmdir("again")
 """
+# Stores in a shared mapping, scattered and in the same pages again, as databases do; then reads of a private one.
+MAPPED = """
+import mmap, os
+file = os.open("mapped", os.O_RDWR | os.O_CREAT, 0o600)
+os.ftruncate(file, 4 << 20)
+mapped = mmap.mmap(file, 4 << 20)
+for step in range(5):
+    for page in range(300):
+        mapped[(page * 3 + step % 2) * 4096] = step + 1
+    mapped.flush() if step < 3 else os.fsync(file)
+private = mmap.mmap(file, 4 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)
+for part in range(8):
+    private[part * 65536]
+    for _ in range(64):
+        os.stat("mapped")
+"""
 # A pipe tells the two writers whose turn it is, so that what is read depends on what no replay can know: which of two
 # calls that began together came first.
 RACE = """
@@ -83,6 +99,23 @@ def record(reprofs, place):
 
 def content_of(place: Path) -> recording.Content:
     return recording.read(place / "workflow" / "recordings" / f"it{SUFFIX}")
+
+
+def test_pages_of_a_mapping_are_written_and_read_again_where_they_were(place, record):
+    done = record("--", sys.executable, "-c", MAPPED)
+    assert done.returncode == 0, done.stderr
+    calls = [line for line in content_of(place).calls if line[0] in ("map", "touch", "msync", "fsync", "stat", "unmap")]
+    written, pages = [], set()
+    for kind, _, *values in calls:
+        if kind == "touch" and values[3]:
+            pages |= set(range(values[1], values[1] + values[2]))
+        elif kind in ("msync", "fsync"):
+            written.append(pages)
+            pages = set()
+    assert written == [{page * 3 + step % 2 for page in range(300)} for step in range(5)] and not pages
+    reads = [number for number, line in enumerate(calls) if line[0] == "touch" and not line[5]]
+    stats = [number for number, line in enumerate(calls) if line[0] == "stat"]
+    assert sum(stats[0] < number < stats[-1] for number in reads) >= 5  # between the calls, not all at once
 
 
 def test_a_program_in_folders_deeper_than_a_path_is_recorded_and_replayed_wholly(place, record):

@@ -199,7 +199,7 @@ CALLS = {
         [
             *(["open", 0, 0, "a", 2, 0, 1], ["map", 0, 1, 4096, 5000, 3, 1, 2], ["touch", 0, 2, 0, 2, 1]),
             *(["msync", 0, 2, 4096, 904, 4], ["unmap", 0, 2], ["map", 0, 1, 0, 100, 1, 2, 2], ["touch", 0, 2, 0, 1, 0]),
-            *(["map", 0, 1, 0, 100, 1, 2, 3], ["touch", 0, 3, 0, 1, 0], ["unmap", 0, 2], ["unmap", 0, 3]),
+            *(["map", 0, 1, 0, 100, 1, 2, 3], ["unmap", 0, 2], ["touch", 0, 3, 0, 1, 0], ["unmap", 0, 3]),
         ],
     ),
     "mappings of who shares memory, until the last has left it": (

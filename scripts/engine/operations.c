@@ -168,8 +168,8 @@ void operation_run(const struct operation *op, struct tree *t, bool random, stru
     if (op->run == op_rename && !o->error) t->generation++;
 }
 
-/* Opens what is only checked: its time of last access stays, which relatime writes at the first read. Of somebody else's
- * file this is refused, open(2). */
+/* Opens what is only checked: its time of last access stays, which relatime writes at the first read. Of somebody
+ * else's file this is refused, open(2). */
 static int open_to_check(int parent, const char *name, int flags) {
     int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NOATIME | flags);
     return fd < 0 && errno == EPERM ? openat(parent, name, O_RDONLY | O_NOFOLLOW | flags) : fd;

@@ -6,7 +6,8 @@
  * known to reach no file system; everything else stops, so that a new call is told of. What stands here reads names,
  * never contents. It writes no file: who reads the events decides what is kept. x86-64 only.
  *
- * Which pages of a file's mapping were used is in /proc/PID/pagemap, asked when the mapping ends, proc(5). io_uring is
+ * Which pages of a file's mapping are used is told before every call that writes pages back, every OFTEN calls of
+ * mappings that are only read, and when a mapping ends (recorder/mappings.h). io_uring is
  * answered with ENOSYS, for its operations are no calls; programs then make calls. */
 #define _GNU_SOURCE
 #include "recorder/filter.h"
@@ -30,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096, RUNS = 64, PAGE = 4096, STRINGS = 3 };
+enum { PATH_BYTES = 4096, PAGE = 4096, STRINGS = 3, OFTEN = 64 };
 enum type { ENTRY = 1, RESULT, FORK, EXEC, EXIT, USED, UNMAPPED, FOREIGN, END, FAILED };
 enum failure { NO_PTRACE = 1, NO_FILTER, NO_COMMAND };
 struct event { /* then the strings */
@@ -47,12 +48,9 @@ struct task {
     uint64_t mm, flags;        /* of the clone it is in */
     struct event at;           /* of the call it is in */
 };
-struct map { uint64_t mm, at, bytes, id; };
 enum { BUCKETS = 4096 };
 static struct task *tasks[BUCKETS];
-static struct map *maps;
-static size_t map_count, map_room;
-static uint64_t last_mm, last_map;
+static uint64_t last_mm, calls;
 static char **roots;
 static int root_count, tracees;
 static volatile sig_atomic_t late;
@@ -121,64 +119,7 @@ static void kill_all(void) {
         for (struct task *t = tasks[i]; t; t = t->next) kill(t->pid, SIGKILL);
 }
 
-/* ---- mappings ---------------------------------------------------------------------------------------------------- */
-static bool below_a_root(const char *path) {
-    for (int i = 0; i < root_count; i++) {
-        size_t n = strlen(roots[i]);
-        if (!strncmp(path, roots[i], n) && (path[n] == '/' || !path[n])) return true;
-    }
-    return false;
-}
-
-/* Tells which pages of a mapping are in memory, as runs of [first, number of]; the last run takes what is too many. */
-static void tell_used(pid_t pid, const struct map *m) {
-    char name[64];
-    uint64_t entries[512], run[RUNS][2] = {{0}}, pages = (m->bytes + PAGE - 1) / PAGE;
-    unsigned n = 0;
-    snprintf(name, sizeof name, "/proc/%d/pagemap", pid);
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    for (uint64_t k = 0; k < pages;) {
-        uint64_t part = pages - k < 512 ? pages - k : 512;
-        ssize_t got = pread(fd, entries, part * 8, (off_t)((m->at / PAGE + k) * 8));
-        if (got <= 0) break;
-        for (ssize_t j = 0; j < got / 8; j++, k++) {
-            if (!(entries[j] >> 63)) continue;
-            bool on = n && (run[n - 1][0] + run[n - 1][1] == k || n == RUNS);
-            if (on) run[n - 1][1] = k + 1 - run[n - 1][0];
-            else run[n][0] = k, run[n++][1] = 1;
-        }
-    }
-    close(fd);
-    static char text[STRINGS][PATH_BYTES];
-    struct event e = {.type = USED, .pid = pid, .value = (int64_t)m->id, .length = {(uint16_t)(n * sizeof *run)}};
-    memcpy(text[0], run, n * sizeof *run);
-    tell(&e, text);
-}
-static void tell_all_used(const struct task *t) {
-    for (size_t i = 0; i < map_count; i++)
-        if (maps[i].mm == t->mm) tell_used(t->pid, &maps[i]);
-}
-static void unmap(const struct task *t, uint64_t at, uint64_t bytes) {
-    for (size_t i = map_count; i-- > 0;)
-        if (maps[i].mm == t->mm && maps[i].at >= at && maps[i].at < at + bytes) {
-            tell_of(UNMAPPED, t->pid, (int64_t)maps[i].id, 0);
-            maps[i] = maps[--map_count];
-        }
-}
-static uint64_t mapped(const struct task *t, uint64_t at, uint64_t bytes) {
-    if (map_count == map_room) {
-        map_room = map_room ? 2 * map_room : 1024;
-        if (!(maps = realloc(maps, map_room * sizeof *maps))) exit(say("no memory for mappings"));
-    }
-    maps[map_count++] = (struct map){t->mm, at, bytes, ++last_map};
-    return last_map;
-}
-static struct map *map_at(const struct task *t, uint64_t at) {
-    for (size_t i = 0; i < map_count; i++)
-        if (maps[i].mm == t->mm && at >= maps[i].at && at < maps[i].at + maps[i].bytes) return &maps[i];
-    return NULL;
-}
+#include "recorder/mappings.h"
 
 /* ---- a call begins ------------------------------------------------------------------------------------------------
  */
@@ -228,8 +169,15 @@ static void look_into(struct task *t) {
             e->arg[1] = peek(e->pid, e->arg[1], words, 8) ? words[0] : UINT64_MAX;
             e->arg[3] = peek(e->pid, e->arg[3], words, 8) ? words[0] : UINT64_MAX;
             break;
+        case C(msync):
+        case C(fsync):
+        case C(fdatasync):
+        case C(sync):
+        case C(syncfs):
+        case C(sync_file_range):
+        case C(mremap):
         case C(execve):
-        case C(execveat): tell_all_used(t); break;
+        case C(execveat): tell_all_used(t, false); break;
         default: break;
     }
 }
@@ -279,6 +227,7 @@ static void entered(struct task *t) {
         t->at.length[0] = text_of(t->pid, t->at.arg[1] + sizeof family, text[0]);
     for (unsigned i = 0, k = 0; i < 6 && k < 2; i++)
         if (names >> i & 1) t->at.length[k] = text_of(t->pid, t->at.arg[i], text[k]), k++;
+    if (++calls % OFTEN == 0) tell_all_used(t, true);
     look_into(t);
     t->flags = t->at.arg[0];
     if (t->at.value == C(vfork)) t->flags = CLONE_VM;
@@ -377,7 +326,7 @@ static void leave_memory(struct task *t) {
         for (const struct task *other = tasks[i]; other; other = other->next)
             if (other->mm == mm) return;
     for (size_t i = map_count; i-- > 0;)
-        if (maps[i].mm == mm) tell_of(UNMAPPED, t->pid, (int64_t)maps[i].id, 0), maps[i] = maps[--map_count];
+        if (maps[i].mm == mm) forget_map(t->pid, i);
 }
 
 static void executed(struct task *t) {
@@ -407,7 +356,7 @@ static void stopped(pid_t pid, int status) {
         case PTRACE_EVENT_CLONE: forked(t); return;
         case PTRACE_EVENT_EXEC: executed(t); return;
         case PTRACE_EVENT_EXIT:
-            tell_all_used(t);
+            tell_all_used(t, false);
             leave_memory(t);
             resume(t, 0);
             return;

@@ -92,7 +92,7 @@ class Event:
         return value - 2**32 if value >> 31 else value
 
     def runs(self) -> list[tuple[int, int]]:
-        """Of USED: (first page, number of pages) of those that were in memory."""
+        """Of USED: (first page, number of pages) of those that were used since it was last told."""
         return list(PAIR.iter_unpack(self.texts[0]))
 
 

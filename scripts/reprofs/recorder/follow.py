@@ -449,7 +449,9 @@ class Follower(Program):
 
     def _use(self, event: Event) -> None:
         if line := self._mappings.get(event.value):
-            self.lines.use(line, event.runs())
+            written = int(line[6] != 2 and bool(line[5] & 2))
+            for run in event.runs():
+                self._line("touch", line[7], *run, written)[1] = 0
 
     def _unmapped(self, event: Event) -> None:
         if line := self._mappings.pop(event.value, None):

@@ -22,7 +22,6 @@ class Lines:
         self._lines: list[list] = []
         self._who: list[tuple[int, dict[int, int]]] = []  # of each: its lane, and after which lines of others
         self._free: list[int] = []
-        self._used: dict[int, list[tuple[int, int]]] = {}  # id of a line -> pages
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -50,10 +49,6 @@ class Lines:
         """A number is not used any more."""
         self._free.append(number)
 
-    def use(self, line: list, pages: list[tuple[int, int]]) -> None:
-        """Of a mapping: (first page, number of pages) of those that were used."""
-        self._used[id(line)] = pages
-
     def ended(self) -> tuple[list[list], list[list[int]]]:
         """See Program.calls."""
         found, who = [], []
@@ -69,10 +64,4 @@ class Lines:
             counts = {other: bisect_left(kept[other], bound) for other, bound in late.pop(lane, {}).items()}
             who.append([lane, *(n for one in counts.items() if one[1] and one[0] != lane for n in one)])
             kept[lane].append(number)
-            if line[0] == "map" and line[1] == 0:
-                written = int(line[6] != 2 and bool(line[5] & 2))
-                touches = [["touch", 0, line[7], *run, written] for run in self._used.get(id(line), [])]
-                found += touches
-                who += [[lane]] * len(touches)
-                kept[lane] += [number] * len(touches)
         return found, who if self.lanes > 1 else []
