@@ -82,6 +82,11 @@ def modelled(*profiles: str, samples=None) -> Plan:
     return phase(samples=jobs).model_copy(update={"devices": devices, "trials": trials_of(profile=profiles)})
 
 
+def flushing(run: str, profile: str) -> Plan:
+    """A plan of this command on a profile."""
+    return phase(run=run).model_copy(update={"devices": {profile: CATALOG.get(Device, profile)}})
+
+
 def rounds(number: int, **more) -> Plan:
     found = plan(number)
     return found.model_copy(update={"study": found.study.model_copy(update=more)})
@@ -114,6 +119,10 @@ def plans() -> dict:
     """Part -> plans that have it, plans that do not."""
     return {
         "space": ([plan(), workload(size="compress", phases=[])], [plan(workloads=["repository"])]),
+        "flushes": (
+            [flushing("--flush file", "ssd"), flushing("fio --fsync=1", "ssd-nvme")],
+            [plan(), flushing("--flush file", "hdd-7200"), flushing("rsync -a a b", "ssd")],
+        ),
         "ranks": (
             [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
             [plan(), plan(systems=["ext4", "tmpfs"])],

@@ -110,6 +110,8 @@ device_model_ns      | int64   | ns    | Processor time that the code of modelle
 whole_read_bytes     | int64   | bytes | Bytes read from the devices in the phase of which this is a part; empty else
 whole_written_bytes  | int64   | bytes | The same of bytes written
 whole_flushes        | int64   |       | The same of flush requests
+whole_wall_ns        | int64   | ns    | Time of that phase
+whole_items          | int64   |       | Things done in it
 whole_used_bytes     | int64   | bytes | In use after that phase, as the file system says; empty if it does not
 used_bytes           | int64   | bytes | In use after the phase, as the file system says; empty if it does not
 used_inodes          | int64   |       | Inodes in use then; empty where the file system has no number of them

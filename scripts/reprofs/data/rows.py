@@ -265,7 +265,7 @@ def _parts(phase: dict, samples: list[dict], titles: dict) -> list[dict]:
     """
     unknown = dict.fromkeys(_in_record()[1]) | {"device": None, "latency": None}
     whole = {key: (phase["device"] or {}).get(key) for key in ("read_bytes", "written_bytes", "flushes")}
-    unknown["whole"] = whole | {"used_bytes": phase.get("used_bytes")}
+    unknown["whole"] = whole | {key: phase.get(key) for key in ("used_bytes", "wall_ns", "items")}
     at_once = _at_once([sample for sample in samples if sample["name"] in titles])
     parts = []
     for name in titles:

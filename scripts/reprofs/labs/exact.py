@@ -33,7 +33,7 @@ from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qe
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import joined
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, Plain
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
 from reprofs.workplace import workplace
@@ -266,7 +266,8 @@ class ExactLab(GuestLab):
         """Steps that make the block devices, whose data are in the guest's memory.
 
         A profile's: modelled disks, or null block devices with its completion_ns (time from a request to its
-        completion, 0: at once) and bandwidth_mb_s (MiB/s, 0: no limit). Source: drivers/block/null_blk/main.c of Linux.
+        completion, 0: at once), bandwidth_mb_s (MiB/s, 0: no limit) and cache_mib.
+        Source: drivers/block/null_blk/main.c of Linux.
         The bandwidth is a budget for every 20 ms: within it a request takes its completion time, beyond it a request
         waits for the next budget. Raises UserError for a bandwidth whose budget is smaller than one request may be.
         """
@@ -447,6 +448,7 @@ Lab = ExactLab
 def _null_block(folder: str, profile: Device, size_mib: int) -> list[Step]:
     """Steps that make one null block device, which the kernel names like its folder."""
     completion, bandwidth = profile.completion_ns, profile.bandwidth_mb_s
+    cache = profile.cache_mib if isinstance(profile, Plain) else 0
     if 0 < bandwidth < LEAST_BANDWIDTH:
         raise UserError(f"bandwidth_mb_s is {bandwidth}, but must be 0 or at least {LEAST_BANDWIDTH}.")
     attributes = {
@@ -460,6 +462,7 @@ def _null_block(folder: str, profile: Device, size_mib: int) -> list[Step]:
         "irqmode": 2 if completion else 0,
         "completion_nsec": completion,
         "mbps": bandwidth,
+        **({"cache_size": cache} if cache else {}),  # volatile, so that the kernel flushes it
         "power": 1,  # last: this makes the device of what was set before
     }
     return [Mkdir(path=folder), *(Write(path=f"{folder}/{name}", text=value) for name, value in attributes.items())]

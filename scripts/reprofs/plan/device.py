@@ -124,7 +124,7 @@ class Solid(Drive):
     parallel: Annotated[int, Field(ge=1, le=64)] = Field(description="Units that work at the same time")
     read_us: Microseconds
     write_us: Microseconds
-    flush_us: Microseconds
+    flush_us: Microseconds = Field(description="What a flush takes besides writing the cache")
     discard_us: Microseconds
     read_mb_s: Rate = Field(description="All reads together")
     write_mb_s: Rate = Field(description="All writes together")
@@ -170,6 +170,11 @@ class Device(Descriptor):
         """The size of every disk where the profile says it."""
         return None
 
+    @property
+    def flush_us(self) -> float | None:
+        """What a flush takes besides writing the cache (µs); None where the kernel sends none, or place decides."""
+        return None
+
 
 def profile_names(profile: str) -> list[str]:
     """The names in a cell's profile: hdd-7200 and ssd-nvme of hdd-7200+ssd-nvme, which the stack's last disk has.
@@ -195,6 +200,9 @@ class Plain(Promising, Device):
     iops: Annotated[int, Field(ge=0, le=100000000)] = Field(
         0, description="Requests a second of the whole device; 0 = unlimited (vm lab)"
     )
+    cache_mib: Annotated[int, Field(ge=0, le=1024)] = Field(
+        0, description="Volatile cache, whose flush takes completion_ns; 0 = none, so nothing is flushed (lab exact)"
+    )
     # With `model` it would be the other kind: here for the sentence that names all four.
     backing: Literal["memory", "file", "device", "model"] = Field(
         "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
@@ -207,6 +215,11 @@ class Plain(Promising, Device):
     sources: Annotated[list[Filled], Field(min_length=1)] | None = Field(
         None, description="Where each figure comes from; what is an assumption"
     )
+
+    @property
+    def flush_us(self) -> float | None:
+        """That of every request; None without a cache."""
+        return self.completion_ns / 1000 if self.cache_mib else None
 
     @model_validator(mode="after")
     def _caches_a_file(self) -> "Plain":
@@ -237,6 +250,11 @@ class Modelled(Device):
     def disk_mib(self) -> int | None:
         """The size of every disk where the profile says it."""
         return self.size_mib
+
+    @property
+    def flush_us(self) -> float | None:
+        """Of a solid-state disk with a cache."""
+        return self.disk.flush_us if isinstance(self.disk, Solid) and self.disk.write_cache else None
 
 
 def _backing(value: Any) -> str:

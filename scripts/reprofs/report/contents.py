@@ -45,6 +45,7 @@ CONTENTS = (
     Topic("changes", "What changed against another run?", never, always),  # `make report BESIDE=`, which no plan says
     Topic("recorded", "Your workload: where does its time go, and why do file systems differ?", when.recorded, always),
     Topic("operations", "Which file system is fastest in each operation, and by how much?", when.contended),
+    Topic("flushes", "How much of it is the drive's flush, and who is fastest on another drive?", when.flushing),
     Topic("ranks", "Who is in front over all operations?", when.ranked),
     Topic(
         "stacks",

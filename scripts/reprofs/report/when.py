@@ -5,6 +5,7 @@ Nothing large is imported: the workflow asks at each start.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -71,6 +72,12 @@ def makes_files(plan: Plan) -> bool:
 def compressible(plan: Plan) -> bool:
     """The size of a workload is how well its content compresses."""
     return any(entry.size == COMPRESS for entry in plan.workloads.values())
+
+
+def flushing(plan: Plan) -> bool:
+    """A workload flushes, and a device has a flush that always takes the same time besides writing its cache."""
+    asks = any(re.search("flush|(?<!r)sync", phase.run or "") for phase in _phases(plan)) or recorded(plan)
+    return asks and any(device.flush_us is not None for device in plan.devices.values())
 
 
 def swept(plan: Plan) -> bool:
