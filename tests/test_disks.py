@@ -48,6 +48,7 @@ SOLID = {
     "link_mb_s": 512,
     "overhead_us": 0,
 }
+FLASH = {"spare_percent": 7, "erase_us": 3000}
 SIZE = 1 << 34
 
 
@@ -84,7 +85,7 @@ def test_a_profile_becomes_what_the_driver_reads(name):
 def test_every_key_of_the_driver_is_set_by_some_profile():
     source = (project_root() / "scripts" / "guest" / "modeldisk.c").read_text()
     keys = set(re.findall(r"KEY\((\w+)\)", source)) - {"name", "size"}
-    assert keys == {key for disk in (ROTATING, SOLID) for key in found(disk)} - {"kind"}
+    assert keys == {key for disk in (ROTATING, SOLID, SOLID | {"flash": FLASH}) for key in found(disk)} - {"kind"}
 
 
 def test_units():
@@ -211,6 +212,11 @@ def test_a_deeper_queue_is_faster_and_never_faster_than_the_transfer():
 )
 def test_a_solid_disk_by_hand(name, us):
     assert expected(found(SOLID), SIZE, ACCESSES[name], 1000)[0] == pytest.approx(us * 1e3)
+
+
+def test_a_solid_disk_with_a_safe_cache_still_has_its_flush():
+    own = found(SOLID, nonvolatile=True)
+    assert expected(own, SIZE, ACCESSES["sync-random"], 1000)[0] == pytest.approx((20 + 8 + 500) * 1e3)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,16 @@
  * - /sys/module/modeldisk/parameters/add: writing `kind=rotating size=... ...` makes the next /dev/modeldiskN (`keys`).
  * - /sys/block/modeldiskN/supply: writing `cut`, `cut NS` or `restore`; reads as `on` or `cut`.
  * - /sys/block/modeldiskN/account: requests, ns of modelled service, ns of this code, bytes lost at the last restore.
+ * - /sys/block/modeldiskN/wear: pages of 4 KiB written, moved by garbage collection, blocks erased, pages into the fast
+ *   region.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/hrtimer.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+
+#include "modeldisk_flash.h"
 
 enum {
     DISKS = 32,
@@ -31,16 +35,20 @@ enum {
 struct model {
     u64 rotating, size, block, queue_depth, link, cache, write_cache, nonvolatile, overhead; /* bytes, bytes/s, ns */
     u64 period, zones, outer, inner, seek_a, seek_b, seek_c, write_settle, read_ahead, segments;
-    u64 parallel, read_ns, write_ns, flush_ns, discard_ns, read_rate, write_rate;
+    u64 parallel, read_ns, write_ns, flush_ns, discard_ns, read_rate, write_rate, no_discard;
+    struct flash_setting flash;
 };
 #define KEY(name) {#name, offsetof(struct model, name)}
+#define FLASH_KEY(name) {#name, offsetof(struct model, flash.name)}
 static const struct {
     const char *name;
     size_t at;
 } keys[] = {KEY(size), KEY(block), KEY(queue_depth), KEY(link), KEY(cache), KEY(write_cache), KEY(nonvolatile),
     KEY(overhead), KEY(period), KEY(zones), KEY(outer), KEY(inner), KEY(seek_a), KEY(seek_b), KEY(seek_c),
     KEY(write_settle), KEY(read_ahead), KEY(segments), KEY(parallel), KEY(read_ns), KEY(write_ns), KEY(flush_ns),
-    KEY(discard_ns), KEY(read_rate), KEY(write_rate)};
+    KEY(discard_ns), KEY(read_rate), KEY(write_rate), KEY(no_discard), FLASH_KEY(blocks), FLASH_KEY(spare),
+    FLASH_KEY(fifo), FLASH_KEY(erase_ns), FLASH_KEY(slc), FLASH_KEY(slc_full), FLASH_KEY(slc_rate), FLASH_KEY(filled),
+    FLASH_KEY(overwritten)};
 
 /* A page of the disk. media: what a power cut leaves; fresh: the newest version where that is not on the media yet. seq
  * is 0 where there is none; zeros, which file systems write a lot of, need no page. */
@@ -97,6 +105,7 @@ struct disk {
     struct segment { u64 from, to, used; } segment[SEGMENTS], *current_segment;
 
     u64 link_free, unit_free[UNITS], read_free, write_free;
+    struct flash flash;
     u64 requests, service_ns, cpu_ns;
 };
 static int made, major;
@@ -377,12 +386,27 @@ static void cross_link(struct disk *d, struct command *c, u64 t) {
     finish_at(d, c, d->link_free);
 }
 
-/* The first free unit of a solid disk holds a request for its latency; says until when. */
+/* A unit of a solid disk holds a request for its latency; says until when. It is the first free one, or, where the
+ * flash is modelled, the one that has the page which is read: pages lie on the units in turn. */
 static u64 hold_unit(struct disk *d, struct command *c, u64 t, u64 latency) {
     u64 *unit = d->unit_free;
-    for (unsigned int i = 1; i < d->m.parallel; i++)
-        if (d->unit_free[i] < *unit) unit = &d->unit_free[i];
+    u32 at = d->m.flash.blocks && req_op(blk_mq_rq_from_pdu(c)) == REQ_OP_READ ? d->flash.map[c->offset / FLASH_PAGE]
+                                                                               : FLASH_NONE;
+    if (at != FLASH_NONE) unit = &d->unit_free[at % d->m.parallel];
+    else
+        for (unsigned int i = 1; i < d->m.parallel; i++)
+            if (d->unit_free[i] < *unit) unit = &d->unit_free[i];
     return *unit = max3(t, c->arrival + d->m.overhead, *unit) + latency;
+}
+
+/* How long the media of a solid disk take for a write that begins at t. An erase holds all units. */
+static u64 write_solid(struct disk *d, u64 offset, u64 bytes, u64 t) {
+    u64 first = offset / FLASH_PAGE, erased = d->flash.erased, took;
+    if (!d->m.flash.blocks) return transfer(bytes, d->m.write_rate);
+    took = flash_write(&d->flash, first, DIV_ROUND_UP(offset + bytes, FLASH_PAGE) - first, t);
+    for (unsigned int i = 0; erased != d->flash.erased && i < d->m.parallel; i++)
+        d->unit_free[i] = max(d->unit_free[i], t + (d->flash.erased - erased) * d->m.flash.erase_ns);
+    return took;
 }
 
 /* A write enters the cache, which has room: it is done once it has crossed the link. */
@@ -414,7 +438,7 @@ static void begin(struct disk *d, u64 t) { /* the actuator, if it is free, takes
         stop_reading(d, t);
         d->busy_until = t +
             (d->m.rotating ? position(d, w->offset, true, t) + transfer(w->bytes, rate(d, w->offset))
-                           : transfer(w->bytes, d->m.write_rate));
+                           : write_solid(d, w->offset, w->bytes, t));
         d->destaging = w;
         rb_erase(&w->node, &d->dirty);
         list_del(&w->age);
@@ -526,7 +550,9 @@ static enum hrtimer_restart on_timer(struct hrtimer *timer) {
 
 static void arrive_solid(struct disk *d, struct command *c, u64 latency, u64 speed, u64 *pipe) {
     u64 t = hold_unit(d, c, c->arrival, latency);
-    if (speed) t = *pipe = max(t, *pipe) + transfer(c->bytes, speed);
+    if (speed)
+        t = max(t, *pipe),
+        t = *pipe = t + (c->write ? write_solid(d, c->offset, c->bytes, t) : transfer(c->bytes, speed));
     finish_at(d, c, t);
 }
 
@@ -540,10 +566,13 @@ static void arrive(struct disk *d, struct command *c, bool cached, struct list_h
     } else if (req_op(rq) == REQ_OP_FLUSH) {
         c->seq = d->seq;
         list_add_tail(&c->list, &d->flushes);
-        if (d->m.nonvolatile) finish_at(d, c, t + d->m.overhead);
+        if (d->m.nonvolatile) finish_at(d, c, t + d->m.overhead + d->m.flush_ns);
         else end_flushes(d, t);
     } else if (req_op(rq) == REQ_OP_DISCARD) {
-        for (u64 i = DIV_ROUND_UP(c->offset, PAGE_SIZE); i < (c->offset + c->bytes) >> PAGE_SHIFT; i++) forget(d, i);
+        for (u64 i = DIV_ROUND_UP(c->offset, PAGE_SIZE); i < (c->offset + c->bytes) >> PAGE_SHIFT; i++) {
+            forget(d, i);
+            if (d->m.flash.blocks) flash_forget(&d->flash, i);
+        }
         arrive_solid(d, c, d->m.discard_ns, 0, NULL);
     } else if (c->write && in_cache(d, c)) {
         if (!list_empty(&d->full) || d->filled + c->bytes > d->m.cache) list_add_tail(&c->list, &d->full);
@@ -628,7 +657,12 @@ static ssize_t account_show(struct device *dev, struct device_attribute *attribu
     return sysfs_emit(text, "%llu %llu %llu %llu\n", d->requests, d->service_ns, d->cpu_ns, d->lost);
 }
 static DEVICE_ATTR_RO(account);
-static struct attribute *disk_attrs[] = {&dev_attr_supply.attr, &dev_attr_account.attr, NULL};
+static ssize_t wear_show(struct device *dev, struct device_attribute *attribute, char *text) {
+    const struct flash *f = &of(dev)->flash;
+    return sysfs_emit(text, "%llu %llu %llu %llu\n", f->written, f->moved, f->erased, f->fast);
+}
+static DEVICE_ATTR_RO(wear);
+static struct attribute *disk_attrs[] = {&dev_attr_supply.attr, &dev_attr_account.attr, &dev_attr_wear.attr, NULL};
 ATTRIBUTE_GROUPS(disk);
 
 /* ---- making a disk ----------------------------------------------------------------------------------------------- */
@@ -654,7 +688,8 @@ static int parse(char *text, struct model *m) {
     if (!m->size || !m->link || m->parallel > UNITS || m->segments > SEGMENTS ||
         (m->block != 512 && m->block != 4096) || (m->write_cache && m->cache < MAX_BYTES) ||
         (m->rotating ? !m->segments || !m->period || !m->zones || !m->outer || m->inner > m->outer || !m->inner
-                     : !m->parallel || !m->read_rate || !m->write_rate)) {
+                     : !m->parallel || !m->read_rate || !m->write_rate) ||
+        (m->flash.blocks && (m->rotating || m->size % FLASH_PAGE || (m->flash.slc && !m->flash.slc_rate)))) {
         pr_err("modeldisk: settings are missing or contradict each other\n");
         return -EINVAL;
     }
@@ -671,7 +706,7 @@ static int make(struct disk *d, int number) {
             (d->m.write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
     };
     int error;
-    if (!d->m.rotating)
+    if (!d->m.rotating && !d->m.no_discard)
         limits.max_hw_discard_sectors = (128 << 20) >> SECTOR_SHIFT, limits.discard_granularity = PAGE_SIZE;
     spin_lock_init(&d->lock);
     INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes),
@@ -686,7 +721,8 @@ static int make(struct disk *d, int number) {
     d->tags.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING; /* memory for the data may have to be waited for */
     d->leaves = DIV_ROUND_UP(d->m.size, (u64)LEAF << PAGE_SHIFT);
     d->leaf = kvcalloc(d->leaves, sizeof(*d->leaf), GFP_KERNEL);
-    if (!d->leaf) return -ENOMEM;
+    d->flash = (struct flash){.s = d->m.flash, .write_rate = d->m.write_rate, .read_rate = d->m.read_rate};
+    if (!d->leaf || (d->m.flash.blocks && !flash_start(&d->flash, d->m.size))) return -ENOMEM;
     if ((error = blk_mq_alloc_tag_set(&d->tags))) return error;
     d->gendisk = blk_mq_alloc_disk(&d->tags, &limits, d);
     if (IS_ERR(d->gendisk)) {
@@ -713,7 +749,7 @@ static int add(const char *text, const struct kernel_param *parameter) {
     char *copy = d ? kstrdup(text, GFP_KERNEL) : NULL;
     int error = !copy ? -ENOMEM : parse(copy, &d->m) ?: make(d, made);
     kfree(copy);
-    if (error && d) kvfree(d->leaf);
+    if (error && d) kvfree(d->leaf), flash_end(&d->flash);
     if (error) kfree(d);
     else made++;
     return error;

@@ -4,7 +4,7 @@
 set -eu
 rm -f /usr/src/linux-headers-*/vmlinux # type information for modules is made from debugging information
 mkdir /module
-mv modeldisk.c /module
+mv modeldisk*.[ch] /module
 echo 'obj-m := modeldisk.o' > /module/Makefile
 make -s -C /lib/modules/*/build M=/module KCFLAGS="-g0 -Wno-declaration-after-statement" modules
 strip --strip-debug -o out/modeldisk.ko /module/modeldisk.ko

@@ -26,8 +26,8 @@ def module_sets(guest: Guest) -> list[tuple[str, str, bool]]:
 
 def _sources(name: str) -> dict[str, str]:
     """The script that compiles modules, and our own source."""
-    files = [SCRIPTS / f"{name}.sh", SCRIPTS / f"{name}.c"]
-    return {file.name: file.read_text() for file in files if file.exists()}
+    files = [SCRIPTS / f"{name}.sh", *sorted(SCRIPTS.glob(f"{name}*.[ch]"))]
+    return {file.name: file.read_text() for file in files}
 
 
 def modules_recipe(lock: Lock, guest: Guest) -> list[str]:

@@ -119,6 +119,49 @@ class Rotating(Drive):
         }
 
 
+class Flash(Part):
+    """The inside of a solid-state disk; shares are of the size of the disk, so that a small one is like a large one."""
+
+    blocks: Annotated[int, Field(ge=16, le=65536)] = Field(1024, description="Erase blocks, each over all units")
+    spare_percent: Annotated[float, Within(0.5, 400)] = Field(description="Flash beyond the size (over-provisioning)")
+    collection: Literal["greedy", "fifo"] = Field(
+        "greedy", description="Which block is emptied: that with the fewest valid pages, or the oldest"
+    )
+    erase_us: Microseconds = Field(description="Of a block; no unit does anything else meanwhile")
+    fast_percent: Annotated[float, Within(0, 100)] = Field(0, description="Fast region (SLC cache) of an empty disk")
+    fast_full_percent: Annotated[float, Within(0, 100)] = Field(0, description="What is left of it in a full disk")
+    fast_mb_s: Rate | None = Field(None, description="Rate of writes into the fast region")
+    filled_percent: Annotated[float, Within(0, 100)] = Field(0, description="Written in sequence before first use")
+    overwritten: Annotated[float, Within(0, 20)] = Field(
+        0, description="How many times that was then written again, at random places"
+    )
+    discards: bool = Field(True, description="The disk takes discards (TRIM)")
+
+    def parameters(self) -> dict[str, float]:
+        """The driver's, shares in parts per million. Raises UserError for figures that contradict each other."""
+        if self.blocks * self.spare_percent < 200 + 2 * self.spare_percent:
+            raise UserError(
+                f"disk.flash: {self.spare_percent:g} % of {self.blocks} blocks are fewer than the two that garbage"
+                " collection needs: enlarge spare_percent or blocks."
+            )
+        if self.fast_percent and not self.fast_mb_s:
+            raise UserError(
+                "disk.flash: fast_percent is above 0, but fast_mb_s is missing: say how fast the region is."
+            )
+        return {
+            "blocks": self.blocks,
+            "spare": self.spare_percent * 1e4,
+            "fifo": self.collection == "fifo",
+            "erase_ns": self.erase_us * 1e3,
+            "slc": self.fast_percent * 1e4,
+            "slc_full": self.fast_full_percent * 1e4,
+            "slc_rate": (self.fast_mb_s or 0) * 1e6,
+            "filled": self.filled_percent * 1e4,
+            "overwritten": self.overwritten * 1e6,
+            "no_discard": not self.discards,
+        }
+
+
 class Solid(Drive):
     kind: Literal["solid"]
     parallel: Annotated[int, Field(ge=1, le=64)] = Field(description="Units that work at the same time")
@@ -128,6 +171,9 @@ class Solid(Drive):
     discard_us: Microseconds
     read_mb_s: Rate = Field(description="All reads together")
     write_mb_s: Rate = Field(description="All writes together")
+    flash: Flash | None = Field(
+        None, description="Pages, blocks and garbage collection; without it writes cost the same for ever"
+    )
 
     def _own_parameters(self) -> dict[str, float]:
         return {
@@ -138,6 +184,7 @@ class Solid(Drive):
             "discard_ns": self.discard_us * 1e3,
             "read_rate": self.read_mb_s * 1e6,
             "write_rate": self.write_mb_s * 1e6,
+            **(self.flash.parameters() if self.flash else {}),
         }
 
 

@@ -47,7 +47,8 @@ def expected(found: dict, size: int, job: Access, requests: int) -> tuple[float,
     found: `parameters`. It does not include the time of the software that issues the requests; see `hides_software`.
     """
     if job.write and found["write_cache"] and (found["nonvolatile"] or not _waits_for_media(job)):
-        return _accepted(found, job) + (found["overhead"] if job.sync else 0), CLOSED
+        flush = found["overhead"] + (found["flush_ns"] if found["kind"] == "solid" else 0)
+        return _accepted(found, job) + (flush if job.sync else 0), CLOSED
     if found["kind"] == "solid":
         return _solid(found, job, requests), CLOSED
     if job.depth > 1 and job.place == "random":

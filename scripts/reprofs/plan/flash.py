@@ -1,0 +1,72 @@
+"""The flash of a modelled disk, from its equations: write amplification, rates, and a simulation that shares no code
+with the driver. docs/methods/devices.md has the equations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+
+
+def write_amplification(spare: float) -> float:
+    """Pages programmed a page written, at uniformly random places, oldest block first (FIFO), many blocks.
+
+    spare: flash beyond the size, as a share of it. A block still has the share u = exp(-(1 + spare)(1 - u)) of its
+    pages when it is emptied (Menon, Perf. Eval. 1995; Desnoyers, SYSTOR 2012; Xiang and Kurkoski, 2011).
+    """
+    u = 0.5
+    for _ in range(10_000):
+        u = math.exp(-(1 + spare) * (1 - u))
+    return 1 / (1 - u)
+
+
+def filling_rate(size: float, fast: float, fast_rate: float, rate: float) -> float:
+    """Mean rate of filling an empty disk once without a pause: `fast` of it at one rate, the rest at the other."""
+    return size / (fast / fast_rate + (size - fast) / rate)
+
+
+class Simulation:
+    """Blocks of pages and their garbage collection. written, moved: pages; erased: blocks."""
+
+    def __init__(self, blocks: int, each: int, fifo: bool):
+        self.each, self.fifo = each, fifo
+        self.where: dict[int, int] = {}  # page of the disk -> block
+        self.holds: dict[int, list[int]] = {}  # what is valid in each block, in the order in which they were opened
+        self.empty = deque(range(blocks))
+        self.open, self.room = -1, 0
+        self.written = self.moved = self.erased = 0
+
+    def _put(self, page: int) -> None:
+        self.holds[self.open].append(page)
+        self.where[page] = self.open
+        self.room -= 1
+
+    def _next(self) -> None:
+        """Opens a block; the last empty one takes what is valid in another, which is then empty."""
+        victim = None
+        if len(self.empty) == 1:  # min takes the first of equal ones, which is the oldest
+            victim = next(iter(self.holds)) if self.fifo else min(self.holds, key=lambda one: len(self.holds[one]))
+        self.open, self.room = self.empty.popleft(), self.each
+        self.holds[self.open] = []
+        if victim is not None:
+            moving = self.holds.pop(victim)
+            for page in moving:
+                self._put(page)
+            self.empty.append(victim)
+            self.moved += len(moving)
+            self.erased += 1
+
+    def forget(self, page: int) -> None:
+        """A discard."""
+        if (block := self.where.pop(page, None)) is not None:
+            self.holds[block].remove(page)
+
+    def write(self, pages: Iterable[int]) -> None:
+        """Writes these pages, one after another."""
+        for page in pages:
+            self.forget(page)
+            while not self.room:
+                self._next()
+            self._put(page)
+            self.written += 1
