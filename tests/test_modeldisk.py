@@ -11,6 +11,7 @@ from reprofs.guest.steps import Exec, Job, Step, Write
 from reprofs.labs import Disks
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.device import Device
+from reprofs.plan.flash import Simulation
 
 ROTATING, SOLID = (CATALOG.get(Device, name) for name in ("hdd-7200", "ssd-sata"))
 
@@ -152,3 +153,25 @@ def test_same_times_twice(fio_guest):
 
     script = f"{CHURN} > /dev/null; cat /sys/block/modeldisk0/account"
     assert run(always, fio_guest, disk(ROTATING), script) == run(always, fio_guest, disk(ROTATING), script)
+
+
+@pytest.mark.wide
+def test_the_flash_of_a_worn_disk_in_the_guest_does_what_the_simulation_does(outcome, guest):
+    """Made as `flash_use` says, then half of the disk is written in sequence: the pages moved, the blocks erased."""
+    worn, pages, x = CATALOG.get(Device, "ssd-worn"), 64 * 256, 88172645463325252
+    blocks = worn.drive.flash.blocks
+    other = Simulation(blocks, int(pages * 1.07) // blocks, fifo=False)
+    other.write(range(pages))
+    for _ in range(3 * pages):
+        x ^= x << 13 & (1 << 64) - 1
+        x ^= x >> 7
+        x ^= x << 17 & (1 << 64) - 1
+        other.write([(x >> 1) * pages >> 63])
+    before = other.moved, other.erased
+    other.write(range(pages // 2))
+    script = (
+        f"dd if=/dev/zero of=/dev/modeldisk0 bs=64k count={pages // 32} oflag=direct 2> /dev/null; "
+        "sync -d /dev/modeldisk0; cat /sys/block/modeldisk0/wear"
+    )
+    (said,) = run(outcome, guest, ExactLab.device_steps(Disks(worn, 1, 64)), script)
+    assert [int(word) for word in said.split()] == [pages // 2, other.moved - before[0], other.erased - before[1], 0]
