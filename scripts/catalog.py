@@ -121,6 +121,12 @@ doctor` says what works on this machine, and why some cannot be had.""",
         {"": _title},
     ),
     Table("Processors", "What an instruction costs in the exact lab.", "workflow/processors", {"": _title}),
+    Table(
+        "Machines",
+        "What things cost on real machines, as `reprofs calibrate` measured it.",
+        "workflow/machines",
+        {"": _title},
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors"]
+KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors", "machines"]
 FOLDERS = [f"workflow/{kind}" for kind in KINDS]
 STUDY = "question: What is\n  this | that?\ncells: [{labs: [exact, host]}, {labs: [host]}]\nscale: smoke\n"
 

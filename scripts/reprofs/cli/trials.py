@@ -177,6 +177,18 @@ def _doctor(arguments) -> None:
     sys.exit(0 if works else 1)
 
 
+@command(
+    "calibrate",
+    option("name", metavar="NAME"),
+    option("--flush", type=Path, metavar="FOLDER", help="also measure the flush of this folder's disk"),
+)
+def _calibrate(arguments) -> None:
+    """Measure what things cost on this machine, and write workflow/machines/NAME.yaml."""
+    from reprofs import calibrate
+
+    print(calibrate.calibrate(arguments.name, arguments.flush))
+
+
 @command("cleanup")
 def _cleanup(arguments) -> None:
     """Remove devices, processes and folders that killed trials left, and nothing else."""

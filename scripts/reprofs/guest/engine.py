@@ -141,6 +141,11 @@ def build_contain(cache: Path) -> Path:
     return _build(cache, [SOURCE / "contain.c"], FLAGS)
 
 
+def build_calibrate(cache: Path) -> Path:
+    """The program that measures constants of a machine (scripts/engine/calibrate.c), like `build`. No guest has it."""
+    return _build(cache, [SOURCE / "calibrate.c"], FLAGS)
+
+
 def build_nosync(cache: Path) -> Path:
     """The library in which syncs do nothing (scripts/guest/nosync.c), for programs of the guest, like `build`."""
     return _build(cache, [NOSYNC], NOSYNC_FLAGS)

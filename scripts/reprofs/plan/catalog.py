@@ -38,7 +38,7 @@ def _own(extra: str) -> Path:
     return folder
 
 
-OWN = ("filesystems", "stacks", "devices", "networks", "processors", "kernels", "workloads", "studies")
+OWN = ("filesystems", "stacks", "devices", "networks", "processors", "kernels", "machines", "workloads", "studies")
 UNAVAILABLE = "_unavailable.yaml"  # what cannot be had, by name, beside the files of the others
 
 

@@ -10,6 +10,7 @@ from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import Guests
 from reprofs.plan.kernel import Kernel
+from reprofs.plan.machine import Machine
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.plan import Plan
@@ -24,7 +25,7 @@ from reprofs.plan.workload import Workload
 
 # Kinds of files that are found by their names, in the order in which `reprofs list` has them.
 NAMED: tuple[type[Descriptor], ...] = (
-    *(Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study, Published),
+    *(Filesystem, Layer, Device, Network, Processor, Kernel, Machine, Workload, Study, Published),
 )
 KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Recording, Config, RealDisks, Guests, Plan, Result)
 
