@@ -87,8 +87,28 @@ def test_how_far_differences_held_on_a_real_machine_is_said_in_one_place():
     order = CATALOG.get(Processor, "v2-0.5ns").trust.order
     first, *_, last = order.leads
     told = answer.bands(order)
-    assert f"{first.same} of {first.leads} differences below {100 * first.below:g} % had the same sign" in told
-    assert f"from {100 * first.below:g} % to " in told and told.endswith(f"{last.same} of {last.leads} above.")
+    span = f"from {100 * order.least:g} % to {100 * first.below:g} %"
+    assert f"{first.same} of {first.leads} differences of single operations {span} had the same sign" in told
+    assert f"{last.same} of {last.leads} above. Totals had the same order." in told
+    old = order.model_copy(update={"least": 0, "totals": []})  # as in results published before
+    assert f"operations below {100 * first.below:g} % had" in answer.bands(old) and answer.bands(old).endswith("above.")
+
+
+def test_how_far_the_size_of_a_difference_was_off_on_a_real_machine():
+    order = CATALOG.get(Processor, "v2-0.5ns").trust.order
+    assert answer.biased(order, ["ext4", "xfs", "btrfs"]) == "Btrfs over xfs: 1.89 in the exact lab, 1.33 there."
+    assert answer.biased(order, ["ext4", "btrfs", "jfs"]) == "Btrfs over ext4: 2.00 in the exact lab, 1.54 there."
+    assert answer.biased(order, ["ext4", "xfs"]) == answer.biased(order, ["ext4"]) == "", "within 10 %, or not compared"
+
+
+def test_an_answer_of_what_no_real_machine_was_compared_for_holds_in_this_lab():
+    one = ranked(("a", 1, 1.0, "fastest"), ("b", 2, 2.0, "slower"))
+    assert answer.fastest(one, "Work", here=True).startswith("**a is fastest in this lab**: ")
+    assert answer.fastest(one, "Work").startswith("**a is fastest**: ")
+    level = ranked(("a", 1, 1.0, "equally fast"), ("b", 2, 1.01, "equally fast"))
+    assert "are equally fast in this lab: " in answer.fastest(level, "Work", here=True)
+    many = pd.concat(one.assign(workload=f"w{number}", best="a") for number in range(3))
+    assert answer.summary(many, True) == "**a is fastest in 3 of 3 workloads in this lab**."
 
 
 def test_setup_and_amount(study):

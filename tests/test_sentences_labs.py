@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import run
 from reprofs.report.sentences import labs
-from reprofs.stats.labs import carried, kind
+from reprofs.stats.labs import carried, distance, hand_over, kind
 
 PAIR = {"stack": "single", "profile": "ram", "workload": "w", "scale": "smoke", "phase": "stat", "cache": "warm"}
 
@@ -44,12 +44,33 @@ def test_a_difference_is_carried_over_contradicted_or_open():
     )
 
 
-def test_kinds_of_pairs(tmp_path):
-    make.make(tmp_path, systems=["ext4", "xfs", "btrfs", "tmpfs"], workloads=["metadata"], failures={})
+def test_a_driver_counts_once(tmp_path):
+    systems = ["ext2", "ext4", "xfs", "btrfs", "btrfs+zstd", "tmpfs"]
+    make.make(tmp_path, systems=systems, workloads=["metadata"], failures={})
     study = run.build(tmp_path, results=False)
-    names = [("ext4", "xfs", True), ("btrfs+none", "btrfs+zstd", True), ("ext4", "tmpfs", False)]
+    names = [("ext2", "xfs", True), ("ext4", "xfs", True), ("xfs", "btrfs+none", True), ("xfs", "btrfs+zstd", True)]
+    names += [("btrfs+none", "btrfs+zstd", True), ("ext2", "ext4", True), ("ext4", "tmpfs", False)]
     pairs = pd.DataFrame(names, columns=["a", "b", "contenders"])
-    assert list(kind(study, pairs)) == ["two families", "one family", "with a baseline"]
+    told = ["two drivers", "their variants", "two drivers", "their variants"]
+    assert list(kind(study, pairs)) == [*told, "one driver", "one driver", "with a baseline"]
+
+
+def test_what_handing_over_a_read_costs_by_hand():
+    index = pd.MultiIndex.from_product([["stat", "read"], ["cold"], list("abc")], names=["phase", "cache", "label"])
+    exact = pd.Series([10.0, 20, 40, 30, 60, 90], index) * 1e6
+    reads = pd.Series([0.0, 100, 1000, 500, 2000, 100], index)
+    host = 0.7 * exact + 35_000 * reads
+    pace, ns = hand_over(exact, host, reads)
+    assert (pace, ns) == pytest.approx((0.7, 35_000))
+    assert distance(pace * exact + ns * reads, host) == pytest.approx({"rms": 1, "median": 1, "pairs": 6})
+    two = distance(pd.Series([2.0, 1], index[:2]), pd.Series([1.0, 1], index[:2]))  # a pair whose ratio is 2 in one
+    assert two == pytest.approx({"rms": 2, "median": 2, "pairs": 1})
+    assert distance(exact[:0], host[:0])["pairs"] == 0
+    assert labs.handed_over(42_289, 1.3304, 1.1658, "host") == (
+        "With 42 µs for handing over each read in host, ratios of file systems differ by a factor of 1.17 instead of"
+        " 1.33."
+    )
+    assert labs.handed_over(-5, 1.3, 1.2, "host") == "No cost of handing over reads is found in host."
 
 
 def rows(*outcomes: tuple) -> pd.DataFrame:

@@ -29,16 +29,33 @@ class Leads(Part):
         return self.leads - self.same - self.turned
 
 
+class Total(Part):
+    """All operations of a workload together, on one file system."""
+
+    filesystem: Filled
+    lab_s: Annotated[float, Within(0, 1e6, above=True)] = Field(description="Time in the exact lab, in s")
+    machine_s: Annotated[float, Within(0, 1e6, above=True)] = Field(description="Time on the real machine, in s")
+
+
 class Order(Part):
     source: Filled
     protocol: Annotated[int, Field(ge=1, le=1000)]
+    least: Annotated[float, Within(0, 1)] = Field(0, description="The smallest difference that is counted, a share")
     profiles: Annotated[list[Filled], Field(min_length=1, description="The device profiles it was measured on")]
     filesystems: Annotated[list[Filled], Field(min_length=1, description="The file systems that were compared")]
-    leads: Annotated[list[Leads], Field(min_length=1)] = Field(description="The smallest ones first")
+    leads: Annotated[list[Leads], Field(min_length=1)] = Field(
+        description="Of single operations, between two drivers, each with one variant; the smallest ones first"
+    )
+    totals: list[Total] = Field([], description="The whole workload, one file system a driver, the fastest first")
 
     def small(self, lead: float) -> bool:
         """Whether a difference (a share) is in the smallest band, which was not confirmed on a real machine."""
         return lead < (self.leads[0].below or 0)
+
+    def same_order(self) -> bool:
+        """Whether the real machine has the totals in the same order."""
+        times = [one.machine_s for one in self.totals]
+        return times == sorted(times)
 
 
 class Time(Part):

@@ -135,16 +135,62 @@ def carried(pairs: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     return both.assign(size=size, outcome=pd.Categorical(outcome, OUTCOMES)).reset_index(drop=True)
 
 
+KINDS = ["two drivers", "their variants", "one driver", "with a baseline"]
+
+
 def kind(tables: Tables, pairs: pd.DataFrame) -> pd.Series:
-    """What kind of pair each row of `carried` is: `two families`, `one family` (variants of a file system, or file
-    systems that the same tools make, such as ext2, ext4 and overlayfs on ext4), or `with a baseline`, never ranked."""
-    names = tables.trials.drop_duplicates("label").set_index("label")["filesystem"]
+    """What kind of pair each row of `carried` is, one of KINDS.
+
+    `two drivers`: each has one label, the first of it that the study names; so a driver counts once, however many of
+    its variants ran. `their variants`: other labels of two drivers. `one driver`: file systems that the same tools
+    make, such as ext2 (which the ext4 driver mounts), ext4, and overlayfs on ext4. `with a baseline`: never ranked.
+    """
+    named = tables.plan.study.filesystems or []
+
+    def place(label: str) -> int:
+        return next((i for i, one in enumerate(named) if label == one or label.startswith(f"{one}+")), len(named))
+
+    ran = tables.trials[tables.trials["status"] == "ok"]
+    names = ran.drop_duplicates("label").set_index("label")["filesystem"]
     tools = {label: {name, *tables.plan.filesystems[name].packages} for label, name in names.items()}
-    alike = [bool(tools[a] & tools[b]) for a, b in zip(pairs["a"], pairs["b"], strict=True)]
-    found = np.select(
-        [~pairs["contenders"].astype(bool), np.array(alike, bool)], ["with a baseline", "one family"], "two families"
-    )
-    return pd.Series(pd.Categorical(found, ["two families", "one family", "with a baseline"]), pairs.index)
+    first: list[str] = []
+    for label in sorted(tools, key=lambda label: (place(label), label)):
+        first += [] if any(tools[label] & tools[other] for other in first) else [label]
+    ends = list(zip(pairs["a"], pairs["b"], strict=True))
+    cases = [
+        ~pairs["contenders"].astype(bool),
+        np.array([bool(tools[a] & tools[b]) for a, b in ends], bool),
+        np.array([a in first and b in first for a, b in ends], bool),
+    ]
+    found = np.select(cases, ["with a baseline", "one driver", "two drivers"], "their variants")
+    return pd.Series(pd.Categorical(found, KINDS), pairs.index)
+
+
+def hand_over(a: pd.Series, b: pd.Series, reads: pd.Series) -> tuple[float, float]:
+    """(pace, ns) of `b = pace * a + ns * reads`, by least squares of the relative errors.
+
+    a, b: times in ns of the same operations in two labs; reads: read requests in lab b. A loop device of a host hands
+    each request to another thread, which takes ns; the exact lab's disk completes it at once (docs/methods/trust.md).
+    """
+    x, y, number = (side.to_numpy(float) for side in (a, b, reads))
+    pace, ns = np.linalg.lstsq(np.column_stack([x / y, number / y]), np.ones(len(y)), rcond=None)[0]
+    return float(pace), float(ns)
+
+
+def distance(a: pd.Series, b: pd.Series) -> dict[str, float]:
+    """By which factor the ratio of two file systems in a differs from that in b, over all pairs of each operation.
+
+    a, b: times by the keys of an operation and label. rms: exp of the root mean square of the logarithms, 1 where the times are
+    proportional; median: exp of their median; pairs: how many.
+    """
+    logs = np.log(a.astype(float) / b.astype(float)).dropna()
+    groups = logs.groupby(level=[name for name in logs.index.names if name != "label"])
+    found = [abs(np.subtract.outer(own, own)[np.triu_indices(len(own), 1)]) for _, own in groups]
+    apart = np.concatenate(found) if found else np.array([])
+    if not len(apart):
+        return {"rms": math.nan, "median": math.nan, "pairs": 0}
+    rms, median = np.exp([np.sqrt(np.mean(apart**2)), np.median(apart)])
+    return {"rms": float(rms), "median": float(median), "pairs": len(apart)}
 
 
 def _alike(signs: pd.DataFrame, all_of_them: str, same: str) -> dict[str, int]:

@@ -5,12 +5,14 @@ The figures stand in the processor's file, key `trust`; docs/methods/trust.md sa
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable
 
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
-from reprofs.plan.processor import Processor, Trust
+from reprofs.plan.processor import Order, Processor, Trust
 from reprofs.stats import cells, compare
 from reprofs.stats.study import Study
 
@@ -45,6 +47,35 @@ def unmeasured(study: Study, lab: str, labels: Iterable[str]) -> str:
     used = study.trials.loc[study.trials["label"].isin(list(labels)), "filesystem"].unique()
     hosted = any(study.plan.filesystems[name].hosts for name in used)
     return "distributed file systems" if hosted else ""
+
+
+def outside(study: Study, setting: Setting, labels: Iterable[str]) -> tuple[list[str], str]:
+    """(file systems, device model) of an exact lab's ranking that no real machine was compared for; empty where all
+    were, in a lab of a real clock, and where nothing is known of the processor at all (`unmeasured`)."""
+    found = known(study, setting.lab)
+    if not found:
+        return [], ""
+    own = study.trials[study.trials["label"].isin(list(labels)) & (study.trials["role"] == "contender")]
+    without = sorted(set(own["filesystem"]) - set(found.order.filesystems))
+    return without, "" if setting.profile in found.order.profiles else setting.profile
+
+
+def only_here(study: Study, setting: Setting, labels: Iterable[str]) -> bool:
+    """Whether an answer holds in this lab alone: of a contender, device, processor or kernel that was never compared
+    with a real machine."""
+    return bool(unmeasured(study, setting.lab, labels)) or any(outside(study, setting, labels))
+
+
+def bias(order: Order, filesystems: Iterable[str]) -> tuple[str, str, float, float] | None:
+    """The pair of file systems whose totals a real machine has in the most different ratio: slower, faster (in the
+    lab), ratio in the lab, ratio on the machine. None where two of them were not compared."""
+    totals = [one for one in order.totals if one.filesystem in set(filesystems)]
+    pairs = [
+        (b.filesystem, a.filesystem, b.lab_s / a.lab_s, b.machine_s / a.machine_s)
+        for a, b in itertools.permutations(totals, 2)
+        if b.lab_s > a.lab_s
+    ]
+    return max(pairs, key=lambda pair: abs(math.log(pair[2] / pair[3])), default=None)
 
 
 def weighted(study: Study, setting: Setting, load: Load) -> pd.Series | None:
