@@ -369,7 +369,11 @@ def test_host_is_apart():
     )
     disks, processes, home = [], 0, ""
     *disks, processes, home = outputs(host.Lab.open().run(job, 60, Disks(device(), 2, 64)))[0].splitlines()
-    assert len(disks) == 2 and all(disk.startswith("/dev/loop") for disk in disks) and int(processes) < 10
+    assert (
+        len(disks) == 2
+        and all(re.match("/dev/(loop|zram|nullb|reprofs)", disk) for disk in disks)
+        and int(processes) < 10
+    )
     assert "reprofs-work" in home
     assert not any(str(point) == "/mnt" for _, _, point in cleanup.mounts())
 
@@ -392,7 +396,7 @@ def test_host_console_has_what_the_kernel_said(memory):
     assert "engine ended: 0" in outcome.console
     if not os.access("/dev/kmsg", os.R_OK):
         pytest.skip("root may not read the kernel's log here")
-    assert "kernel: EXT4-fs (loop" in outcome.console
+    assert re.search(r"kernel: EXT4-fs \((loop|zram|nullb|reprofs)", outcome.console)
 
 
 @needs_root

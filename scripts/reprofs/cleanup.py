@@ -3,7 +3,8 @@
 Every trial works in a folder `reprofs-work-*` and holds a lock on the file `owner` in it (reprofs.workplace). A folder
 whose lock nobody holds is abandoned. It owns the loop devices whose backing files lie in it (compared by device and
 inode), the arrays, volumes and pools built on these alone, what is mounted from them, the processes started with its
-name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks, and a control group.
+name in $REPROFS_PLACE, and what its notes list: folders of the mount lab, real disks, disks in memory, and a control
+group.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import IO, BinaryIO
 
 import yaml
 
+from reprofs import ramdisks
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.project import project_root
@@ -114,7 +116,12 @@ def release(place: Path) -> list[str]:
             disks.add(Path(device["path"]).name)
         else:
             said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
-    said += _release_devices(_hold(loops), disks)
+    made = {
+        name: disk
+        for disk in (note["disk"] for note in notes if "disk" in note)
+        if (name := ramdisks.found(place, disk))
+    }
+    said += _release_devices(_hold(loops), disks, made)
     for folder in (Path(note["folder"]) for note in notes if "folder" in note):
         # The folder's name begins with this place's random one, so nobody else made it.
         if folder.name.lstrip(".").startswith(place.name) and folder.is_dir() and not folder.is_symlink():
@@ -128,8 +135,8 @@ def release(place: Path) -> list[str]:
 
 
 def note(place: Path, **what: object) -> None:
-    """Records something outside the folder that it will own, before creating it: folder=path, device=identity or
-    group=path."""
+    """Records something outside the folder that it will own, before creating it: folder=path, device=identity,
+    group=path, or disk=what `ramdisks` notes."""
     with (place / "notes").open("a") as file:
         file.write(json.dumps(what) + "\n")
         file.flush()
@@ -358,23 +365,27 @@ def _disk(name: str) -> str:
     return folder.parent.name if (folder / "partition").exists() else folder.name
 
 
-def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str]:
-    """Takes down everything built on these devices, then frees the loop devices and wipes the disks' signatures.
+def _release_devices(
+    loops: Mapping[str, BinaryIO], disks: set[str], made: Mapping[str, Mapping[str, str]] | None = None
+) -> list[str]:
+    """Takes down everything built on these devices, then frees the loop devices, wipes the disks' signatures, and
+    removes disks in memory.
 
-    loops: the open loop devices by name; they are closed.
+    loops: the open loop devices by name; they are closed. made: device's name -> what was noted of it.
     """
     said: list[str] = []
-    if not loops and not disks:
+    made = made or {}
+    if not loops and not disks and not made:
         return said
-    above = _above(loops.keys() | disks)
-    mine = [*above, *loops, *disks]
+    above = _above(loops.keys() | disks | made.keys())
+    mine = [*above, *loops, *disks, *made]
     for name, point in _mounted(mine):
         if name in disks:  # a trial mounts in a namespace of its own, so this mount is the user's
             said.append(f"nothing of /dev/{name}, which is mounted on {point}")
             disks = disks - {name}
         elif _run("umount", point) or _run("umount", "--lazy", point):
             said.append(f"mount {point}")
-    for pool in _pools(loops.keys() | disks):
+    for pool in _pools(loops.keys() | disks | made.keys()):
         if _run("zpool", "destroy", "-f", pool):
             said.append(f"pool {pool}")
     for name in above:
@@ -384,6 +395,7 @@ def _release_devices(loops: Mapping[str, BinaryIO], disks: set[str]) -> list[str
             fcntl.ioctl(device, LOOP_CLR_FD)
             said.append(f"loop device /dev/{name}")
     said += [f"contents of the disk /dev/{name}" for name in disks if _wiped(name)]
+    said += [f"disk in memory /dev/{name}" for name, disk in made.items() if ramdisks.remove(name, disk)]
     deadline = time.monotonic() + 5  # a loop device is freed when its last user closes it
     while time.monotonic() < deadline and any((SYS / "block" / name / "loop").exists() for name in loops):
         time.sleep(0.02)

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from reprofs import cleanup
+from reprofs import cleanup, ramdisks
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.guest import memory
@@ -43,6 +43,7 @@ NO_LIMIT = (
 NO_DISKS = f"{guard.LIST} lists no real disk: add disks that trials may overwrite, or choose the device model file."
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A  # linux/loop.h
 AUTOCLEAR, DIRECT_IO = 4, 16
+MEMORY_DISKS = ": a disk in memory is a null_blk device, else a zram device, and only without both a loop device:"
 APART = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 WITH_HOSTS = ["--net", "--uts"]
 NETWORK = {  # module -> a command that needs it
@@ -162,7 +163,7 @@ class HostLab(NativeLab):
 
     def environment(self, start: str) -> dict:
         """The `lab` part of a raw record."""
-        names = ("backing", "direct_io", "serial", "size_bytes")  # not where a device happens to be today
+        names = ("backing", "driver", "direct_io", "serial", "size_bytes")  # not where a device happens to be today
         devices = [{name: disk[name] for name in names if name in disk} for disk in self.disks]
         return {**super().environment(start), "devices": devices}
 
@@ -194,6 +195,7 @@ class HostLab(NativeLab):
             where = cleanup.MEMORY if backing == "memory" else cache_folder() / "work"
             lines.append(f"PLACE={shlex.quote(str(where))}/...  # a folder of its own")
             direct = " --direct-io=on" if backing == "file" else ""
+            lines += [MEMORY_DISKS] if backing == "memory" else []
             for i in range(disks.count):
                 devices.append(f"$LOOP{i}")
                 lines.append(f"truncate --size={disks.size_mib}M $PLACE/disk{i}")
@@ -239,12 +241,14 @@ class HostLab(NativeLab):
                         print(f"reprofs: {where} is empty in {cleanup.LOOKED_AT}, and is used", file=sys.stderr)
                         cleanup.note(place, device=disk)
                         held.callback(os.close, os.open(disk["path"], os.O_RDONLY | os.O_CLOEXEC))
+            elif disks.count and (made := _memory_disks(place, backing, disks)):
+                found = made
             elif disks.count:
                 for path in disk_files(place, disks):
                     device, handle = _attach(path, direct=backing == "file")
                     held.callback(os.close, handle)
                     direct = cleanup.read(cleanup.SYS / "block" / device.name / "loop/dio") == "1"
-                    found.append({"path": str(device), "backing": backing, "direct_io": direct})
+                    found.append({"path": str(device), "backing": backing, "driver": "loop", "direct_io": direct})
             yield found
 
 
@@ -342,6 +346,23 @@ def _real_disks(disks: Disks) -> list[dict]:
                     f"{disk['path']} is smaller than {disks.size_mib} MiB, which the trial needs: list a larger disk."
                 )
     return [{**disk, "backing": "device"} for disk in found]
+
+
+def _memory_disks(place: Path, backing: str, disks: Disks) -> list[dict]:
+    """The trial's disks in memory, all of the first driver that can make them; empty where they are loop devices.
+
+    `cleanup.release` removes them at the end of the trial, as after a kill.
+    """
+    driver = ramdisks.driver() if backing == "memory" else None
+    if not driver:
+        return []
+    made = [
+        ramdisks.make(driver, place, number, size, lambda disk: cleanup.note(place, disk=disk))
+        for number, size in enumerate(disks.sizes_mib)
+    ]
+    if None in made:
+        return []
+    return [{"path": path, "backing": backing, "driver": driver, "direct_io": False} for path in made]
 
 
 def _attach(file: Path, direct: bool) -> tuple[Path, int]:

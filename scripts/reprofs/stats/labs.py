@@ -180,12 +180,12 @@ def hand_over(a: pd.Series, b: pd.Series, reads: pd.Series) -> tuple[float, floa
 def distance(a: pd.Series, b: pd.Series) -> dict[str, float]:
     """By which factor the ratio of two file systems in a differs from that in b, over all pairs of each operation.
 
-    a, b: times by the keys of an operation and label. rms: exp of the root mean square of the logarithms, 1 where the times are
-    proportional; median: exp of their median; pairs: how many.
+    a, b: times by the keys of an operation and label. rms: exp of the root mean square of the logarithms, 1 where the
+    times are proportional; median: exp of their median; pairs: how many.
     """
     logs = np.log(a.astype(float) / b.astype(float)).dropna()
     groups = logs.groupby(level=[name for name in logs.index.names if name != "label"])
-    found = [abs(np.subtract.outer(own, own)[np.triu_indices(len(own), 1)]) for _, own in groups]
+    found = [abs(np.subtract.outer(own, own)[np.triu_indices(len(own), 1)]) for own in groups.agg(list).map(np.array)]
     apart = np.concatenate(found) if found else np.array([])
     if not len(apart):
         return {"rms": math.nan, "median": math.nan, "pairs": 0}
