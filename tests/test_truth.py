@@ -306,9 +306,11 @@ def test_leads_by_the_times_of_a_real_machine_by_hand(blank):
 
 def test_the_methods_have_the_figures_of_the_file():
     own, text = Catalog().get(Processor, "v2-0.5ns").trust, (ROOT / "docs/methods/trust.md").read_text()
-    for name, one in zip(("up to 10 %", "10 to 50 %", "more than 50 %"), own.order.leads, strict=True):
+    for name, one in zip(("2 to 10 %", "10 to 50 %", "more than 50 %"), own.order.leads, strict=True):
         assert f"| {name} | {one.leads} | **{one.same}** | {one.turned} | {one.open} |" in text
     assert [one.below for one in own.order.leads] == [0.1, 0.5, None]
+    for one in own.order.totals:
+        assert f"{one.lab_s:.2f}" in text and f"{one.machine_s:.2f}" in text
     names = {"make-tree": "make the directories", "remove-tree": "remove the directories"}
     for one in own.times.operations:
         name = names.get(one.operation, one.operation)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from reprofs.report.words import count, digits, known, listing, longer, slower, verb
+from reprofs.stats import effects
 
 FEW = 4  # jobs outside the band that are named
 
@@ -65,6 +66,24 @@ def handed_over(ns: float, before: float, after: float, b: str) -> str:
         return f"No cost of handing over reads is found in {b}."
     told = f"With {digits(ns / 1000, 2)} µs for handing over each read in {b}, ratios of file systems differ by"
     return f"{told} a factor of {digits(after, 3)} instead of {digits(before, 3)}."
+
+
+def predicted(found: pd.DataFrame, b: str) -> str:
+    """How many predicted effects lab b shows. found: rows of `stats.effects.judged`.
+
+    `Of 14 predicted effects host shows 11 in the predicted direction and 1 in the opposite; 2 stay undecided. Right:
+    79 % (49 to 95 %) of all.`
+    """
+    known_ = found[found["outcome"] != "not measured"]
+    right, wrong = (int((known_["outcome"] == name).sum()) for name in ("same", "contradicted"))
+    if known_.empty:
+        return f"None of {count(len(found), 'predicted effect')} is measured in {b} yet." if len(found) else ""
+    told = (
+        f"Of {count(len(known_), 'predicted effect')} {b} shows {right} in the predicted direction and {wrong} in the"
+    )
+    told += f" opposite; {len(known_) - right - wrong} stay undecided."
+    value, low, high = (f"{100 * end:.0f}" for end in effects.share(right, len(known_)))
+    return f"{told} Right: {value} % ({low} to {high} %) of all."
 
 
 def sure(repetitions: int, firm: int, same: int, real: bool = True) -> str:

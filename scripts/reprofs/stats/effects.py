@@ -1,0 +1,99 @@
+"""What one changed option does: predicted in the exact lab, written down, and judged by what a real machine shows.
+
+The predictions of a study are data/predictions/NAME.csv, one effect a row. They are written before the real machine is
+measured, by `register`, and never after.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
+
+from reprofs.errors import UserError
+from reprofs.files import write_text
+from reprofs.project import place
+from reprofs.stats import cells, compare
+from reprofs.stats.study import Study
+
+FOLDER = "data/predictions"
+LEAST = 1.1  # as a ratio of times; smaller ones are not predicted
+KEYS = ["filesystem", "changed", "workload", "scale", "phase", "cache"]
+OUTCOMES = ["same", "contradicted", "inconclusive", "not measured"]
+
+
+def measured(study: Study, lab: str) -> pd.DataFrame:
+    """What each changed variant takes over the first variant of its file system, in each operation of a lab.
+
+    Columns: KEYS (changed: the variant), n, ratio (of geometric means, paired by repetition), low, high (95 %).
+    """
+    own = cells.measured(study.phases)
+    own = own[own["lab"] == lab].rename(columns={"variant": "changed"})
+    own = own.assign(log=np.log(own["wall_ns"].to_numpy(float)))
+    wide = own.pivot_table(index=KEYS, columns="round", values="log")
+    names = wide.index.get_level_values("filesystem")
+    first = np.array([next(iter(study.plan.filesystems[name].variants)) for name in names], object)
+    base = wide.index.get_level_values("changed") == first
+    changed, bases = wide[~base], wide[base].droplevel("changed")
+    logs = changed.to_numpy() - bases.reindex(changed.index.droplevel("changed")).to_numpy()
+    found = compare.paired(logs.T)
+    return changed.index.to_frame(index=False).assign(**{name: found[name] for name in ("n", "ratio", "low", "high")})
+
+
+def predictions(effects: pd.DataFrame) -> pd.DataFrame:
+    """The effects of `measured` that are predicted: those of LEAST or more, either way, whose interval has no 1."""
+    sure = (effects["low"] > 1) | (effects["high"] < 1)
+    large = np.abs(np.log(effects["ratio"].astype(float))) >= np.log(LEAST)
+    return effects[sure & large].sort_values(KEYS, ignore_index=True)
+
+
+def register(study: Study) -> str:
+    """Writes the predictions of a study's exact lab, and returns the file's name.
+
+    Raises UserError where the file is there, or a lab with a real clock has been measured already.
+    """
+    file = place(FOLDER) / f"{own_name(study)}.csv"
+    labs = sorted(study.phases["lab"].unique())
+    if real := next((lab for lab in labs if not study.lab(lab).exact), None):
+        raise UserError(f"Lab {real} is measured already, so nothing can be predicted of it: start a new study.")
+    if file.exists():
+        raise UserError(f"{FOLDER}/{file.name} is written already: a prediction is made once. Start a new study.")
+    file.parent.mkdir(exist_ok=True)
+    write_text(file, predictions(measured(study, labs[0])).to_csv(index=False, float_format="%.6g"))
+    return f"{FOLDER}/{file.name}"
+
+
+def own_name(study: Study) -> str:
+    """The name of a study's file, without what a run of it changed (as LAB=exact does)."""
+    return study.plan.study.name.partition("+")[0]
+
+
+def read(name: str) -> pd.DataFrame:
+    """The predictions of a study, as `register` wrote them; no rows where it has none."""
+    file = place(FOLDER) / f"{name}.csv"
+    return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=[*KEYS, "n", "ratio", "low", "high"])
+
+
+def judged(predicted: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
+    """Each prediction beside what another lab shows. effects: `measured` of that lab.
+
+    Columns: those of the prediction, other_ratio, other_low, other_high (of that lab), off (other_ratio over ratio, of
+    slower over faster by the prediction), and outcome, one of OUTCOMES: the other lab's 95 % interval decides.
+    """
+    ends = ["ratio", "low", "high"]
+    other = effects[[*KEYS, *ends]].rename(columns={end: f"other_{end}" for end in ends})
+    both = predicted.merge(other, on=KEYS, how="left")
+    sign = np.sign(np.log(both["ratio"].astype(float)))
+    shown = np.where(both["other_low"] > 1, 1, np.where(both["other_high"] < 1, -1, 0))
+    cases = [both["other_low"].isna(), shown == 0, shown == sign]
+    outcome = np.select(cases, ["not measured", "inconclusive", "same"], "contradicted")
+    off = np.exp(sign * np.log((both["other_ratio"] / both["ratio"]).astype(float)))
+    return both.assign(off=off, outcome=pd.Categorical(outcome, OUTCOMES))
+
+
+def share(right: int, number: int) -> tuple[float, float, float]:
+    """The share of right predictions and its exact 95 % interval (Clopper and Pearson 1934); NaN of none."""
+    if not number:
+        return (float("nan"),) * 3
+    ends = scipy.stats.binomtest(right, number).proportion_ci()
+    return right / number, float(ends.low), float(ends.high)
