@@ -44,12 +44,19 @@ def test_a_difference_is_carried_over_contradicted_or_open():
     )
 
 
-def test_a_driver_counts_once(tmp_path):
-    systems = ["ext2", "ext4", "xfs", "btrfs", "btrfs+zstd", "tmpfs"]
-    make.make(tmp_path, systems=systems, workloads=["metadata"], failures={})
-    study = run.build(tmp_path, results=False)
-    names = [("ext2", "xfs", True), ("ext4", "xfs", True), ("xfs", "btrfs+none", True), ("xfs", "btrfs+zstd", True)]
-    names += [("btrfs+none", "btrfs+zstd", True), ("ext2", "ext4", True), ("ext4", "tmpfs", False)]
+def test_a_driver_counts_once():
+    """ext2 and ext4 by one package of tools; the study names ext4 first, and Btrfs before its variant."""
+    labels = {"ext2": "ext2", "ext4+a": "ext4", "xfs": "xfs", "btrfs+none": "btrfs", "btrfs+zstd": "btrfs"}
+    labels |= {"tmpfs": "tmpfs"}
+    tools = {"ext2": ["e2fsprogs"], "ext4": ["e2fsprogs"], "xfs": ["xfsprogs"], "btrfs": ["btrfs-progs"], "tmpfs": []}
+    named = SimpleNamespace(filesystems=["ext4+a", "ext2", "xfs", "btrfs", "btrfs+zstd", "tmpfs"])
+    plan = SimpleNamespace(
+        study=named, filesystems={name: SimpleNamespace(packages=packages) for name, packages in tools.items()}
+    )
+    trials = pd.DataFrame({"label": [*labels], "filesystem": labels.values(), "status": "ok"})
+    study = SimpleNamespace(plan=plan, trials=trials)
+    names = [("ext4+a", "xfs", True), ("ext2", "xfs", True), ("xfs", "btrfs+none", True), ("xfs", "btrfs+zstd", True)]
+    names += [("btrfs+none", "btrfs+zstd", True), ("ext2", "ext4+a", True), ("ext4+a", "tmpfs", False)]
     pairs = pd.DataFrame(names, columns=["a", "b", "contenders"])
     told = ["two drivers", "their variants", "two drivers", "their variants"]
     assert list(kind(study, pairs)) == [*told, "one driver", "one driver", "with a baseline"]
