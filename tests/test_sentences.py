@@ -98,7 +98,9 @@ def test_how_far_the_size_of_a_difference_was_off_on_a_real_machine():
     order = CATALOG.get(Processor, "v2-0.5ns").trust.order
     assert answer.biased(order, ["ext4", "xfs", "btrfs"]) == "Btrfs over xfs: 1.89 in the exact lab, 1.33 there."
     assert answer.biased(order, ["ext4", "btrfs", "jfs"]) == "Btrfs over ext4: 2.00 in the exact lab, 1.54 there."
-    assert answer.biased(order, ["ext4", "xfs"]) == answer.biased(order, ["ext4"]) == "", "within 10 %, or not compared"
+    assert answer.biased(order, ["ext4", "jfs"]) == "", "not compared"
+    near = [one.model_copy(update={"machine_s": one.lab_s}) for one in order.totals]
+    assert answer.biased(order.model_copy(update={"totals": near}), ["ext4", "xfs"]) == "", "within 10 %"
 
 
 def test_an_answer_of_what_no_real_machine_was_compared_for_holds_in_this_lab():
