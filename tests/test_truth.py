@@ -310,7 +310,7 @@ def test_the_methods_have_the_figures_of_the_file():
         assert f"| {name} | {one.leads} | **{one.same}** | {one.turned} | {one.open} |" in text
     assert [one.below for one in own.order.leads] == [0.1, 0.5, None]
     for one in own.order.totals:
-        assert f"{one.lab_s:.2f}" in text and f"{one.machine_s:.2f}" in text
+        assert f"| {one.lab_s} |" in text and f"| {one.machine_s} |" in text
     names = {"make-tree": "make the directories", "remove-tree": "remove the directories"}
     for one in own.times.operations:
         name = names.get(one.operation, one.operation)
