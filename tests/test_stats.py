@@ -487,21 +487,6 @@ def test_ratios_of_stacks_are_paired_by_round_and_stay_in_their_lab():
     assert {key: found.iloc[0][key] for key in expected} == pytest.approx(expected)
 
 
-def test_typical_cost_of_a_stack_over_operations():
-    rows = pd.concat(
-        [
-            frame({"a": [10, 10, 10]}, phase="p"),
-            frame({"a": [10, 10, 10]}, phase="q"),
-            frame({"a": [20, 20, 20]}, phase="p", stack="md-raid5"),
-            frame({"a": [80, 80, 80]}, phase="q", stack="md-raid5"),
-            frame({"a": [90, None, 90]}, phase="r"),  # on one of the two only
-        ]
-    )
-    found = stacks.stack_typical(stacks.side_by_side(rows, described("single", "md-raid5")))
-    assert len(found) == 1 and found.iloc[0]["operations"] == 2
-    assert found.iloc[0]["ratio"] == pytest.approx(4) == found.iloc[0]["low"]
-
-
 def test_a_rebuild_is_no_operation_of_its_stack():
     rows = pd.concat(
         [

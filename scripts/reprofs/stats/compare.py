@@ -316,14 +316,6 @@ def relative(table: pd.DataFrame) -> pd.DataFrame:
     return merged.assign(cost=merged["geometric_mean_ns"] / merged["best_ns"]).drop(columns="best_ns")
 
 
-def typical_cost(cost: pd.DataFrame) -> pd.Series:
-    """Geometric mean of `cost` (see `relative`) by contender over the operations that all completed; may be empty."""
-    wide = (
-        cost[cost["role"] == "contender"].pivot(index=[*SETTING, *OPERATION], columns="label", values="cost").dropna()
-    )
-    return np.exp(np.log(wide).mean()) if len(wide) else pd.Series(dtype=float)
-
-
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and median ranks over operations, one row per contender and setting: a description, not a test.
 

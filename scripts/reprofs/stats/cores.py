@@ -35,9 +35,10 @@ def curves(phases: pd.DataFrame, plan: Plan) -> dict[Curve, pd.DataFrame]:
     """The curves of a study, and of each a row for an operation, a file system and a number of workers.
 
     phases: the table of that name. Columns: position, phase, cache, label, role, n (cores or workers), rate (items of
-    all workers a second, geometric mean of the rounds), speedup (the rate over that with the fewest; mean over the
-    rounds that have both), its 95 % interval low to high (NaN with one round), efficiency (speed-up over the factor
-    by which n grew) and short (a phase behind this or the first number took less than LEAST_NS: it tells no scaling).
+    all workers a second, geometric mean of the rounds), wall_ns (the same mean of the times), speedup (the rate over
+    that with the fewest; mean over the rounds that have both), its 95 % interval low to high (NaN with one round),
+    efficiency (speed-up over the factor by which n grew) and short (a phase behind this or the first number took less
+    than LEAST_NS: it tells no scaling).
     """
     found = {}
     for key, rows in _candidates(_rows(phases, plan)):
@@ -87,7 +88,8 @@ def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
                 continue
             speedup, (low, high) = float(np.exp(np.log(both).mean())), interval(both)
             row = dict(zip(CELL, key, strict=True)) | {"n": int(n), "rate": float(np.exp(np.log(rates[n]).mean()))}
+            times = own.loc[own["n"] == n, "wall_ns"].astype(float)
             row |= {"position": own["position"].iloc[0], "role": own["role"].iloc[0]}
-            row |= {"short": bool(short[n] or short[fewest])}
+            row |= {"short": bool(short[n] or short[fewest]), "wall_ns": float(np.exp(np.log(times).mean()))}
             found.append(row | {"speedup": speedup, "low": low, "high": high, "efficiency": speedup * fewest / n})
     return pd.DataFrame(found).sort_values(["position", "label", "n"], kind="stable").reset_index(drop=True)

@@ -29,8 +29,7 @@ class Results:
 
     statistics: cells. pairwise, winners, ranks: file systems against each other. totals, rivals, cheapest: the same as
     statistics, pairwise and winners, of workloads as a whole. components, stability: the spread over rounds. stacks,
-    typical, rebuilds: stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each
-    other.
+    rebuilds: stacks against each other, and times to rebuild. clocks, orders, agreement: labs against each other.
     """
 
     statistics: pd.DataFrame
@@ -43,7 +42,6 @@ class Results:
     components: pd.DataFrame
     stability: pd.DataFrame
     stacks: pd.DataFrame
-    typical: pd.DataFrame
     rebuilds: pd.DataFrame
     clocks: pd.DataFrame
     orders: pd.DataFrame
@@ -88,7 +86,6 @@ def compute(tables: Tables) -> Results:
             cheapest=compare.winners(totals, rivals, **about, caution=care),
             components=spread.components(phases),
             stacks=stacks.stack_ratios(pairing),
-            typical=stacks.stack_typical(pairing),
             rebuilds=stacks.rebuilds(phases),
             clocks=clocks,
             orders=orders,

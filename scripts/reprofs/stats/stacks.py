@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -127,27 +127,6 @@ def stack_ratios(beside: Beside) -> pd.DataFrame:
     found, number = groups(rows, ["group", "phase", "cache", "pair"])
     ratios = pd.DataFrame(by_round(number, rows["round"], rows["log"]))
     return beside.named(found, number).join(ratios)[[*STACK_KEYS, *names]]
-
-
-def stack_typical(beside: Beside) -> pd.DataFrame:
-    """As `stack_ratios`, over all operations: the geometric mean of their ratios, with its interval over rounds.
-
-    Column `operations` counts those that both stacks completed in every round that both have.
-    """
-    names = ["role", "stack", "reference", "relation", "operations", "n", "ratio", "low", "high"]
-    rows = beside.rows
-    if rows.empty:
-        return pd.DataFrame([], columns=[*STACK_KEYS, *names])
-    both = ["group", "pair"]
-    _, operation = groups(rows, [*both, "phase", "cache"])
-    rounds = rows.groupby(both)["round"].transform("nunique")
-    rows = rows[np.bincount(operation)[operation] == rounds]
-    beside = replace(beside, rows=rows)
-    means = rows.groupby([*both, "round"])["log"].agg(["mean", "size"]).reset_index()
-    found, number = groups(means, both)
-    ratios = pd.DataFrame(by_round(number, means["round"], means["mean"]))
-    found = beside.named(found, groups(rows, both)[1]).assign(operations=means["size"].groupby(number).first())
-    return found.join(ratios)[[*STACK_KEYS, *names]]
 
 
 def side_by_side(phases: pd.DataFrame, stacks: dict[str, PlannedStack]) -> Beside:
