@@ -87,12 +87,12 @@ class HostLab(NativeLab):
             return why
         if profile.backing == "device" and not guard.allowed():
             return NO_DISKS
+        # Where the kernel lacks a module, installing the tools would not help.
+        if missing := next((module for module in modules if not has_module(module)), ""):
+            other = "the network loopback or the lab vm" if missing == "sch_netem" else "the lab vm"
+            return f"This machine's kernel has no module {missing}: choose {other}."
         reason = super().obstacle(packages, [*commands, "unshare", "mount", "umount"], modules, profile)
-        if not reason and not _exists([*APART, "true"]):
-            return NO_NAMESPACES
-        missing = next((module for module in modules if not reason and not has_module(module)), "")
-        other = "the network loopback or the lab vm" if missing == "sch_netem" else "the lab vm"
-        return reason or (f"This machine's kernel has no module {missing}: choose {other}." if missing else "")
+        return reason or ("" if _exists([*APART, "true"]) else NO_NAMESPACES)
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
