@@ -29,8 +29,8 @@ DU, GET = 3.6 / 0.849, 33.5 / 11
 
 
 def plan_of(change=lambda study: None) -> Plan:
-    """The plan of the study after `change(study)`."""
-    own, catalog = copy.deepcopy(STUDY), Catalog()
+    """The plan of the study, of one round, after `change(study)`."""
+    own, catalog = copy.deepcopy(STUDY) | {"rounds": 1}, Catalog()
     change(own)
     catalog.add(StudyFile, "mine", own)
     return make_plan("mine", catalog)
@@ -120,6 +120,22 @@ def test_rounds_are_paired():
     found = study(lambda f, name, phase, r: (r if name == "btrfs" else 4 * r**2) if phase == "du" else None, plan)
     base = row(factors.effects(found), factor="base", phase="du", filesystem="ext4")
     assert base.n == 2 and base.ratio == pytest.approx(math.sqrt(4 * 8)) and base.low < base.ratio < base.high
+
+
+def test_a_change_is_held_against_other_repetitions_of_the_base():
+    """Two ratios of a base with its own spread: what a change does is told by repetitions, not by ratios."""
+    spread = {1: 1.0, 2: 1.5, 3: 0.8, 4: 1.25}
+    plan = plan_of(lambda own: own.update(rounds=4))
+    nothing = study(lambda f, name, phase, r: 6 * spread[r] ** (f != BITMAP or 2) if name == "ext4" else 1, plan)
+    effects = factors.effects(nothing)
+    found = factors.changes(effects).loc[BITMAP]
+    assert found.n == 4 and found.p > 0.05 and found.low < 1 < found.high
+    assert 0 <= factors.by_chance(effects) <= len(factors.deviating(effects))
+    better = study(lambda f, name, phase, r: 24 / (1 + (f == BITMAP)) * spread[r] if name == "ext4" else 1, plan)
+    found = factors.changes(factors.effects(better)).loc[BITMAP]
+    assert found.relative < 0.9 and found.p < 0.001
+    once = factors.effects(study(seconds))
+    assert math.isnan(factors.changes(once).loc[BITMAP].p) and math.isnan(factors.by_chance(once))
 
 
 def test_summary_says_who_comes_nearer():

@@ -26,15 +26,17 @@ def study(tmp_path_factory):
 def test_growth():
     nan = float("nan")
     law = pd.DataFrame(
-        [("Stat", "xfs", 0.98, 0.9, 1.06, nan), ("Create", "btrfs", 1.31, nan, nan, nan)],
-        columns=["phase", "label", "exponent", "low", "high", "fit_p"],
-    )
+        [("Stat", "xfs", 0.98, 0.9, 1.06, nan, 0.01), ("Create", "btrfs", 1.31, nan, nan, nan, 0.12)],
+        columns=["phase", "label", "exponent", "low", "high", "fit_p", "off"],
+    ).assign(least=2000, most=40000)
     told = scaling.growth(law, "metadata", pd.Series([2000, 40000]))
     assert told.startswith("**metadata, 2,000 to 40,000** times grow with exponents from 0.980 (Stat on xfs, 0.900")
     assert "to 1.31 (Create on btrfs); 1 is in proportion. Whether they follow a power law needs three sizes" in told
+    short = law.iloc[:1].assign(exponent=0.1, most=8000)  # its law is of fewer sizes than the sentence names
+    assert scaling.growth(pd.concat([short, law]), "metadata", pd.Series([2000, 40000])) == told
     told = scaling.growth(law.assign(fit_p=[0.5, 0.001]), "metadata", pd.Series([2, 4]), "profile ssd")
     assert "**metadata (profile ssd), 2 to 4**" in told and told.endswith(
-        "1 of 2 laws does not fit the times (5 %, Holm)."
+        "1 of 2 laws is significantly off by 5 %; most is 12.0 %, Create on btrfs."
     )
 
 

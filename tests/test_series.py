@@ -6,12 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import Late
+import scipy
 from reprofs.data.keys import Setting
 from reprofs.plan.workload import without_size
 from reprofs.stats import scaling, series
-
-statsmodels = Late("statsmodels.api")
 
 WHOLE = ["client", "iteration", "file_bytes", "record_bytes", "start_ns", "wall_ns", "items", "bytes"]
 
@@ -438,15 +436,20 @@ def test_rounds_are_not_sizes():
     assert scaling.fit(np.repeat(sizes, 3), np.repeat(times, 3) * spread)["exponent"] == pytest.approx(once["exponent"])
 
 
-def test_lack_of_fit_is_that_of_the_analysis_of_variance():
-    rng = np.random.default_rng(8)
-    sizes = np.repeat([1e3, 1e4, 1e5, 1e6], [3, 4, 3, 5])
-    times = sizes**1.1 * rng.lognormal(0, 0.1, len(sizes)) * np.where(sizes == 1e5, 1.2, 1)
-    x, groups = np.log(sizes), pd.Categorical(sizes)
-    straight = statsmodels.OLS(np.log(times), np.column_stack([np.ones(len(x)), x])).fit()
-    free = statsmodels.OLS(np.log(times), pd.get_dummies(groups).to_numpy(float)).fit()
-    assert scaling.fit(sizes, times)["fit_p"] == pytest.approx(free.compare_f_test(straight)[1])
-    assert scaling.fit(sizes, sizes**1.1)["fit_p"] == 1 and scaling.fit(sizes, sizes * x)["fit_p"] == 0
+def test_a_law_may_be_off_by_five_percent():
+    """An F test of distance 0 rejects a law that is off by 1 % where rounds hardly differ, as in the exact lab."""
+    sizes = np.repeat([1e3, 1e4, 1e5, 1e6], 3)
+    steady = np.tile([0.9999, 1.0, 1 / 0.9999], 4)
+    for bend, share in ((1.01, 0.01), (1.5, 0.05)):
+        found = scaling.fit(sizes, sizes**1.1 * steady * np.where(sizes == 1e5, bend, 1))
+        assert (found["fit_p"] < 0.05) == (found["off"] > 0.05) == (share > 0.01)
+    assert scaling.fit(sizes, sizes**1.1)["fit_p"] == 1 and scaling.fit(sizes, sizes**1.1)["off"] < 1e-9
+    assert scaling.fit(sizes, sizes * np.log(sizes) ** 3)["fit_p"] < 1e-9
+    # By hand: the bend's mean is beyond 5 % by that many of its standard errors, and there are four sizes.
+    noisy = sizes**1.1 * np.tile([0.9, 1.0, 1 / 0.9], 4) * np.where(sizes == 1e5, 1.5, 1)
+    found, error = scaling.fit(sizes, noisy), math.log(1 / 0.9) / math.sqrt(3)
+    beyond = math.log1p(found["off"]) - math.log(1.05)
+    assert found["fit_p"] == pytest.approx(4 * scipy.stats.t.sf(beyond / error, 8))
 
 
 def test_lack_of_fit_and_the_interval_keep_their_level():

@@ -107,19 +107,18 @@ def time(ns: float, significant: int = 4) -> str:
     return f"{digits(ns / size, significant)} {name}"
 
 
-def _apart(low: float, high: float, significant: int = 3) -> int:
-    """The significant digits at which two values look different: up to three more than `significant`, else that."""
-    return next((n for n in range(significant, significant + 4) if digits(low, n) != digits(high, n)), significant)
-
-
 def alike(value: float, low: float, high: float) -> list[str]:
-    """A value and the ends of its interval: three digits, or up to six where they tell the ends apart."""
+    """A value and the ends of its interval, of three digits; a fourth where it tells the ends apart.
+
+    More would be below what any lab repeats, see `stats.cells.FLOOR`. Ends that look the same are no interval: the
+    value alone.
+    """
     least = max(0, 2 - math.floor(math.log10(abs(value))))
-    for places in (*range(least, least + 4), least):
+    for places in (least, least + 1):
         told = [f"{number:,.{places}f}" for number in (value, low, high)]
         if told[1] != told[2]:
-            break
-    return told
+            return told
+    return [f"{value:,.{least}f}"]
 
 
 def timed(ns: float, low: float, high: float) -> str:
@@ -127,8 +126,8 @@ def timed(ns: float, low: float, high: float) -> str:
     if not (known(low) and known(high)):
         return time(ns, 3)
     name, size = unit_of(abs(ns))
-    own, first, last = (f"{told} {name}" for told in alike(ns / size, low / size, high / size))
-    return f"{own} ({first} to {last})"
+    own, *ends = (f"{told} {name}" for told in alike(ns / size, low / size, high / size))
+    return f"{own} ({' to '.join(ends)})" if ends else own
 
 
 def ratio(value: float, low: float, high: float) -> str:
@@ -137,22 +136,25 @@ def ratio(value: float, low: float, high: float) -> str:
         return digits(value, 3)
     if low <= 0 or high / low > WIDEST:
         return f"{digits(value, 3)} ({confidence(low, high)})"
-    own, first, last = alike(value, low, high)
-    return f"{own} ({first} {DASH} {last})"
+    own, *ends = alike(value, low, high)
+    return f"{own} ({f' {DASH} '.join(ends)})" if ends else own
 
 
-def span(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
-    """`low - high`, both divided by `scale`, with digits that tell them apart; a dash if there is no interval."""
+def span(low: float, high: float, scale: float = 1.0, significant: int = 3) -> str:
+    """`low - high`, both divided by `scale`, with a digit more where it tells them apart; a dash if there is none."""
     if not (known(low) and known(high)):
         return DASH
     low, high = low / scale, high / scale
     # The ends of an interval of two or three rounds may have fifty digits.
     show = digits if (low == 0 or abs(low) >= 1e-6) and abs(high) < 1e9 else scientific
-    significant = _apart(low, high, significant)
-    return f"{show(low, significant)} {DASH} {show(high, significant)}"
+    for places in (significant, significant + 1):
+        ends = [show(low, places), show(high, places)]
+        if ends[0] != ends[1]:
+            return f" {DASH} ".join(ends)
+    return DASH
 
 
-def confidence(low: float, high: float, scale: float = 1.0, significant: int = 4) -> str:
+def confidence(low: float, high: float, scale: float = 1.0, significant: int = 3) -> str:
     """`span` of a confidence interval, or that it has too few rounds to say anything; a dash if there is none."""
     if known(low) and known(high) and low > 0 and high / low > WIDEST:
         return f"wider than {WIDEST} times: too few rounds"
@@ -203,7 +205,7 @@ def slower(ratio: float, low: float | None = None, high: float | None = None) ->
     if ratio >= 2:
         own, unit = [digits(value, 3) for value in (ratio, *ends)], "times"
     else:
-        places = 0 if abs(ratio - 1) >= 0.1 else 1 if abs(ratio - 1) >= 0.01 else 2
+        places = 0 if abs(ratio - 1) >= 0.1 else 1
         own = [f"{100 * (value - 1):.{places}f}".replace("-", MINUS) for value in (ratio, *ends)]
         unit = "%"
     if len(own) < 3:

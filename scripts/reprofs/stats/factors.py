@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.data.keys import select
 from reprofs.errors import UserError
@@ -25,10 +26,10 @@ def effects(study: Study) -> pd.DataFrame:
     """One row per factor (the base first), file system and operation with published numbers of it and of the reference.
 
     The reference is the last file system of the base. Columns: factor, filesystem, phase, cache, reference, position, n
-    (rounds), ratio of the file system's time to the reference's with low and high (see `compare.ratio`), base (that
-    ratio in the base), change (ratio over base), published (the published ratio), pace (time for one of what the size
-    counts, such as a file, over the published one: geometric mean of both file systems). Of a workload that is repeated
-    in one file system the last run counts.
+    (rounds), ratio of the file system's time to the reference's with low and high (see `compare.ratio`), rounds (that
+    ratio by round, a dictionary), base (the ratio in the base), change (ratio over base), published (the published
+    ratio), pace (time for one of what the size counts, such as a file, over the published one: geometric mean of both
+    file systems). Of a workload that is repeated in one file system the last run counts.
     """
     factors = study.plan.factors
     if not factors:
@@ -54,6 +55,7 @@ def effects(study: Study) -> pd.DataFrame:
                         "position": int(own["position"].min()),
                         "n": len(own),
                         **compare.ratio(own["wall_ns"], own["reference_ns"]),
+                        "rounds": (own["wall_ns"] / own["reference_ns"]).droplevel(["phase", "cache"]).to_dict(),
                         "published": there[0] / there[1],
                         "pace": _mean(own["wall_ns"], own["reference_ns"])
                         / own_size
@@ -61,12 +63,59 @@ def effects(study: Study) -> pd.DataFrame:
                         * size,
                     }
                 )
-    columns = ["factor", *RATIO, "reference", "position", "n", "ratio", "low", "high"]
+    columns = ["factor", *RATIO, "reference", "position", "n", "ratio", "low", "high", "rounds"]
     frame = pd.DataFrame(rows, columns=[*columns, "published", "pace"])
     base = frame[frame["factor"] == BASE].set_index(RATIO)["ratio"]
     frame["base"] = [base.get(key, math.nan) for key in frame[RATIO].itertuples(index=False, name=None)]
     frame["change"] = frame["ratio"] / frame["base"]
     return frame[[*columns, "base", "change", "published", "pace"]]
+
+
+def changes(effects: pd.DataFrame) -> pd.DataFrame:
+    """Whether a change does more than another repetition of the base, one row a factor (its index, named factor).
+
+    Columns: ratios, n (rounds that both have), relative (distance from the published ratios over that of the base, over
+    the same ratios: geometric mean), low, high (its 95 % interval over rounds, paired) and p (paired t test over
+    rounds; NaN with one, which cannot tell a change from another repetition).
+    """
+    rows = [
+        {"factor": row.factor, "key": (row.filesystem, row.phase, row.cache), "round": number}
+        | {"log": math.log(away(ratio, row.published))}
+        for row in effects.itertuples()
+        for number, ratio in row.rounds.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["factor", "key", "round", "log"])
+    base = frame[frame["factor"] == BASE]
+    both = frame[frame["factor"] != BASE].merge(base, on=["key", "round"], suffixes=("", "_base"))
+    both["change"] = both["log"] - both["log_base"]
+    found = {}
+    for factor, own in both.groupby("factor", sort=False):
+        tested = compare.paired(own.groupby("round")["change"].mean().to_numpy()[:, None])
+        found[factor] = {"ratios": own["key"].nunique()} | {
+            name: tested[name][0] for name in ("n", "ratio", "low", "high", "p")
+        }
+    table = pd.DataFrame.from_dict(found, orient="index", columns=["ratios", "n", "ratio", "low", "high", "p"])
+    return table.rename(columns={"ratio": "relative"}).rename_axis("factor")
+
+
+def by_chance(effects: pd.DataFrame) -> float:
+    """How many ratios of `deviating` as many other repetitions of the base as there are changes would bring within OFF.
+
+    By the spread of the base's rounds, taken as normal; NaN where it has one round.
+    """
+    total = 0.0
+    for _, own in effects.groupby(RATIO, sort=False):
+        base = own[own["factor"] == BASE]
+        if base.empty or away(base["ratio"].iloc[0], base["published"].iloc[0]) < OFF:
+            continue
+        logs, changed = np.log(list(base["rounds"].iloc[0].values())), own.loc[own["factor"] != BASE, "n"]
+        if len(logs) < 2:
+            return math.nan
+        spread = max(logs.std(ddof=1), 1e-12) * np.sqrt(1 / len(logs) + 1 / changed.to_numpy(float))
+        ends = np.array([[math.log(OFF)], [-math.log(OFF)]]) + math.log(base["published"].iloc[0])
+        near = np.diff(-scipy.special.ndtr((ends - logs.mean()) / spread), axis=0)[0]
+        total += 1 - np.prod(1 - near)
+    return total
 
 
 def summary(effects: pd.DataFrame) -> pd.DataFrame:
@@ -127,9 +176,9 @@ def deviating(effects: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).sort_values("off", ascending=False, kind="stable", ignore_index=True)
 
 
-def away(ratio: pd.Series, published: pd.Series) -> pd.Series:
-    """The factor, 1 or more, by which a ratio differs from the published one."""
-    return np.exp(np.abs(np.log(ratio.astype(float) / published.astype(float))))
+def away(ratio, published):
+    """The factor, 1 or more, by which a ratio differs from the published one: numbers, or columns of one length."""
+    return np.exp(np.abs(np.log(ratio / published)))
 
 
 def _mean(*times: pd.Series) -> float:

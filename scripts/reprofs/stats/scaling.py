@@ -15,6 +15,7 @@ from reprofs.plan.plan import PlannedWorkload
 from reprofs.plan.workload import NO_AMOUNT, without_room, without_size
 from reprofs.stats.cells import LEVEL, idle, measured
 
+OFF = 0.05  # a law may be off by this share
 NEAR = math.log(10) / 2  # half a decade: farther from the sizes measured a law is a scenario without an interval
 
 
@@ -23,10 +24,10 @@ def fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
 
     Fitted to the geometric means of the times at a size, because what makes a law wrong is common to all rounds of a
     size: three rounds are not three sizes. Returns exponent with low and high (Student's interval, NaN with fewer than
-    three sizes), factor (unit of times), r2, n (sizes), last (exponent between the two largest sizes) and fit_p (lack
-    of fit: whether the means are farther from the law than the rounds from their means explain; NaN with fewer than
-    three sizes or without repeated ones). The exponent is 1 where the work grows as its size. Raises ValueError without
-    two different sizes above zero.
+    three sizes), factor (unit of times), r2, n (sizes), last (exponent between the two largest sizes), off (the largest
+    distance of a size's mean from the law, a share) and fit_p (whether that is more than OFF, beyond what the rounds
+    explain). NaN with fewer than three sizes, fit_p without repeated ones, too. The exponent is 1 where the work grows
+    as its size. Raises ValueError without two different sizes above zero.
     """
     x, y, number, pure = _means(sizes, times)
     line = scipy.stats.linregress(x, y)
@@ -39,7 +40,8 @@ def fit(sizes: ArrayLike, times: ArrayLike, confidence: float = LEVEL) -> dict:
         "r2": float(line.rvalue**2),
         "n": len(x),
         "last": float((y[-1] - y[-2]) / (x[-1] - x[-2])),
-        "fit_p": _lack_of_fit(x, y, number, pure),
+        "fit_p": _lack_of_fit(x, y - line.intercept - line.slope * x, number, pure),
+        "off": float(np.expm1(np.abs(y - line.intercept - line.slope * x).max())) if len(x) > 2 else math.nan,
     }
 
 
@@ -82,24 +84,29 @@ def _means(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, 
     return x, y, number, float(((values - y[place]) ** 2).sum())
 
 
-def _lack_of_fit(x: np.ndarray, y: np.ndarray, number: np.ndarray, pure: float) -> float:
-    """p of the F test of lack of fit (N. Draper, H. Smith, Applied Regression Analysis, 1998); see `_means`."""
-    free, more = int(number.sum()) - len(x), len(x) - 2
-    if more < 1 or free < 1:
+def _lack_of_fit(x: np.ndarray, off: np.ndarray, number: np.ndarray, pure: float) -> float:
+    """p of a t test for each size, that its mean is within OFF of the law; the least, times the sizes (Bonferroni).
+
+    off: distances of the means from the law, logarithms. An F test of distance 0 would reject laws that are off by
+    less than 1 % where rounds hardly differ, as in the exact lab. See `_means`.
+    """
+    free = int(number.sum()) - len(x)
+    if len(x) < 3 or free < 1:
         return math.nan
-    lack = float((number * (y - np.polyval(np.polyfit(x, y, 1, w=np.sqrt(number)), x)) ** 2).sum())
-    if pure < 1e-20:
-        return 1.0 if lack < 1e-20 else 0.0
-    return float(scipy.stats.f.sf(lack / more / (pure / free), more, free))
+    beyond, error = np.abs(off) - math.log1p(OFF), np.sqrt(pure / free / number)
+    p = scipy.stats.t.sf(beyond / np.maximum(error, 1e-12), free)
+    return float(min(1.0, len(x) * p.min()))
 
 
 def table(times: pd.DataFrame, size: str = "names", time: str = "wall_ns") -> pd.DataFrame:
-    """`fit` of each label (and phase, if there is that column) of a tidy frame: its keys, then the fit."""
+    """`fit` of each label (and phase, if there is that column) of a tidy frame: its keys, least and most (its sizes),
+    then the fit."""
     keys = [key for key in ("phase", "label") if key in times]
     rows = []
     for key, own in times.groupby(keys, sort=False):
         if own[size].nunique() > 1:
-            rows.append(dict(zip(keys, key, strict=True)) | fit(own[size], own[time]))
+            ends = {"least": own[size].min(), "most": own[size].max()}
+            rows.append(dict(zip(keys, key, strict=True)) | ends | fit(own[size], own[time]))
     return pd.DataFrame(rows)
 
 

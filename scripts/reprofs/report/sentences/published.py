@@ -146,8 +146,8 @@ def _interval(one: Interval) -> str:
         return digits(one.ratio, 3)
     if one.low <= 0 or one.high / one.low > WIDEST:
         return f"{digits(one.ratio, 3)} (interval too wide)"
-    own, low, high = alike(one.ratio, one.low, one.high)
-    return f"{own} ({low} to {high})"
+    own, *ends = alike(one.ratio, one.low, one.high)
+    return f"{own} ({' to '.join(ends)})" if ends else own
 
 
 def _several(found: list[float]) -> str:
@@ -287,9 +287,9 @@ def growth(own: Growth) -> str:
 
 
 def deviations(own: Growth) -> str:
-    """Whether the measured times are power laws: `9 of 12 power laws do not fit ...`"""
-    told = f"{own.broken} of {count(len(own.laws), 'power law')} {verb(own.broken, 'does', 'do')} not fit"
-    return f"{told} the measured times (lack of fit, 5 %, Holm), so extrapolation is a scenario, not a prediction."
+    """Whether the measured times are power laws within 5 %: `2 of 12 power laws are off by more than 5 % ...`"""
+    told = f"{own.broken} of {count(len(own.laws), 'power law')} {verb(own.broken, 'is', 'are')} significantly off"
+    return f"{told} by more than 5 % at a measured size, so extrapolation is a scenario, not a prediction."
 
 
 # ---- changes one at a time -------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def deviations(own: Growth) -> str:
 def changes(changed: pd.DataFrame) -> str:
     """Whether a change brings the ratios nearer to the published ones.
 
-    changed: a row a change, with relative (distance over that of the base) and p_holm.
+    changed: a row a change, with relative (distance over that of the base) and p_holm; NaN where it was not tested.
 
     `**None of 11 changes brings the ratios significantly nearer to the published ones**; the largest effect is 13 %, of
     disks of 4 TB (p = 0.17).`
@@ -316,9 +316,8 @@ def changes(changed: pd.DataFrame) -> str:
     least = changed.loc[first]
     if not least["relative"] < 1:
         return told + "."
-    return (
-        told + f"; the largest effect is {100 * (1 - least['relative']):.0f} %, of {first} ({chance(least['p_holm'])})."
-    )
+    how = chance(least["p_holm"]) if known(least["p_holm"]) else "one repetition, not tested"
+    return told + f"; the largest effect is {100 * (1 - least['relative']):.0f} %, of {first} ({how})."
 
 
 def base(rows: pd.DataFrame) -> str:
@@ -337,8 +336,11 @@ def changes_sure(study: Study, rows: pd.DataFrame) -> str:
     """What the comparison of changes rests on. rows: as of `base`."""
     if rows.empty:
         return ""
-    told = f"How sure: {count(int(rows['n'].max()), 'repetition')}; intervals are over ratios, not over repetitions."
-    return f"{told} The noise of the base is in every change, and changes may act together."
+    rounds = int(rows["n"].max())
+    told = f"How sure: {count(rounds, 'repetition')}"
+    if rounds < 2:
+        return f"{told}, which cannot tell a change from another repetition of the base."
+    return f"{told}, paired; Holm-corrected over the changes, which may act together."
 
 
 def noise(rows: pd.DataFrame) -> str:
@@ -361,17 +363,21 @@ def incomplete(study: Study, effects: pd.DataFrame) -> str:
     return f"Without a completed pair of file systems: {listing(missing)}." if missing else ""
 
 
-def best(deviating: pd.DataFrame) -> str:
-    """How many far ratios some change brings near, which chance does in part. deviating: of `factors.deviating`.
+def best(deviating: pd.DataFrame, by_chance: float) -> str:
+    """How many far ratios some change brings near, which chance does in part. deviating: of `factors.deviating`;
+    by_chance: of that function.
 
-    `For 17 of 22 ratios that are off by 1.5 or more, some change brings them within 1.5. The nearest of many ...`
+    `Of 22 ratios that are off by a factor of 1.5 or more in the base, 17 are nearer than that with some change. As many
+    other repetitions of the base would bring 8 as near.`
     """
     near, total = int((deviating["left"] < OFF).sum()), len(deviating)
     if not total:
         return f"No ratio of the base is off by a factor of {OFF:g} or more."
     told = f"Of {count(total, 'ratio')} that {verb(total, 'is', 'are')} off by a factor of {OFF:g} or more in the base,"
     told += f" {near} {verb(near, 'is', 'are')} nearer than that with some change."
-    return f"{told} Picking the nearest of many changes achieves a part of this by chance."
+    if not known(by_chance):
+        return f"{told} The base has one repetition, so how many as many others would bring as near is not known."
+    return f"{told} As many other repetitions of the base would bring {by_chance:.0f} as near."
 
 
 def operation(study: Study, row: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -14,7 +16,7 @@ from reprofs.stats.compare import holm
 from reprofs.stats.cores import LEAST_NS, Curve
 from reprofs.stats.study import Study
 
-APART = 0.05  # of p, by Holm's method: below it times are no power law
+APART = 0.05  # of p, by Holm's method: below it times are no power law within 5 %
 
 
 def growth(law: pd.DataFrame, workload: str, sizes: pd.Series, where: str = "") -> str:
@@ -23,7 +25,9 @@ def growth(law: pd.DataFrame, workload: str, sizes: pd.Series, where: str = "") 
     `metadata, 2,000 to 40,000: times grow with exponents from 0.98 (Stat on xfs) to 1.31 (Create on btrfs).`
     """
     rows = law.sort_values("exponent", kind="stable")
-    least, most = rows.iloc[0], rows.iloc[-1]
+    # Of those that were measured at all sizes: others say nothing of them.
+    whole = rows[(rows["least"] == min(sizes)) & (rows["most"] == max(sizes))]
+    least, most = (whole if len(whole) else rows).iloc[[0, -1]].itertuples()
     span = f"{int(min(sizes)):,} to {int(max(sizes)):,}"
     told = (
         strong(f"{workload}{f' ({where})' if where else ''}, {span}") + f" times grow with exponents from {_law(least)}"
@@ -33,12 +37,14 @@ def growth(law: pd.DataFrame, workload: str, sizes: pd.Series, where: str = "") 
     if not tested:
         return told + " Whether they follow a power law needs three sizes and two repetitions."
     broken = int((holm(rows["fit_p"]) < APART).sum())
-    return told + f" {broken} of {count(tested, 'law')} {verb(broken, 'does', 'do')} not fit the times (5 %, Holm)."
+    worst = rows.loc[rows["off"].idxmax()]
+    most = f"most is {percent(worst['off'])}, {worst['phase']} on {worst['label']}"
+    return told + f" {broken} of {count(tested, 'law')} {verb(broken, 'is', 'are')} significantly off by 5 %; {most}."
 
 
-def _law(row: pd.Series) -> str:
-    ends = f", {confidence(row['low'], row['high'], significant=3)}" if known(row["low"]) else ""
-    return f"{digits(row['exponent'], 3)} ({row['phase']} on {row['label']}{ends})"
+def _law(row: Any) -> str:
+    ends = f", {confidence(row.low, row.high)}" if known(row.low) else ""
+    return f"{digits(row.exponent, 3)} ({row.phase} on {row.label}{ends})"
 
 
 def speedup(own: pd.DataFrame, by: str, workload: str) -> str:

@@ -43,7 +43,7 @@ class Growth:
         """One row per published number whose operation was measured at several sizes: its power law, extrapolated.
 
         Columns: stack, label, phase, cache, title (of the operation), position, n (sizes), least, most (sizes
-        measured), exponent, low, high (95 %), last (exponent of the last step), fit_p (lack of fit) as of
+        measured), exponent, low, high (95 %), last (exponent of the last step), fit_p (lack of fit), off as of
         `scaling.fit`; broken (whether lack of fit is shown, by Holm over the laws); published_size, published_ns,
         published_n, published_low_ns, published_high_ns (quartiles or else the range of the runs, NaN if unknown); and
         what is expected at that size: expected_ns by the law, by_last_ns by a law with a knee, which goes on with the
@@ -105,7 +105,7 @@ def _law(sizes: np.ndarray, times: np.ndarray, number: dict) -> dict:
     return {
         "least": int(sizes.min()),
         "most": int(sizes.max()),
-        **{key: fit[key] for key in ("n", "exponent", "low", "high", "last", "fit_p")},
+        **{key: fit[key] for key in ("n", "exponent", "low", "high", "last", "fit_p", "off")},
         "published_size": int(number["size"]),
         "published_ns": published_ns,
         "published_n": int(number["n"]),
