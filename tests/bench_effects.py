@@ -11,23 +11,30 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from reprofs import project
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.study import study_of
+from reprofs.stats.cells import FLOOR
 
 STUDY = "quick"
-REVERSED = """
+SHUFFLED = """
+import random
 from reprofs.guest import engine
 plain = engine.sources
-engine.sources = lambda name="": plain(name)[:: 1 if name else -1]
+def sources(name=""):
+    found = list(plain(name))
+    return found if name else random.Random({}).sample(found, len(found))
+engine.sources = sources
 """
+ORDERS = {f"link order {number}": (0, SHUFFLED.format(number), {}) for number in range(1, 6)}
 MAIN = "import sys; from reprofs.cli import main; sys.exit(main())"
 CASES = {  # what differs: seeds added to that of the first round, code before the command, environment
     "as published": (0, "", {}),
     "other inputs and start": (1, "", {}),
     "and others": (2, "", {}),
-    "another link order": (0, REVERSED, {}),
+    **ORDERS,
     "QEMU and firmware of this machine": (0, "", {"REPROFS_QEMU": "host"}),
 }
 
@@ -57,7 +64,7 @@ def times(seed: int, before: str, environment: dict[str, str], labels: list[str]
 def main() -> None:
     labels = ["ext4+default", "xfs+default", "btrfs+none", "reiserfs+default", "f2fs+default", "nilfs2+default"]
     seed = study_of(STUDY, Catalog()).seed + 1
-    base = None
+    base, logs = None, []
     print("ratio to ext4 of all operations together; the largest change of such a ratio, of all and of an operation")
     for case, (more, before, environment) in CASES.items():
         found = times(seed + more, before, environment, labels)
@@ -66,6 +73,11 @@ def main() -> None:
         changes = [abs(one / other - 1).to_numpy().max() for one, other in zip((whole, each), base, strict=True)]
         ratios = " ".join(f"{label.split('+')[0]} {ratio:.4f}" for label, ratio in whole.items())
         print(f"{case:34} {ratios}   {changes[0]:.2%}   {changes[1]:.2%}", flush=True)
+        if case in ORDERS:
+            logs.append(np.log(whole / base[0]).drop("ext4+default"))
+    # Link order as a random effect on a ratio: what stats.cells.FLOOR, the half-width of an interval, stands for.
+    spread = float(np.sqrt(np.square(pd.concat(logs)).mean()))
+    print(f"link order: standard deviation {spread:.2%}, 95 % of ratios within {1.96 * spread:.2%}; FLOOR {FLOOR:.1%}")
 
 
 if __name__ == "__main__":

@@ -120,9 +120,11 @@ def shares(found: list[pd.DataFrame], lead: float) -> dict[str, float]:
         left.append(any("c0" not in (row.best, *row.level) for row in study.itertuples()))
     worst = [bool((study["verdict"] == "equivalent").any()) for study in found]
     every = pd.concat(found)["verdict"]
-    return {"false_fastest": np.mean(false), "false_slower": np.mean(left), "any_equivalent": np.mean(worst)} | {
-        name: float((every == name).mean()) for name in ("fastest", "equivalent", "undecided")
-    }
+    return (
+        {"false_fastest": np.mean(false), "false_slower": np.mean(left), "any_equivalent": np.mean(worst)}
+        | {name: float((every == name).mean()) for name in ("fastest", "equivalent")}
+        | {"undecided": float(every.isin(["undecided", compare.FEW]).mean())}
+    )
 
 
 def percent(value: float) -> str:

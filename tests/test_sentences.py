@@ -34,7 +34,7 @@ def ranked(*rows: tuple) -> pd.DataFrame:
     [
         (1.033, (1.032, 1.034), "3.3 % (3.2 to 3.4)"),
         (1.77, (1.74, 1.81), "77 % (74 to 81)"),
-        (1.0023, (), "0.23 %"),
+        (1.0023, (), "0.2 %"),
         (2.4, (2.31, 2.55), "2.40 times (2.31 to 2.55)"),
         (2.4, (2.4, 2.4), "2.40 times"),
         (0.95, (), "−5.0 %"),  # noqa: RUF001
@@ -67,6 +67,8 @@ def test_who_is_fastest():
     )
     undecided = ["not significantly different"] * 2
     assert "**ext4 and xfs** are not significantly different: " in told([*undecided, "slower"])
+    few = told(["not enough repetitions"] * 2 + ["slower"])
+    assert few.startswith("**ext4 and xfs** cannot be told apart by 6 repetitions: A tree takes 258 ms on ext4")
     assert told(["alone"], rows=FRONT[:1]) == "Only ext4 has a result: A tree takes 258 ms."
     assert answer.fastest(ranked(("tmpfs", 50, 0.2, "baseline")), "A tree") == "No file system completed: A tree."
     one = ranked(*((*row, "not significantly different") for row in FRONT)).assign(n=1)
@@ -119,7 +121,9 @@ def test_setup_and_amount(study):
     told = answer.setup(study, setting, [load])
     assert told.startswith("Setup: device model ssd (") and told.endswith("stack single, lab exact, scale smoke.")
     assert answer.amount(study, setting, load).startswith("2,000 files, ")
-    assert "How sure: 2 repetitions." in answer.how_sure(study, setting, study.results.totals)
+    assert "How sure: 2 repetitions; intervals contain the 1.6 % that another build" in answer.how_sure(
+        study, setting, study.results.totals
+    )
 
 
 def test_small_scale_and_what_is_constant(study):
@@ -128,7 +132,7 @@ def test_small_scale_and_what_is_constant(study):
     assert answer.incomplete(study) == ""
     lost = study.trials.assign(status=["failed", "skipped", *study.trials["status"][2:]])
     told = answer.incomplete(dataclasses.replace(study, trials=lost))
-    assert told == "2 of 6 trials have no complete result (1 cannot run in their lab)."
+    assert told == "2 of 6 trials have no complete result: 1 unavailable here and 1 failed."
 
 
 def test_verdicts_on_operations():

@@ -217,18 +217,51 @@ def test_a_lead_below_the_margin_is_not_named():
     assert compare.winners(table, pairs, win=0.005).iloc[0]["verdict"] == "fastest"
 
 
+def test_a_family_is_what_a_reader_reads_together():
+    """Other workloads and settings do not change what a table says: at three rounds they would leave all undecided."""
+    own = frame({"a": [100, 101, 102], "b": [200, 215, 190]})
+    alone = judged(own)[2].iloc[0]
+    rng = np.random.default_rng(3)
+    others = [
+        frame({name: rng.normal(1000, 50, 3).astype(int) for name in "ab"}, **{key: f"{key}{i}"})
+        for key in ("workload", "stack", "lab")
+        for i in range(10)
+    ]
+    many = pd.concat([own, *others])
+    keys = ["workload", "stack", "lab"]
+    told = judged(many)[2].set_index(keys).loc[("w", "single", "exact")]
+    assert told["p_holm"] == pytest.approx(alone["p"]) and told["verdict"] == alone["verdict"] == "fastest"
+    table, pairs = cells.statistics(many), compare.pairwise(many)
+    whole = compare.winners(table, pairs, family=["cache"]).set_index(keys).loc[("w", "single", "exact")]
+    assert whole["p_holm"] == pytest.approx(31 * alone["p"]) and whole["verdict"] == compare.FEW
+
+
+def test_no_interval_of_an_exact_lab_is_below_its_floor():
+    """Three equal times have an interval of width 0 on this guest; with another link order they would be others."""
+    rows = pd.concat([frame({"a": [5, 5, 5], "b": [6, 6, 6]}), frame({"a": [5, 5, 5]}, lab="host")])
+    keys = {"centre": "geometric_mean_ns", "low": "low_ns", "high": "high_ns"}
+    found = cells.widened(cells.statistics(rows), ["exact"], **keys).set_index(["lab", "label"])
+    exact, host = found.loc[("exact", "a")], found.loc[("host", "a")]
+    assert (exact["low_ns"], exact["high_ns"]) == pytest.approx((5 / 1.016, 5 * 1.016))
+    assert host["low_ns"] == host["high_ns"] == pytest.approx(5)
+    # A spread of its own and the floor are added as squares; one repetition has no interval.
+    low, high = cells.widen(np.array([1.0, 2.0]), np.array([0.9, math.nan]), np.array([1 / 0.9, math.nan]))
+    assert math.log(high[0]) == pytest.approx(math.hypot(math.log(0.9), math.log(1.016))) == -math.log(low[0])
+    assert np.isnan([low[1], high[1]]).all() and cells.floored([5, 5, 5]) == pytest.approx((5 / 1.016, 5 * 1.016))
+
+
 @pytest.mark.wide
 def test_those_that_may_be_the_fastest_are_named_and_those_shown_slower_are_not():
     times = {"a": [1000, 1015, 1020], "b": [1050, 1000, 1080], "c": [3000, 3021, 3030]}
     row = judged(frame(times))[2].iloc[0]
-    assert (row["verdict"], row["best"], row["level"]) == ("undecided", "a", ("b",))
+    assert (row["verdict"], row["best"], row["level"]) == (compare.FEW, "a", ("b",))
     assert row["rounds"] > 3 and row["detectable"] > 1.03
     # As many rounds of the same ratio and spread do decide, more often than not.
     rng, n = np.random.default_rng(5), int(row["rounds"])
     logs = np.log([np.divide(times["b"], times["a"])])
     drawn = np.exp(rng.normal(logs.mean(), logs.std(ddof=1), (100, n)))
     ended = [judged(frame({"a": [10**6] * n, "b": one * 10**6}))[2].iloc[0]["verdict"] for one in drawn]
-    assert 0.7 < np.mean([verdict != "undecided" for verdict in ended]) < 0.95
+    assert 0.7 < np.mean([verdict not in ("undecided", compare.FEW) for verdict in ended]) < 0.95
 
 
 def test_equal_times_without_spread_are_equivalent_and_different_ones_are_not():
@@ -238,7 +271,7 @@ def test_equal_times_without_spread_are_equivalent_and_different_ones_are_not():
 
 def test_one_round_shows_nothing_and_one_contender_is_alone():
     row = judged(frame({"a": [5], "b": [500]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", ("b",))
+    assert (row["verdict"], row["level"]) == (compare.FEW, ("b",))
     assert all(math.isnan(row[key]) for key in ("p", "p_holm", "rounds", "detectable"))
     table, pairs, winners = judged(frame({"a": [5, 6, 7], "t": [1, 1, 1]}, roles={"t": "ceiling"}))
     assert winners.iloc[0]["verdict"] == "alone" and winners.iloc[0]["best"] == "a"
@@ -247,11 +280,11 @@ def test_one_round_shows_nothing_and_one_contender_is_alone():
 
 def test_a_contender_with_a_lost_round_stays_in_the_comparison():
     row = judged(frame({"a": [100, 101, 102], "b": [200, None, None]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", ("b",))
+    assert (row["verdict"], row["level"]) == (compare.FEW, ("b",))
     row = judged(frame({"a": [100, 101, 102], "b": [200, None, None], "c": [300, 301, 302]}))[2].iloc[0]
-    assert (row["verdict"], row["level"], row["p"]) == ("undecided", ("b",), 1)
+    assert (row["verdict"], row["level"], row["p"]) == (compare.FEW, ("b",), 1)
     row = judged(frame({"a": [100, 101, None], "b": [None, None, 200]}))[2].iloc[0]
-    assert (row["verdict"], row["level"]) == ("undecided", ("b",)) and math.isnan(row["ratio"])
+    assert (row["verdict"], row["level"]) == (compare.FEW, ("b",)) and math.isnan(row["ratio"])
 
 
 @pytest.mark.wide

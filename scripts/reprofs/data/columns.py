@@ -10,7 +10,7 @@ from reprofs import files
 _IDENTITY = """
 trial        | string |    | Name of the trial: the stem of its raw record
 label        | string |    | File system, +variant unless that is "default", @network where the study has several
-role         | string |    | contender; no part in ranks have ceiling (a bound) and no-promise (fsync is not kept)
+role         | string |    | contender; no part in ranks have variant, ceiling (a bound), no-promise (not durable)
 status       | string |    | ok, failed, skipped, timeout, or missing when there is no record
 lab          | string |    | Where the trial ran and whose clock it read
 stack        | string |    | Block devices under the file system

@@ -60,6 +60,15 @@ class Tables:
         """The labs in which the same trial always gives the same numbers."""
         return {name for name, lab in self.plan.labs.items() if lab.exact}
 
+    @property
+    def ended(self) -> pd.Series:
+        """How each trial ended: `ok`; `finding` (it cuts the power, and failed afterwards), `unavailable` (its lab
+        cannot run it), `failed`. Indexed as `trials`."""
+        cuts = {name for name, entry in self.plan.workloads.items() if any(phase.crash for phase in entry.phases)}
+        kinds = {"ok": "ok", "skipped": "unavailable"}
+        found = self.trials["status"].astype(str).map(lambda status: kinds.get(status, "failed"))
+        return found.mask((self.trials["status"] == "failed") & self.trials["workload"].isin(cuts), "finding")
+
     def stacks(self) -> dict[str, PlannedStack]:
         """Every stack planned, by name, in the order of the study's file."""
         places = [self.plan.study, *(self.plan.study.cells or [])]

@@ -1,6 +1,10 @@
 """The plan of a study: what trials, tables, statistics and report know of it (workflow/schemas/plan.schema.yaml)."""
 
+import functools
+import itertools
 import json
+import math
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -159,9 +163,30 @@ class Plan(Descriptor):
         return next(filter(None, reasons), "") if filesystem.role == "contender" else ""
 
     def role_of(self, cell: Cell) -> str:
-        """The role of a configuration: contender, ceiling (a baseline), or no-promise (not durable). Only contenders
-        are ranked."""
-        return "no-promise" if self.unkept(cell) else self.filesystems[cell.filesystem].role
+        """The role of a configuration: contender, variant, ceiling (a baseline), or no-promise (not durable). Only
+        contenders are ranked.
+
+        Of the variants of one file system the first of its file is the contender wherever another file system is one,
+        too: two that hardly differ would leave no file system fastest.
+        """
+        if self.unkept(cell):
+            return "no-promise"
+        known = self._contenders[_place(cell)]
+        first = known.get((cell.filesystem, cell.network), cell.variant)
+        alone = len({filesystem for filesystem, _ in known}) < 2
+        return self.filesystems[cell.filesystem].role if alone or cell.variant == first else "variant"
+
+    @functools.cached_property
+    def _contenders(self) -> dict[tuple, dict[tuple, str]]:
+        """File system and network -> the first variant, of those that may be contenders, by `_place`."""
+        found: dict[tuple, dict[tuple, str]] = defaultdict(dict)
+        order = {
+            name: dict(zip(one.variants, itertools.count(), strict=False)) for name, one in self.filesystems.items()
+        }
+        for cell in sorted(self.trials, key=lambda one: order[one.filesystem].get(one.variant, math.inf)):
+            if self.filesystems[cell.filesystem].role == "contender" and not self.unkept(cell):
+                found[_place(cell)].setdefault((cell.filesystem, cell.network), cell.variant)
+        return found
 
     def guest_of(self, filesystem: str, stack: str, workload: str) -> str:
         """The guest of envs/guest.yaml that a cell needs, in a lab that has guests."""
@@ -191,6 +216,11 @@ class Plan(Descriptor):
         trials = [trial for trial in self.trials if trial.round <= rounds]
         study = self.study.model_copy(update={"rounds": rounds})
         return self.model_copy(update={"study": study, "trials": trials})
+
+
+def _place(cell: Cell) -> tuple:
+    """Where file systems are compared."""
+    return cell.full_lab, cell.stack, cell.profile, cell.workload, cell.scale
 
 
 def write_plan(plan: Plan, path: Path) -> None:

@@ -15,7 +15,9 @@ import jinja2
 import pandas as pd
 
 from reprofs.files import write_text
+from reprofs.plan.catalog import Catalog
 from reprofs.plan.result import DIGESTS, Result
+from reprofs.plan.workload import Workload
 from reprofs.project import place
 from reprofs.publish.write import CELLS, PICTURE
 from reprofs.records.publication import read
@@ -30,8 +32,10 @@ TABLE = """# Published results
 
 Open `index.html` in a browser for all numbers. [How to check them](../docs/check-results.md).
 
-| study | trials | not ok | host hours | verdicts on published claims |
-|---|---|---|---|---|
+A finding is a trial that cut the power and failed afterwards; unavailable is what its lab cannot run.
+
+| study | trials | findings | unavailable | failed | host hours | verdicts on published claims |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -89,12 +93,21 @@ def lead(answer: str) -> list[str | list[str]]:
     return list(parts)
 
 
+def _missing(result: Result) -> list[str]:
+    """How many of its trials are findings, unavailable and failed."""
+    catalog = Catalog()
+    cuts = [name for name in catalog.paths(Workload) if any(one.crash for one in catalog.get(Workload, name).phases)]
+    ended = []
+    for name, trial in result.trials.items():
+        cut = trial.status == "failed" and any(f"-{one}-" in name for one in cuts)
+        ended.append("finding" if cut else "unavailable" if trial.status == "skipped" else trial.status)
+    return [f"{ended.count(kind)}" for kind in ("finding", "unavailable")] + [
+        f"{sum(kind not in ('ok', 'finding', 'unavailable') for kind in ended)}"
+    ]
+
+
 def _line(result: Result) -> str:
     words = [f"{len(set(names))} {escaped(word)}" for word, names in result.verdicts.items()]
     cells = [f"[{escaped(result.study)}]({quote(result.study)}/ABOUT.md)", f"{len(result.trials):,}"]
-    cells += [
-        f"{sum(trial.status != 'ok' for trial in result.trials.values())}",
-        f"{result.host_hours:.2g}",
-        ", ".join(words) or DASH,
-    ]
+    cells += [*_missing(result), f"{result.host_hours:.2g}", ", ".join(words) or DASH]
     return f"| {' | '.join(cells)} |\n"

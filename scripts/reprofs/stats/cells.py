@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,6 +134,28 @@ def _ranked(key: pd.Series, number: np.ndarray, total: int) -> tuple[np.ndarray,
     return place - (np.cumsum(sizes) - sizes)[number], sizes, np.asarray(values)[found % len(values)]
 
 
+# What no repetition of an exact lab varies, but another build of it would: another link order of the load engine moves
+# the ratio of two file systems' totals by up to 1.6 %, another QEMU by 0.4 % (tests/bench_effects.py measures both;
+# docs/methods/statistics.md). It is added to every interval of such a lab, as the root of the sum of squares.
+FLOOR = 0.016
+
+
+def widen(centre, low, high):
+    """The ends of intervals with FLOOR in them: numbers or arrays of one shape; NaN where there is no interval."""
+    below, above = (
+        np.hypot(np.log(np.asarray(a, float) / np.asarray(b, float)), math.log1p(FLOOR))
+        for a, b in ((centre, low), (high, centre))
+    )
+    return centre * np.exp(-below), centre * np.exp(above)
+
+
+def widened(frame: pd.DataFrame, exact: Collection[str], centre: str, low: str, high: str) -> pd.DataFrame:
+    """A frame with the column lab whose intervals (columns low and high around centre) are widened in exact labs."""
+    ends = widen(*(frame[name].to_numpy(float) for name in (centre, low, high)))
+    chosen = frame["lab"].isin(list(exact))
+    return frame.assign(**{name: frame[name].where(~chosen, end) for name, end in zip((low, high), ends, strict=True)})
+
+
 def interval(values) -> tuple[float, float]:
     """95 % interval (low, high) of the geometric mean of positive values: Student's t on their logarithms.
 
@@ -144,6 +166,11 @@ def interval(values) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = student(logs, LEVEL)
     return math.exp(low), math.exp(high)
+
+
+def floored(values) -> tuple[float, float]:
+    """`interval` of times of an exact lab, or of ratios there, widened."""
+    return widen(scipy.stats.gmean(np.asarray(values, dtype=float)), *interval(values))
 
 
 @functools.cache

@@ -6,6 +6,7 @@ same input. On logarithms that is a mean of differences, with Student's t (exact
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ POWER = 0.8
 LONGEST = 1000  # rounds: nobody asks for more
 SPREADS = 512  # values that stand for the distribution of a standard deviation
 WIN, EQUAL = 0.02, 0.05  # of a study that names no margins
+TABLE = (*SETTING, "workload", "scale")  # what a table of operations shows: a family of tests
+FEW = "not enough repetitions"  # a verdict: nothing is shown, and with fewer than ENOUGH little can be
 # Of a study that adds rounds until intervals are narrow: it stops sooner where a spread is too small by chance, so 95 %
 # intervals would hold in about 90 % of the worst cases. By simulation these do in 95 % (tests/bench_inference.py).
 CAUTION = 2.5
@@ -209,23 +212,31 @@ def _turned(own: pd.DataFrame, label: str | pd.Series) -> pd.DataFrame:
 
 
 def winners(
-    table: pd.DataFrame, pairs: pd.DataFrame, win: float = WIN, equal: float = EQUAL, caution: float = 1
+    table: pd.DataFrame,
+    pairs: pd.DataFrame,
+    win: float = WIN,
+    equal: float = EQUAL,
+    caution: float = 1,
+    family: Sequence[str] = TABLE,
 ) -> pd.DataFrame:
     """One row per operation: the contender with the smallest geometric mean, and what may be said of it.
 
+    family: the keys of a family of tests, what a reader reads together.
     verdict:
     - `fastest`: it is faster than every other contender, by `win` or more, and that is more than chance. The test is an
       intersection-union test (R. L. Berger, Technometrics 24, 1982): the largest p of its paired t tests (p), by Holm
-      over all operations of the study (p_holm), below 5 %. So at most one study in twenty has a false one.
+      over the operations of the family (p_holm), below 5 %. So at most one family in twenty has a false one.
     - `equivalent`: those of `level` are within `equal` of it, by two one-sided tests at 5 % each (D. J. Schuirmann,
       Journal of Pharmacokinetics 15, 1987).
     - `undecided`: neither is shown. `rounds` is about how many would show one or the other with a power of 80 % if
       ratios and spread stay as they are, at least one more than were run; NaN if more than a thousand, or if a spread
       is not known (one round).
+    - `not enough repetitions`: the same with fewer than six.
     - `alone`: no other contender completed.
 
     level: a tuple of the contenders that are level with it, empty for `fastest`. The others are
-    slower by `win` or more, and that is more than chance (p times the operations and the other contenders below 5 %).
+    slower by `win` or more, and that is more than chance (p times the family's operations and the other contenders
+    below 5 %).
     detectable: the smallest ratio to the best that these rounds find with a power of 80 %, at the level of `fastest`
     (median of the contenders). caution: that of `pairs`.
     """
@@ -246,30 +257,36 @@ def winners(
     # be shown of a contender with one round, so its p is 1 where others have more.
     tested = rivals["p"].notna().groupby(rivals["group"]).any()
     found["p"] = rivals["p"].fillna(1.0).groupby(rivals["group"]).max().where(tested)
-    found["p_holm"] = holm(found["p"])
-    return found.join(_verdicts(found, rivals, int(found["p"].notna().sum()), win, equal, caution))
+    families = found.groupby(list(family), observed=True)["p"]
+    found["p_holm"] = families.transform(holm)
+    return found.join(_verdicts(found, rivals, families.transform("count"), win, equal, caution))
 
 
 def _verdicts(
-    found: pd.DataFrame, rivals: pd.DataFrame, tests: int, win: float, equal: float, caution: float
+    found: pd.DataFrame, rivals: pd.DataFrame, tests: pd.Series, win: float, equal: float, caution: float
 ) -> pd.DataFrame:
     """verdict, level, rounds and detectable of each row of `found`.
 
-    rivals: the contenders against the best, with the number of the row in `found` as `group`.
+    rivals: the contenders against the best, with the number of the row in `found` as `group`; tests: of the family of
+    each row in `found`.
     """
     alpha, group = 1 - LEVEL, rivals["group"]
-    smallest = np.exp(rivals["n"].map({n: effect(n, tests * caution) for n in rivals["n"].unique()}) * rivals["sd"])
+    family = group.map(tests).astype(float)
+    effects = [effect(n, number * caution) for n, number in zip(rivals["n"], family, strict=True)]
+    smallest = np.exp(np.array(effects, float) * rivals["sd"])
     fastest = (found["p_holm"] < alpha) & (found["ratio"] >= 1 + win)
     # That somebody is slower while others are not is a claim for each contender, so it is corrected for them, too.
-    slower = (rivals["p"] * tests * group.map(group.value_counts()) < alpha) & (rivals["ratio"] >= 1 + win)
+    slower = (rivals["p"] * family * group.map(group.value_counts()) < alpha) & (rivals["ratio"] >= 1 + win)
     level = rivals[~slower & ~group.map(fastest).astype(bool)]
     apart = ~(level["p_equal"] < alpha).groupby(level["group"]).all().reindex(found.index, fill_value=True)
     alone = ~found.index.isin(group)
-    verdict = np.select([alone, fastest, ~apart], ["alone", "fastest", "equivalent"], "undecided")
+    few = found["n"] < ENOUGH
+    verdict = np.select([alone, fastest, ~apart, few], ["alone", "fastest", "equivalent", FEW], "undecided")
     open_ = level[level["group"].map(apart).astype(bool)]
-    needed = pd.Series(
-        rounds_needed(open_["ratio"], open_["sd"], tests * caution, win, equal), open_["group"].to_numpy()
-    )
+    needed = pd.Series(math.nan, open_["group"].to_numpy())
+    for number in family[open_.index].unique():
+        here = (family[open_.index] == number).to_numpy()
+        needed[here] = rounds_needed(open_["ratio"][here], open_["sd"][here], number * caution, win, equal)
     known = needed.notna().groupby(level=0).all()
     labels = level.groupby("group")["other"].agg(tuple)
     more = found["n"] + 1  # the rounds at hand have not decided, whatever the power they had

@@ -10,7 +10,7 @@ import pandas as pd
 
 from reprofs.plan.plan import Plan
 from reprofs.plan.workload import WORKERS, without_size
-from reprofs.stats.cells import interval, measured
+from reprofs.stats.cells import interval, measured, widen
 
 TICK_NS = 4_000_000  # of the guests' kernels, CONFIG_HZ=250
 LEAST_NS = 10 * TICK_NS  # in less the scheduler hardly moves a worker to a free core, so that its placement is measured
@@ -43,7 +43,7 @@ def curves(phases: pd.DataFrame, plan: Plan) -> dict[Curve, pd.DataFrame]:
     found = {}
     for key, rows in _candidates(_rows(phases, plan)):
         if rows["n"].nunique() > 1:
-            found[key] = _speedups(rows)
+            found[key] = _speedups(rows, plan.labs[key.lab].exact)
     return found
 
 
@@ -75,7 +75,7 @@ def _candidates(rows: pd.DataFrame) -> Iterator[tuple[Curve, pd.DataFrame]]:
         yield Curve("workers", lab, *place), own
 
 
-def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
+def _speedups(rows: pd.DataFrame, exact: bool) -> pd.DataFrame:
     fewest, found = rows["n"].min(), []
     for key, own in rows.groupby(CELL):
         rates = own.pivot_table(index="round", columns="n", values="rate")
@@ -87,6 +87,8 @@ def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
             if not len(both):
                 continue
             speedup, (low, high) = float(np.exp(np.log(both).mean())), interval(both)
+            if exact:
+                low, high = widen(speedup, low, high)
             row = dict(zip(CELL, key, strict=True)) | {"n": int(n), "rate": float(np.exp(np.log(rates[n]).mean()))}
             times = own.loc[own["n"] == n, "wall_ns"].astype(float)
             row |= {"position": own["position"].iloc[0], "role": own["role"].iloc[0]}

@@ -157,8 +157,9 @@ def kind(tables: Tables, pairs: pd.DataFrame) -> pd.Series:
     for label in sorted(tools, key=lambda label: (place(label), label)):
         first += [] if any(tools[label] & tools[other] for other in first) else [label]
     ends = list(zip(pairs["a"], pairs["b"], strict=True))
+    never = set(tables.trials.loc[~tables.trials["role"].isin(["contender", "variant"]), "label"])
     cases = [
-        ~pairs["contenders"].astype(bool),
+        pairs["a"].isin(never) | pairs["b"].isin(never),
         np.array([bool(tools[a] & tools[b]) for a, b in ends], bool),
         np.array([a in first and b in first for a, b in ends], bool),
     ]

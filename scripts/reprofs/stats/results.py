@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -71,10 +72,12 @@ def compute(tables: Tables) -> Results:
         # Half of the work of a large study, in NumPy, which lets the other threads go on.
         # Trials of an exact lab cannot influence each other.
         stability = other.submit(spread.stability, phases[~phases["lab"].isin(tables.exact_labs)])
-        found, pairs = cells.statistics(phases), compare.pairwise(phases, about["equal"], care)
-        totals, rivals = cells.statistics(whole), compare.pairwise(whole, about["equal"], care)
-        pairing = stacks.side_by_side(phases, entries)
         exact = tables.exact_labs
+        times = functools.partial(cells.widened, exact=exact, centre="geometric_mean_ns", low="low_ns", high="high_ns")
+        ratios = functools.partial(cells.widened, exact=exact, centre="ratio", low="low", high="high")
+        found, pairs = times(cells.statistics(phases)), ratios(compare.pairwise(phases, about["equal"], care))
+        totals, rivals = times(cells.statistics(whole)), ratios(compare.pairwise(whole, about["equal"], care))
+        pairing = stacks.side_by_side(phases, entries)
         orders, clocks = labs.orders(found, pairs, exact), labs.clock_ratios(phases, exact)
         return Results(
             statistics=found,
@@ -83,10 +86,10 @@ def compute(tables: Tables) -> Results:
             ranks=compare.ranks(found),
             totals=totals,
             rivals=rivals,
-            cheapest=compare.winners(totals, rivals, **about, caution=care),
+            cheapest=compare.winners(totals, rivals, **about, caution=care, family=SETTING),
             components=spread.components(phases),
-            stacks=stacks.stack_ratios(pairing),
-            rebuilds=stacks.rebuilds(phases),
+            stacks=ratios(stacks.stack_ratios(pairing)),
+            rebuilds=times(stacks.rebuilds(phases)),
             clocks=clocks,
             orders=orders,
             agreement=labs.agreement(orders, clocks),

@@ -168,8 +168,8 @@ class Study(Tables):
 
     @functools.cached_property
     def further_settings(self) -> list[Setting]:
-        """Other settings with a contender that the main one does not have, such as options for one level of RAID."""
-        contenders, found = self.trials[self.trials["role"] == "contender"], []
+        """Other settings with one to compare that the main one does not have, such as options for one level of RAID."""
+        contenders, found = self.trials[self.trials["role"].isin(["contender", "variant"])], []
         for (lab, profile), group in contenders.groupby(["lab", "profile"]):
             main = [setting.stack for setting in self.settings if (setting.lab, setting.profile) == (lab, profile)]
             known = set(group.loc[group["stack"].isin(main), "label"])
@@ -213,7 +213,11 @@ class Study(Tables):
     def beside(self, setting: Setting) -> list[str]:
         """All that take no part in comparisons in a setting and have a result."""
         never = [label for label in self.not_cold(setting) if label not in self.contenders(setting)]
-        return never + self.unpromised(setting) + self.bounds(setting)
+        return never + self.variants(setting) + self.unpromised(setting) + self.bounds(setting)
+
+    def variants(self, setting: Setting) -> list[str]:
+        """Variants of contenders with a result in a setting: compared with these, not ranked."""
+        return sorted(set(select(self.results.statistics, setting, role="variant")["label"]))
 
     def compared(self, setting: Setting) -> bool:
         """Whether two contenders or more were planned in a setting, so that there is something to win."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import SETTING, Load, Setting, distinct, select
 from reprofs.plan.workload import without_size
 from reprofs.stats import recorded
-from reprofs.stats.cells import measured
-from reprofs.stats.compare import versus
+from reprofs.stats.cells import ENOUGH, LEVEL, measured
+from reprofs.stats.compare import FEW, holm, versus
 from reprofs.stats.study import Study
 
-ROLES = {"ceiling": "baseline", "no-promise": "not durable", "not-cold": "not cold"}
+ROLES = {"ceiling": "baseline", "no-promise": "not durable", "not-cold": "not cold", "variant": "variant"}
 FRONT = {
     "fastest": "fastest",
     "equivalent": "equally fast",
     "undecided": "not significantly different",
+    FEW: FEW,
     "alone": "alone",
 }
 
@@ -25,7 +27,7 @@ def ranked(study: Study) -> pd.DataFrame:
 
     Columns more: best (label), ratio with ratio_low and ratio_high (time over that of best, paired by repetition; NaN
     where nothing is paired), verdict: `fastest`, `equally fast` and `not significantly different` of those in front
-    (`stats.compare.winners`), `slower`, `alone`; of those that are not ranked `baseline`, `not durable` and `not cold`.
+    (`stats.compare.winners`), `slower`, `alone`; of the unranked `baseline`, `not durable`, `not cold`, `variant`.
     Workloads without a total, and devices without a file system, have no rows. Sorted by setting, workload, rank.
     """
     found = []
@@ -51,6 +53,35 @@ def ranked(study: Study) -> pd.DataFrame:
     milliseconds = {f"{name}ms": rows[f"{name or 'geometric_mean_'}ns"] / 1e6 for name in ("", "low_", "high_")}
     where = [study.differing(Setting(*row)) for row in rows[SETTING].itertuples(index=False, name=None)]
     return rows.assign(**milliseconds, where=where)
+
+
+def variants(study: Study) -> pd.DataFrame:
+    """Every variant that is not ranked against the contender of its own file system, one row a workload and setting.
+
+    Columns: the keys of `results.totals`, label, parent (the contender's label), n, ratio, low, high (time over that of
+    the parent, paired by repetition), verdict: `slower` and `faster` (by the margin or more, and significant by Holm
+    over the setting), `equally fast`, `not significantly different`, `not enough repetitions`.
+    """
+    totals, rivals, margins = study.results.totals, study.results.rivals, study.margins
+    systems = study.trials.drop_duplicates("label").set_index("label")["filesystem"]
+    rows = totals[totals["role"].isin(["contender", "variant"])].astype({"label": str})
+    # Of one file system on several networks each has a variant's name and, after @, its network.
+    rows = rows.assign(of=rows["label"].map(systems) + "@" + rows["label"].str.partition("@")[2])
+    keys = [*SETTING, "workload", "scale"]
+    parents = rows.loc[rows["role"] == "contender", [*keys, "of", "label"]].rename(columns={"label": "parent"})
+    found = []
+    for row in rows[rows["role"] == "variant"].merge(parents, on=[*keys, "of"]).to_dict("records"):
+        here = {key: row[key] for key in keys}
+        (pair,) = versus(select(rivals, **here), row["parent"]).query("other == @row['label']").to_dict("records")
+        found.append(here | {"label": row["label"], "parent": row["parent"]} | pair)
+    columns = [*keys, "label", "parent", "n", "ratio", "low", "high", "p", "p_equal"]
+    frame = pd.DataFrame(found, columns=columns)
+    sure = frame.groupby(SETTING)["p"].transform(holm) < 1 - LEVEL
+    win = 1 + margins["win"]
+    cases = [sure & (frame["ratio"] >= win), sure & (frame["ratio"] <= 1 / win), frame["p_equal"] < 1 - LEVEL]
+    words = ["slower", "faster", FRONT["equivalent"]]
+    rest = np.where(frame["n"] < ENOUGH, FEW, FRONT["undecided"])
+    return frame.drop(columns=["p", "p_equal"]).assign(verdict=np.select(cases, words, rest))
 
 
 def places(study: Study) -> pd.DataFrame:

@@ -12,6 +12,8 @@ from reprofs.plan.processor import Order
 from reprofs.report.marks import Marked, strong
 from reprofs.report.words import count, digits, first_upper, known, listing, longer, percent, size, slower, time, verb
 from reprofs.stats import trust
+from reprofs.stats.cells import FLOOR
+from reprofs.stats.compare import FEW
 from reprofs.stats.study import Study
 
 HERE = " in this lab"
@@ -40,7 +42,10 @@ def fastest(rows: pd.DataFrame, title: str, small: bool = False, here: bool = Fa
     if verdict == "fastest":
         return strong(f"{best['label']} is fastest{place}") + Marked(": ") + f"{took}{rest}."
     names = strong(listing(front, most=4))
-    how = ("are equally fast" if verdict == "equally fast" else "are not significantly different") + place
+    how = "are equally fast" if verdict == "equally fast" else "are not significantly different"
+    if verdict == FEW:
+        how = f"cannot be told apart by {count(int(best['n']), 'repetition')}"
+    how += place
     return names + f" {how}: {took} on {best['label']}{rest}."
 
 
@@ -74,12 +79,32 @@ def _others(ranked: pd.DataFrame, small: bool) -> str:
     return told + (". The smaller difference may not hold on a real machine" if small else "")
 
 
+def family(study: Study, setting: Setting) -> str:
+    """What the verdicts of a setting are corrected over, after a caption; empty for one test."""
+    tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
+    return f" Verdicts are Holm-corrected over its {tests} workloads." if tests > 1 else ""
+
+
+def variants(rows: pd.DataFrame) -> str:
+    """What variants change. rows: of `totals.variants`, one setting; empty without any.
+
+    `Of 3 variants compared with the first of their file system 1 is slower and 0 are faster.`
+    """
+    if rows.empty:
+        return ""
+    slow, fast = (int((rows["verdict"] == word).sum()) for word in ("slower", "faster"))
+    told = f"Of {count(len(rows), 'variant')} compared with the first of their file system {slow}"
+    return f"{told} {verb(slow, 'is', 'are')} slower and {fast} {verb(fast, 'is', 'are')} faster."
+
+
 def how_sure(study: Study, setting: Setting, rows: pd.DataFrame) -> str:
     """How sure a ranking is: repetitions, corrections, and what a real machine showed. rows: of `totals.ranked`."""
     repetitions = sorted(set(rows["n"].astype(int)))
     first = f"How sure: {_span(repetitions, 'repetition')}"
-    tests = int(study.results.cheapest["p"].notna().sum())
-    first += f", Holm-corrected over {tests} workload totals." if tests > 1 else "" if tests else "; nothing was tested"
+    tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
+    first += f", Holm-corrected over {tests} workload totals" if tests > 1 else "" if tests else "; nothing was tested"
+    if study.lab(setting.lab).exact:
+        first += f"; intervals contain the {100 * FLOOR:g} % that another build of the lab may change"
     return " ".join(filter(None, [f"{first}.", real_machine(study, setting, rows["label"])]))
 
 
@@ -182,13 +207,26 @@ def small_scale(study: Study) -> str:
 
 
 def incomplete(study: Study) -> str:
-    """How many trials have no complete result; empty where all have."""
-    status = study.trials["status"]
-    missing, skipped = int((status != "ok").sum()), int((status == "skipped").sum())
-    if not missing:
+    """How many trials have no complete result, and why; empty where all have.
+
+    `14 of 66 trials have no complete result: 14 findings.`
+    """
+    missing = study.ended[study.ended != "ok"]
+    if missing.empty:
         return ""
-    told = f"{missing:,} of {count(len(status), 'trial')} {verb(missing, 'has', 'have')} no complete result"
-    return told + (f" ({skipped:,} cannot run in their lab)." if skipped else ".")
+    told = f"{len(missing):,} of {count(len(study.trials), 'trial')} {verb(len(missing), 'has', 'have')}"
+    return f"{told} no complete result: {ends(missing)}."
+
+
+def ends(missing: pd.Series) -> str:
+    """`14 findings, 3 unavailable here and 1 failed`. missing: of `Study.ended`, without `ok`."""
+    words = {"finding": "finding", "unavailable": "unavailable here", "failed": "failed"}
+    counts = {kind: int((missing == kind).sum()) for kind in words}
+    return listing(
+        count(number, words[kind], None if kind == "finding" else words[kind])
+        for kind, number in counts.items()
+        if number
+    )
 
 
 def not_durable(study: Study) -> list[str]:

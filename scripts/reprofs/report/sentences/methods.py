@@ -5,7 +5,7 @@ from __future__ import annotations
 from reprofs.data.keys import SETTING, Setting, distinct
 from reprofs.report.words import count, listing, percent, verb
 from reprofs.stats.cells import ENOUGH, measured
-from reprofs.stats.compare import joint
+from reprofs.stats.compare import TABLE, joint
 from reprofs.stats.results import ANALYSIS, caution
 from reprofs.stats.study import Study
 
@@ -63,8 +63,14 @@ def sync(study: Study) -> str:
 def tests(study: Study) -> list[str]:
     """How many tests are corrected for, what they can show, and whether logarithms of times may be normal."""
     results, shapes = study.results, study.shapes
-    operations, totals = int(results.winners["p"].notna().sum()), int(results.cheapest["p"].notna().sum())
-    told = [f"Corrected: {count(operations, 'operation')} and, apart, {count(totals, 'total')}."] if operations else []
+    operations, totals = (
+        found.groupby(list(family), observed=True)["p"].count().max()
+        for found, family in ((results.winners, TABLE), (results.cheapest, SETTING))
+    )
+    told = []
+    if operations > 0:
+        told = [f"Corrected over a table: of {count(int(operations), 'operation')} at most;"]
+        told[0] += f" and, apart, over the totals of a setting: {int(totals) if totals > 0 else 0} at most."
     if caution(study) > 1:
         level = percent(joint(caution(study)))
         told.append(f"Because of interim analyses p is multiplied by {caution(study)}; intervals are of {level}.")

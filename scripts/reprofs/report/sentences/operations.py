@@ -6,6 +6,7 @@ import pandas as pd
 
 from reprofs.data.keys import Setting
 from reprofs.report.words import count, listing, verb
+from reprofs.stats.compare import FEW
 from reprofs.stats.study import Study
 
 
@@ -28,13 +29,15 @@ def verdicts(found: pd.DataFrame) -> str:
 
 
 def _others(found: pd.DataFrame) -> list[tuple[str, int]]:
-    words = {"equivalent": "equivalent in front", "undecided": "undecided", "alone": "completed by one file system"}
+    words = {"equivalent": "equivalent in front", "undecided": "undecided", FEW: "short of repetitions"}
+    words |= {"alone": "completed by one file system"}
     return [(word, int((found["verdict"] == verdict).sum())) for verdict, word in words.items()]
 
 
 def not_ranked(study: Study, setting: Setting) -> str:
     """Who is shown in a setting without being ranked, and why: `Not ranked: tmpfs (baseline), jfs (not durable).`"""
-    names = [f"{name} (baseline)" for name in study.bounds(setting)]
+    names = [f"{name} (variant)" for name in study.variants(setting)]
+    names += [f"{name} (baseline)" for name in study.bounds(setting)]
     names += [f"{name} (fsync is not durable)" for name in study.unpromised(setting)]
     names += [f"{name} (cold caches are not proved)" for name in study.not_cold(setting)]
     return f"Not ranked: {listing(names)}." if names else ""

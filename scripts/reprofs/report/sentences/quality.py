@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from reprofs.report.marks import code
+from reprofs.report.sentences.answer import ends
 from reprofs.report.words import count, listing, size, verb
 from reprofs.stats.study import Study
 
 
 def completed(study: Study) -> str:
-    """How many trials completed: `47 of 48 trials completed; 1 cannot run in its lab.`"""
-    status = study.trials["status"]
-    done, skipped = int((status == "ok").sum()), int((status == "skipped").sum())
-    told = f"{done:,} of {count(len(status), 'trial')} completed"
-    return told + (f"; {skipped:,} cannot run in {verb(skipped, 'its lab', 'their labs')}." if skipped else ".")
+    """How many trials completed: `47 of 48 trials completed; 1 unavailable here.`"""
+    missing = study.ended[study.ended != "ok"]
+    told = f"{len(study.trials) - len(missing):,} of {count(len(study.trials), 'trial')} completed"
+    return told + (f"; {ends(missing)}." if len(missing) else ".")
 
 
 def verified(study: Study) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.report.words import count, digits, listing, longer, time, verb
+from reprofs.stats.compare import FEW
 
 
 def costs(found: pd.DataFrame) -> str:
@@ -58,7 +59,8 @@ def fastest(found: pd.DataFrame) -> str:
     (name, number), *others = won.items()
     first = f"{name} has the significantly shortest total on {number} of {total}"
     told = listing([first, *(f"{name} on {number}" for name, number in others)])
-    rest = [(int((found["verdict"] == word).sum()), word) for word in ("equivalent", "undecided")]
+    words = {"equivalent": "equivalent", "undecided": "undecided", FEW: "short of repetitions"}
+    rest = [(int((found["verdict"] == key).sum()), word) for key, word in words.items()]
     ends = [f"{number} {verb(number, 'is', 'are')} {word}" for number, word in rest if number]
     return f"{told}; {listing(ends)}." if ends else f"{told}."
 
