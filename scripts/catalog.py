@@ -18,7 +18,7 @@ from reprofs.plan.study import Verdict
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/CATALOG.md"
 VERDICTS = get_args(Verdict)
-OPEN = {"undecided", "at another size", "not decidable here"}
+OPEN = {"undecided", "same regime", "at another size", "not decidable here", "not available"}
 MODULES = "docs/MODULES.md"
 MODULES_HEAD = """# Modules
 
@@ -45,6 +45,13 @@ def _labs(study: dict) -> str:
     return ", ".join(dict.fromkeys(lab for cell in [study, *study.get("cells", [])] for lab in cell.get("labs", [])))
 
 
+def _counted(published: dict) -> int:
+    """Claims, without those about products that nobody can have here."""
+    absent = set(published.get("products", ()))
+    labels = [{value.get("label") for value in claim["of"] + [claim.get("at", {})]} for claim in published["claims"]]
+    return sum(not own & absent for own in labels)
+
+
 def _verdict(name: str) -> Callable[[dict], object]:
     return lambda study: len(study["expected"].get(name) or ())
 
@@ -59,8 +66,8 @@ def _title(part: dict) -> object:
 
 VERDICTS_TABLE = Table(
     "Verdicts on published claims",
-    """Of the studies that were run whole at their own scale, as their files expect them: `make report STUDY=NAME
-STRICT=1` fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods;
+    """Of the studies that were run whole at their own scale, as their files expect them: by today's rules on the records
+of results/, whose pages [may be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1` fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods;
 most studies are far smaller than the published ones, and say nothing of these.""",
     "config/studies",
     {"published": lambda study: study["published"], **{name: _verdict(name) for name in VERDICTS}},
@@ -85,7 +92,7 @@ published result, and leads to it.""",
         """Studies by others, with their numbers, and what they claim as tests. *Decided* are the claims on which some
 study of the table above has a verdict at a comparable size, other than undecided.""",
         "data/published",
-        {"by whom": _title, "claims": lambda entry: len(entry["claims"]), "decided": lambda entry: entry["decided"]},
+        {"by whom": _title, "claims": _counted, "decided": lambda entry: entry["decided"]},
     ),
     Table(
         "File systems",

@@ -9,10 +9,10 @@ import pytest
 from reprofs.plan.published import Claim
 from reprofs.report.sentences import published
 from reprofs.report.words import DASH
-from reprofs.stats.published.claims import ELSEWHERE, REPRODUCED, SAME, UNDECIDED, Interval, Verdict
+from reprofs.stats.published.claims import ELSEWHERE, REGIME, REPRODUCED, SAME, UNDECIDED, Interval, Verdict
 from reprofs.stats.published.verdicts import Judged
 
-NONE, CONTRADICTED = "not decidable here", "contradicted"
+NONE, ABSENT, CONTRADICTED = "not decidable here", "not available", "contradicted"
 
 
 def claim(kind="ratio", **more) -> Claim:
@@ -26,7 +26,7 @@ FOUND = [Interval(2.0, 1.5, 2.5)]
 def judged(word=REPRODUCED, own=None, found=FOUND, told=(3.05,), itself="", busy=()) -> Judged:
     own = own or claim()
     value = own.value if own.value else told[0] if own.kind == "ratio" else math.nan
-    reason = own.needs if word == NONE else ""
+    reason = {NONE: own.needs, REGIME: CONTRADICTED}.get(word, "")
     verdict = Verdict(word, 300, reason)
     return Judged(own, list(told), itself, value, list(found), busy, math.nan, math.nan, 2000, verdict)
 
@@ -35,8 +35,9 @@ def claims(*found: Judged, siblings=None, stands_in=None, slips=0) -> Of:
     plan = Of(study=Of(most_rounds=lambda: 6), siblings=siblings or {})
     sides = Of(study=Of(plan=plan), counted="files", stands_in=stands_in or {})
     of = lambda *words: [one for one in found if one.verdict.word in words]  # noqa: E731
-    decided = [one for one in found if one.verdict.word not in (ELSEWHERE, NONE)]
-    return Of(judged=list(found), of=of, decided=decided, sides=sides, slips=slips, open=of(NONE), elsewhere={})
+    decided, counted = of(REPRODUCED, SAME, CONTRADICTED, UNDECIDED), [one for one in found if one not in of(ABSENT)]
+    rest = {"counted": counted, "absent": of(ABSENT), "open": of(NONE), "measured": list(found)}
+    return Of(judged=list(found), of=of, decided=decided, sides=sides, slips=slips, elsewhere={}, reach=3, **rest)
 
 
 ORDER, BOUND = claim("order"), claim("bound", most=0.769)
@@ -46,6 +47,10 @@ ORDER, BOUND = claim("order"), claim("bound", most=0.769)
     ("found", "words"),
     [
         ([judged(UNDECIDED), judged(NONE)], "**This study decides none of 2 published claims**."),
+        (
+            [judged(ELSEWHERE), judged(NONE), judged(ABSENT)],
+            "**This study decides none of 2 published claims**: it measured 1 of them at a size that is not comparable.",
+        ),
         ([judged()], "**Of 1 published claim, 1 is reproduced**."),
         ([judged(own=ORDER)] * 2, "**Of 2 published claims, 2 are reproduced (in direction only)**."),
         (
@@ -61,12 +66,22 @@ def test_summary(found, words):
 
 
 def test_counts_name_every_verdict_once_with_its_meaning():
-    found = claims(judged(), judged(own=ORDER), judged(ELSEWHERE), judged(NONE), judged(NONE))
+    found = claims(
+        judged(), judged(own=ORDER), judged(REGIME), judged(ELSEWHERE), judged(NONE), judged(NONE), judged(ABSENT)
+    )
     rows = published.counts(found)
-    assert [(row["verdict"], row["claims"]) for row in rows] == [
-        ("reproduced", 1), ("direction reproduced", 1), ("not at comparable scale", 1), ("not measured", 2),
+    assert [(row["class"], row["claims"]) for row in rows] == [
+        ("reproduced", 1), ("direction reproduced", 1), ("same regime", 1), ("not at comparable scale", 1),
+        ("not measured", 2),
     ]  # fmt: skip
-    assert all(row["meaning"] for row in rows)
+    assert all(row["meaning"] for row in rows) and "more than a factor of 3:" in rows[3]["meaning"]
+    assert published.verdict(judged(REGIME)) == "same regime: contradicted"
+
+
+def test_readings_are_those_of_measured_claims():
+    why = judged(SAME, own=claim(reading="Of another size."))
+    assert published.readings(claims(why, judged())) == ["so: Of another size."]
+    assert published.apart(claims(why)) == ""
 
 
 def test_how_sure():
@@ -85,6 +100,8 @@ def test_how_sure():
         (judged(), "3.05"),
         (judged(own=claim(value=2.0)), "2.00 (3.05)"),
         (judged(own=claim("bound", least=1.0), told=(1.2, 0.5)), "at least 1 (1.20, 0.500)"),
+        (judged(own=claim("bound", least=0.769, most=1), told=(0.8,)), "at least 0.769, at most 1 (0.800)"),
+        (judged(own=claim("order", most=1.25), told=(math.nan,)), "above 1, at most 1.25"),
         (judged(own=BOUND, told=(0.7,), itself="contradicted"), "at most 0.769 (0.700; these contradict it)"),
         (judged(own=claim("bound", least=5e8), told=(math.nan,)), "at least 500,000,000"),
         (judged(own=ORDER, told=(math.nan,)), "above 1"),
@@ -100,7 +117,7 @@ def test_what_was_measured():
     assert published.measured(judged(found=[Interval(2.0, math.nan, math.nan)])) == "2.00"
     assert published.measured(judged(found=[Interval(2.0, 0.01, 400.0)])) == "2.00 (interval too wide)"
     assert published.measured(judged(found=[Interval(n, n, n) for n in (1.0, 2, 3, 4, 5)])) == "1.00 to 5.00, 5 ratios"
-    assert published.sizes(judged()) == "300 / 2,000"
+    assert published.sizes(judged()) == "2,000 / 300"
     assert published.busy(judged(busy=(0.73, 0.5))) == "50 to 73 %" and published.busy(judged()) == DASH
 
 

@@ -197,6 +197,7 @@ class Device(Descriptor):
 
     title: Filled
     model: str | None = Field(None, description="What the profile stands for and what it leaves out")
+    assumes: str | None = Field(None, description="An assumption that answers rest on: page one of their report has it")
     completion_ns: int
     bandwidth_mb_s: int
     iops: int
@@ -267,6 +268,11 @@ class Plain(Promising, Device):
     def flush_us(self) -> float | None:
         """That of every request; None without a cache."""
         return self.completion_ns / 1000 if self.cache_mib else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether its requests take time; else it is memory."""
+        return self.backing != "memory" or bool(self.completion_ns or self.bandwidth_mb_s or self.iops)
 
     @model_validator(mode="after")
     def _caches_a_file(self) -> "Plain":

@@ -30,15 +30,15 @@ class Value(Part):
     )
 
 
-# Kind of claim: the keys of which it has exactly one, and those that it may have beside.
+# Kind of claim: the keys of which it has at least one, and those that it may have beside.
 CLAIMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ratio": ((), ("value", "within")),
     "bound": (("least", "most"), ()),
-    "order": ((), ()),
+    "order": ((), ("most",)),
     "monotone": ((), ()),
     "within": (("within",), ()),
     "no-winner": (("over",), ()),
-    "mostly": (("over",), ()),
+    "mostly": (("over",), ("most",)),
 }
 Factor = Annotated[float, Within(1e-9, 10**9)]
 
@@ -49,10 +49,11 @@ class Claim(Part):
     says: Filled = Field(description="The claim in our words")
     kind: Literal["ratio", "bound", "order", "monotone", "within", "no-winner", "mostly"] = Field(
         description="ratio: the first over the second is `value`, or what the published values give; bound: the first"
-        " over each other one is `least` or more, or `most` or less; order: each is larger than the next; monotone:"
+        " over each other one is `least` or more, `most` or less, or both; order: each is larger than the next, by"
+        " `most` at most (a little); monotone:"
         " none is smaller than the next, the last is smaller than the first; within: no two are farther apart than the"
         " factor `within`; no-winner: over the steps `over` neither of two is always the larger one; mostly: in more"
-        " than half of the steps the first is larger than each other one"
+        " than half of the steps the first is larger than each other one, by `most` at most"
     )
     at: Value | None = Field(None, description="What all values of the claim have in common")
     of: Annotated[list[Value], Field(min_length=1)] = Field(
@@ -78,6 +79,7 @@ class Claim(Part):
         False, description="Whether what stands in for the published stack or file system cannot decide it"
     )
     needs: Filled = Field(description="What it takes to decide it")
+    reading: Filled | None = Field(None, description="What is known of why our ratio is another one")
 
     @property
     def values(self) -> list[Value]:
@@ -89,7 +91,7 @@ class Claim(Part):
     def _is_whole(self) -> "Claim":
         given = [key for key in ("least", "most", "within", "value", "over") if getattr(self, key) is not None]
         needed, allowed = CLAIMS[self.kind]
-        if needed and len(set(given) & set(needed)) != 1:
+        if needed and not set(given) & set(needed):
             raise wrong(f"of kind {self.kind} must have the key {' or '.join(needed)}")
         for key in given:
             if key not in (*needed, *allowed):
@@ -127,6 +129,13 @@ class Size(Part):
     published: Count = Field(description="Of what that counts (of sizes of files: MiB)")
 
 
+class Regime(Part):
+    """What makes a smaller measurement one of the same regime: as many items for each MiB of memory."""
+
+    per_mib: Count = Field(description="Items for each MiB of memory, from which on it is the published regime")
+    says: Filled = Field(description="What the regime is, and where the number is from")
+
+
 class Published(Descriptor):
     kind = "published"
     word = "set of published numbers"
@@ -149,6 +158,10 @@ class Published(Descriptor):
         {}, description="Workload, without its modifiers -> the size of which claims are that name none"
     )
     disks: Literal["rotating", "solid"] | None = Field(None, description="The kind of devices; several kinds: none")
+    regime: Regime | None = Field(None, description="Of a size out of reach: when a limit of memory stands in for it")
+    products: dict[Word, Filled] = Field(
+        {}, description="File system that nobody can have here -> what it is; claims about it are not counted"
+    )
     claims: list[Claim] = Field([], description="What is said there, as tests on values")
     differs: Annotated[list[Difference], Field(min_length=1)] = Field(
         description="What was not the same, and what follows; in `here` {kernel}, {sizes}, {rounds} (3 rounds), {lab},"
@@ -164,6 +177,10 @@ class Published(Descriptor):
         """How large a workload with these parameters is; 0 where nothing is counted."""
         own = self.sizes.get(workload.partition("+")[0])
         return _amount(parameters.get((own and own.parameter) or self.size or "", 0))
+
+    def products_of(self, claim: Claim) -> list[str]:
+        """The products that nobody can have among what a claim compares."""
+        return [name for name in self.products if any(value.label == name for value in claim.values)]
 
     def size_of(self, claim: Claim) -> int:
         """The published size of a claim: the smallest of its values; 0 if unknown."""

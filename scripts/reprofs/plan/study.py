@@ -174,8 +174,18 @@ class Rounds(Part):
 FIXED = "the number of rounds was fixed before the first trial"
 
 
-Verdict = Literal["reproduced", "same direction", "contradicted", "undecided", "at another size", "not decidable here"]
+Verdict = Literal[
+    "reproduced",
+    "same direction",
+    "contradicted",
+    "undecided",
+    "same regime",
+    "at another size",
+    "not decidable here",
+    "not available",
+]
 NOT_HERE: Verdict = "not decidable here"
+ABSENT: Verdict = "not available"  # what it is about: a product that nobody can have here
 
 
 class Design(Cross):

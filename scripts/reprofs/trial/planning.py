@@ -18,7 +18,7 @@ from reprofs.plan.override import Override, add_places, overridden
 from reprofs.plan.plan import LabFacts, Plan, PlannedWorkload
 from reprofs.plan.published import Published
 from reprofs.plan.read import unknown
-from reprofs.plan.study import NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
+from reprofs.plan.study import ABSENT, NOT_HERE, Entry, PlannedStudy, Study, Verdict, factors, study_of
 from reprofs.plan.workload import Modified
 from reprofs.project import project_root
 from reprofs.records.protocol import PROTOCOL
@@ -100,7 +100,7 @@ def _siblings(study: PlannedStudy, catalog: Catalog) -> dict[str, dict[str, Verd
         if name == study.base or other.published != study.published:
             continue
         for verdict, claims in (other.expected or {}).items():
-            for claim in claims if verdict != NOT_HERE else ():
+            for claim in claims if verdict not in (NOT_HERE, ABSENT) else ():
                 found.setdefault(claim, {})[name] = verdict
     return found
 

@@ -24,6 +24,12 @@ def meanings(study: Study, labs: Iterable[str] | None = None) -> list[str]:
     return [text.replace("{}", listing(sorted(numbers, key=natural), "or")) for text, numbers in found.items()]
 
 
+def assumed(study: Study) -> list[str]:
+    """What answers rest on, in the words of the device models that were measured; each once."""
+    models = [one for profile in sorted(set(study.trials["profile"])) for one in study.plan.disks(profile)]
+    return list(dict.fromkeys(one.assumes for one in models if one.assumes))
+
+
 def parity_by_md(study: Study, disks: int = 1) -> list[str]:
     """The stacks of so many disks or more on which MD's RAID 5 or 6 was measured in a lab that counts instructions."""
     exact = {name for name, lab in study.plan.labs.items() if lab.exact}

@@ -13,15 +13,24 @@ import pandas as pd
 from scipy import stats
 
 from reprofs.plan.published import Claim
-from reprofs.plan.study import NOT_HERE
+from reprofs.plan.study import ABSENT, NOT_HERE
 from reprofs.report.marks import strong
 from reprofs.report.words import DASH, WIDEST, alike, chance, count, digits, known, listing, percent, reach, verb
 from reprofs.stats.factors import OFF, away
-from reprofs.stats.published.claims import BAND, CONTRADICTED, ELSEWHERE, REPRODUCED, SAME, UNDECIDED, Interval
+from reprofs.stats.published.claims import (
+    BAND,
+    CONTRADICTED,
+    ELSEWHERE,
+    REGIME,
+    REPRODUCED,
+    SAME,
+    UNDECIDED,
+    Interval,
+)
 from reprofs.stats.published.comparison import Comparison
 from reprofs.stats.published.growth import Growth
 from reprofs.stats.published.orders import Orders
-from reprofs.stats.published.verdicts import FAR, Claims, Judged
+from reprofs.stats.published.verdicts import Claims, Judged
 from reprofs.stats.study import Study
 
 MANY = 4  # ratios of one claim: up to here each is shown
@@ -30,13 +39,15 @@ WORDS = {ELSEWHERE: "not at comparable scale", NOT_HERE: "not measured"}  # as t
 MEANING = {
     REPRODUCED: "the measured ratio is as claimed",
     DIRECTION: "the direction is as claimed; the claim names no amount",
-    SAME: f"on the claimed side of 1, but more than a factor of {BAND:g} from the claimed ratio",
+    SAME: f"on the claimed side of 1, but not by the claimed amount (a ratio: within a factor of {BAND:g})",
     CONTRADICTED: "the interval excludes the claim",
     UNDECIDED: "the interval includes both answers",
-    WORDS[ELSEWHERE]: f"measured, but the size differs by more than a factor of {FAR}: no verdict",
+    REGIME: "measured at another size, but with memory as short: a verdict on the regime, not on the size",
+    WORDS[ELSEWHERE]: "measured, but the size differs by more than a factor of {reach}: no verdict",
     WORDS[NOT_HERE]: "the study does not contain what is compared",
 }
-STATES = [CONTRADICTED, SAME, REPRODUCED, UNDECIDED, ELSEWHERE, NOT_HERE]  # verdicts in the order of tables
+# Verdicts in the order of tables.
+STATES = [CONTRADICTED, SAME, REPRODUCED, UNDECIDED, REGIME, ELSEWHERE, NOT_HERE, ABSENT]
 
 
 RANKINGS = {"same order": "published ranking", "another order": "pairs reversed", "undecided": "undecided"}
@@ -51,9 +62,11 @@ def summary(claims: Claims) -> str:
     `**Of 32 published claims, 5 are reproduced (in direction only) and 3 are contradicted**; 4 have the published
     direction, but a different ratio.`
     """
-    total, number = len(claims.judged), Counter(one.verdict.word for one in claims.judged)
+    total, number = len(claims.counted), Counter(one.verdict.word for one in claims.counted)
     if not any(number[word] for word in (REPRODUCED, SAME, CONTRADICTED)):
-        return strong(f"This study decides none of {count(total, 'published claim')}") + "."
+        far = number[ELSEWHERE] + number[REGIME]
+        told = f": it measured {far} of them at a size that is not comparable" * bool(far)
+        return strong(f"This study decides none of {count(total, 'published claim')}") + f"{told}."
     told = [
         f"{number[word]} {verb(number[word], 'is', 'are')} {word}"
         for word in (REPRODUCED, CONTRADICTED)
@@ -70,12 +83,25 @@ def summary(claims: Claims) -> str:
 
 def counts(claims: Claims) -> list[dict]:
     """A row for each verdict that a claim has: verdict, claims (how many), meaning."""
-    number = Counter(map(verdict, claims.judged))
+    number = Counter(DIRECTION if _direction(one) else _word(one) for one in claims.counted)
     return [
-        {"verdict": word, "claims": number[word], "meaning": meaning}
+        {"class": word, "claims": number[word], "meaning": meaning.format(reach=claims.reach)}
         for word, meaning in MEANING.items()
         if number[word]
     ]
+
+
+def apart(claims: Claims) -> str:
+    """Which claims do not count: `Not counted: 17 claims about products that nobody can have here.`"""
+    number = len(claims.absent)
+    return f"Not counted: {count(number, 'claim')} about products that nobody can have here." if number else ""
+
+
+def readings(claims: Claims) -> list[str]:
+    """What is known of why ratios that were measured are not those published, an item each."""
+    found = [f"{one.claim.says}: {one.claim.reading}" for one in claims.measured if one.claim.reading]
+    regime = claims.sides.about.regime if claims.of(REGIME) and claims.sides.about else None
+    return [*found, f"Same regime: {regime.says}"] if regime else found
 
 
 def how_sure(claims: Claims) -> str:
@@ -97,15 +123,25 @@ def how_sure(claims: Claims) -> str:
 
 
 def verdict(one: Judged) -> str:
-    """The verdict on a claim as it is printed; a claim without an amount can only be reproduced in its direction."""
-    if one.verdict.word == REPRODUCED and directed(one.claim):
+    """The class of a claim as it is printed; a claim without an amount can only be reproduced in its direction."""
+    if _direction(one):
         return DIRECTION
+    return f"{REGIME}: {one.verdict.reason}" if one.verdict.word == REGIME else _word(one)
+
+
+def _direction(one: Judged) -> bool:
+    return one.verdict.word == REPRODUCED and directed(one.claim)
+
+
+def _word(one: Judged) -> str:
     return WORDS.get(one.verdict.word, one.verdict.word)
 
 
 def directed(claim: Claim) -> bool:
     """Whether a claim says which is more, and not by how much."""
-    return claim.kind in ("order", "monotone", "no-winner", "mostly") or 1 in (claim.least, claim.most)
+    if claim.kind == "bound":
+        return {claim.least, claim.most} == {1, None}
+    return claim.kind in ("order", "monotone", "no-winner", "mostly") and claim.most is None
 
 
 def claimed(one: Judged) -> str:
@@ -113,22 +149,23 @@ def claimed(one: Judged) -> str:
 
     Where the published numbers do not bear out their claim, that is said.
     """
-    claim, told = one.claim, ""
-    if claim.least is not None:
-        told = f"at least {claim.least:,.3g}" if claim.least < 1e6 else f"at least {digits(claim.least, 3)}"
-    elif claim.most is not None:
-        told = f"at most {claim.most:.3g}"
-    elif claim.kind == "ratio":
-        told = digits(one.claimed, 3)
-    elif claim.within:
-        told = f"within {claim.within:g} times"
+    claim = one.claim
     words = {
         "order": "above 1",
         "monotone": "increasing",
         "no-winner": "on both sides of 1",
         "mostly": "mostly above 1",
     }
-    told = words.get(claim.kind, told)
+    parts = [words[claim.kind]] if claim.kind in words else []
+    if claim.least is not None:
+        parts.append(f"at least {claim.least:,.3g}" if claim.least < 1e6 else f"at least {digits(claim.least, 3)}")
+    if claim.most is not None:
+        parts.append(f"at most {claim.most:.3g}")
+    if claim.kind == "ratio":
+        parts.append(digits(one.claimed, 3))
+    elif claim.within:
+        parts.append(f"within {claim.within:g} times")
+    told = ", ".join(parts)
     numbers = [] if claim.kind == "ratio" and claim.value is None else [own for own in one.published if known(own)]
     slip = "; these contradict it" if one.own == CONTRADICTED else ""
     return f"{told} ({_several(numbers)}{slip})" if numbers else told
@@ -162,15 +199,15 @@ def busy(one: Judged) -> str:
 
 
 def sizes(one: Judged) -> str:
-    """The measured and the published size: `300 / 2,000`."""
-    return " / ".join(f"{size:,}" if size else DASH for size in (one.verdict.size, one.published_size))
+    """The published and the measured size: `2,000 / 300`."""
+    return " / ".join(f"{size:,}" if size else DASH for size in (one.published_size, one.verdict.size))
 
 
 def needed(claims: Claims, one: Judged) -> str:
     """What it would take to decide a claim: more repetitions, another size, or what was not measured."""
     if one.verdict.word == UNDECIDED:
         return "more repetitions"
-    if one.verdict.word == ELSEWHERE:
+    if one.verdict.word in (ELSEWHERE, REGIME):
         return f"{one.published_size:,} {claims.sides.counted}; measured: {one.verdict.size:,}"
     return one.verdict.reason
 

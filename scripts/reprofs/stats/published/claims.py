@@ -13,12 +13,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from reprofs.plan.published import Claim, Value
-from reprofs.plan.study import NOT_HERE
+from reprofs.plan.study import ABSENT, NOT_HERE
 from reprofs.stats.published import numbers
 
 REPRODUCED, SAME, CONTRADICTED = "reproduced", "same direction", "contradicted"
-UNDECIDED, ELSEWHERE = "undecided", "at another size"
-VERDICTS = [REPRODUCED, SAME, CONTRADICTED, UNDECIDED, ELSEWHERE, NOT_HERE]
+UNDECIDED, REGIME, ELSEWHERE = "undecided", "same regime", "at another size"
+DECIDED = [REPRODUCED, SAME, CONTRADICTED, UNDECIDED]  # at a comparable size
+VERDICTS = [*DECIDED, REGIME, ELSEWHERE, NOT_HERE, ABSENT]
 BAND = 1.25  # a ratio counts as reproduced where the interval reaches to this factor of the claimed one
 
 
@@ -35,7 +36,7 @@ class Verdict(NamedTuple):
 
     word: str  # one of VERDICTS
     size: int  # the largest one that all of its values were measured at; 0 without
-    reason: str  # why it cannot be decided here; empty where it can
+    reason: str  # why it cannot be decided here; in the same regime, its verdict there; else empty
 
 
 def comparisons(claim: Claim) -> list[tuple[Value, Value | None]]:
@@ -92,8 +93,8 @@ def decide(claim: Claim, found: Sequence[Interval], value: float = math.nan) -> 
     value: of kind ratio, the ratio that is claimed. That is reproduced where the interval is on its side of 1 and
     reaches to a factor (`within`, default 1.25) of it; elsewhere on that side the direction is the same. An interval
     that shows neither the side nor that factor contradicts it. A bound that is missed in the claimed direction (least
-    from 1 on, most up to 1) has the same direction. A claim of several comparisons is reproduced where all of them are,
-    and contradicted where one is.
+    from 1 on, most up to 1) has the same direction, and so has an order with a difference above `most`. A claim of
+    several comparisons is reproduced where all of them are, and contradicted where one is.
     """
     if claim.kind == "ratio":
         band = claim.within or BAND
@@ -104,13 +105,13 @@ def decide(claim: Claim, found: Sequence[Interval], value: float = math.nan) -> 
         sided = all(second and first.quantity == second.quantity for first, second in comparisons(claim))
         return _all([CONTRADICTED if one == SAME and not sided else one for one in verdicts])
     if claim.kind == "order":
-        return _all([_more(one) for one in found])
+        return _all([_more(one, claim.most) for one in found])
     if claim.kind == "within":
         factor = claim.within or 1.0
         return _all([_inside(one, 1 / factor, factor, whole=True) for one in found])
     if claim.kind == "monotone":
         return _monotone(found)
-    return _steps(found, len(claim.of) - 1, claim.kind == "mostly")
+    return _steps(found, len(claim.of) - 1, claim.kind == "mostly", claim.most)
 
 
 def _monotone(found: Sequence[Interval]) -> str:
@@ -119,12 +120,13 @@ def _monotone(found: Sequence[Interval]) -> str:
     return REPRODUCED if found[-1].low > 1 and all(one.low >= 1 for one in found) else UNDECIDED
 
 
-def _steps(found: Sequence[Interval], others: int, mostly: bool) -> str:
+def _steps(found: Sequence[Interval], others: int, mostly: bool, most: float | None) -> str:
     """Of a claim over steps, each with so many comparisons: mostly the first is more, or else none wins everywhere."""
-    steps = [_all([_more(one) for one in found[at : at + others]]) for at in range(0, len(found), others)]
-    ups, downs = steps.count(REPRODUCED), steps.count(CONTRADICTED)
+    steps = [_all([_more(one, most) for one in found[at : at + others]]) for at in range(0, len(found), others)]
+    ups, far, downs = (steps.count(word) for word in (REPRODUCED, SAME, CONTRADICTED))
     if mostly:
-        return REPRODUCED if 2 * ups > len(steps) else CONTRADICTED if 2 * downs >= len(steps) else UNDECIDED
+        towards = REPRODUCED if 2 * ups > len(steps) else SAME if 2 * (ups + far) > len(steps) else UNDECIDED
+        return CONTRADICTED if 2 * downs >= len(steps) else towards
     if ups and downs:
         return REPRODUCED
     return CONTRADICTED if 2 * max(ups, downs) > len(steps) else UNDECIDED
@@ -135,7 +137,9 @@ def _all(verdicts: list[str]) -> str:
     return next(word for word in (CONTRADICTED, UNDECIDED, SAME, REPRODUCED) if word in verdicts)
 
 
-def _more(one: Interval) -> str:
+def _more(one: Interval, most: float | None) -> str:
+    if one.low > 1 and most is not None:
+        return REPRODUCED if one.high <= most else SAME if one.low > most else UNDECIDED
     return REPRODUCED if one.low > 1 else CONTRADICTED if one.high < 1 else UNDECIDED
 
 
@@ -151,6 +155,8 @@ def _ratio(one: Interval, value: float, band: float) -> str:
 
 
 def _bound(one: Interval, least: float | None, most: float | None) -> str:
+    if least is not None and most is not None:
+        return _all([_bound(one, least, None), _bound(one, None, most)])
     if least is not None:
         if one.low >= least:
             return REPRODUCED

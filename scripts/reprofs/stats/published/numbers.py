@@ -140,13 +140,15 @@ def nearest(known: Iterable[int], size: int) -> int:
 def told(numbers: pd.DataFrame, value: Value) -> float:
     """The published value (s, bytes, 1/s) that a claim names: the median of its rows; NaN without any.
 
-    Rows that only repeat a number count where the claim names their place. Raises UserError where rows of several
-    cells have that name.
+    Rows that only repeat a number count where the claim names their place, rows without a workload for any. Raises
+    UserError where rows of several cells have that name.
     """
-    asked, column = {"quantity": "time"} | value.model_dump(exclude_none=True), "si"
+    asked, column = {"quantity": "time"} | value.model_dump(exclude_none=True, exclude={"workload"}), "si"
     if asked["quantity"].endswith("-sd"):
         asked["quantity"], column = asked["quantity"].removesuffix("-sd"), "sd_si"
     own = select(numbers, **asked)
+    if value.workload:
+        own = own[own["workload"].isin(("", value.workload))]
     if "place" not in asked:
         own = own[~own["origin"].isin(NOT_NEW)]
     if len(own[["size", *SUBJECT]].drop_duplicates()) > 1:

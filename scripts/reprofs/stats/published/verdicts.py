@@ -13,17 +13,22 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import select
-from reprofs.plan.published import Claim, Value
-from reprofs.plan.study import NOT_HERE
+from reprofs.plan.device import Plain
+from reprofs.plan.published import Claim, Published, Value
+from reprofs.plan.study import ABSENT, NOT_HERE
 from reprofs.stats import compare, scaling
 from reprofs.stats.cells import processors
 from reprofs.stats.published import claims, values
-from reprofs.stats.published.claims import CONTRADICTED, ELSEWHERE, VERDICTS, Interval, Verdict
+from reprofs.stats.published.claims import CONTRADICTED, DECIDED, ELSEWHERE, REGIME, Interval, Verdict
 from reprofs.stats.published.numbers import NOT_NEW, SUBJECT
 from reprofs.stats.published.sides import Sides
 from reprofs.stats.published.values import Ground
 
-FAR = 10  # times smaller or larger than the published size: a verdict that says nothing of that one
+# Times smaller or larger than the published size, up to which ratios of file systems are those of that size. Between
+# such sizes they differ by a factor of 1.3 to 1.9 on disks and networks (plug-2020, why-2015, small-files-distributed),
+# and of 1.1 in memory (calibration): root mean squares, docs/methods/published.md#size.
+COMPARABLE = 3
+COMPARABLE_IN_MEMORY = 20
 BUSY = 0.8  # share of the time from which on a processor is measured, not what it might wait for
 
 
@@ -69,22 +74,40 @@ class Claims:
     @property
     def decided(self) -> list[Judged]:
         """Those that the study decides, or may decide with more rounds, at a size that is comparable."""
-        return self.of(*VERDICTS[: VERDICTS.index(ELSEWHERE)])
+        return self.of(*DECIDED)
 
     @property
     def far(self) -> list[Judged]:
         """Those measured at a size far from the published one."""
-        return self.of(ELSEWHERE)
+        return self.of(REGIME, ELSEWHERE)
 
     @property
     def measured(self) -> list[Judged]:
         """Both, in the order of the file."""
-        return self.of(*VERDICTS[: VERDICTS.index(NOT_HERE)])
+        return self.of(*DECIDED, REGIME, ELSEWHERE)
 
     @property
     def open(self) -> list[Judged]:
-        """The others."""
+        """Those that were not measured."""
         return self.of(NOT_HERE)
+
+    @property
+    def absent(self) -> list[Judged]:
+        """Those about products that nobody can have here; they do not count."""
+        return self.of(ABSENT)
+
+    @property
+    def counted(self) -> list[Judged]:
+        """All others."""
+        return [one for one in self.judged if one.verdict.word != ABSENT]
+
+    @cached_property
+    def reach(self) -> int:
+        """How many times another size may be the published one and still be comparable."""
+        plan = self.sides.study.plan
+        disks = plan.disks(self.ground.profile)
+        timed = [not isinstance(one, Plain) or one.timed for one in disks]
+        return COMPARABLE_IN_MEMORY if disks and not any(timed) and not plan.networks else COMPARABLE
 
     @cached_property
     def elsewhere(self) -> dict[str, list[str]]:
@@ -135,7 +158,7 @@ class Claims:
 
     def _rounds(self, claim: Claim) -> list[pd.DataFrame]:
         """size, round and ratio of each of a claim's comparisons; none of a claim that is not decidable here."""
-        if claim.never:
+        if claim.never or self._about.products_of(claim):
             return []
         rounds = [self._ratios(claim, *pair) for pair in claims.comparisons(claim)]
         if not all(map(len, rounds)):
@@ -176,9 +199,10 @@ class Claims:
         """A claim by the rounds of its comparisons; `level` is that of each interval."""
         published, own = claims.by_its_numbers(self.sides.numbers, claim)
         value, nothing = claims.claimed(claim, published), math.nan
-        about = self.sides.about
-        size = about.size_of(claim) if about else 0
-        told = Judged(claim, published, own, value, [], (), nothing, nothing, size, Verdict(NOT_HERE, 0, claim.needs))
+        size = self._about.size_of(claim)
+        absent = "; ".join(self._about.products[name] for name in self._about.products_of(claim))
+        open_ = Verdict(ABSENT, 0, absent) if absent else Verdict(NOT_HERE, 0, claim.needs)
+        told = Judged(claim, published, own, value, [], (), nothing, nothing, size, open_)
         if not rounds:
             return told
         last = [_last(one)["ratio"] for one in rounds]
@@ -198,21 +222,35 @@ class Claims:
         """
         if why := self._other_disks(claim):
             return Verdict(NOT_HERE, size, why)
-        if size and published and max(size, published) > FAR * min(size, published):
-            return Verdict(ELSEWHERE, size, "")
+        far = bool(size and published and max(size, published) > self.reach * min(size, published))
+        elsewhere = far and not self._same_regime(size)
         number = processors(self.sides.study, self.ground.lab)
-        if busy * number >= BUSY and (claim.about == "devices" or (claim.about is None and word == CONTRADICTED)):
+        refuted = claim.about is None and word == CONTRADICTED and not elsewhere
+        if busy * number >= BUSY and (claim.about == "devices" or refuted):
             one = f"a processor that waits: it was measured, busy for {busy:.0%} of the time"
             several = (
                 f"processors that wait: {number} of them worked {busy:.0%} of the time, {busy * number:.2f} times what"
                 " one thread can, so one may have been what was measured"
             )
             return Verdict(NOT_HERE, size, one if number == 1 else several)
-        return Verdict(word, size, "")
+        if elsewhere:
+            return Verdict(ELSEWHERE, size, "")
+        return Verdict(REGIME, size, word) if far else Verdict(word, size, "")
+
+    @property
+    def _about(self) -> Published:
+        """What was published. There is no claim without."""
+        assert self.sides.about is not None
+        return self.sides.about
+
+    def _same_regime(self, size: int) -> bool:
+        """Whether memory is as short for this size as it was for the published one."""
+        regime, memory = self._about.regime, self.sides.study.lab(self.ground.lab).memory_mib
+        return bool(regime and memory and size >= regime.per_mib * memory)
 
     def _other_disks(self, claim: Claim) -> str:
         """Why the devices of this ground are not those that a claim is about; empty where they may be."""
-        wanted, profile = self.sides.about and self.sides.about.disks, self.ground.profile
+        wanted, profile = self._about.disks, self.ground.profile
         device = next(iter(self.sides.study.plan.disks(profile)), None)
         if claim.about != "devices" or not wanted or not device or device.backing not in ("memory", "model"):
             return ""
