@@ -66,9 +66,10 @@ def _title(part: dict) -> object:
 
 VERDICTS_TABLE = Table(
     "Verdicts on published claims",
-    """Of the studies that were run whole at their own scale, as their files expect them: by today's rules on the records
-of results/, whose pages [may be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1` fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods;
-most studies are far smaller than the published ones, and say nothing of these.""",
+    """Of the studies that were run whole at their own scale, as their files expect them: by today's rules on the
+records of results/, whose pages [may be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1`
+fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods; most studies are
+far smaller than the published ones, and say nothing of these.""",
     "config/studies",
     {"published": lambda study: study["published"], **{name: _verdict(name) for name in VERDICTS}},
 )

@@ -662,7 +662,7 @@ def test_a_ratio_is_extrapolated_too(pages):
     assert sentences.sizes(find) == "497,716,103 / 128,000"
     assert own.decided == []
     body, _ = pages(grown)
-    assert "**This study decides none of 17 published claims**: it measured 11 of them at a size that is" in body
+    assert "**This study decides none of 17 published claims**; it measured 11 of them at a size that is" in body
     assert re.search(r"not at comparable scale +11 ", body) and "497,716,103 names; measured: 128,000" in body
 
 

@@ -1,12 +1,14 @@
 """Sentences of the report: the words of each branch, from facts that can be checked by hand."""
 
 import dataclasses
+from types import SimpleNamespace as Of
 
 import make
 import pandas as pd
 import pytest
 import run
 from helpers import CATALOG
+from reprofs.plan.device import Device
 from reprofs.plan.processor import Processor
 from reprofs.report.sentences import answer, limits, methods, operations, quality, threats
 from reprofs.report.words import slower
@@ -229,3 +231,13 @@ def test_time_in_which_nothing_works_is_told_with_its_reason(study):
     assert "Btrfs waits for room in a file system below 2 GiB" in told(ext4, "btrfs")[0]
     (every,) = told(first & contenders)
     assert "In 2 of " in every and every.endswith(": on every file system, so the program itself waits.")
+
+
+def test_an_assumption_of_a_device_model_is_said_once_with_what_rests_on_it():
+    """From the descriptor: page one of every study on that model has it."""
+    models = {name: CATALOG.get(Device, name) for name in ("ssd", "hdd-hds723020", "ram")}
+    plan = Of(disks=lambda profile: [models[name] for name in profile.split("+")])
+    study = Of(trials=pd.DataFrame({"profile": ["ssd", "ram", "hdd-hds723020+ssd", "ssd"]}), plan=plan)
+    disk, ssd = limits.assumed(study)
+    assert "assumed" in disk and "flushes take 80 µs alike" in ssd
+    assert limits.assumed(Of(trials=pd.DataFrame({"profile": ["ram"]}), plan=plan)) == []

@@ -49,7 +49,8 @@ ORDER, BOUND = claim("order"), claim("bound", most=0.769)
         ([judged(UNDECIDED), judged(NONE)], "**This study decides none of 2 published claims**."),
         (
             [judged(ELSEWHERE), judged(NONE), judged(ABSENT)],
-            "**This study decides none of 2 published claims**: it measured 1 of them at a size that is not comparable.",
+            "**This study decides none of 2 published claims**; it measured 1 of them at a size that is not"
+            " comparable.",
         ),
         ([judged()], "**Of 1 published claim, 1 is reproduced**."),
         ([judged(own=ORDER)] * 2, "**Of 2 published claims, 2 are reproduced (in direction only)**."),

@@ -29,7 +29,7 @@ class Ground(NamedTuple):
 
 def grounds(sides: Sides) -> list[Ground]:
     """The labs and device profiles of a study that is set beside published claims."""
-    if not sides.published_claims or sides.study.plan.factors:  # a factor is set beside its base, not beside claims
+    if not sides.published_claims or sides.study.plan.factors:  # compared with their base, not with claims
         return []
     rows = sides.study.phases[list(Ground._fields)].itertuples(index=False, name=None)
     return sorted({Ground(*row) for row in rows})
