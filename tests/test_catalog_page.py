@@ -62,7 +62,7 @@ def test_only_a_study_with_expected_verdicts_has_a_row_of_them(copy):
     with (copy / "config/studies/zero.yaml").open("a") as file:
         file.write("expected: {reproduced: [a, b], contradicted: [c]}\n")
     assert not catalog(copy)
-    row = "| [`zero`](../config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 | 0 |\n"
+    row = "| [`zero`](../config/studies/zero.yaml) | plug-2020 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |\n"
     assert row in (copy / "docs/CATALOG.md").read_text()
 
 

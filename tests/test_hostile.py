@@ -109,7 +109,7 @@ NAMES = {"guest", "role", "clock", "family", "filesystem", "layers", "state", "i
 NAMES |= {"operation", "summary", "published", "kind", "read"}
 # Names in keys that the plan of the test does not have, and what is executed: no report shows them.
 ELSEWHERE = {"best", "other", "cache", "network", "processor", "factor", "stands_in", "systems", "samples"}
-ELSEWHERE |= {"expect", "module", "type", "programs", "parameter", "unit"}
+ELSEWHERE |= {"expect", "module", "type", "programs", "parameter", "products", "unit"}
 
 
 def stands_for_something(place: tuple) -> bool:
