@@ -65,8 +65,8 @@ def summary(claims: Claims) -> str:
     total, number = len(claims.counted), Counter(one.verdict.word for one in claims.counted)
     if not any(number[word] for word in (REPRODUCED, SAME, CONTRADICTED)):
         far = number[ELSEWHERE] + number[REGIME]
-        told = f"; it measured {far} of them at a size that is not comparable" * bool(far)
-        return strong(f"This study decides none of {count(total, 'published claim')}") + f"{told}."
+        more = f"; it measured {far} of them at a size that is not comparable" * bool(far)
+        return strong(f"This study decides none of {count(total, 'published claim')}") + f"{more}."
     told = [
         f"{number[word]} {verb(number[word], 'is', 'are')} {word}"
         for word in (REPRODUCED, CONTRADICTED)
