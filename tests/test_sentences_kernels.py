@@ -22,12 +22,18 @@ def test_what_a_kernel_changed():
         ("Stat", "f2fs", 1.01, "undecided"),
         (TOTAL, "xfs", 3.0, "slower"),
     )
-    assert kernels.changed(found) == (
-        "debian-6.12 makes 2 of 4 operations slower than debian-6.1 (most: “Rename” on xfs, 2.41 times as long)."
-        " It makes 1 faster (most: “Create” on f2fs, 35 % less time)."
+    xfs, f2fs, totals = found[found.label == "xfs"], found[found.label == "f2fs"], found[4:]
+    assert kernels.changed(xfs) == (
+        "**xfs**: debian-6.12 changes 2 of 2 operations significantly, most “Rename”: it takes 2.41 times as long as on"
+        " debian-6.1."
     )
-    assert kernels.changed(found[3:]) == "debian-6.12 makes 0 of 1 operation slower than debian-6.1. It makes 0 faster."
-    assert kernels.changed(found[4:]) == ""
+    assert kernels.changed(f2fs).endswith(
+        "1 of 2 operations significantly, most “Create”: it takes 35 % less time than on debian-6.1."
+    )
+    other = xfs.assign(place="debian-7.3", ratio=1.03)  # the kernel that changed most is named, not the last one
+    assert "debian-6.12 changes 2 of 2" in kernels.changed(pd.concat([xfs, other]))
+    assert kernels.changed(f2fs[1:]) == "**f2fs**: no kernel changes an operation significantly."
+    assert kernels.changed(totals) == ""
     assert kernels.how_sure(found, 0.02).startswith("How sure: 3 repetitions; a change counts from 2 % on")
     assert "no noise floor" in kernels.how_sure(found.assign(n=1), 0.02)
 
@@ -54,6 +60,17 @@ def test_why_an_operation_takes_longer():
     assert kernels.takes("Stat", difference(1.1, 2.5, 1.0)).endswith(
         "10 % longer than ext4, with 2.50 times the instructions."
     )
+
+
+def test_the_code_in_which_a_difference_is():
+    found = pd.DataFrame(
+        {"more": [19400.0, 11100.0, 5990.0, 10.0]}, ["xfs_rename_[xfs]", "a_[xfs]", "b_[xfs]", "c_[xfs]"]
+    )
+    assert kernels.where(found) == (
+        "In the code: `xfs_rename` +19.4 µs, `a` +11.1 µs, `b` +5.99 µs (with what they call; one may call another)."
+    )
+    assert kernels.where(found[:1]) == "In the code: `xfs_rename` +19.4 µs (with what it calls)."
+    assert kernels.where(found[:0]) == ""
 
 
 def test_numbers_and_a_missing_profile():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +20,15 @@ from reprofs.stats.study import Study
 OWN = "file system's own code"
 # What these do follows from what ran before, too: free lists, grace periods, run queues.
 STATE = ("allocator", "RCU", "scheduler")
+LEAST = 0.1  # of what an operation has more: a function with less is not named
+MOSTLY = 0.9  # of what a function has more, in one that it calls: that one is named in its place
 
 
 @dataclass(frozen=True)
 class Counted:
     """The profile of a trial. phases: those that were measured; one that ran several times is there once, as it ran
-    first. reason: why there are none. label: a file system; where kernels are compared, a kernel, and of is the file
-    system.
+    first. reason: why there are none. module: the file system's. label: a file system; where kernels are compared, a
+    kernel, and of is the file system.
     """
 
     label: str
@@ -36,6 +38,7 @@ class Counted:
     phases: dict[Operation, dict[str, Any]]
     ns_per_instruction: float
     reason: str
+    module: str
     of: str = ""
 
     def stacks(self, operation: Operation) -> dict[str, int]:
@@ -46,11 +49,12 @@ class Counted:
 def counted(study: Study) -> dict[tuple[Setting, Load, str], list[Counted]]:
     """The profiles of a study by setting and load, the quickest contender first: the others are compared with it.
 
-    Of a study with several kernels by setting (with the last kernel that the study names), load and file system: that
-    kernel first, then the others as the study names them. Raises UserError for a profile that is missing or changed.
+    Of a study with several kernels by setting (with the last kernel that the study names), load and file system: the
+    kernels as the study names them. Raises UserError for a profile that is missing or changed.
     """
     found: dict[tuple[Setting, Load, str], list[Counted]] = {}
-    *others, last = places.order(study, KERNELS) or [""]
+    names = places.order(study, KERNELS)
+    *others, last = names or [""]
     for setting, load in planned(study.trials):
         own = [_counted(study, row, load) for row in _rows(study, setting, load)]
         if own and not others:
@@ -64,7 +68,7 @@ def counted(study: Study) -> dict[tuple[Setting, Load, str], list[Counted]]:
             found.setdefault((at, load, one.label), []).append(on)
     if others:
         for own in found.values():
-            own.sort(key=lambda one: [last, *others].index(one.label))
+            own.sort(key=lambda one: names.index(one.label))
     return found
 
 
@@ -82,7 +86,7 @@ def _counted(study: Study, row: dict[str, Any], load: Load) -> Counted:
         if phase["measured"]:
             phases.setdefault(Operation(*load, phase["name"], phase["cache"]), phase)
     unit, reason = profile.get("ns_per_instruction", 0.0), profile.get("reason", "")
-    return Counted(row["label"], row["role"], row["trial"], folder, phases, unit, reason)
+    return Counted(row["label"], row["role"], row["trial"], folder, phases, unit, reason, row["filesystem"])
 
 
 def _time(one: Counted) -> int:
@@ -118,6 +122,40 @@ def functions(*phases: dict[str, Any]) -> pd.DataFrame:
     """
     table = _table(phases, lambda one: (one["name"], one["module"], one["part"]))
     return _by(table, (table[1] - table[0]).abs() if len(phases) == 2 else table.max(axis=1))
+
+
+def calls(one: Counted, operation: Operation) -> tuple[pd.Series, dict[str, set[str]]]:
+    """Instructions an item of each function of a file system's module with all that it calls, and what it calls.
+
+    A recursive function counts once in a stack. The index and the keys are names of functions.
+    """
+    spent, below = Counter[str](), defaultdict[str, set[str]](set)
+    for stack, count in one.stacks(operation).items():
+        names = dict.fromkeys(name for name in stack.split(";") if name.endswith(f"_[{one.module}]"))
+        for place, name in enumerate(names):
+            spent[name] += count
+            below[name].update([*names][place + 1 :])
+    return an_item(one.phases[operation], pd.Series(spent, dtype=float)), below
+
+
+def culprits(base: Counted, other: Counted, operation: Operation) -> pd.DataFrame:
+    """The functions of the file system in which an operation has become longer, or shorter, from one kernel to another.
+
+    Columns, ns an item, with what a function calls: base, other, more; the largest difference first. Only functions
+    that both kernels have, because one with a new name is no difference, with LEAST of the whole difference of
+    instructions or more; of a function and one that it calls with MOSTLY the same difference, the one that is called.
+    """
+    (before, _), (after, below) = calls(base, operation), calls(other, operation)
+    both = pd.DataFrame({"base": before * base.ns_per_instruction, "other": after * other.ns_per_instruction}).dropna()
+    both["more"] = both["other"] - both["base"]
+    whole = sum(
+        sign * an_item(one.phases[operation], one.phases[operation]["instructions"]) * one.ns_per_instruction
+        for sign, one in ((-1, base), (1, other))
+    )
+    found = both[both["more"] * (1 if whole > 0 else -1) >= LEAST * abs(whole)]
+    more = found["more"].abs()
+    named = [name for name in found.index if not (more[[*below[name] & {*more.index}]] >= MOSTLY * more[name]).any()]
+    return found.loc[named].sort_values("more", key=lambda one: -one.abs(), kind="stable")
 
 
 def differences(found: list[Counted], operation: Operation) -> pd.DataFrame:
