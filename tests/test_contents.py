@@ -131,6 +131,8 @@ def plans() -> dict:
             [plan(stacks=["single", "md-raid5"]), plan(stacks=["md-raid5-rebuilding"])],
             [plan(), plan(stacks=["md-raid5"])],
         ),
+        "options": ([plan(systems=["btrfs"])], [plan(systems=["ext4", "xfs"])]),  # btrfs has two variants
+        "snapshots": ([plan(workloads=["snapshots"])], [plan()]),
         "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
         "samples": (
             [

@@ -130,6 +130,9 @@ def test_setup_and_amount(study):
 
 def test_small_scale_and_what_is_constant(study):
     assert "run `make report STUDY=fixture@laptop`." in answer.small_scale(study)
+    assert answer.opening(study).startswith("Demonstration: ")
+    large = dataclasses.replace(study, trials=study.trials.assign(scale="laptop"))
+    assert answer.small_scale(large) == "" and answer.opening(large) == study.plan.study.question.strip()
     assert answer.constant(study).startswith("The study has one lab and CPU model, stack, device model and scale")
     assert answer.incomplete(study) == ""
     lost = study.trials.assign(status=["failed", "skipped", *study.trials["status"][2:]])

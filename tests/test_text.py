@@ -36,7 +36,7 @@ def test_every_file_system_has_a_line_the_fastest_first_baselines_last(quick):
 
 def test_it_is_plain_text_of_a_terminal(quick):
     found = text.text(*quick)
-    assert found.startswith(quick[0].plan.study.question)
+    assert found.startswith(f"Demonstration: {quick[0].plan.study.question}")
     assert "is fastest" in found and "counted instructions" in found
     assert not {mark for mark in ("**", "<", "](", "{#", "Question and answer", "Markdown object") if mark in found}
     assert max(map(len, found.splitlines()[1:])) <= 110

@@ -150,6 +150,11 @@ class Flow:
         """The published numbers that the study is compared with."""
         return files(f"data/published/{self.plan.study.published}.*") if self.plan.published else []
 
+    @property
+    def others(self) -> list[str]:
+        """What says of the other published results which trials they have, larger ones of the same workload, too."""
+        return [path for path in files("results/*/digests.json") if Path(path).parent.name != self.study]
+
     def remove_changed(self) -> None:
         """Removes outputs that were edited, so that they are made again, and says so; not in a dry run."""
         if DRY & set(sys.argv):

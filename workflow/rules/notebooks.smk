@@ -13,6 +13,7 @@ for NOTEBOOK in FLOW.notebooks:
             results=[] if IS_STATISTICS else "data/results/{study}",
             profiles=FLOW.profiled if NOTEBOOK.name == "kernels.ipynb" else [],
             beside="data/beside/{study}" if NOTEBOOK.name == "changes.ipynb" else [],
+            larger=FLOW.others if NOTEBOOK.name == "answer.ipynb" else [],
             code=code(str(NOTEBOOK)) + FLOW.published,
         output:
             notebook=f"report/{{study}}/notebooks/{NOTEBOOK.name}",

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import fcntl
+import re
 from pathlib import Path
 
 from reprofs.data.tables import build
-from reprofs.files import cache_folder, sha256
+from reprofs.files import cache_folder, read_json, sha256
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
 from reprofs.records import publication
 from reprofs.workplace import scratch
+
+
+def holding(trial: re.Pattern) -> list[str]:
+    """The names of the published results that have an ok trial whose name matches, sorted.
+
+    Raises UserError for an altered result.
+    """
+    found = []
+    for file in sorted(place("results").glob(f"*/{DIGESTS}")):
+        if any(trial.fullmatch(name) for name in read_json(file).get("trials", {})):  # cheaper than to check them all
+            result = publication.read(file.parent)
+            ok = [name for name, one in result.trials.items() if one.status == "ok"]
+            found += [result.study] * any(map(trial.fullmatch, ok))
+    return found
 
 
 def tables(name: str) -> Path | None:

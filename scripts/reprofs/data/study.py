@@ -14,7 +14,7 @@ from reprofs.errors import UserError
 from reprofs.files import SUMS, changed, read_json, read_sums, sha256
 from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, read_plan
 from reprofs.plan.study import PlannedStudy
-from reprofs.plan.workload import Phase
+from reprofs.plan.workload import WORKERS, Phase
 from reprofs.project import place
 from reprofs.records.protocol import RECOVERY
 
@@ -68,6 +68,16 @@ class Tables:
         kinds = {"ok": "ok", "skipped": "unavailable"}
         found = self.trials["status"].astype(str).map(lambda status: kinds.get(status, "failed"))
         return found.mask((self.trials["status"] == "failed") & self.trials["workload"].isin(cuts), "finding")
+
+    @property
+    def demonstration(self) -> bool:
+        """Whether all trials ran at scale smoke: with the small trees of that scale, not with a number of their own."""
+        for workload, scale in set(self.trials[["workload", "scale"]].itertuples(index=False, name=None)):
+            entry = self.plan.workloads.get(workload)
+            own = "@" in workload and entry is not None and entry.size != WORKERS
+            if scale != "smoke" or own or entry is None or not entry.size:
+                return False
+        return True
 
     def stacks(self) -> dict[str, PlannedStack]:
         """Every stack planned, by name, in the order of the study's file."""

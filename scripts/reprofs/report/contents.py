@@ -53,6 +53,8 @@ CONTENTS = (
         any_of(when.several_stacks, when.rebuilding),
         when.on_stacks,
     ),
+    Topic("options", "What do options of a file system change?", when.with_options, when.on_options),
+    Topic("snapshots", "What do taking, changing, reading and removing a snapshot cost?", when.snapshots, always),
     Topic(
         "samples",
         "How does throughput change within an operation?",

@@ -42,7 +42,8 @@ def metadata(study: Tables) -> dict[str, str]:
         subtitle += f". Overridden: {about.override.text} (the study's file says lab {own})"
         if lost := about.override.left_out:
             subtitle += f". What cannot be had so: {'; '.join(lost)}"
-    return {"title": legible(about.title), "subtitle": legible(subtitle)}
+    title = f"Demonstration: {about.title}" if study.demonstration else about.title
+    return {"title": legible(title), "subtitle": legible(subtitle)}
 
 
 def render(

@@ -12,6 +12,7 @@ import pypandoc
 from reprofs.errors import legible
 from reprofs.plan.plan import Plan
 from reprofs.report import contents, render
+from reprofs.report.sentences import answer
 from reprofs.stats.study import Study
 
 WIDTH = 96  # characters
@@ -35,7 +36,7 @@ def text(study: Study, executed: list[Path], first: Collection[str] = ()) -> str
 
     Figures are left out. Raises UserError where a notebook is missing.
     """
-    parts = [legible(study.plan.study.question.strip()) + "\n"]
+    parts = [legible(answer.opening(study)) + "\n"]
     for data in _first_section(render.merge(executed, first).cells):
         markdown = data.get("text/markdown", "").strip()
         if markdown and markdown not in parts[0]:

@@ -92,6 +92,12 @@ def rsync_lists(plan: Plan) -> bool:
     return any(words[:1] == ["rsync"] and "--stats" in words for words in commands)
 
 
+def snapshots(plan: Plan) -> bool:
+    """A workload takes a snapshot, reads and removes it, and changes files before and after."""
+    parts = {"chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot"}
+    return any(parts <= {phase.name for phase in entry.phases} for entry in plan.workloads.values())
+
+
 def several_clients(plan: Plan) -> bool:
     """A workload is run by several clients at once."""
     return any(entry.clients > 1 for entry in plan.workloads.values())
@@ -127,6 +133,27 @@ def contended(plan: Plan) -> bool:
 def ranked(plan: Plan) -> bool:
     """Times are a result and two file systems or more are compared in a setting."""
     return timed(plan) and any(len(labels) > 1 for labels in _contenders(plan).values())
+
+
+def with_options(plan: Plan) -> bool:
+    """Variants of one file system run in the same setting."""
+    return any(len(labels) > len(systems) for labels, systems in _variants(plan))
+
+
+def on_options(plan: Plan) -> bool:
+    """A study is on options: in a setting it has more than two variants of a file system, on average."""
+    return any(len(labels) > 2 * len(systems) for labels, systems in _variants(plan))
+
+
+def _variants(plan: Plan) -> list[tuple[set[str], set[str]]]:
+    """Labels and file systems of each setting, without upper bounds."""
+    found: dict[Setting, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for trial in plan.trials:
+        if plan.role_of(trial) != "ceiling":
+            labels, systems = found[Setting(trial.full_lab, trial.stack, trial.profile)]
+            labels.add(trial.label)
+            systems.add(trial.filesystem)
+    return [*found.values()]
 
 
 def several_stacks(plan: Plan) -> bool:
@@ -199,8 +226,9 @@ def factors(plan: Plan) -> bool:
 
 
 def unfactored_labs(plan: Plan) -> bool:
-    """Trials are repeated in another lab to see whether they agree; with factors a CPU model may be one of them."""
-    return several_labs(plan) and not factors(plan)
+    """Trials are repeated in another lab to see whether they agree; with factors a CPU model may be one of them, and
+    with several numbers of workers a number of cores."""
+    return several_labs(plan) and not factors(plan) and not several_workers(plan)
 
 
 def published(plan: Plan) -> bool:

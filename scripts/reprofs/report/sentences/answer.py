@@ -196,14 +196,19 @@ def no_total(title: str, why: str | None) -> str:
     return f"{title}: no total, because {why}." if why else f"{title}: no file system completed it."
 
 
+def opening(study: Study) -> str:
+    """The question of a study; in front of it that what follows is a demonstration, where it is one."""
+    return ("Demonstration: " if study.demonstration else "") + study.plan.study.question.strip()
+
+
 def small_scale(study: Study) -> str:
-    """That a study ran at its smallest scale, and how to run a larger one; empty where it did not."""
-    if "smoke" not in set(study.trials["scale"]):
+    """That a study is a demonstration, and how to run a larger one; empty where it is none."""
+    if not study.demonstration:
         return ""
     own = study.plan.study
     override = f" {own.override.text}" if own.override else ""
     command = f"make report STUDY={own.name.partition('+')[0]}@laptop{override}"
-    return f"At scale smoke a tree fits in memory and in a journal; for large trees run `{command}`."
+    return f"A demonstration: at scale smoke a tree fits in memory and in a journal; for large trees run `{command}`."
 
 
 def incomplete(study: Study) -> str:
