@@ -46,7 +46,7 @@ def test_operations_that_are_too_short_tell_no_scaling():
         ("Write", "tmpfs", True, "ceiling"),
     ]
     own = pd.DataFrame(rows, columns=["operation", "label", "short", "role"])
-    assert scaling.too_short(own).endswith("chance decides where their workers run: “Walk”.")
+    assert scaling.too_short(own).endswith("ten ticks of the scheduler: “Walk”.")
     assert scaling.too_short(own[1:]) == ""
 
 

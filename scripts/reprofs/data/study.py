@@ -71,13 +71,13 @@ class Tables:
 
     @property
     def demonstration(self) -> bool:
-        """Whether all trials ran at scale smoke: with the small trees of that scale, not with a number of their own."""
-        for workload, scale in set(self.trials[["workload", "scale"]].itertuples(index=False, name=None)):
-            entry = self.plan.workloads.get(workload)
-            own = "@" in workload and entry is not None and entry.size != WORKERS
-            if scale != "smoke" or own or entry is None or not entry.size:
-                return False
-        return True
+        """Whether a trial has the small tree of scale smoke, not a size of its own (NAME@SIZE) or a power cut."""
+        found = set(self.trials[["workload", "scale"]].itertuples(index=False, name=None))
+        small = {name: self.plan.workloads[name] for name, scale in found if scale == "smoke"}
+        return any(
+            entry.size and ("@" not in name or entry.size == WORKERS) and not any(phase.crash for phase in entry.phases)
+            for name, entry in small.items()
+        )
 
     def stacks(self) -> dict[str, PlannedStack]:
         """Every stack planned, by name, in the order of the study's file."""

@@ -34,7 +34,10 @@ def larger(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     trial = re.compile(rf"r\d+-{where}-.+-{workload}(@\d+)?-\w+")
     found = []
     for name in published.holding(trial):
-        other = open_study(str(published.tables(name)))
+        try:
+            other = open_study(str(published.tables(name)))
+        except publication.OtherVersion:
+            continue
         rows = select(totals.ranked(other), setting)
         for key in [key for key in set(rows["workload"]) if without_size(key) == without_size(load.workload)]:
             planned = other.plan.workloads[key]

@@ -32,14 +32,14 @@ def changed(found: pd.DataFrame) -> str:
     sure = own[own["verdict"].isin(["slower", "faster"])]
     name = own["label"].iloc[0]
     if sure.empty:
-        return strong(name) + ": no kernel changes an operation significantly."
+        return strong(f"{name}:") + " no kernel changes an operation significantly."
     row = sure.loc[np.log(sure["ratio"].astype(float)).abs().idxmax()]
     here = sure["place"] == row["place"]
     number, of = int(here.sum()), count(int((own["place"] == row["place"]).sum()), "operation")
     takes = longer(row["ratio"])
     than = f"{takes} as" if takes.endswith("as long") else f"{takes} than"
-    told = f": {row['place']} changes {number} of {of} significantly"
-    return strong(name) + f"{told}, most “{row['operation']}”: it takes {than} on {row['since']}."
+    told = f" {row['place']} changes {number} of {of} significantly"
+    return strong(f"{name}:") + f"{told}, most “{row['operation']}”: it takes {than} on {row['since']}."
 
 
 def how_sure(found: pd.DataFrame, margin: float) -> str:
