@@ -33,7 +33,7 @@ def changed(found: pd.DataFrame) -> str:
     name = own["label"].iloc[0]
     if sure.empty:
         return strong(f"{name}:") + " no kernel changes an operation significantly."
-    row = sure.loc[np.log(sure["ratio"].astype(float)).abs().idxmax()]
+    row = sure.iloc[int(np.abs(np.log(sure["ratio"].to_numpy(float))).argmax())]
     here = sure["place"] == row["place"]
     number, of = int(here.sum()), count(int((own["place"] == row["place"]).sum()), "operation")
     takes = longer(row["ratio"])
