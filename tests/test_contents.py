@@ -46,6 +46,12 @@ def phase(**more) -> Plan:
     return plan_with(plan(), phase=0, **more)
 
 
+def phases(*names: str) -> Plan:
+    """A plan of a workload with phases of these names."""
+    first = plan().workloads["metadata"].phases[0]
+    return workload(phases=[first.model_copy(update={"name": name}) for name in names])
+
+
 def having(**more) -> Plan:
     """A small plan with other parts, which are not checked."""
     return plan().model_copy(update=more)
@@ -132,7 +138,7 @@ def plans() -> dict:
             [plan(), plan(stacks=["md-raid5"])],
         ),
         "options": ([plan(systems=["btrfs"])], [plan(systems=["ext4", "xfs"])]),  # btrfs has two variants
-        "snapshots": ([plan(workloads=["snapshots"])], [plan()]),
+        "snapshots": ([phases("chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot")], [plan()]),
         "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
         "samples": (
             [
