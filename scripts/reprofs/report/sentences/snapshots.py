@@ -22,12 +22,14 @@ def costs(found: pd.DataFrame) -> list[str]:
 
     `Taking a snapshot of the files takes 5.97 ms (btrfs) to 16.2 ms (zfs).`
     """
-    told = {
-        key: f"{does} takes {_ends(found, key, lambda row, key=key: time(row[key], 3))}." for key, does in DOES.items()
-    }
     first = _ends(found, "change", lambda row: longer(row["change"], row["low"], row["high"]))
     change = f"The first change of all files after it, compared with one without a snapshot, takes {first}."
-    return [told["take"], change, told["read"], told["remove"]]
+    take, read, remove = (f"{does} takes {_ends(found, key, _time_of(key))}." for key, does in DOES.items())
+    return [take, change, read, remove]
+
+
+def _time_of(key: str) -> Callable[[pd.Series], str]:
+    return lambda row: time(row[key], 3)
 
 
 def _ends(found: pd.DataFrame, column: str, show: Callable[[pd.Series], str]) -> str:
