@@ -53,7 +53,6 @@ CONTENTS = (
         any_of(when.several_stacks, when.rebuilding),
         when.on_stacks,
     ),
-    Topic("options", "What do options of a file system change?", when.with_options, when.on_options),
     Topic("snapshots", "What do taking, changing, reading and removing a snapshot cost?", when.snapshots, always),
     Topic(
         "samples",
@@ -67,6 +66,7 @@ CONTENTS = (
         SCALING,
         any_of(when.limited_memory, when.several_rooms, when.several_workers, when.only_sizes),
     ),
+    Topic("options", "What do options of a file system change?", when.with_options, when.on_options),
     Topic(
         "kernels",
         "What changed between kernels, and where do the instructions go?",
