@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
+from typing import TypedDict
 
 import pandas as pd
 
@@ -18,7 +19,7 @@ from reprofs.files import SUMS, changed, write_bytes, write_sums, write_text
 from reprofs.project import place
 from reprofs.stats import cells, compare, labs, recorded, spread, stacks
 
-ANALYSIS = 10  # increase when the same records would give other statistics
+ANALYSIS = 11  # increase when the same records would give other statistics
 OF = "tables.json"  # what the results in a folder were computed from, see `_of`
 
 AGAIN = "run `make report`, or delete the folder."
@@ -49,10 +50,17 @@ class Results:
     agreement: pd.DataFrame
 
 
-def margins(tables: Tables) -> dict[str, float]:
-    """The margins of a study: win (below which no lead is named) and equal (within which times are equivalent)."""
+class Margins(TypedDict):
+    """Shares. win: below which no lead is named; equal: within which times are equivalent."""
+
+    win: float
+    equal: float
+
+
+def margins(tables: Tables) -> Margins:
+    """The margins of a study."""
     own = tables.plan.study.margins
-    return own.as_json() if own else {"win": compare.WIN, "equal": compare.EQUAL}
+    return {"win": own.win, "equal": own.equal} if own else {"win": compare.WIN, "equal": compare.EQUAL}
 
 
 def caution(tables: Tables) -> float:

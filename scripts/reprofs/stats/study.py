@@ -133,7 +133,7 @@ class Study(Tables):
         )
 
     @property
-    def margins(self) -> dict[str, float]:
+    def margins(self) -> results.Margins:
         """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
         return results.margins(self)
 
