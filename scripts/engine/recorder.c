@@ -149,6 +149,15 @@ static void look_at_lock(struct event *e) { /* struct flock: type and whence, st
         e->arg[3] = words[0] & UINT32_MAX, e->arg[4] = words[1], e->arg[5] = words[2];
 }
 
+/* Whether what was read and written through mappings is told before this call. */
+static bool ends_use(long call) {
+    static const long calls[] = {
+        C(msync), C(fsync), C(fdatasync), C(sync), C(syncfs), C(sync_file_range), C(mremap), C(execve), C(execveat)};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i] == call) return true;
+    return false;
+}
+
 /* What an argument points to takes its place, where that says what the call does. */
 static void look_into(struct task *t) {
     struct event *e = &t->at;
@@ -169,16 +178,8 @@ static void look_into(struct task *t) {
             e->arg[1] = peek(e->pid, e->arg[1], words, 8) ? words[0] : UINT64_MAX;
             e->arg[3] = peek(e->pid, e->arg[3], words, 8) ? words[0] : UINT64_MAX;
             break;
-        case C(msync):
-        case C(fsync):
-        case C(fdatasync):
-        case C(sync):
-        case C(syncfs):
-        case C(sync_file_range):
-        case C(mremap):
-        case C(execve):
-        case C(execveat): tell_all_used(t, false); break;
-        default: break;
+        default:
+            if (ends_use(e->value)) tell_all_used(t, false);
     }
 }
 

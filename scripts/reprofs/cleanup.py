@@ -111,27 +111,28 @@ def release(place: Path) -> list[str]:
     said = [f"process {pid} ({command})" for pid, command in _end_processes(place)]
     loops = {name: identity for name, (_, identity) in _loops().items() if identity in _files(place)}
     disks, notes = set(), _notes(place)
-    for device in (note["device"] for note in notes if "device" in note):
+    for device in _noted(notes, "device"):
         if same_disk(device) and _is_listed(device):
             disks.add(Path(device["path"]).name)
         else:
             said.append(f"nothing of {device['path']}, which is no longer the listed disk that the trial used")
-    made = {
-        name: disk
-        for disk in (note["disk"] for note in notes if "disk" in note)
-        if (name := ramdisks.found(place, disk))
-    }
+    made = {name: disk for disk in _noted(notes, "disk") if (name := ramdisks.found(place, disk))}
     said += _release_devices(_hold(loops), disks, made)
-    for folder in (Path(note["folder"]) for note in notes if "folder" in note):
+    for folder in map(Path, _noted(notes, "folder")):
         # The folder's name begins with this place's random one, so nobody else made it.
         if folder.name.lstrip(".").startswith(place.name) and folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
-    for group in (Path(note["group"]) for note in notes if "group" in note):
+    for group in map(Path, _noted(notes, "group")):
         with contextlib.suppress(OSError):  # the kernel keeps one that has processes
             group.rmdir()
             said.append(f"control group {group}")
     return said
+
+
+def _noted(notes: list[dict], kind: str) -> list:
+    """What the notes of one kind say."""
+    return [note[kind] for note in notes if kind in note]
 
 
 def note(place: Path, **what: object) -> None:

@@ -20,7 +20,7 @@ from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError, several
 from reprofs.project import place
 from reprofs.stats import cells, compare, results, stacks
-from reprofs.stats.results import Results
+from reprofs.stats.results import Margins, Results
 
 # Columns of tables in ns -> of the same in ms.
 TIMES = {
@@ -133,7 +133,7 @@ class Study(Tables):
         )
 
     @property
-    def margins(self) -> results.Margins:
+    def margins(self) -> Margins:
         """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
         return results.margins(self)
 
