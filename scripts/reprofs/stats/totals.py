@@ -66,7 +66,7 @@ def variants(study: Study) -> pd.DataFrame:
     systems = study.trials.drop_duplicates("label").set_index("label")["filesystem"]
     rows = totals[totals["role"].isin(["contender", "variant"])].astype({"label": str})
     # Of one file system on several networks each has a variant's name and, after @, its network.
-    rows = rows.assign(of=rows["label"].map(systems) + "@" + rows["label"].str.partition("@")[2])
+    rows = rows.assign(of=rows["label"].map(systems) + rows["label"].str.replace("^[^@]*", "", regex=True))
     keys = [*SETTING, "workload", "scale"]
     parents = rows.loc[rows["role"] == "contender", [*keys, "of", "label"]].rename(columns={"label": "parent"})
     found = []
