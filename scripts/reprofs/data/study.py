@@ -79,6 +79,10 @@ class Tables:
             for name, entry in small.items()
         )
 
+    def opening(self, words: str) -> str:
+        """A title or question as it stands before results: the first word of a demonstration says that it is one."""
+        return f"Demonstration: {words}" if self.demonstration else words
+
     def stacks(self) -> dict[str, PlannedStack]:
         """Every stack planned, by name, in the order of the study's file."""
         places = [self.plan.study, *(self.plan.study.cells or [])]

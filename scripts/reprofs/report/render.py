@@ -42,8 +42,7 @@ def metadata(study: Tables) -> dict[str, str]:
         subtitle += f". Overridden: {about.override.text} (the study's file says lab {own})"
         if lost := about.override.left_out:
             subtitle += f". What cannot be had so: {'; '.join(lost)}"
-    title = f"Demonstration: {about.title}" if study.demonstration else about.title
-    return {"title": legible(title), "subtitle": legible(subtitle)}
+    return {"title": legible(study.opening(about.title)), "subtitle": legible(subtitle)}
 
 
 def render(

@@ -197,8 +197,8 @@ def no_total(title: str, why: str | None) -> str:
 
 
 def opening(study: Study) -> str:
-    """The question of a study; in front of it that what follows is a demonstration, where it is one."""
-    return ("Demonstration: " if study.demonstration else "") + study.plan.study.question.strip()
+    """The question of a study, as it stands before its answer."""
+    return study.opening(study.plan.study.question.strip())
 
 
 def small_scale(study: Study) -> str:
