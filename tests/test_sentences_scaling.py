@@ -97,7 +97,7 @@ def test_ageing(study):
 def test_labs_that_differ_in_cores_only_are_one_curve():
     """With a worker on each core; several workers in one lab are a curve of their own."""
     names = ["v2-0.5ns", "v2-0.5ns-2c", "v2-0.5ns-4c", "v1-1ns"]
-    labs = {f"exact@{name}": SimpleNamespace(processor=CATALOG.get(Processor, name)) for name in names}
+    labs = {f"exact@{name}": SimpleNamespace(processor=CATALOG.get(Processor, name), exact=True) for name in names}
     sized = {n: SimpleNamespace(size="workers", parameters={"workers": n}) for n in (1, 2, 4)}
     plan = SimpleNamespace(labs=labs, workloads={f"cores@{n}": entry for n, entry in sized.items()})
     known = {"status": "ok", "stack": "single", "profile": "ram", "scale": "smoke", "cache": "warm", "phase": "create"}
