@@ -188,7 +188,8 @@ def test_cold_from_the_device_and_damage_is_found(zfs_guest, outcome, twice):
     """
     job = job_of("compression-off", "zfs-raidz2")
     check = part(job, "check", "check")
-    damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=5 count=30 conv=notrunc oflag=direct"
+    # Where a disk's first data lies: after its labels, which end at 4 MiB.
+    damage = "dd if=/dev/urandom of=/dev/nullb0 bs=1M seek=4 count=31 conv=notrunc oflag=direct"
     job = told(job.replace(check, f"{check}{shell(damage).line()}\n{check}"))
     output = outcome(exact.ExactLab(zfs_guest, files.cache_folder()), job, 900).output
     assert not twice or run(zfs_guest, job) == output

@@ -135,7 +135,7 @@ class _Source:
             return
         # Threads may run in this process, so that a copy of it (fork) could wait for their locks for ever.
         context = multiprocessing.get_context("spawn")
-        known = self._plan.model_copy(update={"trials": []}), self._reader.raw
+        known = self._plan.without_trials(), self._reader.raw
         with ProcessPoolExecutor(processors, context, _start, known) as pool:
             ahead: deque[Future[_Batch]] = deque()
             try:

@@ -176,6 +176,11 @@ class Plan(Descriptor):
         alone = len({filesystem for filesystem, _ in known}) < 2
         return self.filesystems[cell.filesystem].role if alone or cell.variant == first else "variant"
 
+    def without_trials(self) -> "Plan":
+        """A smaller copy that has no trials, but gives each its role: for processes that are given theirs one by one."""
+        _ = self._contenders  # computed here of all trials; a cached value is copied and pickled
+        return self.model_copy(update={"trials": []})
+
     @functools.cached_property
     def _contenders(self) -> dict[tuple, dict[tuple, str]]:
         """File system and network -> the first variant, of those that may be contenders, by `_place`."""
