@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import re
 from pathlib import Path
 
+from reprofs.data.columns import dictionary
 from reprofs.data.tables import build
 from reprofs.files import cache_folder, read_json, sha256
 from reprofs.plan.result import DIGESTS
@@ -36,7 +38,8 @@ def tables(name: str) -> Path | None:
     folder = place("results") / name
     if not (folder / DIGESTS).is_file():
         return None
-    kept = cache_folder() / "published" / sha256(folder / DIGESTS)[:16] / "tables"
+    columns = hashlib.sha256(repr(dictionary()).encode()).hexdigest()[:8]  # other columns are other tables
+    kept = cache_folder() / "published" / f"{sha256(folder / DIGESTS)[:16]}-{columns}" / "tables"
     kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -177,7 +177,7 @@ class Plan(Descriptor):
         return self.filesystems[cell.filesystem].role if alone or cell.variant == first else "variant"
 
     def without_trials(self) -> "Plan":
-        """A smaller copy that has no trials, but gives each its role: for processes that are given theirs one by one."""
+        """A copy without trials that gives each its role all the same: for processes that are given some of them."""
         _ = self._contenders  # computed here of all trials; a cached value is copied and pickled
         return self.model_copy(update={"trials": []})
 

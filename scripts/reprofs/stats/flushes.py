@@ -43,7 +43,7 @@ def _whole(study: Study) -> pd.DataFrame:
     single = {name for name, workload in plan.workloads.items() if workload.clients == 1}
     alone = found["trial"].map(study.trials.set_index("trial")["stack_disks"]).eq(1) & found["workload"].isin(single)
     count = found["device_flushes"].fillna(found["whole_flushes"]).astype(float)
-    apart = found["part"].eq("at-once") | found["outage_what"].notna() | found["crash_cut_ns"].notna()
+    apart = found["part"].eq("at-once").fillna(False) | found["outage_what"].notna() | found["crash_cut_ns"].notna()
     found = found.assign(flushes=count)[alone & ~apart & count.notna() & found["flush_us"].notna()]
     phase = {
         (name, part, one.cache): ALL if workload.recording else one.name

@@ -1,5 +1,6 @@
 """Labs against each other: by orders of file systems and by ratios, never by times."""
 
+import itertools
 import math
 from collections.abc import Collection, Iterable
 
@@ -192,6 +193,42 @@ def distance(a: pd.Series, b: pd.Series) -> dict[str, float]:
         return {"rms": math.nan, "median": math.nan, "pairs": 0}
     rms, median = np.exp([np.sqrt(np.mean(apart**2)), np.median(apart)])
     return {"rms": float(rms), "median": float(median), "pairs": len(apart)}
+
+
+def fits(phases: pd.DataFrame, a: str, b: str) -> tuple[float, pd.DataFrame]:
+    """What `hand_over` costs between two labs (ns a read), and how well each fit predicts lab b: rows of `distance`.
+
+    The rows: lab a as it is; with the fitted reads; the same, each file system predicted by the fit to the others;
+    and lab b itself, half of its repetitions against the rest.
+    """
+    own = measured(phases)
+    keys = [*CLOCK_KEYS[2:], "phase", "cache", "label"]
+    mean = own.groupby([*keys, "lab"])["wall_ns"].agg(lambda ns: scipy.stats.gmean(ns.astype(float))).unstack()
+    own = own[own["lab"] == b]
+    reads = own.groupby(keys)["device_reads"].mean().astype(float).fillna(0).rename("reads")
+    mean = mean[[a, b]].dropna().join(reads)
+    pace, cost = hand_over(mean[a], mean[b], mean["reads"])
+    left_out = []
+    for _, rows in mean.groupby("label"):
+        rest = mean.drop(rows.index)
+        fit = hand_over(rest[a], rest[b], rest["reads"]) if len(rest) > 2 else (pace, cost)
+        left_out.append(fit[0] * rows[a] + fit[1] * rows["reads"])
+    found = {
+        a: distance(mean[a], mean[b]),
+        f"{a} and {cost / 1000:.0f} µs a read": distance(pace * mean[a] + cost * mean["reads"], mean[b]),
+        "the same, fitted to the other file systems": distance(pd.concat(left_out), mean[b]),
+    }
+    logs = own.assign(log=np.log(own["wall_ns"].to_numpy(float)))
+    grid = logs.pivot_table(index=keys, columns="round", values="log").dropna()
+    half = grid.shape[1] // 2
+    halves = [
+        distance(*(np.exp(grid[[*side]].mean(axis=1)) for side in (some, grid.columns.difference([*some]))))
+        for some in itertools.combinations(grid.columns, half)
+        if half and grid.columns[0] in some
+    ]
+    if halves:
+        found[f"{b} itself, half of the repetitions"] = pd.DataFrame(halves).mean().to_dict()
+    return cost, pd.DataFrame(found).T
 
 
 def _alike(signs: pd.DataFrame, all_of_them: str, same: str) -> dict[str, int]:
