@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import run
 from reprofs.report.sentences import labs
-from reprofs.stats.labs import carried, distance, hand_over, kind
+from reprofs.stats.labs import carried, distance, fits, hand_over, kind
 
 PAIR = {"stack": "single", "profile": "ram", "workload": "w", "scale": "smoke", "phase": "stat", "cache": "warm"}
 
@@ -53,13 +53,32 @@ def test_a_driver_counts_once():
     plan = SimpleNamespace(
         study=named, filesystems={name: SimpleNamespace(packages=packages) for name, packages in tools.items()}
     )
-    trials = pd.DataFrame({"label": [*labels], "filesystem": labels.values(), "status": "ok"})
+    trials = pd.DataFrame({"label": [*labels], "filesystem": labels.values(), "status": "ok", "role": "contender"})
+    trials.loc[trials["label"] == "tmpfs", "role"] = "ceiling"
     study = SimpleNamespace(plan=plan, trials=trials)
-    names = [("ext4+a", "xfs", True), ("ext2", "xfs", True), ("xfs", "btrfs+none", True), ("xfs", "btrfs+zstd", True)]
-    names += [("btrfs+none", "btrfs+zstd", True), ("ext2", "ext4+a", True), ("ext4+a", "tmpfs", False)]
-    pairs = pd.DataFrame(names, columns=["a", "b", "contenders"])
+    names = [("ext4+a", "xfs"), ("ext2", "xfs"), ("xfs", "btrfs+none"), ("xfs", "btrfs+zstd")]
+    names += [("btrfs+none", "btrfs+zstd"), ("ext2", "ext4+a"), ("ext4+a", "tmpfs")]
+    pairs = pd.DataFrame(names, columns=["a", "b"])
     told = ["two drivers", "their variants", "two drivers", "their variants"]
     assert list(kind(study, pairs)) == [*told, "one driver", "one driver", "with a baseline"]
+
+
+def test_reads_that_are_handed_over_explain_the_second_lab():
+    """Its times are those of the first, and 30 µs a read; two repetitions differ by a factor that all share."""
+    reads = {"ext4": 0, "xfs": 100, "btrfs": 1000, "f2fs": 300}
+    same = {"workload": "w", "scale": "s", "phase": "read", "cache": "cold", "status": "ok", "part": None}
+    phases = pd.DataFrame(
+        same
+        | {"lab": lab, "round": number, "label": label, "device_reads": count if lab == "host" else 0}
+        | {"wall_ns": number * (1e7 * (place + 1) + (30_000 * count if lab == "host" else 0))}
+        for lab in ("exact", "host")
+        for number in (1, 2)
+        for place, (label, count) in enumerate(reads.items())
+    )
+    cost, found = fits(phases, "exact", "host")
+    assert cost == pytest.approx(30_000 * 2**0.5)
+    plain, fitted, left_out, itself = found["rms"]
+    assert plain > 1.2 and [fitted, left_out, itself] == pytest.approx([1, 1, 1])
 
 
 def test_what_handing_over_a_read_costs_by_hand():

@@ -36,7 +36,7 @@ def range_of(found: pd.DataFrame) -> str:
     """How far the verdicts depend on the flush. found: `flushes.verdicts`.
 
     `Two operations flush. With a flush of 25 µs and of 6,900 µs the fastest is the same in 2 of 2. The lead of xfs
-    changes most: ext4 is 43 % slower with the first flush, ext4 is 0.60 % slower with the last.`
+    changes most: ext4 is 43 % slower with the first flush, ext4 is 0.6 % slower with the last.`
     """
     if found.empty:
         return f"No operation flushes {FEW} times or more, so that the drive's flush decides little here."
