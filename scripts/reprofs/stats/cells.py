@@ -49,7 +49,7 @@ def idle(tables: Tables) -> pd.Series:
     devices, too. A device's time is counted in ticks (Documentation/admin-guide/iostats.rst of Linux), so one is added.
     """
     phases = tables.phases
-    number = phases["lab"].map({lab: processors(tables, lab) for lab in phases["lab"].unique()})
+    number = phases["lab"].map({lab: processors(tables, lab) for lab in phases["lab"].unique()}).astype(float)
     devices = (phases["device_busy_ns"].astype("Float64").astype(float) + TICK_NS) / phases["wall_ns"].astype(float)
     return (1 - number * processor_busy(phases) - devices).clip(lower=0)
 
