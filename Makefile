@@ -86,13 +86,18 @@ guest-%:
 	@$(RUN) reprofs guest --output "data/guest/$$GUEST.json"
 
 bench: override export AGAINST := $(value AGAINST)
-bench: setup  ## benchmarks: the engine, a trial step by step (AGAINST=COMMIT: compare), the recorder, hidden effects, the statistics, large studies
+bench: setup  ## benchmarks: the engine, QEMU, a trial step by step (AGAINST=COMMIT: compare both), the recorder, hidden effects, the statistics, large studies
 	@$(RUN) python tests/bench_engine.py
+	@$(RUN) python tests/bench_qemu.py
 	@$(RUN) python tests/bench_trial.py
 	@$(RUN) python tests/bench_record.py
 	@$(RUN) python tests/bench_effects.py
 	@$(RUN) python tests/bench_inference.py
 	@$(RUN) python tests/bench_scale.py
+
+accept: setup  ## after a change of scripts/guest/qemu: run published trials by it, and write into envs/lab.lock that they are the same; an hour
+	@$(RUN) reprofs lock --built qemu-own
+	@$(RUN) reprofs accept
 
 catalog: setup  ## write docs/CATALOG.md and docs/MODULES.md from the files
 	@$(RUN) python scripts/catalog.py
@@ -113,4 +118,4 @@ release: setup  ## tag this commit as the version that it has, signed if git has
 clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
 	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign site test try soak lint bench catalog lab release clean
+.PHONY: help setup report publish workflow-report campaign site test try soak lint bench accept catalog lab release clean

@@ -661,6 +661,7 @@ def test_the_machine_of_a_cold_boot_finds_nothing_of_the_one_that_failed(guest, 
         wait_for_pause = call = lambda *words: None
 
     monkeypatch.setattr(exact, "Machine", Fake)
+    monkeypatch.setenv("REPROFS_QEMU", "debian")
     lab = exact.ExactLab(guest, files.cache_folder())
     monkeypatch.setattr(lab, "_snapshot", Path)
     assert lab.run(job_of(shell("true")), 60).environment["start"] == "cold boot"
@@ -798,8 +799,12 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
 
 
 @pytest.mark.wide
-def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest):
-    """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ."""
+def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest, monkeypatch):
+    """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ.
+
+    Of Debian's QEMU; our own needs no gate (test_several_cores.py).
+    """
+    monkeypatch.setenv("REPROFS_QEMU", "debian")
     job = job_of(
         *exact.ExactLab.device_steps(exact.Disks(device(completion_ns=80_000, bandwidth_mb_s=500), 1, 512)),
         shell("dd if=/dev/zero of=/dev/nullb0 bs=4k count=4000 oflag=direct"),

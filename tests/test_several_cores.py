@@ -15,14 +15,16 @@ from reprofs.guest import image, qemu
 from reprofs.guest.lock import read_lock
 from reprofs.guest.steps import Job
 from reprofs.labs import exact
-from reprofs.labs._qemu import Machine, Qemu
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import CELL
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.processor import Processor
+from reprofs.records import identity
 from reprofs.report.sentences import limits
 from reprofs.trial import resolve
 from reprofs.trial.run import run_trial
+from reprofs.workplace import workplace
 from test_guest import busy, own_cache, work
 
 FOUR = CATALOG.get(Processor, "v2-0.5ns-4c")
@@ -41,7 +43,7 @@ pytestmark = pytest.mark.xdist_group("several")  # one worker: QEMU is compiled 
 def built(monkeypatch, tmp_path):
     """A lab that believes QEMU to be compiled."""
     found = {"folder": "qemu/it", "sha256": "0" * 64, "version": "1:7.2"}
-    monkeypatch.setattr(qemu, "several", lambda cache, progress: found)
+    monkeypatch.setattr(qemu, "own", lambda cache, progress, lock: found)
 
 
 def test_four_cores_are_options_of_qemu(guest, built):
@@ -55,6 +57,41 @@ def test_four_cores_are_options_of_qemu(guest, built):
     assert (seen["qemu"], seen["qemu_sha256"], seen["cores"]) == ("1:7.2", "0" * 64, 4)
     seen = exact.ExactLab(guest, files.cache_folder()).environment("snapshot")
     assert seen["qemu_sha256"] == guest["qemu"]["sha256"] and "cores" not in seen
+
+
+def test_a_qemu_that_was_accepted_measures_what_the_one_before_did(guest, built, monkeypatch):
+    """Its records are those of the same trials, and say who ran them; of one that was not they are of other trials."""
+    environments = {}
+    for accepted, chosen in (True, "own"), (False, "own"), (True, "debian"):
+        known = replace(read_lock(), accepted={"0" * 64: (163, "1" * 64)} if accepted else {})
+        monkeypatch.setattr(exact, "read_lock", lambda known=known: known)
+        monkeypatch.setenv(qemu.VARIABLE, chosen)
+        lab = exact.ExactLab(guest, files.cache_folder())
+        assert (lab.own is None) == (chosen == "debian")
+        environments[accepted, chosen] = lab.environment("snapshot")
+    debian, own = environments[True, "debian"], environments[True, "own"]
+    assert own == debian | {"ran_by": {"qemu": "1:7.2", "qemu_sha256": "0" * 64}}
+    other = environments[False, "own"]
+    assert (other["qemu_sha256"], "ran_by" in other) == ("0" * 64, False)
+    names = {key: key for key in CELL}
+    one, two, three = (identity.of(identity.parts(names, "job", found)) for found in (debian, own, other))
+    assert one == two != three
+
+
+def test_profiles_are_made_by_a_qemu_that_loads_plugins(guest, built, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        exact, "Machine", lambda program, command, place, gate, incoming: started.append((program, gate))
+    )
+    monkeypatch.setenv(qemu.VARIABLE, "own")
+    lab = exact.ExactLab(guest, files.cache_folder())
+    for plugin in "", "counter.so":
+        with workplace() as place:
+            lab._machine(place, plugin=plugin)
+    assert [program == lab.own for program, _ in started] == [True, False] and [bool(gate) for _, gate in started] == [
+        False,
+        True,
+    ]
 
 
 def test_what_is_told_of_several_cores():
@@ -112,37 +149,31 @@ def test_another_patch_is_another_qemu(monkeypatch, tmp_path):
     monkeypatch.setattr(qemu.inside, "build", build)
     monkeypatch.setattr(qemu, "fetch", fetch)
     known = replace(read_lock(), built={})  # what is made here is another one
-    first = qemu.several(tmp_path, print, known)
-    assert first == qemu.several(tmp_path, print, known) and len(asked) == 1
+    first = qemu.own(tmp_path, print, known)
+    assert first == qemu.own(tmp_path, print, known) and len(asked) == 1
     assert first["version"].startswith("7.2+") and first["files"].keys() == {"qemu-system-x86_64"}
     assert {"windows.c", "tcg-accel-ops-windows.h", "windows.patch"} < asked[0].keys()
     assert sum(".orig." in name or ".debian." in name for name in asked[0]) == 2  # Debian's source, by its digests
     monkeypatch.setattr(qemu, "SOURCES", ("windows.c",))
-    assert qemu.several(tmp_path, print, known)["folder"] != first["folder"] and len(asked) == 2
-
-
-class OwnQemu(exact.ExactLab):
-    """The lab with one processor, by the QEMU for several, in windows and without the gate."""
-
-    def __init__(self, guest, cache):
-        super().__init__(guest, cache)
-        built = qemu.several(files.cache_folder(), print)
-        folder = files.cache_folder() / built["folder"]
-        self.qemu = Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
-
-    def _options(self):
-        return [option.replace("sleep=off", "sleep=off,window=250") for option in super()._options()]
-
-    def _machine(self, place, incoming=False, plugin=""):
-        return Machine(self.qemu, self._command(place), place, None, incoming)
+    assert qemu.own(tmp_path, print, known)["folder"] != first["folder"] and len(asked) == 2
 
 
 @pytest.mark.soak
-def test_with_one_core_it_has_the_bytes_of_debians_binary(guest, tmp_path):
-    lab = OwnQemu(guest, own_cache(tmp_path, guest))
+def test_with_one_core_it_has_the_bytes_of_debians_binary(guest, tmp_path, monkeypatch):
+    """Beside busy guests, and from a state that it has saved itself."""
+    lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
+    job = Job(lab.processor_steps(ONE) + work().steps)
+    monkeypatch.setenv(qemu.VARIABLE, "debian")
     debian = exact.ExactLab(guest, files.cache_folder())
-    job = Job(debian.processor_steps(ONE) + work().steps)
-    assert lab.run(job, 300).output == debian.run(job, 300).output
+    monkeypatch.setenv(qemu.VARIABLE, "own")
+    own = exact.ExactLab(guest, files.cache_folder())
+    assert own.own and not debian.own
+    lab.own = own.own
+    with busy(), ThreadPoolExecutor(3) as pool:
+        ran = list(pool.map(lambda one: one.run(job, 300), (lab, own, debian)))
+    assert {each.ending for each in ran} == {"finished"}
+    assert len({each.output for each in ran}) == 1
+    assert [each.environment.get("ran_by", {}).get("qemu_sha256") for each in ran] == [own.own.sha256] * 2 + [None]
 
 
 @pytest.mark.soak

@@ -14,7 +14,7 @@ from reprofs.guest.lock import (
     LOCK,
     MODULES,
     QEMU,
-    QEMU_CORES,
+    QEMU_OWN,
     Lock,
     kernel_set,
     read_lock,
@@ -62,9 +62,9 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
             for part in ("vmlinuz", "drivers"):
                 lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])
             write_lock(lock)
-    if not names or QEMU_CORES in names:
-        built = qemu.several(cache, say, blank)
-        lock.built[QEMU_CORES] = (built["recipe"], built["sha256"])
+    if not names or QEMU_OWN in names:
+        built = qemu.own(cache, say, blank)
+        lock.built[QEMU_OWN] = (built["recipe"], built["sha256"])
         write_lock(lock)
 
 

@@ -23,11 +23,13 @@ LOCK = "envs/lab.lock"
 TITLE = """\
 # What the labs consist of, to the byte. Written by `reprofs lock`, and by nothing else: what builds, builds from here.
 # A set: its name, the suites of Debian, what was asked for; then its packages, one a line:
-# name version architecture sha256 bytes place-in-the-archive. Last what is built: name, of what (a digest), sha256.
+# name version architecture sha256 bytes place-in-the-archive. Then what is built: name, of what (a digest), sha256.
+# Last the QEMU of published numbers, for one core or several: version, sha256, gate; and one that gave the same numbers
+# (`make accept`): sha256, how many published trials it ran, and a digest of their measurements.
 """
 MODULES = "modules"  # the set that compiles kernel modules; the one of guest G with sources of its own: G-modules
-QEMU, QEMU_CORES, EROFS = "qemu", "qemu-cores", "erofs"
-# QEMU 7.2: fewer CPU seconds a trial than 10.0, and the one that the patch for several processors fits.
+QEMU, QEMU_OWN, EROFS = "qemu", "qemu-own", "erofs"
+# QEMU 7.2: fewer CPU seconds a trial than 10.0, and the one that the patches fit.
 QEMU_SUITE = "bookworm"
 # What compiles modules, besides their source.
 COMPILER = (
@@ -90,11 +92,17 @@ class Set:
 
 @dataclass
 class Lock:
-    """The whole file. built: name -> of what, SHA-256."""
+    """The whole file.
+
+    built: name -> of what, SHA-256. numbers: "one" or "several" (cores) -> what records say of the QEMU whose numbers
+    are published (qemu, qemu_sha256, gate_sha256). accepted: SHA-256 of a QEMU that gave the same -> trials, proof.
+    """
 
     date: str
     sets: dict[str, Set] = field(default_factory=dict)
     built: dict[str, tuple[str, str]] = field(default_factory=dict)
+    numbers: dict[str, dict[str, str]] = field(default_factory=dict)
+    accepted: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def packages(self, name: str, wish: Wish) -> list[Package]:
         """All packages of a set, with those of the set below, by name. Raises UserError when it asks for others."""
@@ -117,6 +125,18 @@ class Lock:
                 "sources. Remove the cache and build again; if that does not help, report it."
             )
         return of == recipe
+
+    def same_numbers(self, qemu: str, cores: int) -> dict[str, str]:
+        """What records of the same numbers say of their QEMU; nothing where no other gives the same.
+
+        qemu: SHA-256 of one; cores: of the lab.
+        """
+        return self.numbers[of_cores(cores)] if qemu in self.accepted else {}
+
+
+def of_cores(cores: int) -> str:
+    """The key of `Lock.numbers`."""
+    return "several" if cores > 1 else "one"
 
 
 def asked(wish: Wish) -> str:
@@ -155,7 +175,7 @@ def tool_wishes(suite: str) -> dict[str, Wish]:
     return {
         EROFS: Wish((suite,), ("erofs-utils",)),
         QEMU: Wish((QEMU_SUITE,), ("qemu-system-x86",)),
-        QEMU_CORES: Wish((QEMU_SUITE,), tuple(QEMU_COMPILER.split()), source="qemu"),
+        QEMU_OWN: Wish((QEMU_SUITE,), tuple(QEMU_COMPILER.split()), source="qemu"),
     }
 
 
@@ -178,19 +198,18 @@ def packages_of(lock: Lock, guest: Guest) -> list[Package]:
     Raises UserError like `Lock.packages`.
     """
     wanted = {guest.name: wish_of(guest), MODULES: modules_wish(guest, False)}
-    wanted |= {name: wish for name, wish in tool_wishes(guest.suite).items() if name != QEMU_CORES}
+    wanted |= {name: wish for name, wish in tool_wishes(guest.suite).items() if name != QEMU_OWN}
     if guest.modules:
         wanted[f"{guest.name}-{MODULES}"] = modules_wish(guest, True)
     return [package for name, wish in wanted.items() for package in lock.packages(name, wish)]
 
 
-def parts_of_lab(guest: str, kernel: str | None, cores: int) -> dict[str, str]:
-    """What a record says of its lab (key of environment.lab) -> the name of that in `Lock.built`.
+def parts_of_lab(guest: str, kernel: str | None) -> dict[str, str]:
+    """What a record says of its lab besides QEMU (key of environment.lab) -> the name of that in `Lock.built`.
 
     kernel: in the place of the guest's own; what it starts with is made of parts that are locked, and is not itself.
     """
-    parts = {"engine_sha256": "engine", "gate_sha256": "gate", "image_sha256": f"{guest}/root"}
-    parts["qemu_sha256"] = QEMU_CORES if cores > 1 else QEMU
+    parts = {"engine_sha256": "engine", "image_sha256": f"{guest}/root"}
     if kernel:
         own = kernel_set(kernel)
         return parts | {"kernel_sha256": f"{own}/vmlinuz", "modules_sha256": f"{own}/drivers"}
@@ -226,6 +245,11 @@ def read_lock(path: Path | None = None) -> Lock:
                 into = lock.sets[words[1]] = Set(line.split(maxsplit=2)[2])
             elif words[0] == "built":
                 lock.built[words[1]] = (words[2], words[3])
+            elif words[0] == "numbers":
+                keys = ("qemu", "qemu_sha256", "gate_sha256")
+                lock.numbers[words[1]] = dict(zip(keys, words[2:], strict=False))
+            elif words[0] == "accepted":
+                lock.accepted[words[1]] = (int(words[2]), words[3])
             else:
                 assert into is not None
                 into.packages.append(package_of(*words))
@@ -249,4 +273,6 @@ def write_lock(lock: Lock, path: Path | None = None) -> None:
     for name, found in lock.sets.items():
         lines += [f"\nset {name} {found.asked}\n", *(f"{package.line()}\n" for package in sorted(found.packages))]
     lines += ["\n", *(f"built {name} {of} {digest}\n" for name, (of, digest) in sorted(lock.built.items()))]
+    lines += ["\n", *(f"numbers {cores} {' '.join(found.values())}\n" for cores, found in sorted(lock.numbers.items()))]
+    lines += [f"accepted {digest} {trials} {proof}\n" for digest, (trials, proof) in sorted(lock.accepted.items())]
     write_text(path or project_root() / LOCK, "".join(lines))

@@ -1,7 +1,7 @@
 """The QEMU of the labs: Debian's own, with its C library and firmware, so that it is the same on every machine.
 
-It is run by its own loader, which finds its libraries beside it: nothing of the host is loaded. With several processors
-the exact lab needs another one, compiled from Debian's source package and scripts/guest/qemu.
+It is run by its own loader, which finds its libraries beside it: nothing of the host is loaded. For several processors,
+and to be faster, the exact lab has one of its own, compiled from Debian's source package and scripts/guest/qemu.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from reprofs.files import intact, sha256
 from reprofs.guest import inside, rootfs
 from reprofs.guest.cache import digest_of, kept, writable
 from reprofs.guest.fetch import Progress, fetch
-from reprofs.guest.lock import QEMU, QEMU_CORES, Lock, read_lock, recipe_of, tool_wishes
+from reprofs.guest.lock import QEMU, QEMU_OWN, Lock, read_lock, recipe_of, tool_wishes
 from reprofs.guest.modules import SCRIPTS
 from reprofs.guest.rootfs import umask
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import read_guest
 
 BUNDLE = 2  # increase when this file makes another bundle of the same packages
+VARIABLE = "REPROFS_QEMU"  # which one: own, debian, or host for this machine's own in the place of the guest's
 LOADER, PROGRAM, LICENCES = "ld.so", "qemu", "licences"
 COMPILED = "qemu-system-x86_64"
 DEBIANS = f"usr/bin/{COMPILED}"
@@ -30,7 +31,18 @@ DEBIANS = f"usr/bin/{COMPILED}"
 FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 MODULE_FOLDER, MODULE = f"{rootfs.LIBRARIES}/qemu", "accel-tcg-x86_64.so"
 SCRIPT = SCRIPTS / "qemu.sh"
-SOURCES = ("windows.c", "tcg-accel-ops-windows.h", "windows.patch")  # of scripts/guest/qemu
+PATCHES = (  # of scripts/guest/qemu, as they are applied
+    "windows",
+    "idle",
+    "host-instructions",
+    "tlb-size",
+    "global-pages",
+    "jump-cache",
+    "inline-lookup",
+    "far-jumps",
+    "icount",
+)
+SOURCES = ("windows.c", "tcg-accel-ops-windows.h", *(f"{name}.patch" for name in PATCHES))
 
 
 def bundle(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
@@ -98,37 +110,42 @@ def _texts() -> dict[str, str]:
     return {name: (SCRIPTS / "qemu" / name).read_text() for name in SOURCES}
 
 
-def recipe_of_several(lock: Lock) -> str:
-    """A digest of all that the QEMU for several processors is made of. Raises UserError like `Lock.packages`."""
-    packages = lock.packages(QEMU_CORES, tool_wishes(read_guest().suite)[QEMU_CORES])
+def recipe_of_own(lock: Lock) -> str:
+    """A digest of all that our own QEMU is made of. Raises UserError like `Lock.packages`."""
+    packages = lock.packages(QEMU_OWN, tool_wishes(read_guest().suite)[QEMU_OWN])
     return digest_of([SCRIPT.read_text(), _texts(), recipe_of(packages)])
 
 
-def several(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
-    """The QEMU for several processors: compiled by the lock's compiler, or found in the cache.
+def has_own(cache: Path, lock: Lock) -> bool:
+    """Whether `own` would find it in the cache, as far as a look tells."""
+    return (cache / "qemu" / recipe_of_own(lock) / COMPILED).is_file()
 
-    Like `bundle`. Raises UserError also when the patch does not fit.
+
+def own(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
+    """Our own QEMU: compiled by the lock's compiler, or found in the cache.
+
+    Like `bundle`. Raises UserError also when a patch does not fit.
     """
     lock = lock or read_lock()
-    packages = lock.packages(QEMU_CORES, tool_wishes(read_guest().suite)[QEMU_CORES])
-    texts, recipe = _texts(), recipe_of_several(lock)
+    packages = lock.packages(QEMU_OWN, tool_wishes(read_guest().suite)[QEMU_OWN])
+    texts, recipe = _texts(), recipe_of_own(lock)
 
     def say(text: str) -> None:
-        progress(f"QEMU with several processors: {text}")
+        progress(f"our own QEMU: {text}")
 
     def make(home: Path) -> dict:
         say("it must be compiled once, which takes some minutes")
         files = fetch(cache, lock, packages, say)
         debs = {files[package.name]: package.sha256 for package in packages if package.arch != "source"}
         sources = [package for package in packages if package.arch == "source"]
-        given = {name: text.encode() for name, text in texts.items()}
+        given = {name: text.encode() for name, text in texts.items()} | {"patches": "\n".join(PATCHES).encode()}
         given |= {package.name: files[package.name].read_bytes() for package in sources}
         inside.build(home / "root", debs, SCRIPT.read_text(), given, say, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
         return {"files": found, "version": sources[0].version}
 
-    return _kept(cache, lock, QEMU_CORES, recipe, make)
+    return _kept(cache, lock, QEMU_OWN, recipe, make)
 
 
 def whole(cache: Path, known: dict) -> bool:

@@ -23,14 +23,13 @@ from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, intact, sha256
 from reprofs.guest import trace
 from reprofs.guest.image import cpio
-from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, whole
+from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, VARIABLE, whole
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs._base import Asked, Lab, Outcome
 from reprofs.plan.device import Device
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
-QEMU_VARIABLE = "REPROFS_QEMU"  # host: this machine's own, in the place of the guest's
 PROGRAMS_BYTES = 16 << 20  # of a memory module; its size is part of the machine too
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
@@ -64,7 +63,7 @@ class GuestLab(Lab):
         for part, path in self.files.items():
             if not intact(path, manifest[part]["sha256"]):
                 raise UserError(f"the guest's {part} {path} is missing or damaged: run `reprofs guest` again.")
-        self.qemu = _host_qemu(self.name) if os.environ.get(QEMU_VARIABLE) == "host" else _bundle(manifest, self.cache)
+        self.qemu = _host_qemu(self.name) if os.environ.get(VARIABLE) == "host" else _bundle(manifest, self.cache)
         self.packages = manifest["packages"]
         self.full_name = self.name
         self.programs: dict[str, Path] = {}  # of the job, by name
@@ -254,12 +253,12 @@ def _host_qemu(lab: str) -> Qemu:
     found = shutil.which(COMPILED)
     if found is None:
         raise UserError(
-            f"{COMPILED} is missing, which {QEMU_VARIABLE}=host needs: install the Debian package "
-            f"qemu-system-x86, or unset {QEMU_VARIABLE}."
+            f"{COMPILED} is missing, which {VARIABLE}=host needs: install the Debian package "
+            f"qemu-system-x86, or unset {VARIABLE}."
         )
     version, wrong = _qemu_version(found)
     if wrong:
-        raise UserError(f"{found} {wrong}: reinstall the Debian package qemu-system-x86, or unset {QEMU_VARIABLE}.")
+        raise UserError(f"{found} {wrong}: reinstall the Debian package qemu-system-x86, or unset {VARIABLE}.")
     return Qemu(Path(found), version, sha256(Path(found)))
 
 

@@ -112,10 +112,8 @@ class ExactLab(GuestLab):
         self.full_name = joined(self.name, joined(self.processor.name, self.kernel.name if self.kernel else None))
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
         self.plugin = ""  # of QEMU, with its options: sees the instructions of a trial and changes nothing
-        if self.processor.count > 1:
-            built = qemu.several(self.cache, _say)
-            folder = self.cache / built["folder"]
-            self.qemu = Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
+        self.lock = read_lock()
+        self.own = self._own_qemu()
 
     @classmethod
     def _opened(cls, asked: Asked) -> Self:
@@ -127,6 +125,20 @@ class ExactLab(GuestLab):
         own = asked.kernel
         kernel = (own, kernels.build(cache, read_lock(), own, engine.build(cache), _say)) if own else None
         return cls(read_manifest(asked.guest), cache, start, asked.processor, kernel)
+
+    def _own_qemu(self) -> Qemu | None:
+        """Our own QEMU: for several cores, and for one where it was built, for it is faster; else Debian's will do.
+
+        $REPROFS_QEMU chooses for one core: "own", which is built if it must be, "debian" or "host".
+        """
+        chosen = os.environ.get(qemu.VARIABLE, "")
+        if self.processor.count == 1 and (
+            chosen in ("host", "debian") or (chosen != "own" and not qemu.has_own(self.cache, self.lock))
+        ):
+            return None
+        built = qemu.own(self.cache, _say, self.lock)
+        folder = self.cache / built["folder"]
+        return Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:
@@ -163,7 +175,15 @@ class ExactLab(GuestLab):
         found = super().environment(start) | {"clock": self._clock_with(self.processor)} | cores
         if self.built:
             found["modules_sha256"], found["config_sha256"] = self.manifest["drivers"]["sha256"], self.built.config
-        return found
+        return found | self._qemu_of_numbers()
+
+    def _qemu_of_numbers(self) -> dict:
+        """What a record says of QEMU: the one whose numbers these are, and the one that ran if it is another."""
+        if not self.own or self.plugin:
+            return {}
+        ran = {"qemu": self.own.version, "qemu_sha256": self.own.sha256}
+        same = self.lock.same_numbers(self.own.sha256, self.processor.count)
+        return same | {"ran_by": ran} if same else ran
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -310,12 +330,12 @@ class ExactLab(GuestLab):
         ]
 
     def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
-        # With several processors QEMU itself does what the gate does for Debian's (scripts/guest/qemu/windows.c).
-        gate = None if self.processor.count > 1 else place / "gate.so"
-        if gate:  # it stays in the cache: the place may be where nothing can be executed
-            gate.symlink_to(self.files["gate"])
-        command = self._command(place) + (["-plugin", plugin] if plugin else [])
-        return Machine(self.qemu, command, place, gate, incoming)
+        command = self._command(place)
+        if self.own and not plugin:  # a static program, which loads no plugin
+            return Machine(self.own, command, place, None, incoming)
+        gate = place / "gate.so"
+        gate.symlink_to(self.files["gate"])  # it stays in the cache: the place may be where nothing can be executed
+        return Machine(self.qemu, command + (["-plugin", plugin] if plugin else []), place, gate, incoming)
 
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""

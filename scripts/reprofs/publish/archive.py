@@ -152,7 +152,7 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
         if setup.kernel and setup.kernel.suites:
             sets.append(lock.packages(kernel_set(setup.kernel.name), kernel_wish(setup.kernel)))
         if setup.processor and setup.processor.count > 1:
-            used |= set(lock.packages(qemu.QEMU_CORES, tools[qemu.QEMU_CORES]))
+            used |= set(lock.packages(qemu.QEMU_OWN, tools[qemu.QEMU_OWN]))
     files = [fetch(cache, lock, packages, say) for packages in sets]
     described = [{each: at[each.name] for each in packages} for packages, at in zip(sets, files, strict=True)]
     describe.licences(top, described)
@@ -209,7 +209,7 @@ def _lab(top: Path, setups: list[Setup], programs: set[str], say: Say) -> None:
         if setup.kernel:
             folders.add(f"kernel/{kernel.recipe_of_kernel(read_lock(), setup.kernel)}")
         if setup.processor and setup.processor.count > 1:
-            folders.add(qemu.several(source, say)["folder"])
+            folders.add(qemu.own(source, say)["folder"])
     for path in [engine.build(source), engine.build_gate(source), engine.build_nosync(source)]:
         files |= {str(path.relative_to(source)), str(path.with_suffix(".sha256").relative_to(source))}
     for path in engine.build_all(source, sorted(programs)).values():
