@@ -36,7 +36,6 @@ rule all:
         last_records,
         f"data/tables/{STUDY}",
         f"data/results/{STUDY}",
-        FLOW.own_qemu(),
         FLOW.profiled,
         [f"report/{STUDY}/notebooks/{path.name}" for path in FLOW.notebooks],
         f"report/{STUDY}/index.html",

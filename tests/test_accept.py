@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
+from reprofs.errors import UserError
 from reprofs.guest.lock import read_lock, write_lock
 from reprofs.publish import accept
+from reprofs.records.protocol import PROTOCOL
 from reprofs.records.publication import read
 
 
 @pytest.fixture(scope="session")
-def published(tmp_path_factory):
+def published():
     """The trials of three results: to open all takes ten seconds."""
-    folder = tmp_path_factory.mktemp("results")
-    for name in ("quick", "snapshots", "cores"):
-        (folder / name).symlink_to(ROOT / "results" / name)
-    return list(accept.published(folder))
+    return list(accept.published([ROOT / "results" / name for name in ("quick", "snapshots", "cores")]))
 
 
 def test_all_that_is_published_is_in_a_trial_that_runs(published):
@@ -64,7 +65,8 @@ def somewhere(monkeypatch, tmp_path, published):
     monkeypatch.setattr(accept, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(accept.qemu, "own", lambda cache, say, lock: {"sha256": "a" * 64})
     monkeypatch.setattr(accept.image, "ensure", lambda guest, say: None)
-    monkeypatch.setattr(accept, "published", lambda folder: iter(published[:40]))
+    monkeypatch.setattr(accept, "comparable", lambda folder: ([folder], 3))
+    monkeypatch.setattr(accept, "published", lambda results: iter(published[:40]))
     monkeypatch.setattr(accept, "ProcessPoolExecutor", Here)
     monkeypatch.setattr(accept, "as_completed", list)
     monkeypatch.setattr(accept, "_digest", digest)
@@ -76,7 +78,7 @@ def test_where_all_are_the_same_the_lock_says_so(somewhere, tmp_path):
     _, ran, written = somewhere
     assert accept.accept(print)
     ((digest, (count, proof)),) = written[0].accepted.items()
-    assert (digest, count) == ("a" * 64, len(ran)) and len(proof) == 64
+    assert (digest, count) == ("a" * 64, (len(ran), len(ran))) and len(proof) == 64
     write_lock(written[0], tmp_path / "lab.lock")
     assert read_lock(tmp_path / "lab.lock").accepted == written[0].accepted
     again = len(ran)
@@ -84,20 +86,37 @@ def test_where_all_are_the_same_the_lock_says_so(somewhere, tmp_path):
     assert written[1].accepted == written[0].accepted
 
 
-def test_one_that_differs_is_enough(somewhere, published, capsys):
+def test_one_that_differs_is_counted(somewhere, published, capsys):
     measured, ran, written = somewhere
     name = accept.chosen(published[:40])[0].name
     measured[name] = ["ok", "0" * 64]
-    assert not accept.accept(print) and not written
+    assert not accept.accept(print)
+    assert written[0].accepted["a" * 64][0] == (len(ran) - 1, len(ran))
     said = capsys.readouterr().out
-    assert f"DIFFERS  {name}" in said and f"not accepted: 1 of {len(ran)} differ, such as {name}" in said
+    assert f"1 of 3 results have protocol {PROTOCOL}" in said and f"DIFFERS  {name}" in said
+    assert f"{len(ran) - 1} of {len(ran)} identical; different: {name}" in said
+
+
+def test_results_of_another_protocol_are_not_compared(somewhere, monkeypatch, tmp_path):
+    _, ran, written = somewhere
+    monkeypatch.undo()
+    monkeypatch.setattr(accept, "place", lambda name: tmp_path)
+    monkeypatch.setattr(accept, "read", lambda path: SimpleNamespace(protocol=PROTOCOL - (path.name == "old")))
+    for name in "new", "old":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / accept.DIGESTS).touch()
+    assert accept.comparable(tmp_path) == ([tmp_path / "new"], 2)
+    shutil.rmtree(tmp_path / "new")
+    with pytest.raises(UserError, match=f"^0 of 1 results have protocol {PROTOCOL}, and .* not compared"):
+        accept.accept(print)
+    assert not ran and not written
 
 
 def test_a_trial_that_failed_must_fail_again(somewhere, published):
     measured, _, written = somewhere
     one = accept.chosen(published[:40])[0]
     measured[one.name] = ["failed", one.digest]
-    assert not accept.accept(print) and not written
+    assert not accept.accept(print) and written[0].accepted["a" * 64][0][0] < written[0].accepted["a" * 64][0][1]
 
 
 def test_its_trials_are_those_of_the_results(published):

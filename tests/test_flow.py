@@ -65,14 +65,6 @@ def test_a_trial_needs_its_guest_and_one_of_a_real_clock_none(small, checkout):
     assert small.where_alone(lambda: 1, 0) == 0
 
 
-def test_our_own_qemu_is_compiled_where_trials_would_take_long(small, checkout, monkeypatch):
-    assert small.own_qemu() == []
-    study(checkout, rounds=150)
-    assert Flow({"study": "small"}).own_qemu() == ["data/guest/qemu.txt"]
-    monkeypatch.setenv("REUSE", "1")  # most are taken
-    assert Flow({"study": "small"}).own_qemu() == []
-
-
 def test_an_unknown_trial_ends_the_run_in_a_sentence(small, capsys):
     with pytest.raises(SystemExit):
         small.guest_of("r1-none")

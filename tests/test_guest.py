@@ -28,6 +28,7 @@ from reprofs.errors import UserError
 from reprofs.guest import cache, fetch, initrd, inside, unpack
 from reprofs.guest import image as builder
 from reprofs.guest.lock import read_lock
+from reprofs.guest.qemu import own as own_qemu
 from reprofs.guest.steps import Clock, Exec, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
 from reprofs.labs import exact, get_lab, vm
@@ -495,9 +496,9 @@ def own_cache(folder: Path, guest: dict) -> Path:
         link = folder / guest[part]["file"]
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(files.cache_folder() / guest[part]["file"])
-    qemu_folder = guest["qemu"]["folder"]
-    (folder / qemu_folder).parent.mkdir(exist_ok=True)
-    (folder / qemu_folder).symlink_to(files.cache_folder() / qemu_folder)
+    (folder / "qemu").mkdir(exist_ok=True)
+    for name in guest["qemu"]["folder"], own_qemu(files.cache_folder(), print)["folder"]:
+        (folder / name).symlink_to(files.cache_folder() / name)
     return folder
 
 

@@ -1,5 +1,6 @@
 """Several exact processors: the lab's options, and (soak, since QEMU is compiled) that it is exact."""
 
+import itertools
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from helpers import CATALOG, cell, job_of, outputs, rendered, shell
 from reprofs import files
 from reprofs.errors import UserError
 from reprofs.guest import image, qemu
-from reprofs.guest.lock import read_lock
+from reprofs.guest.lock import QEMU_OWN, read_lock
 from reprofs.guest.steps import Job
 from reprofs.labs import exact
 from reprofs.plan import PROCESSOR
@@ -23,6 +24,8 @@ from reprofs.plan.processor import Processor
 from reprofs.records import identity
 from reprofs.report.sentences import limits
 from reprofs.trial import resolve
+from reprofs.trial.job import render
+from reprofs.trial.planning import make_plan
 from reprofs.trial.run import run_trial
 from reprofs.workplace import workplace
 from test_guest import busy, own_cache, work
@@ -30,6 +33,7 @@ from test_guest import busy, own_cache, work
 FOUR = CATALOG.get(Processor, "v2-0.5ns-4c")
 ONE = CATALOG.get(Processor, PROCESSOR)
 TRIALS = 100
+QEMU_KEYS = ("qemu", "qemu_sha256")
 LOCAL = [name for name in CATALOG.paths(Filesystem) if CATALOG.get(Filesystem, name).guest == "base"]
 LOCAL = [name for name in LOCAL if not (CATALOG.get(Filesystem, name).path or CATALOG.get(Filesystem, name).raw)]
 LOCAL = [
@@ -54,44 +58,87 @@ def test_four_cores_are_options_of_qemu(guest, built):
     assert "reprofs_divider" not in four and "reprofs_divider=8" in one
     assert "tsc_early_khz=2000000" in four and "tsc_early_khz=2000000" in one
     seen = lab.environment("snapshot")
-    assert (seen["qemu"], seen["qemu_sha256"], seen["cores"]) == ("1:7.2", "0" * 64, 4)
+    assert seen["cores"] == 4 and seen.items() > qemu.locked(read_lock()).items()
     seen = exact.ExactLab(guest, files.cache_folder()).environment("snapshot")
-    assert seen["qemu_sha256"] == guest["qemu"]["sha256"] and "cores" not in seen
+    assert seen.items() > qemu.locked(read_lock()).items() and "cores" not in seen
 
 
-def test_a_qemu_that_was_accepted_measures_what_the_one_before_did(guest, built, monkeypatch):
-    """Its records are those of the same trials, and say who ran them; of one that was not they are of other trials."""
-    environments = {}
-    for accepted, chosen in (True, "own"), (False, "own"), (True, "debian"):
-        known = replace(read_lock(), accepted={"0" * 64: (163, "1" * 64)} if accepted else {})
-        monkeypatch.setattr(exact, "read_lock", lambda known=known: known)
+def test_debians_qemu_stands_in_where_the_engine_works_alone(guest, monkeypatch, tmp_path):
+    """Its records are those of our own QEMU, which is not compiled, and name both; elsewhere it is another lab."""
+    asked: list[bool] = []
+
+    def own(*words):
+        asked.append(True)
+        return {"folder": "qemu/it", "sha256": "0" * 64, "version": "7.2"}
+
+    monkeypatch.setattr(qemu, "own", own)
+    numbers, debian = qemu.locked(read_lock()), {key: guest["qemu"][key[5:] or "version"] for key in QEMU_KEYS}
+    known = {}
+    for there, alone, chosen in itertools.product((True, False), (True, False), ("", "own", "debian")):
+        monkeypatch.setattr(qemu, "has_own", lambda *words, there=there: there)
         monkeypatch.setenv(qemu.VARIABLE, chosen)
         lab = exact.ExactLab(guest, files.cache_folder())
-        assert (lab.own is None) == (chosen == "debian")
-        environments[accepted, chosen] = lab.environment("snapshot")
-    debian, own = environments[True, "debian"], environments[True, "own"]
-    assert own == debian | {"ran_by": {"qemu": "1:7.2", "qemu_sha256": "0" * 64}}
-    other = environments[False, "own"]
-    assert (other["qemu_sha256"], "ran_by" in other) == ("0" * 64, False)
+        lab.load(Job([], engine_alone=alone))
+        known[there, alone, chosen] = lab.environment("snapshot")
+        stands_in = alone and (chosen == "debian" or not (there or chosen))
+        assert lab.by_own == (not stands_in and chosen != "debian")
+        expected = debian if chosen == "debian" and not alone else numbers
+        assert {key: known[there, alone, chosen][key] for key in QEMU_KEYS} == expected
+        assert known[there, alone, chosen].get("ran_by") == (debian if stands_in else None)
+    assert not asked, "an identity needs no compiler"
     names = {key: key for key in CELL}
-    one, two, three = (identity.of(identity.parts(names, "job", found)) for found in (debian, own, other))
-    assert one == two != three
+    of = {case: identity.of(identity.parts(names, "job", found)) for case, found in known.items()}
+    assert len({of[case] for case in of if case[1] or case[2] != "debian"}) == 1 and len(set(of.values())) == 2
+
+
+def test_a_changed_patch_has_no_stand_in(guest, built, monkeypatch):
+    known = replace(read_lock(), built=read_lock().built | {QEMU_OWN: ("another recipe", "1" * 64)})
+    monkeypatch.setattr(exact, "read_lock", lambda: known)
+    lab = exact.ExactLab(guest, files.cache_folder())
+    lab.load(Job([], engine_alone=True))
+    assert lab.by_own and lab.environment("snapshot")["qemu_sha256"] == "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("alone", "change"),
+    [
+        (True, {}),
+        (True, {"filesystem": "btrfs", "variant": "none", "stack": "md-raid5@5"}),
+        (True, {"workload": "populated"}),
+        (False, {"workload": "mdtest"}),
+        (False, {"workload": "repository"}),
+        (False, {"workload": "metadata+clients2"}),
+        (False, {"filesystem": "fuse2fs"}),
+        (False, {"filesystem": "nfs-ext4"}),
+        (False, {"filesystem": "zfs"}),
+        (False, {"scale": "laptop"}),
+        (False, {"lab": "exact@512mib"}),
+    ],
+)
+def test_where_the_engine_works_alone(alone, change):
+    assert (
+        rendered(cell(**{"filesystem": "ext4", "scale": "smoke", "workload": "metadata", **change})).engine_alone
+        == alone
+    )
+
+
+def test_the_first_report_compiles_nothing():
+    plan = make_plan("quick", CATALOG)
+    assert all(render(resolve.resolve(trial, CATALOG)).engine_alone for trial in plan.trials)
 
 
 def test_profiles_are_made_by_a_qemu_that_loads_plugins(guest, built, monkeypatch):
     started = []
     monkeypatch.setattr(
-        exact, "Machine", lambda program, command, place, gate, incoming: started.append((program, gate))
+        exact, "Machine", lambda program, command, place, gate, incoming: started.append((program, bool(gate)))
     )
     monkeypatch.setenv(qemu.VARIABLE, "own")
     lab = exact.ExactLab(guest, files.cache_folder())
-    for plugin in "", "counter.so":
+    for lab.plugin in "", "counter.so":
         with workplace() as place:
-            lab._machine(place, plugin=plugin)
-    assert [program == lab.own for program, _ in started] == [True, False] and [bool(gate) for _, gate in started] == [
-        False,
-        True,
-    ]
+            lab._machine(place, plugin=lab.plugin)
+    assert started == [(lab.own, False), (lab.qemu, True)]
+    assert lab.environment("snapshot")["ran_by"] == lab.qemu.said()
 
 
 def test_what_is_told_of_several_cores():
@@ -160,20 +207,16 @@ def test_another_patch_is_another_qemu(monkeypatch, tmp_path):
 
 @pytest.mark.soak
 def test_with_one_core_it_has_the_bytes_of_debians_binary(guest, tmp_path, monkeypatch):
-    """Beside busy guests, and from a state that it has saved itself."""
+    """Where the engine works alone; beside busy guests, and from a state that it has saved itself."""
     lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
-    job = Job(lab.processor_steps(ONE) + work().steps)
-    monkeypatch.setenv(qemu.VARIABLE, "debian")
-    debian = exact.ExactLab(guest, files.cache_folder())
-    monkeypatch.setenv(qemu.VARIABLE, "own")
-    own = exact.ExactLab(guest, files.cache_folder())
-    assert own.own and not debian.own
-    lab.own = own.own
-    with busy(), ThreadPoolExecutor(3) as pool:
-        ran = list(pool.map(lambda one: one.run(job, 300), (lab, own, debian)))
+    job, own = rendered(cell("ext4")), exact.ExactLab(guest, files.cache_folder())
+    with busy(), ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(lambda one: one.run(job, 300), (lab, own)))
+        monkeypatch.setenv(qemu.VARIABLE, "debian")
+        ran.append(own.run(job, 300))
     assert {each.ending for each in ran} == {"finished"}
     assert len({each.output for each in ran}) == 1
-    assert [each.environment.get("ran_by", {}).get("qemu_sha256") for each in ran] == [own.own.sha256] * 2 + [None]
+    assert [each.environment.get("ran_by") for each in ran] == [None, None, own.qemu.said()]
 
 
 @pytest.mark.soak

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 from reprofs import cli, labs, sources
 from reprofs.errors import UserError
 from reprofs.files import SUMS, cache_folder, changed, sha256
-from reprofs.guest import engine, qemu
+from reprofs.guest import engine
 from reprofs.guest.kernel import recipe_of_kernel
 from reprofs.guest.lock import packages_of, read_lock
 from reprofs.plan.catalog import Catalog
@@ -32,15 +31,12 @@ from reprofs.plan.override import override
 from reprofs.plan.plan import write_plan
 from reprofs.plan.result import file_of_run
 from reprofs.project import place
-from reprofs.records.identity import CLOCK
 from reprofs.records.raw import LAYOUT
 from reprofs.report import contents
 from reprofs.trial import planning as trials
 from reprofs.trial import progress
 
 DRY = {"-n", "--dry-run", "--dryrun"}
-# CPU seconds of a trial by Debian's QEMU, about; and when compiling another one (six minutes) pays.
-SMOKE_S, LARGER_S, LONG_S = 5, 60, 600
 FEW = 100_000  # objects between two looks for circles: by default, of 700, a quarter of the time with thousands of jobs
 
 
@@ -106,23 +102,6 @@ class Flow:
         kernel = self._kernels.get(trial.kernel or "")
         parts = [trial.job_sha256, own if self.guest_of(name) else [], kernel, self.plan.protocol, LAYOUT]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    def own_qemu(self) -> list[str]:
-        """The mark of our own QEMU, where the trials that are left would take Debian's ten minutes or more.
-
-        It is compiled beside the first of them, and those after take it: it gives the same numbers.
-        """
-        left = [one for one in self.plan.trials if not Path(f"data/raw/{self.study}/{one.id}.json").exists()]
-        exact = [one for one in left if labs.get_lab(one.lab).clock == CLOCK]
-        seconds = sum(SMOKE_S if one.scale == "smoke" else LARGER_S for one in exact)
-        return ["data/guest/qemu.txt"] if seconds >= LONG_S and not os.environ.get("REUSE") else []
-
-    def qemu_made_of(self) -> str:
-        """A digest of its sources; nothing where these cannot be read, which the rule says."""
-        try:
-            return qemu.recipe_of_own(read_lock())
-        except UserError:
-            return ""
 
     def guest_made_of(self, name: str) -> str:
         """A digest of what envs/guest.yaml and envs/lab.lock say of a guest, and of the parts of all (engine, QEMU): an

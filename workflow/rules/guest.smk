@@ -13,20 +13,3 @@ rule guest:
         made_of=lambda wildcards: FLOW.guest_made_of(wildcards.guest),
     shell:
         "exec reprofs guest --output {output:q} 2> >(tee {log:q} >&2)"
-
-
-# Our own QEMU: faster than Debian's, by the same numbers. No trial waits for it: those that begin before it is there do without.
-rule qemu:
-    input:
-        files("scripts/guest/qemu/*", "scripts/guest/qemu.sh"),
-    output:
-        "data/guest/qemu.txt",
-    log:
-        "logs/qemu.log",
-    priority: 1_000_000
-    conda:
-        "../../envs/python.yaml"
-    params:
-        made_of=FLOW.qemu_made_of(),
-    shell:
-        "exec reprofs qemu --output {output:q} 2> >(tee {log:q} >&2)"

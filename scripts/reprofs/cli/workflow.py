@@ -41,15 +41,6 @@ def _guest(arguments) -> None:
     arguments.output.touch()  # also when nothing changed: the workflow asks for it newer than what it is made from
 
 
-@command("qemu", FILE)
-def _qemu(arguments) -> None:
-    """Compile our own QEMU, unless it is cached; write its version and digest."""
-    from reprofs.guest import qemu
-
-    built = qemu.own(files.cache_folder(), say)
-    files.write_text(arguments.output, f"{built['version']} {built['sha256']}\n")
-
-
 @command("schemas")
 def _schemas(arguments) -> None:
     """Write workflow/schemas from the models of the descriptors (scripts/reprofs/plan)."""
@@ -125,7 +116,7 @@ def _report(arguments) -> None:
 
 @command("accept")
 def _accept(arguments) -> None:
-    """Run published trials by our own QEMU; if all come out the same, envs/lab.lock accepts it. Exit code 1 if not."""
+    """Run published trials by our own QEMU; envs/lab.lock says how many are identical. Exit code 1 unless all are."""
     from reprofs.publish.accept import accept
 
     sys.exit(0 if accept(say) else 1)

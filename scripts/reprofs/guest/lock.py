@@ -24,8 +24,8 @@ TITLE = """\
 # What the labs consist of, to the byte. Written by `reprofs lock`, and by nothing else: what builds, builds from here.
 # A set: its name, the suites of Debian, what was asked for; then its packages, one a line:
 # name version architecture sha256 bytes place-in-the-archive. Then what is built: name, of what (a digest), sha256.
-# Last the QEMU of published numbers, for one core or several: version, sha256, gate; and one that gave the same numbers
-# (`make accept`): sha256, how many published trials it ran, and a digest of their measurements.
+# Last the QEMU of the numbers, as far as published trials were run by it again (`make accept`): sha256, how many of how
+# many were identical, and a digest of what they measured.
 """
 MODULES = "modules"  # the set that compiles kernel modules; the one of guest G with sources of its own: G-modules
 QEMU, QEMU_OWN, EROFS = "qemu", "qemu-own", "erofs"
@@ -94,15 +94,13 @@ class Set:
 class Lock:
     """The whole file.
 
-    built: name -> of what, SHA-256. numbers: "one" or "several" (cores) -> what records say of the QEMU whose numbers
-    are published (qemu, qemu_sha256, gate_sha256). accepted: SHA-256 of a QEMU that gave the same -> trials, proof.
+    built: name -> of what, SHA-256. accepted: SHA-256 of a QEMU -> (identical, of how many published trials), proof.
     """
 
     date: str
     sets: dict[str, Set] = field(default_factory=dict)
     built: dict[str, tuple[str, str]] = field(default_factory=dict)
-    numbers: dict[str, dict[str, str]] = field(default_factory=dict)
-    accepted: dict[str, tuple[int, str]] = field(default_factory=dict)
+    accepted: dict[str, tuple[tuple[int, int], str]] = field(default_factory=dict)
 
     def packages(self, name: str, wish: Wish) -> list[Package]:
         """All packages of a set, with those of the set below, by name. Raises UserError when it asks for others."""
@@ -125,18 +123,6 @@ class Lock:
                 "sources. Remove the cache and build again; if that does not help, report it."
             )
         return of == recipe
-
-    def same_numbers(self, qemu: str, cores: int) -> dict[str, str]:
-        """What records of the same numbers say of their QEMU; nothing where no other gives the same.
-
-        qemu: SHA-256 of one; cores: of the lab.
-        """
-        return self.numbers[of_cores(cores)] if qemu in self.accepted else {}
-
-
-def of_cores(cores: int) -> str:
-    """The key of `Lock.numbers`."""
-    return "several" if cores > 1 else "one"
 
 
 def asked(wish: Wish) -> str:
@@ -205,11 +191,11 @@ def packages_of(lock: Lock, guest: Guest) -> list[Package]:
 
 
 def parts_of_lab(guest: str, kernel: str | None) -> dict[str, str]:
-    """What a record says of its lab besides QEMU (key of environment.lab) -> the name of that in `Lock.built`.
+    """What a record of the exact lab says of its lab (key of environment.lab) -> the name of that in `Lock.built`.
 
     kernel: in the place of the guest's own; what it starts with is made of parts that are locked, and is not itself.
     """
-    parts = {"engine_sha256": "engine", "image_sha256": f"{guest}/root"}
+    parts = {"engine_sha256": "engine", "gate_sha256": "gate", "image_sha256": f"{guest}/root", "qemu_sha256": QEMU_OWN}
     if kernel:
         own = kernel_set(kernel)
         return parts | {"kernel_sha256": f"{own}/vmlinuz", "modules_sha256": f"{own}/drivers"}
@@ -245,11 +231,9 @@ def read_lock(path: Path | None = None) -> Lock:
                 into = lock.sets[words[1]] = Set(line.split(maxsplit=2)[2])
             elif words[0] == "built":
                 lock.built[words[1]] = (words[2], words[3])
-            elif words[0] == "numbers":
-                keys = ("qemu", "qemu_sha256", "gate_sha256")
-                lock.numbers[words[1]] = dict(zip(keys, words[2:], strict=False))
             elif words[0] == "accepted":
-                lock.accepted[words[1]] = (int(words[2]), words[3])
+                identical, count = map(int, words[2].split("/"))
+                lock.accepted[words[1]] = ((identical, count), words[3])
             else:
                 assert into is not None
                 into.packages.append(package_of(*words))
@@ -273,6 +257,6 @@ def write_lock(lock: Lock, path: Path | None = None) -> None:
     for name, found in lock.sets.items():
         lines += [f"\nset {name} {found.asked}\n", *(f"{package.line()}\n" for package in sorted(found.packages))]
     lines += ["\n", *(f"built {name} {of} {digest}\n" for name, (of, digest) in sorted(lock.built.items()))]
-    lines += ["\n", *(f"numbers {cores} {' '.join(found.values())}\n" for cores, found in sorted(lock.numbers.items()))]
-    lines += [f"accepted {digest} {trials} {proof}\n" for digest, (trials, proof) in sorted(lock.accepted.items())]
+    accepted = ((qemu, f"{same}/{count}", proof) for qemu, ((same, count), proof) in sorted(lock.accepted.items()))
+    lines += ["\n", *(f"accepted {' '.join(words)}\n" for words in accepted)]
     write_text(path or project_root() / LOCK, "".join(lines))

@@ -1,7 +1,7 @@
 """The QEMU of the labs: Debian's own, with its C library and firmware, so that it is the same on every machine.
 
-It is run by its own loader, which finds its libraries beside it: nothing of the host is loaded. For several processors,
-and to be faster, the exact lab has one of its own, compiled from Debian's source package and scripts/guest/qemu.
+It is run by its own loader, which finds its libraries beside it: nothing of the host is loaded. The exact lab's numbers
+are those of another one, compiled from Debian's source package and scripts/guest/qemu.
 """
 
 from __future__ import annotations
@@ -116,6 +116,16 @@ def recipe_of_own(lock: Lock) -> str:
     return digest_of([SCRIPT.read_text(), _texts(), recipe_of(packages)])
 
 
+def locked(lock: Lock) -> dict[str, str]:
+    """What records say of our own QEMU (qemu, qemu_sha256) before it is compiled; nothing if the lock has another."""
+    of, digest = lock.built.get(QEMU_OWN, ("", ""))
+    return {"qemu": _version(lock), "qemu_sha256": digest} if of == recipe_of_own(lock) else {}
+
+
+def _version(lock: Lock) -> str:
+    return next(package.version for package in lock.sets[QEMU_OWN].packages if package.arch == "source")
+
+
 def has_own(cache: Path, lock: Lock) -> bool:
     """Whether `own` would find it in the cache, as far as a look tells."""
     return (cache / "qemu" / recipe_of_own(lock) / COMPILED).is_file()
@@ -143,7 +153,7 @@ def own(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         inside.build(home / "root", debs, SCRIPT.read_text(), given, say, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
-        return {"files": found, "version": sources[0].version}
+        return {"files": found, "version": _version(lock)}
 
     return _kept(cache, lock, QEMU_OWN, recipe, make)
 

@@ -283,7 +283,7 @@ class Job:
 
     mountpoint: the path of the folder under test in the steps; makes: paths in /dev; taken: commands that succeed when
     another name that the job will make is in use; clients: the machine of each client, where each runs this job and
-    needs the commands `tools`.
+    needs the commands `tools`; engine_alone: see `trial.setup.Setup`.
     """
 
     steps: list[Step]
@@ -292,6 +292,7 @@ class Job:
     taken: list[list[str]] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
+    engine_alone: bool = False
 
     def text(self) -> str:
         """The job as the engine reads it."""

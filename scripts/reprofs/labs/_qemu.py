@@ -105,8 +105,7 @@ class GuestLab(Lab):
             "name": self.full_name,
             "clock": self.clock_text,
             "start": start,
-            "qemu": self.qemu.version,
-            "qemu_sha256": self.qemu.sha256,
+            **self.qemu.said(),
             "command": ["qemu-system-x86_64", *command],
             "memory_mib": self.manifest["memory_mib"],
             "kernel": self.manifest["kernel"],
@@ -221,6 +220,10 @@ class Qemu:
     version: str
     sha256: str
     folder: Path | None = None
+
+    def said(self) -> dict[str, str]:
+        """What a record says of it."""
+        return {"qemu": self.version, "qemu_sha256": self.sha256}
 
     def start(self, place: Path, gate: Path | None) -> tuple[list[str], dict[str, str]]:
         """The beginning of its command in the folder `place`, and variables of its environment.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -113,7 +114,7 @@ class ExactLab(GuestLab):
         self.data_bytes = (manifest["memory_mib"] << 20) // 2  # devices and page cache hold the same data
         self.plugin = ""  # of QEMU, with its options: sees the instructions of a trial and changes nothing
         self.lock = read_lock()
-        self.own = self._own_qemu()
+        self._choose(False)
 
     @classmethod
     def _opened(cls, asked: Asked) -> Self:
@@ -126,19 +127,27 @@ class ExactLab(GuestLab):
         kernel = (own, kernels.build(cache, read_lock(), own, engine.build(cache), _say)) if own else None
         return cls(read_manifest(asked.guest), cache, start, asked.processor, kernel)
 
-    def _own_qemu(self) -> Qemu | None:
-        """Our own QEMU: for several cores, and for one where it was built, for it is faster; else Debian's will do.
-
-        $REPROFS_QEMU chooses for one core: "own", which is built if it must be, "debian" or "host".
-        """
-        chosen = os.environ.get(qemu.VARIABLE, "")
-        if self.processor.count == 1 and (
-            chosen in ("host", "debian") or (chosen != "own" and not qemu.has_own(self.cache, self.lock))
-        ):
-            return None
+    @functools.cached_property
+    def own(self) -> Qemu:
+        """Our own QEMU, whose numbers the records have; compiled if it must be, which takes some minutes."""
         built = qemu.own(self.cache, _say, self.lock)
         folder = self.cache / built["folder"]
         return Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
+
+    def load(self, job: Job) -> None:
+        """As for every guest; decides by the job which QEMU runs it."""
+        super().load(job)
+        self._choose(job.engine_alone)
+
+    def _choose(self, engine_alone: bool) -> None:
+        """Debian's QEMU stands in for our own, until that is compiled, where the load engine works alone.
+
+        Both measure the same there (docs/methods/labs.md#our-own-qemu). $REPROFS_QEMU chooses: own, debian or host.
+        """
+        chosen = os.environ.get(qemu.VARIABLE, "")
+        self.engine_alone = engine_alone and bool(qemu.locked(self.lock))
+        needed = not self.engine_alone or chosen == "own" or qemu.has_own(self.cache, self.lock)
+        self.by_own = self.processor.count > 1 or (needed and chosen not in ("host", "debian"))
 
     @classmethod
     def facts(cls, processor: Processor | None = None) -> LabFacts:
@@ -179,11 +188,11 @@ class ExactLab(GuestLab):
 
     def _qemu_of_numbers(self) -> dict:
         """What a record says of QEMU: the one whose numbers these are, and the one that ran if it is another."""
-        if not self.own or self.plugin:
-            return {}
-        ran = {"qemu": self.own.version, "qemu_sha256": self.own.sha256}
-        same = self.lock.same_numbers(self.own.sha256, self.processor.count)
-        return same | {"ran_by": ran} if same else ran
+        if self.by_own and not self.plugin:
+            return qemu.locked(self.lock) or self.own.said()
+        if self.qemu.folder is None or not (self.engine_alone or self.plugin):
+            return {}  # another lab
+        return (qemu.locked(self.lock) or self.own.said()) | {"ran_by": self.qemu.said()}
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -331,7 +340,7 @@ class ExactLab(GuestLab):
 
     def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
         command = self._command(place)
-        if self.own and not plugin:  # a static program, which loads no plugin
+        if self.by_own and not self.plugin:  # a static program, which loads no plugin
             return Machine(self.own, command, place, None, incoming)
         gate = place / "gate.so"
         gate.symlink_to(self.files["gate"])  # it stays in the cache: the place may be where nothing can be executed
@@ -344,6 +353,7 @@ class ExactLab(GuestLab):
             environment[key]
             for key in ("qemu_sha256", "command", "image_sha256", "kernel_sha256", "initrd_sha256", "gate_sha256")
         ]
+        parts += [environment["ran_by"]] if "ran_by" in environment else []
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         if not _found(path):
             self._save(path, self._started, KEPT_SNAPSHOTS_BYTES)

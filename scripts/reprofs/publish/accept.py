@@ -1,9 +1,9 @@
-"""Whether our own QEMU gives the published numbers: only then may its records stand for those of the QEMU before.
+"""Whether our own QEMU, built of changed patches, still gives the published numbers.
 
 A sample of trials will not do. A TLB whose indices had 16 bits passed every small trial and failed the first large one;
 a later mistake ended F2FS alone, at its mount. So every file system and variant, stack, device, network, workload,
 scale, CPU model, kernel and limit of memory of results/ is in at least one trial that is run again, and so is every
-result.
+result of this protocol.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprofs.errors import UserError
 from reprofs.files import cache_folder, write_text
 from reprofs.guest import image, qemu
 from reprofs.guest.lock import read_lock, write_lock
@@ -23,6 +24,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
 from reprofs.project import place
 from reprofs.records.identity import CLOCK
+from reprofs.records.protocol import PROTOCOL
 from reprofs.records.publication import DIGESTS, read, unpack
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
@@ -55,12 +57,18 @@ class Published:
         return {*parts, ("file system", trial.filesystem, trial.variant)}
 
 
-def published(folder: Path) -> Iterator[Published]:
-    """The exact trials of all results in a folder that were run, whatever became of them."""
-    for path in sorted(folder.glob(f"*/{DIGESTS}")):
-        result = read(path.parent)
+def comparable(folder: Path) -> tuple[list[Path], int]:
+    """The results in a folder that have this protocol, and how many there are in all."""
+    results = [path.parent for path in sorted(folder.glob(f"*/{DIGESTS}"))]
+    return [path for path in results if read(path).protocol == PROTOCOL], len(results)
+
+
+def published(results: list[Path]) -> Iterator[Published]:
+    """The exact trials of results that were run, whatever became of them."""
+    for path in results:
+        result = read(path)
         with scratch() as work:
-            plan = unpack(path.parent, result, work)
+            plan = unpack(path, result, work)
         for trial in plan.trials:
             known = result.trials[trial.id]
             if plan.labs[trial.full_lab].clock == CLOCK and known.status not in ("skipped", "timeout"):
@@ -80,19 +88,24 @@ def chosen(trials: list[Published]) -> list[Published]:
 
 
 def accept(say: Say) -> bool:
-    """Runs the chosen trials by our own QEMU; where all are as published, envs/lab.lock says so. Returns whether.
+    """Runs the chosen trials by our own QEMU; envs/lab.lock says how many are as published. Returns whether all are.
 
-    What has run is kept in the cache: a run that was ended goes on where it was. Raises UserError for an altered
-    result, and when a guest or QEMU cannot be built.
+    What has run is kept in the cache: a run that was ended goes on where it was. Raises UserError where no result has
+    this protocol, for an altered result, and when a guest or QEMU cannot be built.
     """
     cache, lock = cache_folder(), read_lock()
+    results, count = comparable(place("results"))
+    said = f"{len(results)} of {count} results have protocol {PROTOCOL}"
+    if not results:
+        raise UserError(f"{said}, and numbers of others are not compared: publish a study first (`make publish`).")
+    say(said)
     built = qemu.own(cache, say, lock)
-    trials = chosen(list(published(place("results"))))
+    trials = chosen(list(published(results)))
     kept = cache / f"accepted/{built['sha256']}"
     known = {trial.name: kept / f"{hashlib.sha256(trial.name.encode()).hexdigest()}.json" for trial in trials}
     left = [trial for trial in trials if not known[trial.name].exists()]
     hours = sum(trial.seconds for trial in left) / 3600
-    say(f"{len(trials)} trials of results/, {len(left)} to run; {hours:.1f} hours of one core by the QEMU before")
+    say(f"{len(trials)} trials of them, {len(left)} to run; about {hours:.1f} hours of one core")
     catalog = Catalog()
     for guest in sorted({resolve(trial.trial, catalog).guest for trial in left}):
         image.ensure(guest, say)
@@ -104,14 +117,13 @@ def accept(say: Say) -> bool:
             same = _same(trial, done.result())
             say(f"{number} of {len(left)}: {'identical' if same else 'DIFFERS'}  {trial.name}")
     found = {trial.name: json.loads(known[trial.name].read_text()) for trial in trials}
-    if wrong := [trial.name for trial in trials if not _same(trial, found[trial.name])]:
-        say(f"not accepted: {len(wrong)} of {len(trials)} differ, such as {wrong[0]}")
-        return False
+    wrong = [trial.name for trial in trials if not _same(trial, found[trial.name])]
     proof = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    lock.accepted = {built["sha256"]: (len(trials), proof)}
+    identical = len(trials) - len(wrong)
+    lock.accepted = {built["sha256"]: ((identical, len(trials)), proof)}
     write_lock(lock)
-    say(f"accepted: {len(trials)} of {len(trials)} identical")
-    return True
+    say(f"{identical} of {len(trials)} identical" + (f"; different: {', '.join(wrong[:3])}" if wrong else ""))
+    return not wrong
 
 
 def _digest(trial: Published) -> list[str]:

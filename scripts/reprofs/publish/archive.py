@@ -148,11 +148,10 @@ def _describe(top: Path, work: Path, result: Result, setups: list[Setup], commit
     sets = [lock.packages(qemu.QEMU, tools[qemu.QEMU]), python.packages(lock)]
     sets += [lock.packages(name, wish_of(read_guest(name))) for name in sorted(guests)]
     used = {package for name in guests for package in packages_of(lock, read_guest(name))}
+    used |= set(lock.packages(qemu.QEMU_OWN, tools[qemu.QEMU_OWN]))
     for setup in setups:
         if setup.kernel and setup.kernel.suites:
             sets.append(lock.packages(kernel_set(setup.kernel.name), kernel_wish(setup.kernel)))
-        if setup.processor and setup.processor.count > 1:
-            used |= set(lock.packages(qemu.QEMU_OWN, tools[qemu.QEMU_OWN]))
     files = [fetch(cache, lock, packages, say) for packages in sets]
     described = [{each: at[each.name] for each in packages} for packages, at in zip(sets, files, strict=True)]
     describe.licences(top, described)
@@ -194,7 +193,7 @@ def _lab(top: Path, setups: list[Setup], programs: set[str], say: Say) -> None:
     """Guests, kernels, QEMU, engine and programs, from the cache or built."""
     source, target = cache_folder(), top / "cache"
     files: set[str] = set()
-    folders: set[str] = set()
+    folders = {qemu.own(source, say)["folder"]}
     for guest in sorted({setup.guest for setup in setups}):
         image.ensure(guest, say)
         known = read_json(place(f"data/guest/{guest}.json"))
@@ -208,8 +207,6 @@ def _lab(top: Path, setups: list[Setup], programs: set[str], say: Say) -> None:
         files |= {str(path.relative_to(source)) for path in lab.files.values()}
         if setup.kernel:
             folders.add(f"kernel/{kernel.recipe_of_kernel(read_lock(), setup.kernel)}")
-        if setup.processor and setup.processor.count > 1:
-            folders.add(qemu.own(source, say)["folder"])
     for path in [engine.build(source), engine.build_gate(source), engine.build_nosync(source)]:
         files |= {str(path.relative_to(source)), str(path.with_suffix(".sha256").relative_to(source))}
     for path in engine.build_all(source, sorted(programs)).values():

@@ -17,7 +17,7 @@ from reprofs import version
 from reprofs.data.reader import Reader
 from reprofs.errors import UserError
 from reprofs.files import read_sums, sha256, tar, write_text
-from reprofs.guest.lock import LOCK, QEMU_OWN, read_lock
+from reprofs.guest.lock import LOCK, QEMU, QEMU_OWN, read_lock
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.result import DIGESTS, Measured, Rendered, Result, ResultTrial
@@ -170,9 +170,7 @@ def texts(result: Result, study: studies.Study) -> dict[str, str]:
 
 def foreign(plan: Plan, raw: Path, lock: Path) -> str:
     """The first trial that was not measured by committed code in the lab of a lock, as a clause; empty without one."""
-    known = read_lock(lock)
-    locked = {digest for name, (_, digest) in known.built.items() if name != QEMU_OWN}
-    locked |= {digest for numbers in known.numbers.values() for digest in numbers.values()}
+    built = read_lock(lock).built
     reader = Reader(plan, raw)
     for trial in plan.trials:
         environment = _read(reader, trial)["environment"]
@@ -181,10 +179,12 @@ def foreign(plan: Plan, raw: Path, lock: Path) -> str:
         lab = environment["lab"]
         # The start of a guest with another kernel is made of parts that are locked, and not locked itself.
         parts = [part for part in PARTS if part != "initrd" or not trial.kernel]
+        other_qemu = QEMU if plan.labs[trial.full_lab].clock == identity.CLOCK else QEMU_OWN
+        locked = {digest for name, (_, digest) in built.items() if name != other_qemu}
         if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
             return f"{trial.id} was measured with a lab that differs from {LOCK} ({', '.join(other)})"
-        if "ran_by" in lab and lab["ran_by"]["qemu_sha256"] not in known.accepted:
-            return f"{trial.id} was run by a QEMU that {LOCK} does not say was accepted"
+        if "ran_by" in lab and lab["ran_by"]["qemu_sha256"] != built[QEMU][1]:
+            return f"{trial.id} was run by a QEMU that {LOCK} does not have"
     return ""
 
 

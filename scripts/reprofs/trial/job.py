@@ -109,7 +109,9 @@ class _Writer:
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
             self.steps[before:before] = self.setup.lab.program_steps()
-        return Job(self.steps, MOUNTPOINT, self.stack.makes, self.lines("taken", self.filesystem.taken), self.at.apart)
+        taken = self.lines("taken", self.filesystem.taken)
+        alone = self.setup.engine_alone
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, taken, self.at.apart, engine_alone=alone)
 
     @functools.cached_property
     def values(self) -> dict[str, str]:

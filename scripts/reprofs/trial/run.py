@@ -16,7 +16,7 @@ from reprofs import labs, version
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, sha256, write_text
 from reprofs.guest import hosts, trace
-from reprofs.guest.lock import of_cores, parts_of_lab, read_lock
+from reprofs.guest.lock import parts_of_lab, read_lock
 from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
@@ -128,10 +128,8 @@ def promised(trial: Trial, catalog: Catalog) -> dict[str, Any]:
     setup = resolve(trial, catalog)
     job = replace(render(setup, trial.seed), tools=tools(setup))
     digest = hashlib.sha256(job.text().encode()).hexdigest()
-    lock, cores = read_lock(), setup.processor.count if setup.processor else 1
-    names = parts_of_lab(setup.guest, trial.kernel)
-    lab: dict[str, Any] = {key: lock.built[name][1] for key, name in names.items() if name in lock.built}
-    lab |= lock.numbers[of_cores(cores)]
+    built, names = read_lock().built, parts_of_lab(setup.guest, trial.kernel)
+    lab: dict[str, Any] = {key: built[name][1] for key, name in names.items() if name in built}
     lab["programs_sha256"] = {name: sha256(path) for name, path in trace.programs(cache_folder(), job).items()}
     return identity.parts(setup.cell.names(), digest, lab)
 

@@ -14,7 +14,7 @@ from reprofs.plan import recording
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem, Variant
-from reprofs.plan.guest import common
+from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.processor import Processor
@@ -60,6 +60,17 @@ class Setup:
     def guest(self) -> str:
         """Which guest it needs, in a lab that has guests."""
         return common(self.filesystem.guest, self.stack.guest, self.workload.guest)
+
+    @property
+    def engine_alone(self) -> bool:
+        """Whether the load engine works alone, in one thread: no program, server or other kernel, and memory enough.
+
+        A thread of another program may see what QEMU keeps of page tables, and so may the kernel where memory is short.
+        """
+        if self.workload.commands() or self.workload.clients > 1 or self.cell.memory_mib or self.cell.scale != "smoke":
+            return False
+        fuse = (self.filesystem.type or "").startswith("fuse")
+        return self.guest == BASE and not (fuse or self.filesystem.hosts or self.kernel)
 
     @property
     def scale(self) -> Scale:
