@@ -126,9 +126,8 @@ class GuestLab(Lab):
 
     def _command(self, place: Path) -> list[str]:
         """QEMU's own options, with the names of files."""
-        names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()} | {
-            "<place>": str(place)
-        }
+        names = {f"<{part}>": str(path).replace(",", ",,") for part, path in self.files.items()}
+        names["<place>"] = str(place)
         return [re.sub("<[a-z]+>", lambda found: names[found[0]], option) for option in self._options()]
 
     def _modules(self) -> list[str]:
@@ -213,8 +212,7 @@ def read_manifest(guest: str) -> dict:
 
 @dataclass(frozen=True)
 class Qemu:
-    """A QEMU that can be started. folder: of one that brings its own loader, libraries and firmware, or its firmware
-    alone; None: it is the host's."""
+    """A QEMU that can be started. folder: with its firmware, perhaps its own loader and libraries; None: the host's."""
 
     program: Path
     version: str
