@@ -623,6 +623,7 @@ def make_with(file: str, where, value=None, **place) -> None:
         ("device ssd", "completion_ns", 10**25, "completion_ns is 1.*, but must be at most 1000000000 ns"),
         ("device ssd", "completion_ns", 3.0, "completion_ns is 3.0, but must be of type integer"),
         ("device hdd-7200", "disk.outer_mb_s", 1e25, r"outer_mb_s is 1e\+25, but must be at most"),
+        ("kernel debian-6.1", "make", {"xfs": "-L $X"}, r"debian-6.1.*make.xfs has a \$, but no shell reads it: write"),
     ],
     ids=told,
 )

@@ -69,7 +69,7 @@ def _programs(argv: list[str], where: str) -> list[list[str]]:
     try:
         calls = engine_calls(argv)
     except ValueError as error:
-        raise FileError(f"{where}: {short(argv[-1])} is not a valid shell script: {error}: correct it.") from None
+        raise FileError(f"{where}: {error}: correct it.") from None
     if not all(calls):
         raise FileError(f"{where}: engine has no program: write its name after engine.")
     return [arguments for arguments in calls if not any("$" in word for word in arguments)]

@@ -33,7 +33,7 @@ def argv(command: str, values: dict[str, str], where: str) -> list[str]:
     try:
         engine_calls(words)
     except ValueError as error:
-        raise FileError(f"{where}: {short(words[-1])} is not a valid shell script: {error}: correct it.") from None
+        raise FileError(f"{where}: {error}: correct it.") from None
     return words
 
 
@@ -82,6 +82,13 @@ def engine_calls(argv: Sequence[str]) -> list[list[str]]:
 
 
 def _calls_of(script: str) -> list[list[str]]:
+    try:
+        return _calls(script)
+    except ValueError as error:
+        raise ValueError(f"{short(script)} is not a valid shell script: {error}") from None
+
+
+def _calls(script: str) -> list[list[str]]:
     lexer = shlex.shlex(script, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     calls: list[list[str]] = []

@@ -10,11 +10,13 @@ from reprofs.plan.parts import Descriptor, Filled, Word, text, wrong
 
 
 def _in_words(options: str) -> str:
-    """Options of a command. Raises PydanticCustomError for such as cannot be split into words."""
+    """Options of mkfs, which no shell reads. Raises PydanticCustomError for others."""
     try:
         shlex.split(options)
     except ValueError as error:
         raise wrong(f"cannot be split into words ({str(error).lower()}): complete it") from None
+    if "$" in options:
+        raise wrong("has a $, but no shell reads it: write the value itself")
     return options
 
 
