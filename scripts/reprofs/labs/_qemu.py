@@ -30,7 +30,7 @@ from reprofs.plan.device import Device
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
 
-PROGRAMS_BYTES = 16 << 20  # of a memory module; its size is part of the machine too
+PROGRAMS_BYTES = 4 << 30  # of a memory module, for whole programs; sparse; its size is part of the machine too
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
 ANSWER_S = 60  # QEMU answers in milliseconds, on a busy host in seconds
