@@ -2,8 +2,6 @@
 with the driver. docs/methods/devices.md has the equations.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable
