@@ -219,6 +219,9 @@ def use(kind: str, name: str, known: dict) -> None:
         return
     whole = catalog._known.pop((kind, name))
     found = catalog.get(next(one for one in NAMED if one.kind == kind), name)
+    if kind == "machine":  # no plan names one
+        json.dumps(found.as_json(), ensure_ascii=False).encode()
+        return
     found.title.encode()
     if kind == "published":
         name = next(study for (what, study), own in known.items() if what == "study" and own.published == name)

@@ -9,6 +9,7 @@ from conftest import ROOT
 from helpers import CATALOG, cell, changed
 from reprofs.data import tables
 from reprofs.errors import UserError
+from reprofs.guest import qemu
 from reprofs.plan.plan import write_plan
 from reprofs.records import identity, publication, store
 from reprofs.records.raw import LAYOUT, seal
@@ -105,7 +106,7 @@ def test_an_edited_file_or_program_or_guest_asks_for_another_record(ready, monke
     monkeypatch.setitem(lab.manifest, "engine_sha256", SHA)
     found.add(identity_in(lab, ready))
     monkeypatch.undo()
-    monkeypatch.setattr(lab, "qemu", replace(lab.qemu, sha256=SHA))
+    monkeypatch.setitem(lab.lock.built, qemu.QEMU_OWN, (qemu.recipe_of_own(lab.lock), SHA))
     found.add(identity_in(lab, ready))
     assert len(found) == 9 and ready.identity not in found
 
