@@ -2,7 +2,6 @@
 
 import json
 import lzma
-from dataclasses import replace
 
 import pytest
 from conftest import ROOT
