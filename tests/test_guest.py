@@ -886,6 +886,12 @@ def test_checksums_are_computed_with_the_processors_instruction(guest):
     assert outputs(outcome) == ["1\n0"]
 
 
+def test_a_script_substitutes_processes_and_names_its_descriptors(guest):
+    arg = ["bash", "-c", "diff <(echo a) <(echo b); cat /dev/stdin <<< c; ls /dev/fd/0 /dev/stdout /dev/stderr"]
+    outcome = exact.ExactLab(guest, files.cache_folder()).run(job_of(Exec(stage="x", arg=arg)), 60)
+    assert outputs(outcome) == ["1c1\n< a\n---\n> b\nc\n/dev/fd/0\n/dev/stderr\n/dev/stdout"]
+
+
 def test_killed_workflow_leaves_no_guest(guest, tmp_path):
     """Kill -9 of the parent: the trial and its QEMU end with it; the next run tidies up."""
     trial = tmp_path / "trial.py"
