@@ -129,6 +129,7 @@ def plans() -> dict:
             [flushing("--flush file", "ssd"), flushing("fio --fsync=1", "ssd-nvme")],
             [plan(), flushing("--flush file", "hdd-7200"), flushing("rsync -a a b", "ssd")],
         ),
+        "wear": ([flushing("rm a", "ssd-worn")], [plan(), flushing("rm a", "ssd-nvme")]),
         "ranks": (
             [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
             [plan(), plan(systems=["ext4", "tmpfs"])],

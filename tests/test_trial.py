@@ -306,6 +306,21 @@ def test_the_last_disk_has_a_profile_of_its_own(trial):
     assert took["hdd-7200+ssd-nvme"] < took["hdd-7200"] / 2
 
 
+@pytest.mark.wide
+def test_a_trial_on_a_worn_drive_records_it(trial):
+    """Wear of the phases is within that of the trial; two runs are the same."""
+    first = trial("f2fs", profile="ssd-worn", workload="metadata")
+    assert (first["status"], first["reason"]) == ("ok", "")
+    found = first["measurement"]
+    for key in found["wear"]:
+        assert sum(phase["device"][key] for phase in found["phases"]) <= found["wear"][key]
+    create = next(phase["device"] for phase in found["phases"] if phase["name"] == "create")
+    assert create["flash_written"] * 4096 == pytest.approx(create["written_bytes"], rel=0.05)
+    assert create["flash_moved"] > 5 * create["flash_written"]
+    again = trial("f2fs", profile="ssd-worn", workload="metadata")
+    assert again["digests"]["measurement"] == first["digests"]["measurement"]
+
+
 def test_disks_of_two_drivers_are_numbered_apart():
     hdd, ssd = (CATALOG.get(Device, name) for name in ("hdd-7200", "ssd"))
     assert ExactLab.device_paths(Disks(hdd, 3, 64, ssd)) == ["/dev/modeldisk0", "/dev/modeldisk1", "/dev/nullb0"]

@@ -17,12 +17,24 @@
 enum { DEVICES = 32 };
 static int devices;
 static char device[DEVICES][64];
+static bool flash; /* whether modelled disks tell their wear */
 static struct { /* a rebuild that goes on while phases run */
     char path[PATH_BYTES];
     uint64_t since;
     struct counters before;
     struct processors idle;
 } watched;
+
+static void add_wear(const char *name, unsigned long long discarded, struct wear *sum) {
+    struct wear w = {0};
+    char path[128];
+    snprintf(path, sizeof path, "/sys/block/%s/wear", name);
+    char *text = slurp(path, NULL); /* what was flushed is in it: `account`, read before, lets the model go on */
+    if (text && sscanf(text, "%llu %llu %llu %llu", &w.written, &w.moved, &w.erased, &w.fast) == 4)
+        sum->written += w.written, sum->moved += w.moved, sum->erased += w.erased, sum->fast += w.fast,
+            sum->discarded += discarded;
+    free(text);
+}
 
 struct counters counters(void) {
     struct counters sum = {0};
@@ -42,14 +54,32 @@ struct counters counters(void) {
         if (text) sscanf(text, "%*s %*s %llu", &model);
         free(text);
         sum.model_ns += model;
+        if (flash) add_wear(device[i], v[13] * 512, &sum.wear);
     }
     return sum;
+}
+
+void json_wear(const struct wear *before, const struct wear *after) {
+    if (!flash) return;
+    json_number("flash_written", after->written - before->written);
+    json_number("flash_moved", after->moved - before->moved);
+    json_number("flash_erased", after->erased - before->erased);
+    json_number("flash_fast", after->fast - before->fast);
+    json_number("discarded_bytes", after->discarded - before->discarded);
+}
+/* Of the whole trial: its disks are made in it. */
+void step_wear(const struct step *s) {
+    (void)s;
+    struct counters now = counters();
+    printf("{\"event\":\"wear\"");
+    json_wear(&(struct wear){0}, &now.wear);
+    printf("}\n");
 }
 
 bool devices_there(void) { return devices > 0; }
 
 void step_devices(const struct step *s) {
-    devices = 0;
+    devices = 0, flash = number_or(s, "flash", 0);
     for (int i = 0; i < s->fields && devices < DEVICES; i++) {
         char real[PATH_BYTES * 4]; /* PATH_MAX */
         if (strcmp(s->key[i], "path")) continue;

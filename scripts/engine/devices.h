@@ -5,9 +5,15 @@
 #include "processors.h"
 #include "step.h"
 
+/* Of the flash of modelled disks: pages written, moved, into the fast region; blocks erased; bytes discarded. */
+struct wear { unsigned long long written, moved, erased, fast, discarded; };
 /* Sums over all of them; model_ns: the time that modelled disks took. */
-struct counters { uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight, model_ns; };
+struct counters {
+    uint64_t reads, read_bytes, writes, written_bytes, busy_ns, discards, flushes, in_flight, model_ns;
+    struct wear wear;
+};
 struct counters counters(void);
+void json_wear(const struct wear *before, const struct wear *after); /* what was added; nothing without flash */
 bool devices_there(void);
 
 /* All devices lose their power, at once or together when the clock says `at`. */
@@ -29,6 +35,7 @@ void step_devices(const struct step *s);
 void step_restore(const struct step *s);
 void step_await(const struct step *s);
 void step_watch(const struct step *s);
+void step_wear(const struct step *s);
 void step_settle(const struct step *s);
 
 #endif

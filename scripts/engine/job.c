@@ -38,6 +38,7 @@ static const struct verb {
     {"tree", step_tree, false},
     {"verify", step_verify, false},
     {"watch", step_watch, false},
+    {"wear", step_wear, false},
     {"write", step_write, false},
 };
 

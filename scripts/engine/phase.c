@@ -259,6 +259,7 @@ static void json_device(void) {
     json_number("discards", p.after.discards - p.before.discards);
     json_number("busy_ns", p.after.busy_ns - p.before.busy_ns);
     if (p.after.model_ns) json_number("model_ns", p.after.model_ns - p.before.model_ns);
+    json_wear(&p.before.wear, &p.after.wear);
     printf("}");
 }
 

@@ -61,6 +61,11 @@ start_offset_ns      | int64  | ns    | Exact lab: waited before the file system
 commands             | int64  |       | Commands executed outside the measured phases
 commands_failed      | int64  |       | Those of them that ended with an exit code or by a signal
 phases               | int64  |       | Measured phases in the record
+wear_flash_written   | int64  |       | Flash of modelled disks, whole trial: pages that the host wrote; else empty
+wear_flash_moved     | int64  |       | Pages that garbage collection wrote again elsewhere
+wear_flash_erased    | int64  |       | Blocks erased
+wear_flash_fast      | int64  |       | Pages of those written that went into the fast region (SLC cache)
+wear_discarded_bytes | int64  | bytes | Bytes that the host discarded
 verified_files       | int64  |       | Files whose content was compared after it was written
 verified_bytes       | int64  | bytes | Size of those files
 verified_mismatches  | int64  |       | Files that differed
@@ -107,9 +112,16 @@ device_flushes       | int64   |       | Flush requests completed by the block d
 device_discards      | int64   |       | Discard requests completed by the block devices
 device_busy_ns       | int64   | ns    | Time with at least one request under way
 device_model_ns      | int64   | ns    | Processor time that the code of modelled disks took; empty without such a disk
+device_flash_written | int64   |       | Flash of modelled disks: pages of 4 KiB that the host wrote; else empty
+device_flash_moved   | int64   |       | Pages that garbage collection wrote again elsewhere
+device_flash_erased  | int64   |       | Blocks erased
+device_flash_fast    | int64   |       | Pages of those written that went into the fast region (SLC cache)
+device_discarded_bytes | int64 | bytes | Bytes that the host discarded; empty without flash
 whole_read_bytes     | int64   | bytes | Bytes read from the devices in the phase of which this is a part; empty else
 whole_written_bytes  | int64   | bytes | The same of bytes written
 whole_flushes        | int64   |       | The same of flush requests
+whole_flash_written  | int64   |       | The same of pages of flash written
+whole_flash_moved    | int64   |       | The same of pages moved
 whole_wall_ns        | int64   | ns    | Time of that phase
 whole_items          | int64   |       | Things done in it
 whole_used_bytes     | int64   | bytes | In use after that phase, as the file system says; empty if it does not

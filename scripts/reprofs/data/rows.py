@@ -27,6 +27,7 @@ from reprofs.plan.workload import Phase
 
 # Of a phase: the column device_reads is the key reads in the object device. `_parts` makes the object whole.
 _OBJECTS = ("device", "cold", "latency", "whole")
+_WHOLE = ("read_bytes", "written_bytes", "flushes", "flash_written", "flash_moved")  # counters of devices in `whole`
 
 
 class Rows:
@@ -123,7 +124,7 @@ def trial_row(record: dict | None, planned: PlannedStack | None) -> dict:
     commands = commands_of(record)
     prepared = measurement.get("preparation", [])
     row: dict = {"start_offset_ns": measurement.get("start_offset_ns")}
-    for name in ("clock", "stack", "mounted"):
+    for name in ("clock", "stack", "mounted", "wear"):
         row |= {f"{name}_{key}": measurement.get(name, {}).get(key) for key in _keys("trials", name)}
     if row["mounted_options"] is not None:
         row["mounted_options"] = ",".join(row["mounted_options"])
@@ -264,7 +265,7 @@ def _parts(phase: dict, samples: list[dict], titles: dict) -> list[dict]:
     An iteration of a part takes as long as its slowest client, and a client as long as the sum of its samples.
     """
     unknown = dict.fromkeys(_in_record()[1]) | {"device": None, "latency": None}
-    whole = {key: (phase["device"] or {}).get(key) for key in ("read_bytes", "written_bytes", "flushes")}
+    whole = {key: (phase["device"] or {}).get(key) for key in _WHOLE}
     unknown["whole"] = whole | {key: phase.get(key) for key in ("used_bytes", "wall_ns", "items")}
     at_once = _at_once([sample for sample in samples if sample["name"] in titles])
     parts = []

@@ -148,9 +148,15 @@ class Watch(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Devices(Step):
-    """The block devices whose counters are read."""
+    """The block devices whose counters are read; flash=1: with the wear of modelled disks."""
 
     path: list[str]
+    flash: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wear(Step):
+    """Tells the wear of the flash since the disks were made."""
 
 
 @dataclass(frozen=True, kw_only=True)

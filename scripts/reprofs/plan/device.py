@@ -60,9 +60,13 @@ class Drive(Part):
 
     def line(self, size_bytes: int) -> str:
         """The text that, written to the driver, adds one disk of this size."""
-        found = self.parameters()
+        found = self.parameters() | self._sized(size_bytes)
         kind = found.pop("kind")
         return " ".join(f"{key}={value}" for key, value in {"kind": kind, "size": size_bytes, **found}.items())
+
+    def _sized(self, size_bytes: int) -> dict[str, int | str]:
+        """Those that depend on the size."""
+        return {}
 
 
 class Rotating(Drive):
@@ -128,6 +132,10 @@ class Flash(Part):
         "greedy", description="Which block is emptied: that with the fewest valid pages, or the oldest"
     )
     erase_us: Microseconds = Field(description="Of a block; no unit does anything else meanwhile")
+    capacity_gb: Annotated[float, Within(1, 1000000)] = Field(
+        1000,
+        description="Of the drive that is modelled: a smaller disk has smaller blocks, erased in as much less time",
+    )
     fast_percent: Annotated[float, Within(0, 100)] = Field(0, description="Fast region (SLC cache) of an empty disk")
     fast_full_percent: Annotated[float, Within(0, 100)] = Field(0, description="What is left of it in a full disk")
     fast_mb_s: Rate | None = Field(None, description="Rate of writes into the fast region")
@@ -186,6 +194,11 @@ class Solid(Drive):
             "write_rate": self.write_mb_s * 1e6,
             **(self.flash.parameters() if self.flash else {}),
         }
+
+    def _sized(self, size_bytes: int) -> dict[str, int | str]:
+        if not self.flash:
+            return {}
+        return {"erase_ns": round(self.flash.erase_us * size_bytes / self.flash.capacity_gb / 1e6)}
 
 
 class Device(Descriptor):

@@ -4,7 +4,7 @@ with the driver. docs/methods/devices.md has the equations.
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def write_amplification(spare: float) -> float:
@@ -17,6 +17,12 @@ def write_amplification(spare: float) -> float:
     for _ in range(10_000):
         u = math.exp(-(1 + spare) * (1 - u))
     return 1 / (1 - u)
+
+
+def steady_rate(spare: float, write_rate: float, read_rate: float) -> float:
+    """Rate of writes at random places in the long run (bytes/s): what is moved is read and written once more each."""
+    amplification = write_amplification(spare)
+    return 1 / (amplification / write_rate + (amplification - 1) / read_rate)
 
 
 def filling_rate(size: float, fast: float, fast_rate: float, rate: float) -> float:
@@ -68,3 +74,19 @@ class Simulation:
                 self._next()
             self._put(page)
             self.written += 1
+
+
+def over_time(
+    simulation: Simulation, pages: Sequence[int], part: int, write_rate: float, read_rate: float
+) -> list[float]:
+    """Rate of writing these pages one after another, for each so many of them; in the unit of the rates of the flash.
+
+    What is moved is read and written once more; erases count nothing.
+    """
+    found = []
+    for at in range(0, len(pages), part):
+        own, before = pages[at : at + part], simulation.moved
+        simulation.write(own)
+        moved = simulation.moved - before
+        found.append(len(own) / ((len(own) + moved) / write_rate + moved / read_rate))
+    return found

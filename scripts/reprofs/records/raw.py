@@ -115,6 +115,8 @@ def measurement(events: list[dict], devices: list[dict], clock: str, clean: bool
             result["clock"] = {"name": clock, **event}
         elif kind == "offset":
             result["start_offset_ns"] = event["start_offset_ns"]
+        elif kind == "wear":
+            result["wear"] = event
         elif kind == "settle":
             result["settle_ns"] = event["settle_ns"]
         elif kind == "mounted" and "mounted" not in result:

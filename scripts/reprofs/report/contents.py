@@ -46,6 +46,12 @@ CONTENTS = (
     Topic("recorded", "Your workload: where does its time go, and why do file systems differ?", when.recorded, always),
     Topic("operations", "Which file system is fastest in each operation, and by how much?", when.contended),
     Topic("flushes", "How much of it is the drive's flush, and who is fastest on another drive?", when.flushing),
+    Topic(
+        "wear",
+        "How many bytes of flash does a byte of the user cost, and who is fastest on a worn drive?",
+        when.wearing,
+        always,
+    ),
     Topic("ranks", "Who is in front over all operations?", when.ranked),
     Topic(
         "stacks",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
+from reprofs.plan.device import Solid
 from reprofs.plan.plan import Plan
 from reprofs.plan.workload import COMPRESS, NO_AMOUNT, WORKERS, Phase, without_room, without_size
 
@@ -78,6 +79,11 @@ def flushing(plan: Plan) -> bool:
     """A workload flushes, and a device has a flush that always takes the same time besides writing its cache."""
     asks = any(re.search("flush|(?<!r)sync", phase.run or "") for phase in _phases(plan)) or recorded(plan)
     return asks and any(device.flush_us is not None for device in plan.devices.values())
+
+
+def wearing(plan: Plan) -> bool:
+    """A trial runs on a disk with a model of its flash."""
+    return any(isinstance(device.drive, Solid) and device.drive.flash for device in plan.devices.values())
 
 
 def swept(plan: Plan) -> bool:

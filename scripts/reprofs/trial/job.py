@@ -190,7 +190,7 @@ class _Writer:
             self.modules(self.stack.modules)
             self.commands("stack", self.stack.build)
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
-        self.steps.append(steps.Devices(path=self.setup.paths))
+        self.steps.append(steps.Devices(path=self.setup.paths, flash=self.setup.flash))
 
     def pause(self) -> None:
         """Where servers had to start first: the lab may save what they are now."""
@@ -477,11 +477,11 @@ class _Writer:
         if stack.rebuild:
             what: dict[str, Any] = {"space": self.space, "operation": "rebuild", "limit_s": RESYNC_LIMIT_S}
             self.steps.append(Phase(name="rebuild", cache="warm", sync=self.syncs, **what))
-        if self.setup.cell.memory_mib:
-            self.steps += memory.end(GROUPS)
+        self.steps += memory.end(GROUPS) if self.setup.cell.memory_mib else []
         # A rebuilt array is whole again.
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
+        self.steps += [steps.Wear()] * (self.setup.flash or 0)
         own = self.setup.variant.check
         checks = self.stack.check or self.lines("check", self.filesystem.check if own is None else own)
         self.commands("check", checks)

@@ -12,7 +12,7 @@ from reprofs import labs
 from reprofs.guest.check import needs
 from reprofs.plan import recording
 from reprofs.plan.cell import Cell
-from reprofs.plan.device import Device
+from reprofs.plan.device import Device, Solid
 from reprofs.plan.filesystem import Filesystem, Variant
 from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
@@ -104,6 +104,11 @@ class Setup:
     def profiles(self) -> list[Device]:
         """All that its disks have."""
         return [self.profile, self.last] if self.last else [self.profile]
+
+    @property
+    def flash(self) -> int | None:
+        """1 if a disk has a model of its flash, whose wear is recorded."""
+        return 1 if any(isinstance(one.drive, Solid) and one.drive.flash for one in self.profiles) else None
 
     @cached_property
     def disk_mib(self) -> int:

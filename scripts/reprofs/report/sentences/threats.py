@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from reprofs.data.keys import OPERATION, SETTING
+from reprofs.plan.device import Solid
 from reprofs.report.words import count, listing, percent, reach, verb
 from reprofs.stats import cells
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
@@ -71,7 +72,8 @@ def models(study: Study) -> list[str]:
     if any(not device.drive and device.completion_ns for device in used):
         told.append("Devices have a fixed completion time and bandwidth: no seeks, no wear, no cache of their own.")
     if any(device.drive for device in used):
-        told.append("Modelled disks follow equations (`docs/methods/devices.md`): no defects, no wear, no firmware.")
+        wear = "" if all(isinstance(device.drive, Solid) and device.drive.flash for device in used) else " no wear,"
+        told.append(f"Modelled disks follow equations (`docs/methods/devices.md`): no defects,{wear} no firmware.")
     phases = measured(study.phases)
     share = (phases["device_model_ns"].astype(float) / phases["wall_ns"].astype(float)).dropna()
     if len(share):
