@@ -39,7 +39,8 @@ ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
 COMPRESS = "compress"  # the size of a workload that is the percentage of its content which a compressor saves
-NO_AMOUNT = (WORKERS, COMPRESS)  # sizes with which a task does not grow
+PULLS = "pulls"  # the size of a workload that is the age of its tree
+NO_AMOUNT = (WORKERS, COMPRESS, PULLS)  # sizes with which a task does not grow
 CLIENTS_MAX = 256
 LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90), "device": MIB}
 TOLD = {
@@ -167,6 +168,7 @@ class Phase(Part):
     ) = None
     crash: Crash | None = None
     outage: Outage | None = None
+    fresh: bool = Field(False, description="The file system is made anew before, so that nothing is in it")
     check: Command | None = Field(
         None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
     )

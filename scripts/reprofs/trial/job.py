@@ -13,7 +13,6 @@ from reprofs.guest import hosts, memory, steps
 from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
 from reprofs.plan.cell import Trial
 from reprofs.plan.command import argv, fill
-from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import HostLine
 from reprofs.plan.stack import Commands
 from reprofs.plan.workload import TREE
@@ -48,26 +47,6 @@ def render(setup: Setup, seed: Any = None) -> Job:
         assert isinstance(setup.cell, Trial), "a cell has no seed of its own"
         seed = setup.cell.seed
     return _Writer(setup, seed).write()
-
-
-def devices(setup: Setup, sizes: Sequence[int] = ()) -> list[dict]:
-    """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave.
-
-    sizes: in bytes, of disks that are not of the size that the trial asked for.
-    """
-    names = profile_names(setup.cell.profile)
-    named = [names[0]] * (len(setup.paths) - 1) + names[-1:]
-    asked = sizes or [size << 20 for size in setup.disks.sizes_mib]
-    return [
-        {"name": Path(path).name, "size_bytes": size, **_behaviour(profile)} | ({"profile": name} if setup.last else {})
-        for path, size, profile, name in zip(setup.paths, asked, setup.disks.profiles, named, strict=False)
-    ]
-
-
-def _behaviour(profile: Device) -> dict:
-    if profile.drive:
-        return {"model": profile.drive.kind}
-    return {"completion_ns": profile.completion_ns, "bandwidth_mb_s": profile.bandwidth_mb_s}
 
 
 class _Writer:
@@ -270,6 +249,14 @@ class _Writer:
         if self.filesystem.device:
             self.mount()
 
+    def renew(self) -> None:
+        """Makes the file system anew, on the same devices."""
+        self.unmount()
+        self.steps.append(steps.Drop())
+        self.commands("make", self.lines("make", self.filesystem.make))
+        self.mount()
+        self.steps += [Mkdir(path=folder) for folder in dict.fromkeys([WORK, *self.at.folders])]
+
     def readback(self, checks: list) -> None:
         """Checks that the stack reports to be what was asked for."""
         self.steps += [
@@ -356,7 +343,9 @@ class _Writer:
     def phase(self, phase: PhaseKeys, run: int) -> None:
         """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
         operation, crash = phase.operation, phase.crash
-        if phase.cache == "cold":
+        if phase.fresh:
+            self.renew()
+        elif phase.cache == "cold":
             self.cold()
         if phase.run:
             items = self.setup.scale.count(phase.items) or 1

@@ -22,8 +22,9 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
 from reprofs.records.identity import first_difference
 from reprofs.records.raw import broken, digest, measurement, parse_events, status
-from reprofs.trial.job import devices, render
+from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
+from reprofs.trial.setup import devices
 from reprofs.workplace import workplace
 
 LIMIT_S = 3600.0  # of the host

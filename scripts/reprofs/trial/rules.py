@@ -64,6 +64,18 @@ def modifiers_run_in_their_labs(setup: Setup) -> str:
 
 
 @of(Workload)
+def only_what_was_made_is_made_anew(setup: Setup) -> str:
+    """The key fresh of a phase."""
+    fresh = any(phase.fresh for phase in setup.workload.phases)
+    if not fresh or (setup.lab.provisions and setup.filesystem.device and not setup.filesystem.hosts):
+        return ""
+    return (
+        f"{_load(setup)} makes the file system anew, but {_name(setup)} in lab {_lab(setup)} has no device of its own: "
+        "choose another file system or lab."
+    )
+
+
+@of(Workload)
 def raw_needs_the_bare_thing(setup: Setup) -> str:
     """The keys raw and network."""
     workload, filesystem = setup.workload, setup.filesystem

@@ -26,9 +26,9 @@ from reprofs.records import raw as records
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.raw import measurement, parse_events, status
 from reprofs.trial import limits
-from reprofs.trial.job import devices, render
+from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
-from reprofs.trial.setup import Setup
+from reprofs.trial.setup import Setup, devices
 from reprofs.workplace import workplace
 
 

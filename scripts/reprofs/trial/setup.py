@@ -5,14 +5,16 @@ It is not in reprofs.plan because only the lab knows where the disks are and wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from reprofs import labs
 from reprofs.guest.check import needs
 from reprofs.plan import recording
 from reprofs.plan.cell import Cell
-from reprofs.plan.device import Device, Solid
+from reprofs.plan.device import Device, Solid, profile_names
 from reprofs.plan.filesystem import Filesystem, Variant
 from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
@@ -143,3 +145,23 @@ class Setup:
         if not self.paths:
             return None
         return self.stack.commands(self.paths, self.lab.disks_zeroed(self.profile), MOUNTPOINT)
+
+
+def devices(setup: Setup, sizes: Sequence[int] = ()) -> list[dict]:
+    """The block devices of a trial, as its record lists them: name, size_bytes, and how they behave.
+
+    sizes: in bytes, of disks that are not of the size that the trial asked for.
+    """
+    names = profile_names(setup.cell.profile)
+    named = [names[0]] * (len(setup.paths) - 1) + names[-1:]
+    asked = sizes or [size << 20 for size in setup.disks.sizes_mib]
+    return [
+        {"name": Path(path).name, "size_bytes": size, **_behaviour(profile)} | ({"profile": name} if setup.last else {})
+        for path, size, profile, name in zip(setup.paths, asked, setup.disks.profiles, named, strict=False)
+    ]
+
+
+def _behaviour(profile: Device) -> dict:
+    if profile.drive:
+        return {"model": profile.drive.kind}
+    return {"completion_ns": profile.completion_ns, "bandwidth_mb_s": profile.bandwidth_mb_s}
