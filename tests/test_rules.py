@@ -24,6 +24,11 @@ REFUSED = {
         cell(lab="host", workload="git-annex-small+nosync"),
         "workload git-annex-small+nosync runs in exact and vm only, not in lab host.",
     ),
+    "only_what_was_made_is_made_anew": (
+        cell("here", lab="mount", workload="pulls"),
+        "workload pulls makes the file system anew, but file system here in lab mount has no device of its own: choose"
+        " another file system or lab.",
+    ),
     "raw_needs_the_bare_thing": (
         cell(workload="device"),
         "workload device measures the device itself: choose the file system raw.",

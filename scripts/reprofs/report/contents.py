@@ -60,6 +60,7 @@ CONTENTS = (
         when.on_stacks,
     ),
     Topic("snapshots", "What do taking, changing, reading and removing a snapshot cost?", when.snapshots, always),
+    Topic("age", "How much slower is a tree after many pulls than an equal one that is new?", when.with_twins, always),
     Topic(
         "samples",
         "How does throughput change within an operation?",

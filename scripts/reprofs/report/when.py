@@ -15,7 +15,7 @@ from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Solid
 from reprofs.plan.plan import Plan
-from reprofs.plan.workload import COMPRESS, NO_AMOUNT, WORKERS, Phase, without_room, without_size
+from reprofs.plan.workload import COMPRESS, NO_AMOUNT, PULLS, WORKERS, Phase, without_room, without_size
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
@@ -102,6 +102,11 @@ def snapshots(plan: Plan) -> bool:
     """A workload takes a snapshot, reads and removes it, and changes files before and after."""
     parts = {"chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot"}
     return any(parts <= {phase.name for phase in entry.phases} for entry in plan.workloads.values())
+
+
+def with_twins(plan: Plan) -> bool:
+    """A workload reads a tree that pulls have aged, and its unaged twin."""
+    return any(entry.size == PULLS for entry in plan.workloads.values())
 
 
 def several_clients(plan: Plan) -> bool:
