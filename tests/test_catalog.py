@@ -51,6 +51,8 @@ def refusal(descriptor: Filesystem, load: Workload, lab: str) -> str:
         return r"measures the (device|network) itself|is the bare .* without files"
     if lab == "exact" and not common(load.guest, descriptor.guest):
         return f"needs the guest {descriptor.guest}, but workload .* the guest"
+    if any(phase.fresh for phase in load.phases) and (lab == "mount" or not descriptor.device or descriptor.hosts):
+        return "makes the file system anew, but"
     if any(phase.outage for phase in load.phases) and not descriptor.outage:
         return r"but file system .* has (none|no key outage)"
     return ""

@@ -140,6 +140,7 @@ def plans() -> dict:
         ),
         "options": ([plan(systems=["btrfs"])], [plan(systems=["ext4", "xfs"])]),  # btrfs has two variants
         "snapshots": ([phases("chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot")], [plan()]),
+        "age": ([workload(size="pulls")], [plan(), workload(fill=50), workload(pulls=10)]),
         "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
         "samples": (
             [
@@ -154,6 +155,7 @@ def plans() -> dict:
                 sized(1000, 2000),
                 workload(clients=2),
                 workload(fill=50),
+                workload(pulls=10),
                 workload(runs=2),
                 rounds(6, published="datalad-2015"),
                 having(trials=trials_of(memory_mib=[None, 64])),
@@ -165,7 +167,8 @@ def plans() -> dict:
                 rounds(6),
                 workload(clients=1),
                 having(trials=trials_of(memory_mib=[64])),
-                *(sized(1000, 2000, **one) for one in ({"size": None}, {"size": "compress"}, {"role": "ceiling"})),
+                *(sized(1000, 2000, size=size) for size in (None, "compress", "pulls")),
+                sized(1000, 2000, role="ceiling"),
             ],
         ),
         "durability": (

@@ -24,11 +24,6 @@ REFUSED = {
         cell(lab="host", workload="git-annex-small+nosync"),
         "workload git-annex-small+nosync runs in exact and vm only, not in lab host.",
     ),
-    "only_what_was_made_is_made_anew": (
-        cell("here", lab="mount", workload="pulls"),
-        "workload pulls makes the file system anew, but file system here in lab mount has no device of its own: choose"
-        " another file system or lab.",
-    ),
     "raw_needs_the_bare_thing": (
         cell(workload="device"),
         "workload device measures the device itself: choose the file system raw.",
@@ -41,6 +36,11 @@ REFUSED = {
         cell("zfs", workload="iozone"),
         "file system zfs needs the guest zfs, but workload iozone the guest iozone: choose another file system. Or "
         "add the packages of iozone to zfs in envs/guest.yaml, and run `reprofs lock zfs`.",
+    ),
+    "only_what_was_made_is_made_anew": (
+        cell("here", lab="mount", workload="pulls"),
+        "workload pulls makes the file system anew, but file system here in lab mount has no device of its own: choose"
+        " another file system or lab.",
     ),
     "hosts_are_made_by_the_lab": (
         cell("nfs-ext4", lab="mount"),

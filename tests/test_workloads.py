@@ -45,6 +45,8 @@ def test_modifiers():
     assert (many.clients, many.runs, many.fill) == (30, 1, 50)
     assert many.title == plain.title + " (30 clients, file system filled to 50 % and churned)"
     assert resolve("git-annex+aged4", CATALOG).runs == 4
+    old = resolve("metadata+pulls1000", CATALOG)
+    assert old.pulls == 1000 and old.title.endswith("(after 1,000 pulls)")
     own = resolve("git-annex-small@200+aged2+nosync", CATALOG)
     assert (own.runs, own.environment["LD_PRELOAD"], own.labs) == (2, "/run/nosync.so", ["exact", "vm"])
     assert resolve("compressible@50", CATALOG).title == "Content that compresses (50 %)"
@@ -126,7 +128,10 @@ def test_no_phase_is_measured_in_steps_of_its_own_waiting():
         ("metadata+client3", "+client is unknown or repeated; known modifiers: clients, aged, fill"),
         ("metadata+clients2+clients3", "repeated"),
         ("metadata+clients", "+clients needs a number from 1 to 256, like +clients1"),
-        ("git-annex-small+nosync+nosync", "unknown or repeated; known modifiers: clients, aged, fill, device, nosync"),
+        (
+            "git-annex-small+nosync+nosync",
+            "unknown or repeated; known modifiers: clients, aged, fill, pulls, device, nosync",
+        ),
         ("git-annex-small+nosync2", "+nosync takes no number: leave 2 out"),
         ("metadata+nosync", "+nosync is unknown or repeated"),
         ("metadata+fill95", "+fill must be from 1 to 90"),
@@ -266,6 +271,16 @@ def test_filled_and_churned_first(recorded):
     total = record["measurement"]["mounted"]["total_bytes"]
     assert 0.05 * total < fill["bytes"] < 0.12 * total
     assert all(s["contiguous"] <= s["blocks"] for s in age["samples"] if s["name"].startswith("layout-"))
+
+
+def test_aged_by_pulls_first(recorded):
+    """The tree of +pulls is beside the workload's own, and younger than what fills the file system."""
+    record = recorded(cell("metadata@50+pulls3"))
+    assert (record["status"], record["reason"]) == ("ok", "")
+    (before,) = record["measurement"]["preparation"]
+    assert before["name"] == "pulls" and "--pulls 3 --seed 11 pulled" in " ".join(before["argv"])
+    job = rendered(cell("metadata@50+pulls3+fill10")).text()
+    assert job.index("arg=age") < job.index("arg=pulls") < job.index("operation=make-tree")
 
 
 @pytest.mark.parametrize("lab", ["host", "mount"])

@@ -1,4 +1,5 @@
-/* A working copy of a repository that is updated by pulls, as git does it; and its twin, which is as old as its copying.
+/* A working copy of a repository that is updated by pulls, as git does it; and its twin, which is as old as its
+ * copying.
  *
  * The clone makes a tree of files and one pack. A pull stores the objects that changed, each under a temporary name
  * which is then renamed (object-file.c of git); removes files and the folders that this empties; removes every changed
@@ -47,7 +48,8 @@ static const struct option options[] = {
     WORD("folder", p.folder, "of the working copy"),
 };
 
-/* ---- the history: what is there after how many pulls; nothing is read for it -------------------------------------- */
+/* ---- the history: what is there after how many pulls; nothing is read for it --------------------------------------
+ */
 static struct file { /* of the working copy; known by its number */
     uint32_t folder, version, pull; /* version 0: not made yet; pull: the last that changed it */
     bool there;
@@ -82,7 +84,8 @@ static uint64_t object_bytes(uint64_t number) {
     return OBJECT_BYTES + tree_size(&sizes, hash3(p.seed, OBJECTS, number) % sizes.files) / 4;
 }
 
-/* ---- changing what is there --------------------------------------------------------------------------------------- */
+/* ---- changing what is there ---------------------------------------------------------------------------------------
+ */
 static bool real; /* or only the history */
 static uint64_t bytes, most; /* that are there, and were at most */
 static int failed(const char *what, const char *path) {
@@ -203,8 +206,8 @@ static int synced(void) {
 }
 
 static int clone_tree(void) {
-    static const char *const own[] = {".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads",
-        ".git/logs"};
+    static const char *const own[] = {
+        ".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads", ".git/logs"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (make_folder(own[i])) return 1;
     for (uint64_t i = 0; i < p.files; i++) pack += file_bytes(new_file()) / 4;
@@ -218,6 +221,20 @@ static int clone_tree(void) {
     free(order);
     return code || store_state() || synced();
 }
+/* To the working copy, in the order of the paths: what is gone, then what is new or another version. */
+static int check_out(uint32_t *gone, uint64_t removed, uint32_t *other, uint64_t made) {
+    if (real) qsort(gone, removed, sizeof *gone, by_path), qsort(other, made, sizeof *other, by_path);
+    for (uint64_t i = 0; i < removed; i++)
+        if (remove_file(gone[i])) return 1;
+    for (uint64_t i = 0; i < removed; i++)
+        if (leave_folder(file[gone[i]].folder)) return 1;
+    for (uint64_t i = 0; i < made; i++) {
+        struct file *own = &file[other[i]];
+        if (own->version ? remove_file(other[i]) : enter_folder(own->folder)) return 1;
+        if (make_file(other[i])) return 1;
+    }
+    return 0;
+}
 static int pull_once(uint32_t *gone, uint32_t *other) {
     uint64_t removed = 0, made = 0;
     for (uint64_t i = 0; i < p.changes; i++) {
@@ -229,24 +246,17 @@ static int pull_once(uint32_t *gone, uint32_t *other) {
         else gone[removed++] = (uint32_t)number, live--;
         if (store_next() || store_next()) return 1; /* the file, and the folder that it is in */
     }
-    if (store_next()) return 1; /* the commit */
-    if (real) qsort(gone, removed, sizeof *gone, by_path), qsort(other, made, sizeof *other, by_path);
-    for (uint64_t i = 0; i < removed; i++)
-        if (remove_file(gone[i])) return 1;
-    for (uint64_t i = 0; i < removed; i++)
-        if (leave_folder(file[gone[i]].folder)) return 1;
-    for (uint64_t i = 0; i < made; i++) {
-        struct file *own = &file[other[i]];
-        if (own->version ? remove_file(other[i]) : enter_folder(own->folder)) return 1;
-        if (make_file(other[i])) return 1;
-    }
-    return store_state() || synced();
+    return store_next() /* the commit */ || check_out(gone, removed, other, made) || store_state() || synced();
 }
+
 /* All that happened, for real or not. */
 static int history(bool for_real) {
     uint64_t most_files = p.files + p.pulls * p.changes;
     real = for_real, folders = p.files / IN_FOLDER + 1;
-    sizes = (struct tree){.seed = p.seed, .files = p.files, .size_max = p.largest, .size_median = (double)p.median,
+    sizes = (struct tree){.seed = p.seed,
+        .files = p.files,
+        .size_max = p.largest,
+        .size_median = (double)p.median,
         .size_sigma = p.sigma};
     file = calloc(most_files, sizeof *file), inside = calloc(folders + most_files - p.files, sizeof *inside);
     uint32_t *gone = calloc(2 * p.changes, sizeof *gone);
@@ -258,7 +268,8 @@ static int history(bool for_real) {
     return code;
 }
 
-/* ---- what is there now ---------------------------------------------------------------------------------------------- */
+/* ---- what is there now ----------------------------------------------------------------------------------------------
+ */
 static uint64_t number_in(const char *path, const char *before, int base) {
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
@@ -366,7 +377,8 @@ static int copy(FILE *list) {
     return code;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------------------------------
+ */
 static int prepare(void) {
     if (!p.files && !p.list) return wrong("--files must be given");
     if (!p.folder) return wrong("the folder of the working copy must be given");
@@ -391,5 +403,6 @@ static int run(void) {
     return p.copy ? copy(list) : history(true);
 }
 
-const struct program program = {"pulls", "Makes a working copy and updates it by pulls, as git does; copies it in order.",
-    OPTIONS(options), prepare, check, run};
+const struct program program = {"pulls",
+    "Makes a working copy and updates it by pulls, as git does; copies it in order.", OPTIONS(options), prepare, check,
+    run};

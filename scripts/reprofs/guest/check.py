@@ -58,7 +58,8 @@ def needs(workload: Modified, scale: str, zeros: bool = True) -> int:
             if ZEROS in arguments and not zeros:
                 continue
             programs = max(programs, _ask(where, tuple(arguments)))
-    return (tree + programs) * workload.clients
+    before = _ask(workload.at(scale), tuple(workload.ageing(1)[1:])) if workload.pulls else 0
+    return (tree + programs) * workload.clients + before
 
 
 def _programs(argv: list[str], where: str) -> list[list[str]]:

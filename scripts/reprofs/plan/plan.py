@@ -58,6 +58,7 @@ class PlannedWorkload(Part):
     on_servers: bool = False
     runs: int = 1
     fill: int = 0
+    pulls: int = 0
     raw: bool = Field(False, description="It measures a device or a network itself")
     programs: list[str] = Field([], description="Of the load engine, that its jobs run")
     recording: Recording | None = Field(None, description="Of the program whose calls it makes again")

@@ -4,6 +4,7 @@
 +clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
 +agedN       the phases are repeated N times in one file system, which ages it (workloads with the key `aged`)
 +fillN       before anything else the file system is filled to N percent and churned
++pullsN      before, a tree in the same file system is updated by N pulls, as git does it
 +deviceN     the stack offers N MiB to the file system, also less than ROOM_MIB, to see what that changes
 +NAME        a modifier of the workload's own (its key `modifiers`)
 """
@@ -42,11 +43,12 @@ COMPRESS = "compress"  # the size of a workload that is the percentage of its co
 PULLS = "pulls"  # the size of a workload that is the age of its tree
 NO_AMOUNT = (WORKERS, COMPRESS, PULLS)  # sizes with which a task does not grow
 CLIENTS_MAX = 256
-LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90), "device": MIB}
+LIMITS = {"clients": (1, CLIENTS_MAX), "aged": (2, 1000), "fill": (1, 90), "pulls": (1, 10000), "device": MIB}
 TOLD = {
     "clients": "{} clients",
     "aged": "{} runs in one file system",
     "fill": "file system filled to {} % and churned",
+    "pulls": "after {:,} pulls",
     "device": "device of {:,} MiB",
 }
 # What every file system gets at least. With 1 GiB Btrfs waits for room half the time in which it creates files, with
@@ -277,18 +279,23 @@ class Modified(Workload):
     """A workload with its modifiers applied.
 
     spec: its name with them; clients: how many processes do the same; runs: how often the phases run in one file
-    system; fill: percent; labs: the only ones that have all its modifiers.
+    system; fill: percent; pulls: of another tree, before; labs: the only ones that have all its modifiers.
     """
 
     spec: str
     clients: int = 1
     runs: int = 1
     fill: int = 0
+    pulls: int = 0
     labs: list[str] | None = None
 
     def at(self, scale: str) -> str:
         """The beginning of error messages about it at a scale."""
         return f"{self.file}: workload {self.spec}, scale {scale}"
+
+    def ageing(self, seed: object) -> list[str]:
+        """The command of +pulls: 1,000 write each of 2,000 files twice, as 10,000 pulls of Linux do."""
+        return f"engine pulls --files 2000 --changes 4 --pulls {self.pulls} --seed {seed} pulled".split()
 
     def recording(self) -> str | None:
         """The name of the recording that it replays, if it does."""
@@ -357,6 +364,7 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         "clients": numbers.get("clients", 1),
         "runs": numbers.get("aged", 1),
         "fill": numbers.get("fill", 0),
+        "pulls": numbers.get("pulls", 0),
         "labs": labs,
     }
     return Modified.model_construct(**{**dict(workload), **changed}).known_as(workload.name, workload.file)

@@ -115,8 +115,8 @@ def several_clients(plan: Plan) -> bool:
 
 
 def aged(plan: Plan) -> bool:
-    """A file system is filled before, or a workload is repeated in the same one."""
-    return _repeated(plan) or any(entry.fill for entry in plan.workloads.values())
+    """A file system is filled or aged before, or a workload is repeated in the same one."""
+    return _repeated(plan) or any(entry.fill or entry.pulls for entry in plan.workloads.values())
 
 
 def many_runs(plan: Plan) -> bool:

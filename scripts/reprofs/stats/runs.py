@@ -254,7 +254,8 @@ def refuse(base: str, first: Plan, name: str, other: Plan) -> None:
 def _work(workload: PlannedWorkload) -> list:
     """What a workload does, without its words."""
     phases = [{key: value for key, value in phase.as_json().items() if key != "title"} for phase in workload.phases]
-    return [phases, workload.parameters, workload.size, workload.clients, workload.runs, workload.fill]
+    aged = [workload.runs, workload.fill, workload.pulls]
+    return [phases, workload.parameters, workload.size, workload.clients, *aged]
 
 
 def _aligned(first: Tables, other: Tables) -> tuple[_Side, _Side]:

@@ -315,6 +315,8 @@ class _Writer:
             words = ["engine", "age", "--fill", str(workload.fill), "--churn", "1", "--seed", str(self.seed)]
             words += ["--reserve", str(self.setup.needs), "."]
             self.unmeasured("age", None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
+        if workload.pulls:
+            self.unmeasured("pulls", None, **self.execute(workload.ageing(self.seed), 1, AGE_LIMIT_S, MOUNTPOINT))
         for entry in workload.populate:
             if isinstance(entry, str):
                 self.unmeasured(entry, self.several, operation=entry, order="tree")

@@ -45,11 +45,14 @@ def _no_lab(part: Descriptor, names: list[str]) -> str:
 
 @of(Workload)
 def fill_is_for_one_machine(setup: Setup) -> str:
-    """The modifier +fill."""
-    if not (setup.filesystem.clients and setup.workload.fill):
+    """The modifiers +fill and +pulls."""
+    workload = setup.workload
+    if not (setup.filesystem.clients and (workload.fill or workload.pulls)):
         return ""
+    word = "fill" if workload.fill else "pulls"
     return (
-        f"{_load(setup)}: +fill needs one machine, but {_name(setup)} has the key clients: choose another file system."
+        f"{_load(setup)}: +{word} needs one machine, but {_name(setup)} has the key clients: choose another file"
+        " system."
     )
 
 
@@ -61,18 +64,6 @@ def modifiers_run_in_their_labs(setup: Setup) -> str:
         return ""
     unknown = _no_lab(setup.workload, able)
     return unknown or f"{_load(setup)} runs in {' and '.join(able)} only, not in lab {setup.lab.name}."
-
-
-@of(Workload)
-def only_what_was_made_is_made_anew(setup: Setup) -> str:
-    """The key fresh of a phase."""
-    fresh = any(phase.fresh for phase in setup.workload.phases)
-    if not fresh or (setup.lab.provisions and setup.filesystem.device and not setup.filesystem.hosts):
-        return ""
-    return (
-        f"{_load(setup)} makes the file system anew, but {_name(setup)} in lab {_lab(setup)} has no device of its own: "
-        "choose another file system or lab."
-    )
 
 
 @of(Workload)
@@ -108,6 +99,18 @@ def one_guest_has_all(setup: Setup) -> str:
         f"{one} needs the guest {first}, but {other} the guest {second}: choose another "
         f"{one.rpartition(' ')[0]}. Or add the packages of {second} to {first} in envs/guest.yaml, and run "
         f"`reprofs lock {first}`."
+    )
+
+
+@of(Workload)
+def only_what_was_made_is_made_anew(setup: Setup) -> str:
+    """The key fresh of a phase."""
+    fresh = any(phase.fresh for phase in setup.workload.phases)
+    if not fresh or (setup.lab.provisions and setup.filesystem.device and not setup.filesystem.hosts):
+        return ""
+    return (
+        f"{_load(setup)} makes the file system anew, but {_name(setup)} in lab {_lab(setup)} has no device of its own: "
+        "choose another file system or lab."
     )
 
 

@@ -12,7 +12,7 @@ def costs(found: pd.DataFrame, pulls: int) -> str:
     """What so many pulls cost. found: a row an action (reading, walking) and file system: action, label, ratio (time of
     the aged tree over that of its twin), low, high (its interval; NaN with one repetition).
 
-    `After 100 pulls reading takes 2.40 times as long (ext4) to 4.10 times as long (xfs), compared with the unaged twin.`
+    `After 100 pulls reading takes 2.40 times as long (ext4) to 4.10 times as long (xfs), compared with the twin.`
     """
     told = []
     for action, own in found.groupby("action", sort=False):

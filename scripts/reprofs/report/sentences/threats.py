@@ -8,6 +8,7 @@ import pandas as pd
 
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.plan.device import Solid
+from reprofs.plan.workload import PULLS
 from reprofs.report.words import count, listing, percent, reach, verb
 from reprofs.stats import cells
 from reprofs.stats.cells import ENOUGH, driver_bound, measured
@@ -117,7 +118,8 @@ def new(study: Study) -> str:
     """That file systems were new."""
     if not any(study.lab(lab).provisions for lab in set(study.trials["lab"])):
         return ""
-    aged = sorted(name for name, entry in study.plan.workloads.items() if entry.fill or entry.runs > 1)
+    entries = study.plan.workloads.items()
+    aged = sorted(name for name, one in entries if one.fill or one.pulls or one.size == PULLS or one.runs > 1)
     only = f" only {listing(aged)} measures." if aged else " were not measured."
     return f"Every file system was new; ageing, fragmentation and full devices{only}"
 
