@@ -121,3 +121,5 @@ def test_what_is_said_of_age():
         "After 1,000 pulls reading takes 2.40 times as long (ext4) to 4.10 times as long (xfs), and walking takes"
         " equally long (ext4), compared with the unaged twin."
     )
+    alike = pd.concat([found[2:], found[2:].assign(label="xfs")])
+    assert age.costs(alike, 1) == "After 1 pull walking takes equally long on all, compared with the unaged twin."

@@ -18,6 +18,10 @@ def costs(found: pd.DataFrame, pulls: int) -> str:
     for action, own in found.groupby("action", sort=False):
         rows = own.sort_values(["ratio", "label"])
         ends = [row for _, row in rows.iloc[[0, -1] if len(rows) > 1 else [0]].iterrows()]
-        words = [f"{longer(row['ratio'], row['low'], row['high'])} ({row['label']})" for row in ends]
-        told.append(f"{action} takes {joined(words, ' to ')}")
+        words = [longer(row["ratio"], row["low"], row["high"]) for row in ends]
+        if len(ends) > 1 and words[0] == words[1]:
+            told.append(f"{action} takes {words[0]} on all")
+            continue
+        named = [f"{word} ({row['label']})" for word, row in zip(words, ends, strict=True)]
+        told.append(f"{action} takes {joined(named, ' to ')}")
     return f"After {thousands(pulls)} pull{'s' * (pulls != 1)} {joined(told, ', and ')}, compared with the unaged twin."

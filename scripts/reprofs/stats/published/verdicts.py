@@ -285,7 +285,11 @@ def _base(cell: dict) -> str:
 
 
 def _at_size(rounds: pd.DataFrame, size: int) -> tuple[float, float]:
-    """The ratio at another size, by its power law over several and by the exponent of the last step; NaN with one."""
+    """The ratio at another size, by its power law over several and by the exponent of the last step; NaN with one.
+
+    Of a size of zero, as of a tree without pulls, no law says anything.
+    """
+    rounds = rounds[rounds["size"] > 0]
     if not size or rounds["size"].nunique() < 2:
         return math.nan, math.nan
     law = rounds["size"], rounds["ratio"]
