@@ -117,9 +117,12 @@ def test_what_is_said_of_age():
         ("walking", "ext4", 1.01, 0.9, 1.1),
     ]
     found = pd.DataFrame(rows, columns=["action", "label", "ratio", "low", "high"])
-    assert age.costs(found, 1000) == (
-        "After 1,000 pulls reading takes 2.40 times as long (ext4) to 4.10 times as long (xfs), and walking takes"
-        " equally long (ext4), compared with the unaged twin."
+    assert age.costs(found, 1000, "hdd-7200") == (
+        "After 1,000 pulls (hdd-7200) reading takes 2.40 times as long (ext4) to 4.10 times as long (xfs), and walking"
+        " takes equally long (ext4), compared with the unaged twin."
     )
-    alike = pd.concat([found[2:], found[2:].assign(label="xfs")])
-    assert age.costs(alike, 1) == "After 1 pull walking takes equally long on all, compared with the unaged twin."
+    alike = pd.concat([found[2:], found[2:].assign(label="xfs", ratio=3.0, low=0.5, high=18.0)])
+    told = age.costs(alike, 1, "ssd")
+    assert told == "After 1 pull (ssd) walking takes equally long on all, compared with the unaged twin."
+    slower = pd.concat([alike, found[2:].assign(label="f2fs", ratio=1.9, low=1.2, high=3.1)])
+    assert "walking takes equally long (ext4) to 90 % longer (f2fs)," in age.costs(slower, 1, "ssd")
