@@ -31,9 +31,10 @@ from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
 from reprofs.plan.workload import Workload
 from reprofs.trial import commands
-from reprofs.trial.job import devices, render
+from reprofs.trial.job import render
 from reprofs.trial.planning import make_plan, table
 from reprofs.trial.resolve import resolve as resolve_cell
+from reprofs.trial.setup import devices
 
 KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)
 OF_KIND = {kind.kind: kind for kind in (*KINDS, Published)}

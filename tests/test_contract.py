@@ -25,9 +25,10 @@ from reprofs.plan.workload import Workload
 from reprofs.plan.workload import resolve as resolve_workload
 from reprofs.records.protocol import MOUNTPOINT, RECOVERY
 from reprofs.records.raw import measurement
-from reprofs.trial.job import devices, render
+from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve as resolve_cell
 from reprofs.trial.run import obstacle
+from reprofs.trial.setup import devices
 
 OWN = Catalog()
 TREE = {"files": 60, "directories": 9, "fan_out": 3, "size_median": 4055, "size_sigma": 1.45, "size_max": 65536}

@@ -26,10 +26,11 @@ from reprofs.plan.guest import read_guest
 from reprofs.plan.schemas import NAMED
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
-from reprofs.trial.job import devices, render
+from reprofs.trial.job import render
 from reprofs.trial.planning import make_plan, table
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import tools
+from reprofs.trial.setup import devices
 
 FEW = 4  # damages of a kind of file
 LONGEST = 300  # characters of a sentence
