@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from reprofs.cli._base import STUDY, Commands, number, option, say, together
-from reprofs.errors import UserError
+from reprofs.errors import UserError, count
 
 command = Commands()
 
@@ -88,16 +88,20 @@ def _verify(arguments) -> None:
 
 def _is_right(arguments, folder: Path, drawn: bool) -> bool:
     """Whether all that was asked for is as published; says on what that stands."""
+    from reprofs.plan.retraction import RETRACTIONS, retracted
     from reprofs.publish import log, verify
     from reprofs.records.publication import read
 
-    right, said = log.standing(folder, read(folder).study)
+    result = read(folder)
+    right, said = log.standing(folder, result.study)
+    if gone := sum(one.is_in(result.answer) for one in retracted(result)):
+        say(f"{folder}: {count(gone, 'sentence')} of its answer retracted, see {RETRACTIONS}")
     if arguments.claims or arguments.render or (drawn and not arguments.trials):
         right &= _derived(arguments, folder)
     if not arguments.claims and not arguments.render:
-        count = (arguments.trials or 3) if drawn else None
+        trials = (arguments.trials or 3) if drawn else None
         seed = int.from_bytes(os.urandom(3)) if arguments.seed is None else arguments.seed
-        right &= verify.verify(folder, count, arguments.trial, seed, say, own=arguments.own_code)
+        right &= verify.verify(folder, trials, arguments.trial, seed, say, own=arguments.own_code)
     say(said)
     return right
 

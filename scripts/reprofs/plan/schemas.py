@@ -18,6 +18,7 @@ from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
 from reprofs.plan.result import Result
+from reprofs.plan.retraction import Retractions
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
@@ -27,7 +28,7 @@ from reprofs.plan.workload import Workload
 NAMED: tuple[type[Descriptor], ...] = (
     *(Filesystem, Layer, Device, Network, Processor, Kernel, Machine, Workload, Study, Published),
 )
-KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Recording, Config, RealDisks, Guests, Plan, Result)
+KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Recording, Config, RealDisks, Guests, Plan, Result, Retractions)
 
 
 def write_schemas(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import quote
@@ -15,14 +16,16 @@ import jinja2
 import pandas as pd
 
 from reprofs.files import write_text
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.result import DIGESTS, Result
-from reprofs.plan.workload import Workload
+from reprofs.plan.retraction import retracted
 from reprofs.project import place
+from reprofs.publish.stale import lacks
 from reprofs.publish.write import CELLS, PICTURE
-from reprofs.records.publication import read
+from reprofs.records.protocol import PROTOCOL
+from reprofs.records.publication import plan_of, read
 from reprofs.report.marks import escaped
 from reprofs.report.words import DASH
+from reprofs.stats.results import ANALYSIS
 
 NAMES = ["lab", "stack", "profile", "workload", "scale", "phase", "cache", "label"]  # what a cell is, in its study
 TIMES = ["geometric_mean_ns", "low_ns", "high_ns"]
@@ -32,17 +35,43 @@ TABLE = """# Published results
 
 Open `index.html` in a browser for all numbers. [How to check them](../docs/check-results.md).
 
+Some sentences of these results are [retracted](#retracted).
+
 A finding is a trial that cut the power and failed afterwards; unavailable is what its lab cannot run.
 
-| study | trials | findings | unavailable | failed | host hours | verdicts on published claims |
-|---|---|---|---|---|---|---|
+| study | retracted | trials | findings | unavailable | failed | host hours | verdicts on published claims |
+|---|---|---|---|---|---|---|---|
 """
+RULES = """
+## The rules they were measured by
+
+This checkout has protocol {protocol}, analysis {analysis}. `reprofs stale STUDY` says why an older result is not what
+this checkout would measure. Since protocol 7 a file system has 4 GiB at least, a verdict six repetitions, and a flush
+its price. A cold phase is ranked only if proved, and the check of the content leaves access times as they are.
+
+| study | protocol | analysis | lacks under protocol {protocol} |
+|---|---|---|---|
+"""
+RETRACTED = """
+## Retracted
+
+These sentences are wrong, or hold only under a condition. The records stand, and so do the pages made of them:
+ABOUT.md and index.html of a study still have the sentence.
+"""
+ANALYSIS_OF = re.compile(r"The analysis has the number (\d+)")  # in a report
 
 
 def write_index(folder: Path) -> Path:
-    """Writes index.html and README.md of the folder with the results. Raises UserError for an altered result."""
+    """Writes index.html and README.md of the folder with the results.
+
+    Raises UserError for an altered result and an invalid results/retractions.yaml.
+    """
     made = folder / "index.html"
-    write_text(folder / "README.md", TABLE + "".join(_line(read(path.parent)) for path in _all(folder)))
+    results = [read(path.parent) for path in _all(folder)]
+    rules = RULES.format(protocol=PROTOCOL, analysis=ANALYSIS)
+    parts = [TABLE, *(_line(folder, one) for one in results), rules, *(_rules(folder, one) for one in results)]
+    gone = "".join(map(_retracted, results))
+    write_text(folder / "README.md", "".join([*parts, RETRACTED, gone] if gone else parts))
     write_text(made, page(folder))
     return made
 
@@ -64,6 +93,7 @@ def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -
             continue
         result = read(path.parent)
         more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
+        more |= {"retracted": retracted(result), "analysis": _analysis(folder, result), "lacks": lacks(folder, result)}
         results.append(vars(result) | more)
         cells = pd.read_csv(path.parent / CELLS, keep_default_na=False, na_values={name: [""] for name in TIMES})
         for row in cells.to_dict("records"):
@@ -93,21 +123,46 @@ def lead(answer: str) -> list[str | list[str]]:
     return list(parts)
 
 
-def _missing(result: Result) -> list[str]:
+def _missing(folder: Path, result: Result) -> list[str]:
     """How many of its trials are findings, unavailable and failed."""
-    catalog = Catalog()
-    cuts = [name for name in catalog.paths(Workload) if any(one.crash for one in catalog.get(Workload, name).phases)]
+    plan = plan_of(folder / result.study)
+    cuts = {name for name, one in plan["workloads"].items() if any(phase.get("crash") for phase in one["phases"])}
+    cut = {one["id"] for one in plan["trials"] if one["workload"] in cuts}
     ended = []
     for name, trial in result.trials.items():
-        cut = trial.status == "failed" and any(f"-{one}-" in name for one in cuts)
-        ended.append("finding" if cut else "unavailable" if trial.status == "skipped" else trial.status)
+        found = trial.status == "failed" and name in cut
+        ended.append("finding" if found else "unavailable" if trial.status == "skipped" else trial.status)
     return [f"{ended.count(kind)}" for kind in ("finding", "unavailable")] + [
         f"{sum(kind not in ('ok', 'finding', 'unavailable') for kind in ended)}"
     ]
 
 
-def _line(result: Result) -> str:
+def _line(folder: Path, result: Result) -> str:
     words = [f"{len(set(names))} {escaped(word)}" for word, names in result.verdicts.items()]
-    cells = [f"[{escaped(result.study)}]({quote(result.study)}/ABOUT.md)", f"{len(result.trials):,}"]
-    cells += [*_missing(result), f"{result.host_hours:.2g}", ", ".join(words) or DASH]
+    gone = len(retracted(result))
+    cells = [f"[{escaped(result.study)}]({quote(result.study)}/ABOUT.md)"]
+    cells += [f"[{gone}](#{quote(result.study)})" if gone else DASH, f"{len(result.trials):,}"]
+    cells += [*_missing(folder, result), f"{result.host_hours:.2g}", ", ".join(words) or DASH]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _analysis(folder: Path, result: Result) -> str:
+    """The number of the analysis that made a result's report, which says it."""
+    report = folder / result.study / "index.html"
+    found = ANALYSIS_OF.search(report.read_text()) if report.is_file() else None
+    return found[1] if found else DASH
+
+
+def _rules(folder: Path, result: Result) -> str:
+    short = "; ".join(map(escaped, lacks(folder, result))) or DASH
+    return f"| {escaped(result.study)} | {result.protocol} | {_analysis(folder, result)} | {short} |\n"
+
+
+def _retracted(result: Result) -> str:
+    told = [
+        f"\n> {escaped(one.sentence)}\n\n{one.date}: {escaped(one.wrong)}"
+        + (f" **Right:** {escaped(one.right)}" if one.right else "")
+        + "\n"
+        for one in retracted(result)
+    ]
+    return f"\n### {escaped(result.study)}\n{''.join(told)}" if told else ""

@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import jinja2
+
 from reprofs.errors import UserError, several
-from reprofs.files import write_bytes
+from reprofs.files import write_bytes, write_text
 from reprofs.plan.result import DIGESTS
+from reprofs.plan.retraction import Retraction, retracted
 from reprofs.project import place
 from reprofs.publish import index
 from reprofs.publish.derive import derive, pool
@@ -35,8 +38,12 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
             with scratch() as work:
                 unpack(folder, result, Path(work))
                 made = derive(Path(work), processes, pdf=True)
+                gone = retracted(result)
                 for page in PAGES:
                     write_bytes(site / name / page, (made.report / page).read_bytes())
+                if gone:
+                    report = (made.report / PAGES[0]).read_text().replace("<main>", f"<main>\n{_box(gone)}", 1)
+                    write_text(site / name / PAGES[0], report)
             for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
                 if (folder / file).is_file():
                     shutil.copyfile(folder / file, site / name / file)
@@ -44,3 +51,12 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
     there = {name for name in known if (site / name / PAGES[0]).is_file()}
     write_bytes(site / "index.html", index.page(place("results"), pdf=True, only=there).encode())
     return site / "index.html"
+
+
+def _box(gone: list[Retraction]) -> str:
+    """What is retracted of a result, for the top of its report."""
+    return jinja2.Template(
+        "<section><p><strong>Retracted</strong></p><ul>{% for one in gone %}<li><del>{{ one.sentence }}</del> "
+        "{{ one.date }}: {{ one.wrong }} {{ one.right }}</li>{% endfor %}</ul></section>",
+        autoescape=True,
+    ).render(gone=gone)

@@ -71,16 +71,29 @@ def read(folder: Path) -> Result:
     return result
 
 
+def plan_of(folder: Path) -> dict:
+    """The plan of a result as it was written, of whatever version. Raises UserError for an archive without one."""
+    try:
+        plan = json.loads(_plan(folder))
+        if isinstance(plan, dict):
+            return plan
+    except (ValueError, RecursionError):
+        pass
+    raise UserError(f"{folder}/{PLAN} is not the plan of a study: get the result again.")
+
+
+def _plan(folder: Path) -> bytes:
+    file = folder / "records-1.tar.xz"
+    return next(_members(file, lambda name: RECORD if name == PLAN else -1), ("", b""))[1]
+
+
 def unpack(folder: Path, result: Result, into: Path) -> Plan:
     """Puts the plan, the records and the profiles of a result into a folder: plan.json, raw/, profiles/.
 
     The plan says what else there may be; nothing else is read. Raises UserError, of which OtherVersion is one.
     """
     archives = [folder / file for file in sorted(result.files) if file.startswith(ARCHIVES)]
-    first = next((file for file in archives if file.name.startswith("records-")), folder / "records-1.tar.xz")
-    for _, content in _members(first, lambda name: RECORD if name == PLAN else -1):
-        write_bytes(into / PLAN, content)
-        break  # it is the first one
+    write_bytes(into / PLAN, _plan(folder))
     from reprofs.plan.plan import read_plan
 
     try:
