@@ -349,7 +349,7 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
     altered(folder)
     made = index.write_index(folder.parent).read_text()
     table = (folder.parent / "README.md").read_text()
-    assert "\n| [small](small/ABOUT.md) | – | 2 | 0 | 0 | 0 | " in table
+    assert f"\n| [small](small/ABOUT.md) | {index.DASH} | 2 | 0 | 0 | 0 | " in table
     assert made.count("<script") == 2 and "alert(1)</script>" not in made and "<img src=x>" not in made
     _, _, rest = made.partition('id="data">')
     data = json.loads(rest.partition("</script>")[0])
