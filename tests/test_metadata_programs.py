@@ -146,6 +146,15 @@ def test_mdtest_runs_the_phases_asked_for(run):
     assert [s["name"] for s in done.samples if s["name"].startswith("file")] == []
 
 
+def test_mdtest_passes_repeat_stat_and_read_in_one_phase(run, tmp_path):
+    done = run("mdtest", "-F", "-u", "-I", 5, "-b", 2, "-z", 1, "--tasks", 2, "--passes", 3, "-w", 10, "-e", 10)
+    items = {(s["name"], s["client"]): (s["items"], s["bytes"]) for s in done.samples if s["name"].startswith("file")}
+    assert len(items) == sum(s["name"].startswith("file") for s in done.samples) == 8
+    for client in range(2):
+        assert items["file-create", client] == (15, 150) and items["file-remove", client] == (15, 0)
+        assert items["file-stat", client] == (45, 0) and items["file-read", client] == (45, 450)
+
+
 def test_mdtest_stride_lets_another_task_touch_the_items(run, tmp_path):
     trace = tmp_path / "trace"
     traced = ["strace", "-f", "-qq", "-e", "trace=file,clone,clone3,fork,vfork", "-o", trace]
@@ -356,6 +365,15 @@ def test_walk_counts_without_stat(run, place, threads):
     assert run(*fast, "--count", place).stdout == f"{len(rows_of(place))}\n"
     assert run(*fast, "--count", "--NoSnap", "--depth", 1, place).stdout == f"{len(some)}\n"
     assert run(*fast, place).stdout.startswith(f"entries {len(rows_of(place))} ")
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_walk_goes_over_a_tree_several_times_at_once(run, place, tmp_path, threads):
+    once, output = rows_of(place), tmp_path / "rows"
+    done = run("walk", "--fast", "--threads", threads, "--passes", 3, "--output", output, place)
+    assert Counter(row[3] for row in read_rows(output.read_bytes())) == dict.fromkeys(once, 3)
+    (sample,) = done.samples
+    assert sample["items"] == 3 * len(once)
 
 
 @pytest.mark.parametrize("way", [[], ["--fast"], ["--fast", "--count"]], ids=" ".join)

@@ -185,6 +185,7 @@ WRONG = {
         ("-I 1 -e 5", "-e 5", "-w"),
         ("-I 1 --std both", "--std", "both"),
         ("-I 1 -i 0", "-i"),
+        ("-I 1 --passes 0", "--passes"),
         (f"-I 1 -z 100 -b 1 -d {'d' * 3000}", "paths", "longer"),
     ],
     "read-while-write": [
@@ -224,6 +225,7 @@ WRONG = {
         ("--threads 0 .", "--threads"),
         ("--depth -1 .", "--depth", "-1"),
         ("--count .", "--count", "--fast"),
+        ("--passes 2 .", "--passes", "--fast"),
         ("--fast --count --output x .", "--count", "--output"),
         ("--header .", "--header"),
         (". ..", ".. is one argument too many"),

@@ -10,7 +10,8 @@
  * of them are ready. The rate of a phase is the items of all tasks over the time of the slowest. Creation and removal
  * go through the tree in preorder, stat and read in the order of the items' numbers.
  *
- * Not of the original: with --series the samples say also how many items ended in each interval of a phase's time.
+ * Not of the original: with --series the samples say also how many items ended in each interval of a phase's time; with
+ * --passes stat and read go through a task's items several times in one phase, which else would be too short to time.
  *
  * The parts are one translation unit: in several its bytes would not be those of published records. */
 #define _GNU_SOURCE
@@ -53,6 +54,7 @@ static const struct option options[] = {
     NUMBER("-w", p.write_bytes, 0, 1ull << 40, "bytes to write into a file"),
     NUMBER("-e", p.read_bytes, 0, 1ull << 40, "bytes to read from a file"),
     NUMBER("-N", p.stride, 0, TASKS_MAX - 1, "whose items a task touches next: those of the task so many further on"),
+    NUMBER("--passes", p.passes, 1, 1000000, "times that stat and read go through the items, in one phase"),
     NUMBER("--tasks", p.tasks, 1, TASKS_MAX, "tasks, processes of their own"),
     FLAG("--rename", p.rename, "rename the directories, too"),
     CHOICE("--std", p.deviation, deviations, "divided by n as in 1.9.3, or by n - 1 as in 4.0"),

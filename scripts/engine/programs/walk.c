@@ -44,6 +44,7 @@ static const struct option options[] = {
     FLAG("--header", o.header, "the names of the columns before the rows"),
     NUMBER("--threads", o.threads, 1, THREADS_MAX, "threads at most"),
     FLAG("--fast", o.fast, "the other way of going through"),
+    NUMBER("--passes", o.passes, 1, 10000, "with --fast: times to go through the tree, at once"),
     FLAG("--count", o.count, "with --fast: only the number of entries, by their types"),
     WORD("--output", o.output, "file for the rows"),
     NUMBER("--seed", o.seed, 0, UINT64_MAX, "taken as by other programs; nothing here is random"),
@@ -73,6 +74,7 @@ static int read_excluded(void) {
 static int prepare(void) {
     if (strlen(o.top) + 1 > PATH_MAX) return wrong("the folder's path is longer than %d bytes", PATH_MAX);
     if (o.count && o.output) return wrong("--count makes no rows for --output %s", o.output);
+    if (o.passes > 1 && !o.fast) return wrong("--passes is a way of --fast; give both");
     if (o.count && !o.fast) return wrong("--count is a way of --fast; give both");
     if (o.header && !o.output) return wrong("--header is for the rows of --output");
     return 0;

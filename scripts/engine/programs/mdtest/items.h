@@ -154,7 +154,8 @@ static void phase_work(unsigned number, void *what, struct client *c) {
     bool done = true;
     if (f->act != STAT && f->act != READ) done = descend(c, &at, n, f, 0, 0);
     else
-        for (uint64_t k = p.first; done && k < p.dirs; k++) done = do_items(c, &at, put_way(&at, n, k), f, k);
+        for (uint64_t pass = 0; done && pass < p.passes; pass++)
+            for (uint64_t k = p.first; done && k < p.dirs; k++) done = do_items(c, &at, put_way(&at, n, k), f, k);
     if (done) return;
     c->error = errno;
     snprintf(c->where, sizeof c->where, "%s", at.path);

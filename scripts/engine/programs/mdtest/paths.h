@@ -14,12 +14,12 @@ enum { TASKS_MAX = 1024, DEPTH_MAX = 100, ITERATIONS_MAX = 10000, CONTENTS = 100
 static struct {
     bool create, stat, read, remove, only_files, only_directories, leaves_only, unique, rename, series, verify;
     const char *dir;
-    uint64_t iterations, items_per_dir, depth, branches, items, write_bytes, read_bytes, stride, tasks, seed;
+    uint64_t iterations, items_per_dir, depth, branches, items, write_bytes, read_bytes, stride, passes, tasks, seed;
     unsigned deviation;
     /* what follows from them */
     bool files, directories;
     uint64_t dirs, first; /* directories of a tree; the first that holds items (with -L the first leaf) */
-} p = {.dir = ".", .iterations = 1, .branches = 1, .tasks = 1};
+} p = {.dir = ".", .iterations = 1, .branches = 1, .passes = 1, .tasks = 1};
 
 struct place { /* a path that grows and shrinks, and whose items are meant */
     char path[PATH_MAX];

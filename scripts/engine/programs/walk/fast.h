@@ -258,12 +258,14 @@ static int walk_fast(const struct stat *top) {
         workers[i] = mmap(NULL, sizeof **workers, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (workers[i] == MAP_FAILED) return broken("no memory for %llu threads", (unsigned long long)o.threads);
     }
-    struct node *n = new_node(workers[0], NULL, o.top, strlen(o.top));
-    if (!n) return broken("no memory");
-    n->length = (uint32_t)o.top_length;
-    n->status = *top;
-    push(&workers[0]->todo, n);
-    workers[0]->t = (struct tally){.entries = 1, .directories = 1};
+    for (uint64_t pass = 0; pass < o.passes; pass++) {
+        struct node *n = new_node(workers[0], NULL, o.top, strlen(o.top));
+        if (!n) return broken("no memory");
+        n->length = (uint32_t)o.top_length;
+        n->status = *top;
+        push(&workers[0]->todo, n);
+        workers[0]->t.entries++, workers[0]->t.directories++;
+    }
     busy = (unsigned)o.threads;
     uint64_t started = 1;
     for (; started < o.threads; started++)

@@ -19,14 +19,14 @@ enum {
 
 static struct {
     bool no_snapshots, one_file_system, header, fast, count;
-    uint64_t depth, threads, seed; /* seed: nothing here is random */
+    uint64_t depth, threads, passes, seed; /* seed: nothing here is random */
     const char *top, *exclude, *output;
     size_t top_length; /* of the top as a prefix of paths: 0 for / */
     char **excluded;
     size_t excluded_count;
     dev_t device;
     int out; /* -1: no rows */
-} o = {.threads = 1, .depth = NOT_GIVEN, .out = -1};
+} o = {.threads = 1, .passes = 1, .depth = NOT_GIVEN, .out = -1};
 
 struct tally { uint64_t entries, directories, bytes, unread; };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below */
