@@ -9,7 +9,7 @@ from conftest import ROOT
 from reprofs.errors import UserError
 from reprofs.plan import retraction
 from reprofs.plan.result import DIGESTS
-from reprofs.publish import check, stale
+from reprofs.publish import check, site, stale
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.publication import read
 
@@ -83,6 +83,11 @@ def test_verify_says_that_there_are_some(reprofs, monkeypatch):
     done = reprofs("verify", "results/quick", "--claims")
     assert done.returncode == 0
     assert (f"{gone} sentences of its answer" in done.stdout + done.stderr) == (gone > 1)
+
+
+def test_the_report_of_the_site_has_them_and_no_markup_of_theirs():
+    box = site._box([retraction.Retraction(**ONE | {"wrong": "<script>"}, right="2 < 3")])
+    assert "<del>It is.</del> 2026-11-28: &lt;script&gt; 2 &lt; 3" in box and "<script" not in box
 
 
 def test_what_an_older_result_lacks_is_read_off_its_plan():
