@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -81,6 +82,7 @@ def test_what_mkfs_is_told_for_a_kernel_is_in_its_jobs_alone():
     [
         ({"suites": None}, "must have either suites or debs"),
         ({"debs": [{"file": "a.deb", "sha256": "0" * 64}]}, "must have either suites or debs"),
+        ({"headers": [{"file": "a.deb", "sha256": "0" * 64}]}, "has headers beside suites, which name them already"),
         ({"config_sha256": "abc"}, "config_sha256"),
     ],
 )
@@ -94,11 +96,25 @@ def test_the_lock_has_the_packages_and_what_is_built_of_them():
     known = lock.read_lock()
     for kernel in (kernel for kernel in ALL if kernel.suites):
         packages = known.packages(lock.kernel_set(kernel.name), lock.kernel_wish(kernel))
-        assert packages and all(lock.KERNEL_FILES.match(package.name) for package in packages)
+        headers = [package for package in packages if lock.HEADERS.match(package.name)]
+        runs = [package for package in packages if lock.KERNEL_FILES.match(package.name)]
+        assert runs and headers and len(runs) + len(headers) == len(packages)
+        releases = [re.sub(r"linux-(image|headers)-(?=\d)", "", package.name) for package in packages]
+        assert any(releases.count(release) == 2 for release in releases), "kernel and headers are of one release"
         for part in ("vmlinuz", "drivers"):
             assert known.built[f"{lock.kernel_set(kernel.name)}/{part}"][0] == kernels.recipe_of_kernel(known, kernel)
     # The same kernel as the guest's own is the same file.
     assert known.built["kernel-debian-6.12/vmlinuz"][1] == known.built["base/kernel"][1]
+
+
+def test_other_headers_make_another_kernel():
+    """Of a kernel's guest they are a part: the module of modelled disks."""
+    known, (kernel, *_) = lock.read_lock(), ALL
+    before = kernels.recipe_of_kernel(known, kernel)
+    packages = known.sets[lock.kernel_set(kernel.name)].packages
+    place = next(i for i, package in enumerate(packages) if lock.HEADERS.match(package.name))
+    packages[place] = replace(packages[place], sha256="0" * 64)
+    assert kernels.recipe_of_kernel(known, kernel) != before
 
 
 def test_what_a_configuration_lacks_is_named():
@@ -180,10 +196,10 @@ def test_a_kernel_of_ones_own_is_built_of_its_packages(own, engine, guest):
         "config_sha256",
         "packages",
     } | {"command"}
-    disk, ram = (CATALOG.get(Device, name) for name in ("hdd-7200", "ram"))
+    ram = CATALOG.get(Device, "ram")
     assert lab.obstacle([], [], ["ext4"], ram) == ""
     assert lab.obstacle([], [], ["ext4", "xfs"], ram) == "The kernel mine (6.99-mine) has no module xfs."
-    assert "module of modelled disks is for the guest's own kernel" in lab.obstacle([], [], ["ext4"], disk)
+    assert "modeldisk" not in made.modules, "there are no headers of it"
 
 
 def test_a_kernel_that_no_guest_can_start_with_is_refused(own, engine):
@@ -240,6 +256,25 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
         own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
 
 
+def test_headers_that_are_no_headers_are_one_sentence(tmp_path, elsewhere, engine, guest):
+    """A folder with all that modules are compiled with has headers; what cannot be compiled names the kernel's file."""
+    folder = built_tree(tmp_path / "linux")
+    for name in (*own_kernels.FOR_MODULES[2:], own_kernels.OBJTOOL, "scripts/a.o", "include/config/A"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    (folder / "Makefile").write_text("modules:\n\t@echo 'here: error: no kernel' >&2; false\n")
+    path = own_kernels.write("mine", [], folder, tmp_path / "cache")
+    data = yaml.safe_load(path.read_text())
+    assert len(data["debs"]) == len(data["headers"]) == 1
+    listing = subprocess.run(["dpkg-deb", "-c", data["headers"][0]["file"]], capture_output=True, text=True, check=True)
+    names = {line.split("6.99.0-mine/build/")[1] for line in listing.stdout.splitlines()}
+    assert names == {*own_kernels.FOR_MODULES, own_kernels.OBJTOOL, own_kernels.RELEASE}
+    catalog = Catalog()
+    catalog.add(Kernel, "mine", data)
+    with pytest.raises(UserError, match=r"modelled disks for 6\.99\.0-mine: .* failed: .*no kernel"):
+        built(catalog.get(Kernel, "mine"), engine)
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -276,4 +311,19 @@ def test_every_kernel_gives_the_same_numbers_twice(guest, kernel, filesystem, tm
     first, again = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
     assert first["status"] == "ok", first["reason"]
     assert first["environment"]["lab"]["config_sha256"] == kernel.config_sha256
+    assert first["digests"]["measurement"] == again["digests"]["measurement"]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
+def test_the_module_of_modelled_disks_is_compiled_for_every_kernel(engine, kernel):
+    assert "modeldisk" in built(kernel, engine).modules
+
+
+@pytest.mark.wide
+def test_power_is_cut_on_another_kernel_and_all_is_the_same_twice(guest, tmp_path):
+    trial = cell("ext4", lab="exact@@debian-6.1", profile="hdd-7200", workload="power-cut")
+    first, again = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
+    assert first["status"] == "ok", first["reason"]
+    assert first["measurement"]["devices"][0]["name"] == "modeldisk0"
     assert first["digests"]["measurement"] == again["digests"]["measurement"]

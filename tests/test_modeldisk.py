@@ -7,11 +7,14 @@ import json
 import pytest
 from helpers import CATALOG, events
 from reprofs import files
+from reprofs.guest import kernel as kernels
+from reprofs.guest.lock import read_lock
 from reprofs.guest.steps import Exec, Job, Step, Write
 from reprofs.labs import Disks
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.device import Device
 from reprofs.plan.flash import Simulation
+from reprofs.plan.kernel import Kernel
 
 ROTATING, SOLID = (CATALOG.get(Device, name) for name in ("hdd-7200", "ssd-sata"))
 
@@ -25,9 +28,9 @@ def disk(profile: Device, **changes) -> list[Step]:
     return ExactLab.device_steps(Disks(changed, 1, 256))
 
 
-def run(outcome, guest: dict, steps: list[Step], *scripts: str) -> list[str]:
+def run(outcome, guest: dict, steps: list[Step], *scripts: str, kernel=None) -> list[str]:
     """What each script printed. Fails with the job's own words when one of them did."""
-    lab = ExactLab(guest, files.cache_folder())
+    lab = ExactLab(guest, files.cache_folder(), kernel=kernel)
     told = outcome(lab, Job([*steps, *map(shell, scripts)]), 300)
     assert told.ending == "finished", told.console
     found = events(told.output.decode())
@@ -175,3 +178,29 @@ def test_the_flash_of_a_worn_disk_in_the_guest_does_what_the_simulation_does(out
     )
     (said,) = run(outcome, guest, ExactLab.device_steps(Disks(worn, 1, 64)), script)
     assert [int(word) for word in said.split()] == [pages // 2, other.moved - before[0], other.erased - before[1], 0]
+
+
+READS = "fio --name=r --filename=/dev/modeldisk0 --rw=randread --bs=4k --direct=1 --number_ios=500 --norandommap"
+ACCOUNT = f"cat /sys/block/modeldisk0/account; {READS} > /dev/null; cat /sys/block/modeldisk0/account"
+ATTRIBUTES = """cd /sys/block/modeldisk0/queue
+grep . rotational logical_block_size physical_block_size max_hw_sectors_kb max_sectors_kb max_segments \
+    max_segment_size write_cache fua discard_max_hw_bytes discard_granularity nr_requests scheduler"""
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kernel", CATALOG.paths(Kernel))
+@pytest.mark.parametrize("profile", [ROTATING, SOLID], ids=["rotating", "solid"])
+def test_a_disk_is_the_same_on_every_kernel(outcome, fio_guest, engine, kernel, profile):
+    """500 random reads, one at a time. A solid disk takes exactly as long for each; a platter turns while the kernel
+    works, so that all together take as long to a thousandth."""
+    chosen = CATALOG.get(Kernel, kernel)
+    other = (chosen, kernels.build(files.cache_folder(), read_lock(), chosen, engine, print))
+    (what, own), (what_other, theirs) = (
+        run(outcome, fio_guest, disk(profile), ATTRIBUTES, ACCOUNT, kernel=kernel) for kernel in (None, other)
+    )
+    assert what == what_other
+    taken = [
+        [int(b) - int(a) for a, b in zip(*map(str.split, said.splitlines()), strict=True)] for said in (own, theirs)
+    ]
+    assert taken[0][0] == taken[1][0] >= 500
+    assert taken[0][1] == (taken[1][1] if profile is SOLID else pytest.approx(taken[1][1], rel=0.001))

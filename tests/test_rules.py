@@ -5,11 +5,14 @@ from helpers import cell
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.kernel import Kernel
 from reprofs.trial import resolve
 from reprofs.trial.rules import RULES
 
 CATALOG = Catalog()
 CATALOG.add(Filesystem, "far", CATALOG.get(Filesystem, "here").as_json() | {"clients": {"hosts": ["a"]}})
+OWN = {"file": "mine.deb", "sha256": "0" * 64}
+CATALOG.add(Kernel, "mine", {"title": "mine", "debs": [OWN], "config_sha256": "0" * 64})
 DIRECTORY = {"lab": "mount", "profile": "as-found", "variant": "default"}
 CUT = {"profile": "hdd-7200", "workload": "power-cut"}
 LOST = {"workload": "server-lost"}
@@ -105,6 +108,11 @@ REFUSED = {
         cell(**CUT | {"profile": "ssd"}),
         "workload power-cut cuts the power in phase promise, but device model ssd has no power to cut: choose one with"
         " backing: model, such as hdd-7200.",
+    ),
+    "modelled_disks_need_the_kernels_headers": (
+        cell(lab="exact@@mine", profile="hdd-7200"),
+        f"{CATALOG.get(Kernel, 'mine').file} has no headers, so there is no module of modelled disks such as hdd-7200"
+        " for it: add its package linux-headers under this key, or use ssd or ram.",
     ),
     "hosts_keep_their_power": (
         cell("nfs-ext4", **CUT),

@@ -21,6 +21,7 @@
 #include <linux/module.h>
 
 #include "modeldisk_flash.h"
+#include "modeldisk_kernels.h"
 
 enum {
     DISKS = 32,
@@ -702,8 +703,6 @@ static int make(struct disk *d, int number) {
         .physical_block_size = PAGE_SIZE,
         .max_hw_sectors = MAX_BYTES >> SECTOR_SHIFT,
         .max_segments = 168,
-        .features = (d->m.rotating ? BLK_FEAT_ROTATIONAL : 0) |
-            (d->m.write_cache ? BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA : 0),
     };
     int error;
     if (!d->m.rotating && !d->m.no_discard)
@@ -711,8 +710,7 @@ static int make(struct disk *d, int number) {
     spin_lock_init(&d->lock);
     INIT_LIST_HEAD(&d->queue), INIT_LIST_HEAD(&d->done), INIT_LIST_HEAD(&d->full), INIT_LIST_HEAD(&d->flushes),
         INIT_LIST_HEAD(&d->ages);
-    hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
-    d->timer.function = on_timer;
+    setup_timer(&d->timer, on_timer);
     d->tags.ops = &queue_ops;
     d->tags.nr_hw_queues = 1;
     d->tags.queue_depth = clamp(d->m.queue_depth, 1ULL, 256ULL);
@@ -724,7 +722,7 @@ static int make(struct disk *d, int number) {
     d->flash = (struct flash){.s = d->m.flash, .write_rate = d->m.write_rate, .read_rate = d->m.read_rate};
     if (!d->leaf || (d->m.flash.blocks && !flash_start(&d->flash, d->m.size))) return -ENOMEM;
     if ((error = blk_mq_alloc_tag_set(&d->tags))) return error;
-    d->gendisk = blk_mq_alloc_disk(&d->tags, &limits, d);
+    d->gendisk = new_disk(&d->tags, &limits, d->m.rotating, d->m.write_cache, d);
     if (IS_ERR(d->gendisk)) {
         blk_mq_free_tag_set(&d->tags);
         return PTR_ERR(d->gendisk);

@@ -256,13 +256,13 @@ def open_folder(path: str) -> int:
     return found
 
 
-def tar(files: Iterable[tuple[str, bytes]]) -> bytes:
+def tar(files: Iterable[tuple[str, bytes]], mode: int = 0o644) -> bytes:
     """An archive of files, each with its name: the same bytes wherever and whenever it is made."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in files:
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o644
+            entry.size, entry.mode = len(content), mode
             archive.addfile(entry, io.BytesIO(content))
     return made.getvalue()
 

@@ -57,7 +57,7 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
             write_lock(lock)
     for kernel in known:
         name = kernel_set(kernel.name)
-        if not names or {name, BASE, EROFS}.intersection(names):
+        if not names or {name, BASE, EROFS, MODULES}.intersection(names):
             made = kernels.build(cache, blank, kernel, engine.build(cache), say)
             for part in ("vmlinuz", "drivers"):
                 lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])

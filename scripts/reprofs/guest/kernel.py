@@ -15,14 +15,26 @@ from reprofs.errors import UserError
 from reprofs.files import sha256
 from reprofs.guest import image, local, rootfs
 from reprofs.guest.cache import digest_of, kept, put, writable
-from reprofs.guest.fetch import Progress, fetch
+from reprofs.guest.fetch import Gone, Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd
-from reprofs.guest.lock import EROFS, Lock, Package, kernel_set, kernel_wish, recipe_of, tool_wishes, wish_of
-from reprofs.guest.modules import SCRIPTS
+from reprofs.guest.lock import (
+    EROFS,
+    HEADERS,
+    Lock,
+    Package,
+    compiler,
+    kernel_set,
+    kernel_wish,
+    recipe_of,
+    tool_wishes,
+    wish_of,
+)
+from reprofs.guest.modules import DISKS, SCRIPTS, compiled, recipe
+from reprofs.guest.modules import put as put_modules
 from reprofs.guest.rootfs import MODULES
 from reprofs.guest.tree import Folder
 from reprofs.guest.unpack import Tree
-from reprofs.plan.guest import BASE, read_guest
+from reprofs.plan.guest import BASE, LocalPackage, read_guest
 from reprofs.plan.kernel import Kernel
 
 BUILDER = 1  # increase when something else is made of the same packages
@@ -87,6 +99,8 @@ def build(cache: Path, lock: Lock, kernel: Kernel, engine: Path, say: Progress) 
 def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
     """A digest of all that a kernel's files are made of. Raises UserError like `Lock.packages`."""
     own = [package.sha256 for package in kernel.debs or _packages(lock, kernel)]
+    if headers := _headers(lock, kernel):
+        own.append(recipe(DISKS, headers))
     erofs = lock.packages(EROFS, tool_wishes(read_guest().suite)[EROFS])
     made = [BUILDER, BOOT_MODULES, rootfs.SKIPPED, image.EPOCH, image.UUID, recipe_of(_tools(lock)), recipe_of(erofs)]
     return digest_of([*made, *own])
@@ -100,7 +114,32 @@ def missing(config: str) -> list[str]:
 
 
 def _packages(lock: Lock, kernel: Kernel) -> list[Package]:
-    return lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
+    found = lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
+    return [package for package in found if not HEADERS.match(package.name)]
+
+
+def _headers(lock: Lock, kernel: Kernel) -> list[Package | LocalPackage]:
+    """What the module of modelled disks is compiled with: compiler and headers. Nothing where these are not named."""
+    if kernel.suites:
+        found = lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
+        return [*compiler(lock, read_guest()), *(package for package in found if HEADERS.match(package.name))]
+    return [*compiler(lock, read_guest()), *kernel.headers] if kernel.headers else []
+
+
+def _add_disks(tree: Folder, cache: Path, lock: Lock, kernel: Kernel, release: str, say: Progress) -> None:
+    """Puts the module of modelled disks into a kernel's tree. Raises UserError when it is one for another kernel."""
+    if not (packages := _headers(lock, kernel)):
+        return
+    try:
+        home = compiled(cache, lock, DISKS, packages, say)
+    except Gone:
+        raise
+    except UserError as error:
+        raise UserError(f"{kernel.file}: modelled disks for {release}: {error}") from None
+    for module in home.glob("*.ko"):
+        if f"vermagic={release} ".encode() not in module.read_bytes():
+            raise UserError(f"{kernel.file}: headers are those of another kernel than {release}: name its packages.")
+    put_modules(tree, home, release)
 
 
 def _tools(lock: Lock) -> list[Package]:
@@ -134,6 +173,7 @@ def _build(home: Path, cache: Path, lock: Lock, kernel: Kernel, say: Progress) -
     for name in ("build", "source", "vmlinuz", "config", "System.map"):
         tree.remove(f"{modules}/{name}")
     tree.folder(f"{modules}/updates")
+    _add_disks(tree, cache, lock, kernel, release, say)
     rootfs.depmod(tools, tree, release)
     names = _names(tree, modules)
     wanted = tuple(module for module in BOOT_MODULES if module in _names(tree, modules, built_in=False))

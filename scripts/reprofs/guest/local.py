@@ -22,8 +22,12 @@ def add(tree: Tree, guest: Guest) -> dict[str, str]:
 
 def unpack(tree: Tree, packages: list[LocalPackage], key: str) -> dict[str, str]:
     """`add` for packages that stand under a key of a file."""
-    files = [_found(package, f"{key}: {middle(package.file)}") for package in packages]
-    return dict(tree.add(file, skip=SKIP) for file in files)
+    return dict(tree.add(file, skip=SKIP) for file in files(packages, key))
+
+
+def files(packages: list[LocalPackage], key: str) -> dict[Path, str]:
+    """The packages that stand under a key, each with its SHA-256. Raises UserError like `add`."""
+    return {_found(package, f"{key}: {middle(package.file)}"): package.sha256 for package in packages}
 
 
 def _found(package: LocalPackage, where: str) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from reprofs.errors import UserError, cut, legible, middle
 from reprofs.files import write_text
 from reprofs.guest.cache import digest_of
-from reprofs.plan.guest import BASE, FILE, Guest, Guests
+from reprofs.plan.guest import BASE, FILE, Guest, Guests, LocalPackage
 from reprofs.plan.kernel import Kernel
 from reprofs.project import project_root
 
@@ -42,9 +42,9 @@ QEMU_COMPILER = (
     "python3-distutils qemu-system-data seabios sed tar xz-utils zlib1g-dev"
 )
 KERNEL = "linux-image-amd64"
-KERNEL_FILES = re.compile(
-    r"linux-(image|binary|modules|base)-\d"
-)  # packages with what runs, of all that a kernel asks for
+# Of all that a kernel asks for: packages with what runs, and those for which modules are compiled.
+KERNEL_FILES = re.compile(r"linux-(image|binary|modules|base)-\d")
+HEADERS = re.compile(r"linux-(headers|kbuild)-\d")
 
 # Of a package, or (underscores) of a file of a source package.
 NAME = re.compile(r"[a-z0-9][\w.+~-]{0,199}", re.ASCII)
@@ -79,7 +79,7 @@ class Wish:
     component: str = ""
     below: str = ""
     source: str = ""  # a source package, besides
-    kernel: bool = False  # of what it needs only the kernel itself
+    kernel: bool = False  # of what it needs only the kernel itself and its headers
 
 
 @dataclass
@@ -146,6 +146,12 @@ def modules_wish(guest: Guest, own: bool) -> Wish:
     return Wish((guest.suite,), tuple(COMPILER.split()))
 
 
+def compiler(lock: Lock, guest: Guest) -> list[Package]:
+    """What compiles modules for any kernel: without the guest's own and its headers. Raises like `Lock.packages`."""
+    found = lock.packages(MODULES, modules_wish(guest, False))
+    return [package for package in found if not (KERNEL_FILES.match(package.name) or HEADERS.match(package.name))]
+
+
 def kernel_set(name: str) -> str:
     """The set of a kernel of workflow/kernels."""
     return f"kernel-{name}"
@@ -153,7 +159,8 @@ def kernel_set(name: str) -> str:
 
 def kernel_wish(kernel: Kernel) -> Wish:
     """What the set of a kernel of Debian is resolved from."""
-    return Wish(tuple(kernel.suites or ()), (kernel.package,), kernel=True)
+    headers = kernel.package.replace("image", "headers", 1)
+    return Wish(tuple(kernel.suites or ()), (kernel.package, headers), kernel=True)
 
 
 def tool_wishes(suite: str) -> dict[str, Wish]:
@@ -207,7 +214,7 @@ def versions(packages: list[Package]) -> dict[str, str]:
     return {package.name: package.version for package in packages}
 
 
-def recipe_of(packages: list[Package]) -> str:
+def recipe_of(packages: Iterable[Package | LocalPackage]) -> str:
     """A digest of packages."""
     return digest_of([package.sha256 for package in packages])
 

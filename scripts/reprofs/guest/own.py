@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -16,6 +17,7 @@ from reprofs.errors import UserError, middle, several, short
 from reprofs.files import sha256, tar, write_bytes, write_text
 from reprofs.guest import rootfs
 from reprofs.guest.kernel import found_release, missing, part_of
+from reprofs.guest.lock import HEADERS
 from reprofs.guest.tree import Folder, below
 from reprofs.guest.unpack import LARGEST, Tree
 from reprofs.plan.catalog import named
@@ -26,6 +28,10 @@ from reprofs.workplace import scratch
 
 IMAGE = "arch/x86/boot/bzImage"
 RELEASE = "include/config/kernel.release"
+# In the folder of the source only: what modules are compiled with, and what is left out of its folders.
+FOR_MODULES = ("Makefile", ".config", "Module.symvers", "scripts/mod/modpost", "include/linux/module.h")
+OBJTOOL = "tools/objtool/objtool"
+NOT_FOR_MODULES = re.compile(r"include/(dt-bindings|config/[A-Z])|scripts/dtc/|.*\.(o|cmd)$")
 ORDER, BUILT_IN = "modules.order", "modules.builtin"
 SMALL = 16 << 20  # bytes of a list or a configuration; the largest has 300 kB
 
@@ -45,14 +51,13 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
         raise UserError("kernel: name either its packages, or the build folder with --build.")
     with scratch() as work:
         if build:
-            made = work / "kernel.deb"
-            made.write_bytes(_package(name, build))
-            debs = [made]
+            debs = _packed(name, build, work)
         into = Tree(work / "tree")
+        packages = {}
         for deb in debs:
             if not deb.is_file():
                 raise UserError(f"{middle(str(deb))} does not exist: name an existing package.")
-            into.add(deb, skip=rootfs.SKIP)
+            packages[deb], _ = into.add(deb, skip=rootfs.SKIP)
         release = found_release(into, several(map(str, (build and [build]) or debs)))
         part_of(into, release, "vmlinuz")
         config = part_of(into, release, "config")
@@ -62,23 +67,32 @@ def write(name: str, debs: list[Path], build: Path | None, cache: Path) -> Path:
                 "(envs/guest.config has all that a guest needs)."
             )
         if build:
-            kept = cache / "own-kernels" / f"{name}-{sha256(debs[0])[:16]}.deb"
-            write_bytes(kept, debs[0].read_bytes())
-            debs = [kept]
-        content = {
-            "title": f"Linux {release}",
-            "debs": [{"file": str(deb.absolute()), "sha256": sha256(deb)} for deb in debs],
-            "config_sha256": hashlib.sha256(config).hexdigest(),
-        }
+            packages = {_kept(deb, name, cache): package for deb, package in packages.items()}
+        entries = [(HEADERS.match(package), deb) for deb, package in packages.items()]
+        content = {"title": f"Linux {release}", "debs": [_entry(deb) for headers, deb in entries if not headers]}
+        if of_headers := [_entry(deb) for headers, deb in entries if headers]:
+            content["headers"] = of_headers
+        content["config_sha256"] = hashlib.sha256(config).hexdigest()
     path = folder / f"{name}.yaml"
     write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000))
     return path
 
 
-def _package(name: str, build: Path) -> bytes:
-    """A Debian package of the kernel in a folder in which it was built; the same folder gives the same bytes.
+def _kept(deb: Path, name: str, cache: Path) -> Path:
+    """A package that was made of a folder, in the cache."""
+    kept = cache / "own-kernels" / f"{name}-{sha256(deb)[:16]}.deb"
+    write_bytes(kept, deb.read_bytes())
+    return kept
 
-    Nothing of the folder is executed, and no link in it is followed out of it.
+
+def _entry(deb: Path) -> dict[str, str]:
+    return {"file": str(deb.absolute()), "sha256": sha256(deb)}
+
+
+def _packed(name: str, build: Path, work: Path) -> list[Path]:
+    """Debian packages of the kernel in a folder in which it was built, and of its headers if they are all there.
+
+    The same folder gives the same bytes. Nothing of it is executed, and no link in it is followed out of it.
     """
     folder = Folder(build)
     for file in (IMAGE, RELEASE, ".config"):
@@ -91,15 +105,35 @@ def _package(name: str, build: Path) -> bytes:
     files |= {f"{modules}/{BUILT_IN}": BUILT_IN} if folder.kind(BUILT_IN) == stat.S_IFREG else {}
     drivers = {f"{modules}/kernel/{driver}": driver for driver in _modules(folder)}
     files |= {target: file for target, file in drivers.items() if not rootfs.SKIP.match(target)}
-    size = sum(folder.size(file) for file in files.values())
+    made = {f"linux-{name}": files}
+    if all(folder.kind(file) == stat.S_IFREG for file in FOR_MODULES):
+        made[f"linux-headers-0-{name}"] = {f"{modules}/build/{file}": file for file in _header_files(folder)}
+    size = sum(folder.size(file) for files in made.values() for file in files.values())
     if size > LARGEST:
         raise UserError(f"the kernel in {middle(str(build))} has {size:,} bytes, and may have {LARGEST:,}: strip it.")
     version = release.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
-    control = f"Package: linux-{name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
+    for package, files in made.items():
+        (work / f"{package}.deb").write_bytes(_package(package, version, folder, files))
+    return [work / f"{package}.deb" for package in made]
+
+
+def _header_files(folder: Folder) -> Iterator[str]:
+    """What modules are compiled with. Source: scripts/package/install-extmod-build of Linux."""
+    yield from (*FOR_MODULES, *(f"arch/x86/{name}" for name in folder.names("arch/x86") if name.startswith("Makefile")))
+    trees = (name for tree in ("include", "scripts", "arch/x86/include") for name in folder.files(tree))
+    for name in (OBJTOOL, *trees):
+        if folder.kind(name) == stat.S_IFREG and not NOT_FOR_MODULES.match(name):
+            yield name
+
+
+def _package(name: str, version: str, folder: Folder, files: dict[str, str]) -> bytes:
+    """A Debian package with these files {name in it: name in the folder}; of headers some are programs."""
+    mode = 0o755 if HEADERS.match(name) else 0o644
+    control = f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nDescription: a kernel of one's own\n"
     members = {
         "debian-binary": b"2.0\n",
         "control.tar": tar([("./control", control.encode())]),
-        "data.tar": tar((f"./{target}", folder.read(file)) for target, file in sorted(files.items())),
+        "data.tar": tar(((f"./{target}", folder.read(file)) for target, file in sorted(files.items())), mode),
     }
     return b"!<arch>\n" + b"".join(_member(file, content) for file, content in members.items())
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
-from reprofs.guest.lock import KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked, package_of
+from reprofs.guest.lock import HEADERS, KERNEL, KERNEL_FILES, Lock, Package, Set, Wish, asked, package_of
 from reprofs.workplace import scratch
 
 # 'URI' file bytes SHA256:digest
@@ -97,7 +97,9 @@ class _Apt:
         if (KERNEL in wish.wanted or wish.kernel) and not kernels:
             name = wish.wanted[0] if wish.kernel else KERNEL
             raise UserError(f"Debian {wish.suites[0]} has no {name} with a kernel: choose another suite.")
-        return sorted(kernels if wish.kernel else found)
+        if wish.kernel:
+            return sorted([*kernels, *(package for package in found if HEADERS.match(package.name))])
+        return sorted(found)
 
 
 def listed(line: str, source: str = "") -> Package:

@@ -210,20 +210,12 @@ class ExactLab(GuestLab):
 
     def obstacle(self, packages: list[str], commands: list[str], modules: list[str], profile: Device) -> str:
         """As for every guest; besides, devices of this lab are in its memory, with a modelled completion time."""
-        return (
-            self.unsuited(profile)
-            or super().obstacle(packages, commands, modules, profile)
-            or self._lacks(modules, profile)
-        )
+        return self.unsuited(profile) or super().obstacle(packages, commands, modules, profile) or self._lacks(modules)
 
-    def _lacks(self, modules: list[str], profile: Device) -> str:
+    def _lacks(self, modules: list[str]) -> str:
         """What the kernel has not (one sentence); empty for the guest's own, which has all modules."""
         if not (self.kernel and self.built):
             return ""
-        if profile.drive:
-            return (
-                f"The module of modelled disks is for the guest's own kernel, not {self.kernel.name}: use ssd or ram."
-            )
         lacking = [module for module in modules if module.replace("-", "_") not in self.built.modules]
         if lacking:
             return f"The kernel {self.kernel.name} ({self.built.release}) has no module {lacking[0]}."

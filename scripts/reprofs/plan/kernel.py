@@ -35,6 +35,9 @@ class Kernel(Descriptor):
     debs: Annotated[list[LocalPackage], Field(min_length=1)] | None = Field(
         None, description="Packages that somebody built, in the place of Debian's: kernel and modules"
     )
+    headers: Annotated[list[LocalPackage], Field(min_length=1)] | None = Field(
+        None, description="Packages with its headers, beside debs: of them the module of modelled disks is compiled"
+    )
     config_sha256: Annotated[str, text("^[0-9a-f]{64}$", "a SHA-256 in 64 hexadecimal digits")] = Field(
         description="Of its configuration: a version of the kernel says less"
     )
@@ -46,4 +49,6 @@ class Kernel(Descriptor):
     def _has_one_source(self) -> "Kernel":
         if bool(self.suites) == bool(self.debs):
             raise wrong("must have either suites or debs: where the kernel comes from")
+        if self.suites and self.headers:
+            raise wrong("has headers beside suites, which name them already: leave headers out")
         return self

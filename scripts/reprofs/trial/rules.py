@@ -14,6 +14,7 @@ from reprofs.errors import short
 from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import common
+from reprofs.plan.kernel import Kernel
 from reprofs.plan.parts import MEMORY_MIB, Descriptor
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
@@ -269,6 +270,19 @@ def only_a_modelled_disk_has_power_to_cut(setup: Setup) -> str:
     if not (cut := _cut(setup)) or not (name := next(unpowered, "")):
         return ""
     return f"{cut}, but device model {name} has no power to cut: choose one with backing: model, such as hdd-7200."
+
+
+@of(Kernel)
+def modelled_disks_need_the_kernels_headers(setup: Setup) -> str:
+    """The key headers."""
+    disks = zip(profile_names(setup.cell.profile), setup.profiles, strict=True)
+    modelled = next((name for name, one in disks if one.drive), "")
+    if not (kernel := setup.kernel) or kernel.suites or kernel.headers or not modelled:
+        return ""
+    return (
+        f"{kernel.file} has no headers, so there is no module of modelled disks such as {modelled} for it: add its "
+        "package linux-headers under this key, or use ssd or ram."
+    )
 
 
 @of(Filesystem)
