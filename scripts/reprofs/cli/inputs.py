@@ -91,7 +91,13 @@ def _import(arguments) -> None:
 @command(
     "kernel",
     option("name", metavar="NAME"),
-    option("debs", metavar="DEB", nargs="*", type=Path, help="packages with the kernel and its modules; with its headers for modelled disks"),
+    option(
+        "debs",
+        metavar="DEB",
+        nargs="*",
+        type=Path,
+        help="packages with kernel, modules, and headers (for modelled disks)",
+    ),
     option("--build", type=Path, metavar="FOLDER", help="folder in which it was built (make bzImage modules)"),
 )
 def _kernel(arguments) -> None:
