@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
 from reprofs.files import sha256
 from reprofs.guest import image, local, rootfs
 from reprofs.guest.cache import digest_of, kept, put, writable
@@ -135,7 +135,10 @@ def _add_disks(tree: Folder, cache: Path, lock: Lock, kernel: Kernel, release: s
     except Gone:
         raise
     except UserError as error:
-        raise UserError(f"{kernel.file}: modelled disks for {release}: {error}") from None
+        why = cut(str(error).rstrip("."), 150)
+        raise UserError(
+            f"{kernel.file}: modelled disks for {release}: {why}. Without the key headers it runs without them."
+        ) from None
     for module in home.glob("*.ko"):
         if f"vermagic={release} ".encode() not in module.read_bytes():
             raise UserError(f"{kernel.file}: headers are those of another kernel than {release}: name its packages.")

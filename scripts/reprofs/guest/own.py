@@ -31,6 +31,7 @@ RELEASE = "include/config/kernel.release"
 # In the folder of the source only: what modules are compiled with, and what is left out of its folders.
 FOR_MODULES = ("Makefile", ".config", "Module.symvers", "scripts/mod/modpost", "include/linux/module.h")
 OBJTOOL = "tools/objtool/objtool"
+LINKED = "arch/x86/module.lds"  # in Debian's source; else in scripts
 NOT_FOR_MODULES = re.compile(r"include/(dt-bindings|config/[A-Z])|scripts/dtc/|.*\.(o|cmd)$")
 ORDER, BUILT_IN = "modules.order", "modules.builtin"
 SMALL = 16 << 20  # bytes of a list or a configuration; the largest has 300 kB
@@ -121,7 +122,7 @@ def _header_files(folder: Folder) -> Iterator[str]:
     """What modules are compiled with. Source: scripts/package/install-extmod-build of Linux."""
     yield from (*FOR_MODULES, *(f"arch/x86/{name}" for name in folder.names("arch/x86") if name.startswith("Makefile")))
     trees = (name for tree in ("include", "scripts", "arch/x86/include") for name in folder.files(tree))
-    for name in (OBJTOOL, *trees):
+    for name in (OBJTOOL, LINKED, *trees):
         if folder.kind(name) == stat.S_IFREG and not NOT_FOR_MODULES.match(name):
             yield name
 
