@@ -18,7 +18,7 @@ from reprofs.guest.steps import Exec, Job, Phase, Step
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
 from reprofs.plan.device import Device
-from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.filesystem import Filesystem, Variant
 from reprofs.plan.guest import common
 from reprofs.plan.stack import Layer, resolve
 from reprofs.plan.workload import Workload
@@ -124,11 +124,19 @@ def hold(trial: Trial, found: list[dict]) -> None:
             assert phase["device"]["read_bytes"] == 0, (trial, phase)
 
 
+def profile_of(variant: Variant) -> str:
+    """The kernel drops the mount option discard where the device takes none."""
+    return "ssd-worn-discards" if "discard" in variant.expect else "ssd"
+
+
 def in_all_variants(filesystem: str) -> list[Trial]:
     """All phases of metadata in the first variant, then every other one; or the only one again."""
     descriptor = CATALOG.get(Filesystem, filesystem)
     stack = descriptor.simplest_stack()
-    first, *others = (cell(filesystem, variant=name, stack=stack, workload="contract") for name in descriptor.variants)
+    first, *others = (
+        cell(filesystem, variant=name, stack=stack, workload="contract", profile=profile_of(variant))
+        for name, variant in descriptor.variants.items()
+    )
     cells = [changed(first, workload=f"metadata@{TREE['files']}"), *(others or [first])]
     for trial in cells:
         assert obstacle(resolve_cell(trial, OWN), open_lab(trial)) == (descriptor.unavailable or "")

@@ -259,7 +259,7 @@ def test_what_the_models_code_took_is_among_the_threats(tmp_path):
     def change(data):
         if "measurement" in data:
             phase = data["measurement"]["phases"][1]
-            phase["device"] = phase["device"] | {"model_ns": phase["wall_ns"] / 50}
+            phase["device"] = phase["device"] | {"model_ns": phase["wall_ns"] // 50}
 
     told = built(tmp_path, change)
     row = told.phases.dropna(subset="device_model_ns").iloc[0]

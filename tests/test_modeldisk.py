@@ -184,7 +184,8 @@ READS = "fio --name=r --filename=/dev/modeldisk0 --rw=randread --bs=4k --direct=
 ACCOUNT = f"cat /sys/block/modeldisk0/account; {READS} > /dev/null; cat /sys/block/modeldisk0/account"
 ATTRIBUTES = """cd /sys/block/modeldisk0/queue
 grep . rotational logical_block_size physical_block_size max_hw_sectors_kb max_sectors_kb max_segments \
-    max_segment_size write_cache fua discard_max_hw_bytes discard_granularity nr_requests scheduler"""
+    max_segment_size write_cache fua discard_max_hw_bytes discard_granularity nr_requests
+tr " " "\\n" < scheduler | grep ]"""
 
 
 @pytest.mark.wide
@@ -192,7 +193,7 @@ grep . rotational logical_block_size physical_block_size max_hw_sectors_kb max_s
 @pytest.mark.parametrize("profile", [ROTATING, SOLID], ids=["rotating", "solid"])
 def test_a_disk_is_the_same_on_every_kernel(outcome, fio_guest, engine, kernel, profile):
     """500 random reads, one at a time. A solid disk takes exactly as long for each; a platter turns while the kernel
-    works, so that all together take as long to a thousandth."""
+    works, so that all together take as long to half a percent."""
     chosen = CATALOG.get(Kernel, kernel)
     other = (chosen, kernels.build(files.cache_folder(), read_lock(), chosen, engine, print))
     (what, own), (what_other, theirs) = (
@@ -203,4 +204,4 @@ def test_a_disk_is_the_same_on_every_kernel(outcome, fio_guest, engine, kernel, 
         [int(b) - int(a) for a, b in zip(*map(str.split, said.splitlines()), strict=True)] for said in (own, theirs)
     ]
     assert taken[0][0] == taken[1][0] >= 500
-    assert taken[0][1] == (taken[1][1] if profile is SOLID else pytest.approx(taken[1][1], rel=0.001))
+    assert taken[0][1] == (taken[1][1] if profile is SOLID else pytest.approx(taken[1][1], rel=0.005))

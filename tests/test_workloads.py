@@ -179,7 +179,7 @@ def test_items_may_be_a_product():
     """What several workers do is counted for all of them."""
     lines = rendered(cell("cores@3")).text().splitlines()
     (create,) = [line for line in lines if "\tname=create-own\t" in line]
-    assert "\titems=6144\t" in create and "--tasks\targ=3" in create
+    assert "\titems=12288\t" in create and "--tasks\targ=3" in create
     titles = [resolve(f"cores@{workers}", CATALOG).title for workers in (1, 2)]
     assert titles == ["Several workers at once (1 worker)", "Several workers at once (2 workers)"]
     catalog = catalog_with("cores", lambda data: data["phases"][1].update(items="files*folds"))

@@ -194,7 +194,7 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
         compared.append(("measurement.clock.name", measurement["clock"]["name"], plan.labs[trial.full_lab].clock))
     for key, was, planned in compared:
         if was != planned:
-            raise UserError(f"{path} is from another plan: {key} is {was}, planned is {planned}; {_AGAIN}")
+            raise UserError(f"{path} is from another plan: {key} is {cut(was, 80)}, planned is {planned}; {_AGAIN}")
     if record["status"] != "ok":
         return
     workload = plan.workloads[trial.workload]

@@ -74,7 +74,7 @@ def read(folder: Path) -> Result:
 def plan_of(folder: Path) -> dict:
     """The plan of a result as it was written, of whatever version. Raises UserError for an archive without one."""
     try:
-        plan = json.loads(_plan(folder))
+        plan = json.loads(_plan(folder / "records-1.tar.xz"))
         if isinstance(plan, dict):
             return plan
     except (ValueError, RecursionError):
@@ -82,8 +82,8 @@ def plan_of(folder: Path) -> dict:
     raise UserError(f"{folder}/{PLAN} is not the plan of a study: get the result again.")
 
 
-def _plan(folder: Path) -> bytes:
-    file = folder / "records-1.tar.xz"
+def _plan(file: Path) -> bytes:
+    """The plan is the first member of the first archive; empty where it is not."""
     return next(_members(file, lambda name: RECORD if name == PLAN else -1), ("", b""))[1]
 
 
@@ -93,7 +93,8 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     The plan says what else there may be; nothing else is read. Raises UserError, of which OtherVersion is one.
     """
     archives = [folder / file for file in sorted(result.files) if file.startswith(ARCHIVES)]
-    write_bytes(into / PLAN, _plan(folder))
+    first = next((file for file in archives if file.name.startswith("records-")), folder / "records-1.tar.xz")
+    write_bytes(into / PLAN, _plan(first))
     from reprofs.plan.plan import read_plan
 
     try:
