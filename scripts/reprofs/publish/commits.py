@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,12 @@ def clone(commit: str, say: Say) -> Iterator[Path]:
             done = version.git(project_root(), "clone", "--quiet", "--no-checkout", str(project_root()), str(made))
             if done.returncode or not _restored(made, commit):
                 shutil.rmtree(made, ignore_errors=True)
-                raise UserError(f"commit {commit[:12]} cannot be cloned into {made}: free space, or run `git fsck`.")
+                told = done.stderr.decode(errors="replace").splitlines()
+                why = next((line.rpartition(": ")[2] for line in told if os.strerror(ENOSPC) in line), None)
+                raise UserError(
+                    f"commit {commit[:12]} cannot be cloned into {made}: "
+                    + (f"{why}; free space there." if why else "free space there, or run `git fsck` here.")
+                )
         if run(made, "scripts/setup"):
             raise UserError(f"scripts/setup of commit {commit[:12]} failed in {made}: see the lines above.")
         yield made
