@@ -23,6 +23,7 @@ from pathlib import Path
 from reprofs import cli
 from reprofs.publish import archive
 archive.version.commit = lambda: sys.argv[1]
+archive.other_lab = lambda *_: []  # of an earlier lab until it is published again: the disk is full all the same
 cli.parser = argparse.ArgumentParser
 argparse.ArgumentParser.parse_args = lambda _: argparse.Namespace(run=run)
 def run(_):
