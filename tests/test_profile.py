@@ -22,7 +22,9 @@ from reprofs.labs.exact import ExactLab
 from reprofs.records import raw as records
 from reprofs.report.beside import beside
 from reprofs.report.flame import COLOURS, WIDTH, boxes, flame, speedscope
+from reprofs.report.sentences import kernels
 from reprofs.report.show import svg
+from reprofs.stats.profiles import waits
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
 
@@ -133,6 +135,23 @@ def test_every_instruction_has_a_function_and_every_phase_its_sum(profiled):
         assert 0 < misses["llc"] < misses["l1"] < misses["accesses"] < 2 * phase["instructions"]
     text = summary(found)
     assert "create (warm)" in text and "instructions" in text and "misses: L1" in text
+
+
+@pytest.mark.wide
+def test_what_waits_has_a_name_and_adds_up(recorded, tmp_path):
+    """Btrfs below 2 GiB waits for room. The system calls of one client wait for all that is no instruction."""
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell("btrfs", workload="metadata@200+device1024"))))
+    found = profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    jsonschema.validate(found, SCHEMA)
+    for phase in [phase for phase in found["phases"] if phase["waiting_ns"] > 100_000]:
+        calls = sum(one["ns"] for one in phase["waits"] if one["call"])
+        assert calls == pytest.approx(phase["waiting_ns"], rel=0.02), phase["name"]  # less what is below a thousandth
+    create = next(phase for phase in found["phases"] if phase["name"] == "create")
+    assert "openat waits in __reserve_bytes [btrfs]" in summary(found)
+    told = kernels.waits("Create files", "btrfs", create)
+    assert "most in `__reserve_bytes` (openat, " in told and "sleeps in `flush_space`." in told
+    assert waits(create)["ns"].is_monotonic_decreasing and not waits(create | {"waits": []}).size
+    assert not kernels.waits("Create files", "btrfs", create | {"waiting_ns": create["wall_ns"] // 11})
 
 
 def test_the_functions_are_those_that_did_the_work(profiled):

@@ -7,6 +7,8 @@
  *   N.count   "ADDRESS BYTES COUNT": an instruction, at most eight of its bytes, how often it was executed
  *   N.stack   "ADDRESS;…;ADDRESS COUNT": instructions that were executed below these calls; the last address is where
  *             the piece of code ended (a call, a return or the end of the phase)
+ *   N.wait    "ADDRESS;…;ADDRESS COUNT": time in which the processor was idle and these calls slept, in ticks of its
+ *             counter (TSC), of which one is an instruction's; what sleeps at the end is not told
  *   N.misses  "accesses N l1 N llc N": of data, with misses=on
  *
  * Exact for one processor. QEMU counts an instruction when it begins: one that is interrupted and begun again counts
@@ -56,7 +58,7 @@ static struct instruction *instruction_at(uint64_t address, uint8_t size, const 
 /* ---- call stacks ------------------------------------------------------------------------------------------------- */
 /* A tree of calls. */
 struct node {
-    uint64_t site, own;
+    uint64_t site, own, waited;
     uint32_t parent, child, sibling;
 };
 static struct node *nodes;
@@ -86,7 +88,8 @@ static uint32_t node_below(uint32_t parent, uint64_t site) {
  * task and one for interrupts; which is in use shows at each call and return. */
 enum { STACK_BITS = 14, DEPTH = 256, STACKS = 1 << 14 };
 struct stack {
-    uint64_t key;
+    uint64_t key, left; /* how long the processor had been idle when it was left */
+    bool idle; /* of the task that halts the processor */
     int depth;
     struct {
         uint64_t slot;
@@ -96,16 +99,22 @@ struct stack {
 };
 static struct stack *stacks[STACKS], *current;
 static uint64_t *executed, charged; /* instructions, and how many of them have a place */
+static uint64_t idle_until_now, idle_at_begin;
 
 static void use_stack(uint64_t slot) {
     uint64_t key = slot >> STACK_BITS;
-    if (!current || current->key != key) {
+    bool other = !current || current->key != key;
+    if (other) {
+        if (current) current->left = idle_until_now;
         struct stack **at = &stacks[hash(key) >> 50];
         while (*at && (*at)->key != key) at = &(*at)->next;
         if (!*at) *at = room(1, sizeof **at), (*at)->key = key;
         current = *at;
     }
     while (current->depth && current->frame[current->depth - 1].slot <= slot) current->depth--;
+    if (!other || !inside || !current->depth || current->idle) return; /* an interrupt or a new task has no calls yet */
+    uint64_t since = current->left > idle_at_begin ? current->left : idle_at_begin;
+    nodes[current->frame[current->depth - 1].node].waited += idle_until_now - since;
 }
 
 static uint32_t caller(void) { return current && current->depth ? current->frame[current->depth - 1].node : 0; }
@@ -134,6 +143,33 @@ static void on_return(unsigned processor, uint32_t access, uint64_t slot, void *
     (void)processor, (void)access;
     charge((uint64_t)site);
     use_stack(slot);
+}
+
+/* ---- what waits -------------------------------------------------------------------------------------------------- */
+/* A tick of the counter is an instruction, or the processor is idle. The kernel reads it whenever it switches tasks. */
+static uint64_t counted_before; /* instructions, before the counters began anew */
+enum { READS = 1 << 10 };
+static uint64_t after_reads[READS]; /* addresses */
+
+/* Where the address is, or the free place for it. */
+static uint64_t *after_read(uint64_t address) {
+    uint64_t *at = &after_reads[hash(address) >> 54];
+    while (*at && *at != address)
+        if (++at == after_reads + READS) at = after_reads;
+    return at;
+}
+
+static bool reads_time(const uint8_t *b) { return b[0] == 0x0f && (b[1] == 0x31 || (b[1] == 1 && b[2] == 0xf9)); }
+
+static void on_time_read(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    uint64_t idle = (register_value(RDX) << 32 | (uint32_t)register_value(RAX)) - *executed - counted_before;
+    if ((int64_t)(idle - idle_until_now) > 0) idle_until_now = idle;
+}
+
+static void on_halt(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    if (current) current->idle = true;
 }
 
 /* A call and a return, after their prefixes. */
@@ -244,19 +280,21 @@ static void done(FILE *opened) {
 
 static void on_begin(unsigned processor, void *data) {
     (void)processor, (void)data;
+    counted_before += *executed;
     memset(counters, 0, counters_used * sizeof *counters);
-    for (uint32_t i = 0; i < nodes_used; i++) nodes[i].own = 0;
+    for (uint32_t i = 0; i < nodes_used; i++) nodes[i].own = nodes[i].waited = 0;
+    idle_at_begin = idle_until_now;
     charged = accesses = l1.missed = llc.missed = 0;
     forget(0, NULL);
     inside = true;
 }
 
-static void write_stack(FILE *to, uint32_t node) {
+static void write_stack(FILE *to, uint32_t node, uint64_t number) {
     uint64_t path[DEPTH + 2];
     int n = 0;
     for (uint32_t i = node; i && n < DEPTH + 2; i = nodes[i].parent) path[n++] = nodes[i].site;
     while (n--) fprintf(to, "%lx%c", path[n], n ? ';' : ' ');
-    fprintf(to, "%lu\n", nodes[node].own);
+    fprintf(to, "%lu\n", number);
 }
 
 static void on_end(unsigned processor, void *address) {
@@ -275,7 +313,11 @@ static void on_end(unsigned processor, void *address) {
     done(to);
     to = file("stack");
     for (uint32_t i = 1; i < nodes_used; i++)
-        if (nodes[i].own) write_stack(to, i);
+        if (nodes[i].own) write_stack(to, i, nodes[i].own);
+    done(to);
+    to = file("wait");
+    for (uint32_t i = 1; i < nodes_used; i++)
+        if (nodes[i].waited) write_stack(to, i, nodes[i].waited);
     done(to);
     if (misses) {
         to = file("misses");
@@ -305,6 +347,10 @@ static void on_translate(plugin_id id, struct qemu_plugin_tb *block) {
         together++;
         if (!only_computes(b) || i + 1 == n) count(one, executed, together), together = 0;
         before = one;
+        if (can_read_registers() && *after_read(address))
+            qemu_plugin_register_vcpu_insn_exec_cb(one, on_time_read, NO_REGISTERS, NULL);
+        if (reads_time(b)) *after_read(address + size) = address + size;
+        if (*b == 0xf4) qemu_plugin_register_vcpu_insn_exec_cb(one, on_halt, NO_REGISTERS, NULL);
         bool call = is_call(b);
         if (call || is_return(b))
             qemu_plugin_register_vcpu_mem_cb(

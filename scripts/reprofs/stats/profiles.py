@@ -106,6 +106,18 @@ def waiting(phase: dict[str, Any]) -> float | None:
     return None if phase["waiting_ns"] is None else an_item(phase, max(0, phase["waiting_ns"]))
 
 
+def waits(phase: dict[str, Any]) -> pd.DataFrame:
+    """Where an operation waits, the longest first. Columns: call (a system call; empty for a thread of the kernel),
+    function (that calls what puts a task to sleep), ns (an item). Empty for profiles of protocol 6.
+
+    System calls of one client wait for `waiting` together. A thread waits while a call waits for it.
+    """
+    found = pd.DataFrame(phase.get("waits", []), columns=["call", "function", "ns"])
+    summed = found.groupby(["call", "function"], as_index=False, sort=False)["ns"].sum()
+    summed["ns"] /= max(phase["items"], 1)
+    return summed.sort_values("ns", ascending=False, kind="stable", ignore_index=True)
+
+
 def parts(*phases: dict[str, Any]) -> pd.DataFrame:
     """Instructions an item by part of the system, the largest first; a column a phase, numbered from 0.
 

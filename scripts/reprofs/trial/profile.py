@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import re
 import zlib
 from collections import Counter
 from dataclasses import replace
@@ -28,12 +29,16 @@ from reprofs.trial.setup import devices
 from reprofs.workplace import workplace
 
 LIMIT_S = 3600.0  # of the host
+# Functions that put a task to sleep; who called them is asked for.
+SLEEPS = re.compile(r"_*(io_)?schedule(_timeout)?$|_*(bit_|out_of_line_|rq_qos_|folio_)?wait_|bit_wait|rq_qos_wait")
+CALL = re.compile(r"^_*((do|x64|ia32)_)?(k?sys_)?")  # what the kernel puts before a system call's name
 KALLSYMS = ["sh", "-c", "grep -i ' [tw] ' /proc/kallsyms | gzip -1 > /run/symbols; cat /run/symbols > /dev/ttyS1"]
 
 
 class Part(NamedTuple):
     """What was counted in one phase: event: the engine's; counts: address, content and instructions; calls: addresses
-    of callers and of the end of a piece of code, and instructions; misses: accesses, l1, llc, if they were counted.
+    of callers and of the end of a piece of code, and instructions; waits: addresses of calls that slept, and ticks of
+    the processor's counter in which it was idle; misses: accesses, l1, llc, if they were counted.
 
     Addresses and contents are as the plugin writes them, hexadecimal, those of calls joined by semicolons: there are
     millions.
@@ -42,6 +47,7 @@ class Part(NamedTuple):
     event: dict[str, Any]
     counts: list[tuple[str, str, int]]
     calls: list[tuple[str, int]]
+    waits: list[tuple[str, int]]
     misses: dict[str, int] | None
 
 
@@ -121,11 +127,13 @@ def _part(folder: Path, number: int, event: dict[str, Any]) -> Part:
         counts = list(zip(words[::3], words[1::3], map(int, words[2::3]), strict=True))
         words = (folder / f"{number}.stack").read_text().split()
         calls = list(zip(words[::2], map(int, words[1::2]), strict=True))
+        words = (folder / f"{number}.wait").read_text().split()
+        waits = list(zip(words[::2], map(int, words[1::2]), strict=True))
         words = (folder / f"{number}.misses").read_text().split() if (folder / f"{number}.misses").exists() else []
     except OSError:
         raise UserError(f"the phase {event['name']} was not counted: the engine has no marks in it.") from None
     misses = dict(zip(words[::2], map(int, words[1::2]), strict=True)) or None
-    return Part(event, counts, calls, misses)
+    return Part(event, counts, calls, waits, misses)
 
 
 def _symbols(job: Job, lab: ExactLab) -> Symbols:
@@ -199,6 +207,7 @@ def _write(
                 "wall_ns": part.event["wall_ns"],
                 "instructions": instructions,
                 "waiting_ns": round(part.event["wall_ns"] - instructions * ns_per_instruction) if one_client else None,
+                "waits": _waits(part, labels, ns_per_instruction),
                 "misses": part.misses,
                 "functions": [
                     {"name": one.name, "module": one.module, "part": subsystem(one), "instructions": count}
@@ -222,6 +231,25 @@ def _write(
     )
 
 
+def _waits(part: Part, labels: _Labels, ns_per_tick: float) -> list[dict[str, Any]]:
+    """Where the kernel slept while the processor was idle, the longest first: system calls, and work of its threads.
+
+    A thread that sleeps until there is work is left out, and what is less than a thousandth of the phase.
+    """
+    found = []
+    for sites, ticks in part.waits:
+        frames = [labels[site] for site in sites.split(";")]
+        works = any(name in ("do_syscall_64", "process_one_work") or name.endswith("]") for name in frames[:-3])
+        if frames[-1] != "__schedule" or not works:
+            continue
+        call = frames[frames.index("do_syscall_64") + 1] if "do_syscall_64" in frames else ""
+        function = next((name for name in reversed(frames) if not SLEEPS.match(name)), frames[0])
+        names = {"call": CALL.sub("", call), "function": function.replace("_[", " ["), "stack": ";".join(frames)}
+        found.append(names | {"ns": round(ticks * ns_per_tick)})
+    least = part.event["wall_ns"] / 1000
+    return sorted((one for one in found if one["ns"] > least), key=lambda one: (-one["ns"], one["stack"]))
+
+
 def _kept(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
     write_text(folder / "profile.json", json.dumps(found, ensure_ascii=False) + "\n")
     return found
@@ -237,6 +265,10 @@ def summary(found: dict[str, Any], most: int = 5) -> str:
         missed = f"; misses: L1 {misses['l1']:,}, LLC {misses['llc']:,} of {misses['accesses']:,}" if misses else ""
         head = f"{phase['name']} ({phase['cache']}): {phase['wall_ns'] / 1e6:.2f} ms"
         lines.append(f"{head} = {phase['instructions']:,} instructions{waited}{missed}")
+        waits = Counter[str]()
+        for one in phase["waits"]:
+            waits[f"{one['call'] or 'a thread of the kernel'} waits in {one['function']}"] += one["ns"]
+        lines += [f"  {ns / 1e6:>9.2f} ms  {what}" for what, ns in waits.most_common(most)]
         for one in phase["functions"][:most]:
             share = one["instructions"] / phase["instructions"]
             module = f" [{one['module']}]" if one["module"] else ""

@@ -11,10 +11,12 @@ import pandas as pd
 
 from reprofs.report.marks import Marked, code, joined, strong
 from reprofs.report.words import MINUS, count, digits, listing, longer, slower, time, verb
+from reprofs.stats import profiles
 from reprofs.stats.compare import TOTAL
 from reprofs.stats.profiles import STATE
 
 TOLD = 3  # parts of the system in a sentence
+LEAST_WAITING = 0.1  # of an operation: where it waits is told
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
@@ -92,6 +94,26 @@ def why(row: Any) -> str:
     if not terms:
         return ""
     return f"Of {more(row.more)} an item the largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}."
+
+
+def waits(operation: str, label: str, phase: dict[str, Any]) -> str:
+    """Where a phase of a profile waits, if it does so for a tenth of its time; empty if it does not or is not known.
+
+    `Create files: btrfs waits 85.7 µs an item, most in `__reserve_bytes` (openat, 83.7 µs), while a thread of the
+    kernel sleeps in `flush_space`.`
+    """
+    found, waited = profiles.waits(phase), profiles.waiting(phase) or 0.0
+    calls, threads = found[found["call"] != ""], found[found["call"] == ""]
+    if calls.empty or waited < LEAST_WAITING * profiles.an_item(phase, phase["wall_ns"]):
+        return ""
+    first = calls.iloc[0]
+    told = f"{operation}: {label} waits {time(waited, 3)} an item, most in " + code(
+        first["function"].partition(" [")[0]
+    )
+    told += f" ({first['call']}, {time(first['ns'], 3)})"
+    if len(threads) and threads.iloc[0]["ns"] >= first["ns"] / 2:
+        told += ", while a thread of the kernel sleeps in " + code(threads.iloc[0]["function"].partition(" [")[0])
+    return told + "."
 
 
 def where(found: pd.DataFrame) -> Marked:
