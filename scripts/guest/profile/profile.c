@@ -196,17 +196,17 @@ static bool only_computes(const uint8_t *b) {
     switch (code) {
         case 0x00 ... 0x3f:
             return (code & 7) < 4 ? registers : (code & 7) < 6; /* add, or, adc, sbb, and, sub, xor, cmp */
-        case 0x63:                                                              /* movsxd */
+        case 0x63: /* movsxd */
         case 0x69:
         case 0x6b: /* imul */
         case 0x80 ... 0x81:
         case 0x83 ... 0x8b: /* add to cmp with a number, test, xchg, mov */
         case 0xc0 ... 0xc1:
-        case 0xd0 ... 0xd3: return registers;           /* shifts */
-        case 0x8d:                                      /* lea */
-        case 0x90 ... 0x99:                             /* nop, xchg, sign extension */
-        case 0xa8 ... 0xa9:                             /* test */
-        case 0xb0 ... 0xbf: return true;                /* mov of a number */
+        case 0xd0 ... 0xd3: return registers; /* shifts */
+        case 0x8d: /* lea */
+        case 0x90 ... 0x99: /* nop, xchg, sign extension */
+        case 0xa8 ... 0xa9: /* test */
+        case 0xb0 ... 0xbf: return true; /* mov of a number */
         case 0xf6 ... 0xf7: return registers && which < 6; /* test, not, neg, mul; div may fail */
         case 0xfe ... 0xff: return registers && which < 2; /* inc, dec */
         default: return false;
