@@ -38,6 +38,7 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else every kernel warns of frozen modules
     log.parent.mkdir(parents=True, exist_ok=True)
     options = {"kernel_name": "python3", "language": "python", "progress_bar": False, "execution_timeout": CELL_S}
+    options |= dict.fromkeys(("stdout_file", "stderr_file"), _Printed(notebook))
     try:
         with workplace() as place, _silent():
             os.environ["REPROFS_PLACE"] = tempfile.tempdir = str(place)  # of the kernel and its connection file
@@ -59,6 +60,21 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(log, output)
     write_sums(output.with_name(f"{output.name}.sha256"), [output])
+
+
+class _Printed:
+    """Counts what a notebook prints while it runs, so that one that prints for ever is ended before memory is full."""
+
+    def __init__(self, notebook: Path):
+        self.notebook, self.characters = notebook, 0
+
+    def write(self, text: str) -> None:
+        self.characters += len(text)
+        if self.characters > MOST_MB * 1e6:
+            raise UserError(f"{self.notebook} has printed {MOST_MB} MB, and was ended: print less.")
+
+    def flush(self) -> None:
+        """As a file has it."""
 
 
 def _sockets(place: Path) -> Any:
