@@ -37,6 +37,12 @@ report: setup  ## run a study, render report/STUDY/index.html and report.pdf, pr
 		$${WHERE:+--where "$$WHERE"} $${CLIENTS:+--clients "$$CLIENTS"} $${BESIDE:+--beside "$$BESIDE"}
 	@[ -z "$$STRICT" ] || $(RUN) reprofs claims "$$STUDY" --strict
 
+answer: override export PROGRAM := $(value PROGRAM)
+answer: override export IN := $(value IN)
+answer: setup  ## which file system is best for a program (PROGRAM='git clone ...'; IN=FOLDER: it starts in a copy of it, else in an empty folder)
+	@[ -n "$$PROGRAM" ] || { echo "answer: name a program: make answer PROGRAM='git clone ...'" >&2; exit 2; }
+	@$(RUN) reprofs answer --in "$${IN:-$$(mktemp -d)}" -- sh -c "$$PROGRAM"
+
 publish: override export STUDY := $(value STUDY)
 publish: report  ## run a study, render its report, write results/STUDY
 	@$(RUN) reprofs publish "$$STUDY"
@@ -116,6 +122,6 @@ release: setup  ## tag this commit as the version that it has, signed if git has
 		git tag $$kind "v$$version" --message "ReproFS $$version (protocol $$protocol)"
 
 clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
-	rm -rf data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
+	rm -rf data/answers data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
 .PHONY: help setup report publish workflow-report campaign site test try soak lint bench accept catalog lab release clean

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, option, override, together
+from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, number, option, override, seconds, together
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 
@@ -65,13 +65,53 @@ def _plan(arguments) -> None:
 
 @command(
     "answer",
-    STUDY,
+    option("study", nargs="*", metavar="STUDY | -- COMMAND", help="a study, a recording, or after -- a program"),
     option("--beside", default="", metavar="RUN", help="run that its report compares it with"),
+    option("--filesystem", default="", metavar="A,B", help="file systems to replay a program on"),
+    option("--device", default="", metavar="A,B", help="device models to replay a program on"),
+    option(
+        "--in", dest="folder", type=Path, default=Path(), metavar="FOLDER", help="start it in a copy of this folder"
+    ),
+    option("--name", default="", help="name of its recording (default: my- and the name of the program)"),
+    option("--rounds", type=number, default=0, metavar="N", help="repetitions of each replay (2)"),
+    option("--seconds", type=seconds, default=3600, metavar="N", help="end the program after N seconds (3600)"),
     OVERRIDE,
     CATALOG,
 )
 def _answer(arguments) -> None:
-    """Print the answer of a study that has a report."""
+    """Print the answer of a study that has a report; or record a program, replay it, and print which file system is
+    best for it."""
+    from reprofs.plan import recording
+    from reprofs.project import place
+
+    words = arguments.study
+    if not words:
+        raise UserError("answer: name a study or a recording, or a program with its arguments after --.")
+    if "--" in sys.argv or arguments.name:
+        _program(arguments, words)
+    elif len(words) > 1:
+        raise UserError("answer: put -- before a program: `reprofs answer -- COMMAND`.")
+    elif words[0] in recording.paths() and not place(f"report/{words[0]}/notebooks").is_dir():
+        _program(arguments)
+    else:
+        arguments.study = words[0]
+        _report(arguments)
+
+
+def _program(arguments, command=()) -> None:
+    from reprofs import answer
+    from reprofs.cli._base import say
+    from reprofs.report import program
+
+    systems, devices = (list(filter(None, text.split(","))) for text in (arguments.filesystem, arguments.device))
+    name = arguments.study[0]
+    if command:
+        answer.check(systems, devices)
+        name = answer.recorded(command, arguments.folder, arguments.name, arguments.seconds, say)
+    print(f"\n{program.text(answer.measured(name, systems, devices, arguments.rounds, say))}", end="")
+
+
+def _report(arguments) -> None:
     from reprofs.plan.plan import read_plan
     from reprofs.project import place
     from reprofs.report import text

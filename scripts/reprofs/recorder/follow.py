@@ -19,7 +19,7 @@ from reprofs.recorder.events import HIDDEN, Event, Told
 from reprofs.recorder.names import Names
 from reprofs.recorder.program import AT_FDCWD, PATH_MAX, Call, Program
 from reprofs.recorder.shapes import PLAIN, Shape
-from reprofs.recorder.tasks import OpenFile
+from reprofs.recorder.tasks import Elsewhere, OpenFile
 from reprofs.recorder.tree import listing, path_in, relative
 
 AT_REMOVEDIR = 0x200
@@ -43,7 +43,7 @@ class Follower(Program):
         super().__init__(roots, folder, umask, names)
         self.here = here
         self.left_out: Counter[str] = Counter()
-        self.outside = 0
+        self.outside, self.elsewhere = 0, Elsewhere()
         self.opened = 0  # files that were open before the program began, or came to it otherwise
         self.said: Counter[str] = Counter()  # what is told of the program besides
         self.told: dict[int, Told] = {}  # id of a line -> what the text says of it
@@ -232,6 +232,8 @@ class Follower(Program):
                 self.outside += 1
             else:
                 line[1] = 0
+            if file.number < 0:
+                self.elsewhere.opened(real, flags)
             self._bind(event.value, file, bool(flags & os.O_CLOEXEC))
 
         call.then = done

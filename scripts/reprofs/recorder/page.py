@@ -10,6 +10,7 @@ from reprofs.errors import count
 from reprofs.plan.recording import LONGEST_PATH, Content, Recording
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.retell import Reader
+from reprofs.recorder.tasks import Elsewhere
 
 WIDTH = 100
 UMASK = 0o022  # of strace's text, where no call tells it
@@ -63,6 +64,8 @@ class Facts:
     special: int = 0
     deep: tuple[int, int] = (0, 0)  # entries before and after whose paths are too long for a recording
     memory: bool = False  # a root is in memory
+    calls_ns: int = 0  # what its calls took when they were replayed here, caches warm, without the last flush
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
     lacks: list[str] = field(default_factory=list)  # why the text of strace is less than the program
     assumed: list[str] = field(default_factory=list)  # sentences about what the text of strace does not tell
 
@@ -121,7 +124,8 @@ def text(facts: Facts) -> str:
     lines += _wrapped(facts.untried or f"It was replayed here once: {tried}{told}.")
     if problems := facts.problems():
         lines += _wrapped(f"It is incomplete: {'; '.join(problems)}.")
-    for sentence in facts.assumed:
+    elsewhere = [f"It {facts.elsewhere}: these are not replayed. --below records another folder, too."]
+    for sentence in [*facts.assumed, *elsewhere * bool(facts.elsewhere.paths)]:
         lines += _wrapped(sentence)
     for kind, number in facts.said.items():
         noun, sentence = SAID[kind]

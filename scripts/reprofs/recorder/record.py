@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import platform
 import re
@@ -39,7 +40,17 @@ UNKNOWN = "unknown"
 EVERY_S = 2  # between two lines of progress
 IN_MEMORY = ("tmpfs", "ramfs")
 MIB = 1 << 20
+LAST = "final-sync"  # what a replay flushes in the end, and the program did not
 BYTES_A_NAME = 8192  # that a file system needs besides content, with much to spare
+
+
+class NoCalls(UserError):
+    """A program that makes no call below the roots. elsewhere: what it wrote besides, a clause or empty."""
+
+    def __init__(self, place: str, elsewhere: str) -> None:
+        self.elsewhere = elsewhere
+        more = f", but {elsewhere}" if elsewhere else ""
+        super().__init__(f"the program made no call below {place}{more}: name its working folders with --below.")
 
 
 def record(
@@ -52,20 +63,41 @@ def record(
     that cannot be done or is less and was not accepted.
     """
     targets, name = _targets(output)
+    return _written(targets, *made(command, roots, name, seconds), accept)
+
+
+def made(
+    command: Sequence[str], roots: Sequence[Path], name: str, seconds: int = SECONDS, folder: Path | None = None
+) -> tuple[Content, page.Facts]:
+    """Runs a command, follows its calls below the roots, and replays them once. Nothing is written.
+
+    folder: where it is started, with no terminal, and what it prints is dropped; without one it is started here, as it
+    would be without this. Raises UserError, and NoCalls where it has none below the roots.
+    """
     places, names = _roots(roots), Names()
     before, _ = _tree(places, names)
-    follower = Follower(places, str(Path.cwd()), _umask(), names)
-    code, late = _follow(command, places, seconds, follower)
+    follower = Follower(places, str(folder or Path.cwd()), _umask(), names)
+    code, late = _follow(command, places, seconds, follower, folder)
     after, unread = _tree(places, names, late=True)
     content = _content(name, places[0], follower, before.entries, after.compared(), late)
     facts = page.Facts(name, content, code, follower.said, names.endings, special=max(before.special, after.special))
     facts.memory = any(_system(place) in IN_MEMORY for place in places)
     facts.deep, facts.unread = (before.deep, after.deep), unread
+    facts.elsewhere = follower.elsewhere
     try:
         _try(content, Path(places[0]).parent, facts, look=not unread)
     except (UserError, KeyboardInterrupt) as why:  # the program, which may have taken an hour, is not run again for it
         facts.untried, facts.differing = f"It was not replayed here: {why or 'that was interrupted.'}", []
-    return _written(targets, content, facts, accept)
+    return content, facts
+
+
+def write(name: str, content: Content, facts: page.Facts) -> None:
+    """Writes a recording and its workload under a name that is free, also where it is less than the program, which its
+    first line then says. Raises UserError where they cannot be written."""
+    targets, _ = _targets(name)
+    content.head = content.head.model_copy(update={"incomplete": facts.problems() or None})
+    files.write_bytes(targets[0], recording.packed(content, targets[0].name))
+    files.write_text(targets[1], workload(name, content))
 
 
 def accept(output: str) -> str:
@@ -145,10 +177,13 @@ def _shown(path: Path) -> Path:
 
 def _used(targets: tuple[Path, Path], name: str) -> str:
     """What was written, and how it is used."""
-    use = f"the workload is {name}"
+    first = ""
     if targets[0].parent == targets[1].parent:
-        use = f"put them into {Recording.folder} and {Workload.folder} to use them"
-    return f"Written: {_shown(targets[0])} and {_shown(targets[1])}; {use}.\n"
+        first = f"put them into {Recording.folder} and {Workload.folder}, then "
+    return (
+        f"Written: {_shown(targets[0])} and {_shown(targets[1])}.\n"
+        f"Next: {first}`reprofs answer {name}` replays it on several file systems and disks, and says which is best.\n"
+    )
 
 
 def _umask() -> int:
@@ -234,17 +269,20 @@ WHY = {
 }
 
 
-def _follow(command: Sequence[str], places: list[str], seconds: int, follower: Follower) -> tuple[int, bool]:
-    """Runs the command, its calls followed; its exit code, and whether its time was over.
+def _follow(
+    command: Sequence[str], places: list[str], seconds: int, follower: Follower, folder: Path | None = None
+) -> tuple[int, bool]:
+    """Runs the command, its calls followed; its exit code, and whether its time was over. folder: as in `made`.
 
     Raises UserError when it cannot be started, or is too much.
     """
     recorder = engine.build_recorder(files.cache_folder())
     reading, writing = os.pipe()
     words = [str(recorder), str(seconds), str(writing), *places, "--", *command]
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) if folder else {}
     with (
         os.fdopen(reading, "rb", 1 << 20) as stream,
-        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent) as process,
+        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent, cwd=folder, **streams) as process,
     ):
         os.close(writing)
         try:
@@ -279,7 +317,7 @@ def _content(
     """seen: it ran on this machine."""
     calls, who = follower.calls()
     if not calls:
-        raise UserError(f"the program made no call below {place}: name its working folders with --below.")
+        raise NoCalls(place, str(follower.elsewhere))
     for what, found, most in (
         ("calls", calls, recording.CALLS),
         ("entries of the tree before", before, recording.ENTRIES),
@@ -365,9 +403,12 @@ def _replay(content: Content, folder: Path, facts: page.Facts, look: bool) -> No
     words = [str(programs / program), "--recording", str(path), "tree"]
     own: dict[str, Any] = {"capture_output": True, "text": True, "preexec_fn": end_with_parent, "cwd": folder}
     own["env"] = {**os.environ, "REPROFS_PROGRAMS": str(programs)}
-    done = subprocess.run([*words, "--how", "both", "--differing"], **own)
+    timed = own | {"env": own["env"] | {"REPROFS_SAMPLES": str(folder / "samples")}}
+    done = subprocess.run([*words, "--how", "both", "--differing"], **timed)
     if done.returncode:
         raise UserError(f"the recording cannot be replayed here: {cut(done.stderr)}")
+    samples = map(json.loads, (folder / "samples").read_text().splitlines())
+    facts.calls_ns = sum(one["wall_ns"] for one in samples if one["name"] != LAST)
     facts.differing = [int(line) for line in done.stdout.split()]
     if not look:
         found = tree.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())

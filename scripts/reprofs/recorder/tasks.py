@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
+from reprofs.errors import count, middle
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+NO_FILES = ("dev", "proc", "sys")  # folders of / whose files are on no disk
 CLONE_FS, CLONE_FILES = 0x200, 0x400
 
 
@@ -71,3 +76,25 @@ class Task:
         if self.parent:
             for lane, count in [*self.after.items(), (self.lane, lines)]:
                 self.parent.after[lane] = max(self.parent.after.get(lane, 0), count)
+
+
+@dataclass
+class Elsewhere:
+    """Where outside of the recorded folders files were opened to be written: folder of / -> (how often, the folder that
+    has them all)."""
+
+    paths: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def opened(self, path: str, flags: int) -> None:
+        """A file was opened; path: absolute, else it is none. flags: of open(2)."""
+        top = path.split("/")[1] if path.startswith("/") else "proc"
+        if flags & WRITES and top not in NO_FILES:
+            number, folder = self.paths.get(top, (0, os.path.dirname(path)))  # noqa: PTH120  # of strings, without a system
+            self.paths[top] = (number + 1, os.path.commonpath([folder, os.path.dirname(path)]))  # noqa: PTH120
+
+    def __str__(self) -> str:
+        """`wrote files elsewhere, 41 times below /tmp`; empty where none was."""
+        if not self.paths:
+            return ""
+        number, folder = max(self.paths.values())
+        return f"wrote files elsewhere, most ({count(number, 'time')}) below {middle(folder, 80)}"

@@ -40,12 +40,13 @@ def text(study: Study, executed: list[Path], first: Collection[str] = ()) -> str
     for data in _first_section(render.merge(executed, first).cells):
         markdown = data.get("text/markdown", "").strip()
         if markdown and markdown not in parts[0]:
-            parts.append(_plain(REFERENCE.sub("", HEADING.sub("", markdown)), READER))
-        parts += [_plain(ANCHOR.sub("", table), "html") for table in TABLE.findall(data.get("text/html", ""))]
+            parts.append(plain(REFERENCE.sub("", HEADING.sub("", markdown))))
+        parts += [plain(ANCHOR.sub("", table), "html") for table in TABLE.findall(data.get("text/html", ""))]
     return "\n".join(part for part in parts if part.strip())
 
 
-def _plain(content: str, reader: str) -> str:
+def plain(content: str, reader: str = READER) -> str:
+    """Markdown, or what else pandoc reads, as text for a terminal."""
     return pypandoc.convert_text(content, "plain", reader, extra_args=["--wrap=auto", f"--columns={WIDTH}"])
 
 

@@ -18,6 +18,7 @@ from reprofs.stats.compare import EQUAL, WIN, pairwise, winners
 ALL = "all calls"
 FLUSHES = ("fsync", "fdatasync", "syncfs", "sync", "msync")  # kinds of calls that wait for the device
 KEYS = [*SETTING, "workload", "scale", "label", "role", "round"]
+LAST = "final-sync"  # a phase: what is flushed after all calls, and the program did not
 MINOR = 0.01  # of the time of a replay
 
 
