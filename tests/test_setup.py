@@ -117,6 +117,17 @@ def test_what_a_user_gives_make_is_a_word_for_commands_and_nothing_more(make, na
         assert answer == ["run", "reprofs", "answer", "quick", f"--{key}", word, end]
 
 
+@pytest.mark.parametrize("word", WORDS)
+def test_a_program_is_a_word_that_a_shell_gets_in_its_folder(make, word):
+    assert make("answer", f"PROGRAM={word}", f"IN={word}") == [
+        ["run", "reprofs", "answer", "--in", word, "--", "sh", "-c", word, "AGAINST="]
+    ]
+    (said,) = make("answer", f"PROGRAM={word}")
+    assert said[3] == "--in" and not [*Path(said[4]).iterdir()]
+    Path(said[4]).rmdir()
+    assert "name a program" in make("answer")[0][0]
+
+
 @pytest.mark.parametrize("word", ["1", *WORDS])
 def test_a_strict_report_ends_with_the_verdicts(make, word):
     assert make("report", "STUDY=plug-2020", f"STRICT={word}")[2][1:5] == ["reprofs", "claims", "plug-2020", "--strict"]

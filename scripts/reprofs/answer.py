@@ -22,7 +22,8 @@ import yaml
 from reprofs import files
 from reprofs.data import tables
 from reprofs.errors import UserError, count, cut, short
-from reprofs.guest import image
+from reprofs.guest import image, qemu
+from reprofs.guest.lock import read_lock
 from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
@@ -89,8 +90,8 @@ def recorded(command: Sequence[str], folder: Path, name: str, seconds: int, say:
         raise UserError(f"{told} was recorded, but cannot be replayed. {facts.untried}")
     if content.head.calls > CALLS:
         raise UserError(
-            f"{told} makes {content.head.calls:,} calls in its folder, but the exact lab replays {CALLS:,} at most: give "
-            "the program less to do."
+            f"{told} makes {content.head.calls:,} calls in its folder, but the exact lab replays {CALLS:,} at most: "
+            "give the program less to do."
         )
     record.write(name, content, facts)
     say(f"recorded as {name}: {count(content.head.calls, 'call')}")
@@ -111,6 +112,8 @@ def measured(name: str, filesystems: Sequence[str], devices: Sequence[str], roun
         content = _study(name, filesystems or FILESYSTEMS, devices or DEVICES, rounds or ROUNDS)
         planning.make_plan(study, _with(study, content))  # a mistake is said before anything is written
         files.write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110))
+    if not qemu.has_own(files.cache_folder(), read_lock()):  # it takes longer to compile than these trials by Debian's
+        os.environ.setdefault(qemu.VARIABLE, "debian")
     catalog = Catalog()
     found = _run(planning.make_plan(study, catalog), catalog, say)
     if not (found.trials["status"] == "ok").any():
@@ -122,7 +125,8 @@ def measured(name: str, filesystems: Sequence[str], devices: Sequence[str], roun
     label, device = best(found, typical(found)), typical(found)
     if not label or not reads(found):  # without reading there is no time of access
         return Answered(name, found, head, native, None)
-    more = {"profiles": [device], "filesystems": [label, f"{label}+{NOATIME}"]}
+    own = "+".join(variant_of(label, catalog))
+    more = {"profiles": [device], "filesystems": [own, f"{own}+{NOATIME}"]}
     other = f"{study}-{NOATIME}"
     catalog = _with(other, catalog.get(Study, study).as_json() | more)
     return Answered(name, found, head, native, _run(planning.make_plan(other, catalog), catalog, say))
@@ -209,7 +213,8 @@ def _run(plan: Plan, catalog: Catalog, say: Say) -> studies.Study:
         ]
         try:
             for number, done in enumerate(as_completed(running), 1):
-                say(f"trial {number} of {len(running)}: {done.result()}")
+                if line := done.result():
+                    say(f"trial {number} of {len(running)}: {line}")
         except BrokenProcessPool:
             raise UserError(
                 "a process that ran trials was killed: check whether this machine ran out of memory (journalctl -k, "
@@ -222,13 +227,15 @@ def _run(plan: Plan, catalog: Catalog, say: Say) -> studies.Study:
 
 
 def _trial(trial: PlannedTrial, extra_dirs: list[str], output: Path, limit_s: float) -> str:
-    """Runs or takes one trial; a line about it."""
+    """Runs or takes one trial; a line about a run."""
     began = time.monotonic()
     record, origin = run.take_or_run(
         run.ready(trial, Catalog(extra_dirs), trial.job_sha256), output, limit_s, bool(os.environ.get("REUSE")), False
     )
-    ending = f"taken from {origin}" if origin else f"{record['status']} in {time.monotonic() - began:.0f} s"
-    return f"{trial.label} on {trial.profile}: {ending}" + (f": {cut(record['reason'])}" if record["reason"] else "")
+    ending = f"{record['status']} in {time.monotonic() - began:.0f} s" + f": {cut(record['reason'])}" * bool(
+        record["reason"]
+    )
+    return "" if origin else f"{trial.label} on {trial.profile}: {ending}"
 
 
 def _alone(command: Sequence[str], folder: Path, seconds: int) -> int:

@@ -10,14 +10,19 @@ from reprofs.report.sentences import answer
 from reprofs.report.sentences import program as words
 from reprofs.report.sentences import recorded as replays
 from reprofs.report.text import plain
-from reprofs.report.words import DASH, slower, time
+from reprofs.report.words import slower, time
 from reprofs.stats import program, recorded
+from reprofs.stats.cells import ENOUGH
+from reprofs.stats.compare import FEW
 from reprofs.stats.program import Answered, Row
 
 WHY = (
     "Compared: general-purpose file systems for one disk that keep what fsync promises and are in Debian's kernel; "
     "`--filesystem` takes any of `reprofs list`. Each replay is on a new file system, in the exact lab."
 )
+
+
+LEGEND = "Time of all its file-system calls, virtual. Then how much longer others take; ?: too few repetitions to tell."
 
 
 def text(found: Answered) -> str:
@@ -28,10 +33,8 @@ def text(found: Answered) -> str:
         _sentences(*_of_the_time(found, made)),
         _sentences(replays.summary(program.compared(study).winners), *_unranked(found, made)),
         _table(made),
-        Marked(
-            ": Time of all file-system calls, virtual. Beside it: what others take more; level: not significantly more."
-        ),
-        _sentences(*_what_it_does(found, made)),
+        Marked(f": {LEGEND}"),
+        _items(_what_it_does(found, made)),
         *_changes(found, made),
         _sentences(*_how_sure(found)),
         _sentences(WHY),
@@ -42,6 +45,10 @@ def text(found: Answered) -> str:
 
 def _sentences(*told: str) -> Marked:
     return Marked(joined([escaped(one) for one in told if one], " "))
+
+
+def _items(told: list[str]) -> Marked:
+    return Marked("\n".join(f"- {escaped(one)}" for one in told if one))
 
 
 def _of_the_time(found: Answered, made: list[Row]) -> list[str]:
@@ -77,12 +84,16 @@ def _table(made: list[Row]) -> Marked:
 
 
 def _cell(row: Row, label: str) -> str:
+    """How much longer than the best, with a question mark where that is not shown; a time where nothing is ranked."""
     if label not in row.ratios:
         return "failed"
+    if not row.verdict:
+        return time(row.ns * row.ratios[label], 3)
     if label == row.best:
-        return {"fastest": "fastest", "alone": "alone", "": DASH}.get(row.verdict, "level")
+        return row.verdict if row.verdict in ("fastest", "alone") else "least"
     told = slower(row.ratios[label])
-    return f"level ({told})" if label in row.level else f"+{told}" if told.endswith("%") else told
+    told = f"+{told}" if told.endswith("%") else told
+    return f"{told} ?" if label in row.level and row.verdict != "equivalent" else told
 
 
 def _what_it_does(found: Answered, made: list[Row]) -> list[str]:
@@ -115,7 +126,7 @@ def _changes(found: Answered, made: list[Row]) -> list[Marked]:
         return [_sentences(nothing)]
     before = dict(zip(names[1:], names, strict=False))
     told = [words.change(one, before[one.what]) for one in devices] + [words.change(one) for one in others]
-    return [_sentences("What else changes it:"), Marked("\n".join(f"- {escaped(one)}" for one in told))] if told else []
+    return [_sentences("What else changes it:"), _items(told)] if told else []
 
 
 def _how_sure(found: Answered) -> list[str]:
@@ -125,8 +136,12 @@ def _how_sure(found: Answered) -> list[str]:
 
 
 def _next(found: Answered) -> Marked:
-    lines = (
-        f"make report STUDY={found.study.plan.study.name}    # all of it, with figures",
-        f"reprofs answer {found.name} --device ssd-nvme --filesystem ext4,nilfs2    # elsewhere",
-    )
-    return Marked("Next:\n\n" + "\n".join(f"    {line}" for line in lines))
+    study = found.study.plan.study
+    lines = {
+        f"reprofs answer {found.name} --device ssd-nvme": "another device, or --filesystem",
+        f"make report STUDY={study.name}": "all of it, with figures",
+    }
+    if FEW in set(program.compared(found.study).winners["verdict"]):
+        lines = {f"reprofs answer {found.name} --rounds {ENOUGH}": "repetitions that tell more"} | lines
+    width = max(map(len, lines))
+    return Marked("Next:\n\n" + "\n".join(f"    {line:{width}}  # {what}" for line, what in lines.items()))

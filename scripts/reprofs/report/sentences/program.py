@@ -37,14 +37,15 @@ def matters(native: Native, widest: Row, ns: float) -> str:
 def kinds(ns: pd.Series, where: str) -> str:
     """Where the time of its calls goes. ns: kind -> time; where: `ext4, ssd-sata, warm`.
 
-    `Time of its calls (ext4, ssd-sata, warm): fsync 62 %, open 20 % and last flush 9 %.`
+    `Time of its calls (ext4, ssd-sata, warm): fsync 62 %, open 20 % and rename 9 %.`
     """
     shares = (ns / ns.sum()).sort_values(ascending=False, kind="stable")
     named = shares[shares >= LITTLE][:MOST]
     told = listing(
         f"{'last flush' if kind == recorded.LAST else kind} {100 * share:.0f} %" for kind, share in named.items()
     )
-    return f"Time of its calls ({where}): {told}."
+    more = " The last flush writes what is in memory when the program ends." if recorded.LAST in named else ""
+    return f"Time of its calls ({where}): {told}.{more}"
 
 
 def traffic(read: float, written: float, flushes: float, where: str) -> str:
