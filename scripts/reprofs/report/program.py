@@ -40,7 +40,7 @@ def text(found: Answered) -> str:
         _sentences(WHY),
         _next(found),
     ]
-    return "\n".join(plain(part) for part in parts if part).rstrip() + "\n"
+    return plain("\n\n".join(part for part in parts if part)).rstrip() + "\n"
 
 
 def _sentences(*told: str) -> Marked:

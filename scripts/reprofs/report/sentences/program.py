@@ -80,8 +80,11 @@ def nothing(rows: list[Row], changes: list[Change], win: float) -> str:
     ratios = [ratio for row in rows for ratio in row.ratios.values()] + [one.ratio for one in changes]
     if any(max(ratio, 1 / ratio) >= 1 + win for ratio in ratios):
         return ""
-    names = listing(dict.fromkeys(["another file system", *(one.what for one in changes)]), "or")
-    return f"Nothing that was measured changes the time of its calls by {100 * win:g} %: {names}."
+    names = ["another file system"] if any(len(row.ratios) > 1 for row in rows) else []
+    names = list(dict.fromkeys([*names, *(one.what for one in changes)]))
+    if not names:
+        return ""
+    return f"Nothing that was measured changes the time of its calls by {100 * win:g} %: {listing(names, 'or')}."
 
 
 def elsewhere(native: Native) -> str:
