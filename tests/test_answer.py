@@ -262,6 +262,8 @@ def test_nothing_changes_it_only_if_nothing_measured_does():
         "Nothing that was measured changes the time of its calls by 2 %: another file system or noatime."
     )
     assert words.nothing([ROW], [same], 0.02) == words.nothing([still], [same._replace(ratio=0.9)], 0.02) == ""
+    assert words.small([same, same], 0.02) == "noatime: less than 2 % (xfs on hdd)."
+    assert words.small([same, same._replace(ratio=0.9)], 0.02) == words.small([], 0.02) == ""
     alone = still._replace(ratios={"xfs": 1.0})
     assert words.nothing([alone], [same], 0.02).endswith("2 %: noatime.") and words.nothing([alone], [], 0.02) == ""
     assert words.elsewhere(Native(1, 1)) == ""

@@ -125,7 +125,8 @@ def _changes(found: Answered, made: list[Row]) -> list[Marked]:
     if nothing := words.nothing(made, [*devices, *others], found.study.margins["win"]):
         return [_sentences(nothing)]
     before = dict(zip(names[1:], names, strict=False))
-    told = [words.change(one, before[one.what]) for one in devices] + [words.change(one) for one in others]
+    told = [words.change(one, before[one.what]) for one in devices]
+    told += [small] if (small := words.small(others, found.study.margins["win"])) else map(words.change, others)
     return [_sentences("What else changes it:"), _items(told)] if told else []
 
 
