@@ -25,6 +25,7 @@ MODULES_HEAD = """# Modules
 What each module of the package says of itself; `make catalog` writes this page. The packages in the order of the flow
 are in [CONTRIBUTING.md](../CONTRIBUTING.md#where-things-are).
 """
+OWN = "my-"  # of the user: made by `reprofs answer`, and no part of this repository (.gitignore)
 HEAD = """# Catalogue
 
 What this checkout has, one file each. `make catalog` writes this page from these files; how to add one is in
@@ -142,7 +143,8 @@ def read(root: Path, table: Table) -> dict[str, tuple[Path, dict]]:
     """Name -> file and content of what a table has, sorted. Raises SystemExit for a file that cannot be read."""
     found = {}
     unavailable = root / table.folder / UNAVAILABLE
-    for path in [*(root / table.folder).glob("[!_.]*.yaml"), *([unavailable] if unavailable.is_file() else [])]:
+    files = [path for path in (root / table.folder).glob("[!_.]*.yaml") if not path.name.startswith(OWN)]
+    for path in [*files, *([unavailable] if unavailable.is_file() else [])]:
         try:
             content = dict(yaml.load(path.read_text(), yaml.CSafeLoader))
         except (yaml.YAMLError, TypeError, ValueError) as error:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import re
+import sys
 
 import pandas as pd
 import pytest
@@ -185,12 +186,13 @@ def test_what_reaches_the_device_is_that_of_one_cold_replay(study):
 
 def test_the_page_has_it_all(study):
     native = Native(10**9, 3 * 10**8, "wrote files elsewhere, most (3 times) below /tmp")
-    text = page.text(Answered("my-cp", study, Recording(**HEAD), native, None))
+    text = page.text(Answered("my-cp", study, Recording(**HEAD), native, None, 3))
     flat = " ".join(text.split())
     for part in (
         "It takes 1.00 s on this machine, of which its file-system calls are 300 ms (30.0 %).",
         "It also wrote files elsewhere, most (3 times) below /tmp: these calls are not in the answer.",
         "xfs is fastest in 4 of 4 replays.",
+        "It asked 3 times to share blocks, in vain on ext4, and went on otherwise.",
         "fast cold 9.01 ms +94 % fastest",
         "Time of its calls (xfs, fast, warm): fsync 56 %, open 33 % and last flush 11 %.",
         "fast, warm: ext4 takes 4.26 ms longer than xfs, most in fsync (+5.01 ms).",
@@ -201,6 +203,19 @@ def test_the_page_has_it_all(study):
     assert max(map(len, text.splitlines())) <= 100
     without = page.text(Answered("my-cp", study, Recording(**HEAD), None, None))
     assert "What the program computes is not known" in " ".join(without.split())
+
+
+def test_calls_that_asked_in_vain_to_share_blocks_are_counted(place, reprofs):
+    program = "import fcntl; a, b = open('input'), open('made', 'w')\nfor _ in 'ab':\n try: fcntl.ioctl(b, 0x40049409, a.fileno())\n"
+    done = reprofs(
+        "record", "--output", "it", "--", sys.executable, "-c", f"{program} except OSError: 0", cwd=place / "work"
+    )
+    assert done.returncode == 0, done.stderr
+    kinds = [line for line in recording.read(place / "workflow/recordings/it.jsonl.xz").calls if line[0] == "clone"]
+    assert len(kinds) == 2
+    with contextlib.chdir(place):
+        assert answer._unshared("it") == sum(line[1] < 0 for line in kinds)
+    assert words.unshared(0, "ext4") == ""
 
 
 # ---- sentences
@@ -244,8 +259,9 @@ def test_which_calls_and_what_reaches_the_device():
         (0.9, 0.89, 0.91, "10 % less time"),
         (1.08, 1.07, 1.09, "8.0 % longer"),
         (2.5, 2.4, 2.6, "2.50 times as long"),
-        (0.99, 0.9, 1.1, "equally long"),
-        (0.4, 0.1, 1.1, "equally long"),
+        (0.99, 0.9, 1.1, "no difference shown by so few repetitions (1.0 % less time)"),
+        (0.4, 0.1, 1.1, "no difference shown by so few repetitions (2.50 times as fast)"),
+        (0.9, float("nan"), float("nan"), "10 % less time"),
     ],
 )
 def test_what_would_change_it(ratio, low, high, told):

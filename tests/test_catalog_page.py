@@ -31,7 +31,7 @@ def catalog(folder, *options) -> str:
 def copy(tmp_path):
     (tmp_path / "docs").mkdir()
     for name in ("config/studies", "data/published", *FOLDERS):
-        shutil.copytree(ROOT / name, tmp_path / name)
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("my-*"))
     assert not catalog(tmp_path)
     return tmp_path
 
@@ -45,6 +45,12 @@ def test_a_new_study_is_a_row(copy):
     row = "| [`zero`](../config/studies/zero.yaml) | What is this \\| that? | exact, host | smoke |  |\n"
     after = (copy / "docs/CATALOG.md").read_text()
     assert row in after and after.replace(row, "") == before
+    assert not catalog(copy, "--check")
+
+
+def test_what_is_the_users_own_is_no_row(copy):
+    for name in ("config/studies", "workflow/workloads"):
+        (copy / name / "my-program.yaml").write_text(STUDY)
     assert not catalog(copy, "--check")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from reprofs.plan.workload import Workload
 from reprofs.project import place
 from reprofs.recorder import record
 from reprofs.stats import study as studies
-from reprofs.stats.program import Answered, Native, best, reads, typical
+from reprofs.stats.program import Answered, Native, best, makes, reads, typical
 from reprofs.trial import planning, run
 from reprofs.workplace import die_with_parent, scratch
 from reprofs.workplace import run as start
@@ -123,13 +124,20 @@ def measured(name: str, filesystems: Sequence[str], devices: Sequence[str], roun
         )
     native = Native(**files.read_json(_native(name))) if _native(name).exists() else None
     label, device = best(found, typical(found)), typical(found)
+    answered = Answered(name, found, head, native, unshared=_unshared(name) if makes(found, "clone") else 0)
     if not label or not reads(found):  # without reading there is no time of access
-        return Answered(name, found, head, native, None)
+        return answered
     own = "+".join(variant_of(label, catalog))
     more = {"profiles": [device], "filesystems": [own, f"{own}+{NOATIME}"]}
     other = f"{study}-{NOATIME}"
     catalog = _with(other, catalog.get(Study, study).as_json() | more)
-    return Answered(name, found, head, native, _run(planning.make_plan(other, catalog), catalog, say))
+    return replace(answered, more=_run(planning.make_plan(other, catalog), catalog, say))
+
+
+def _unshared(name: str) -> int:
+    """How many calls of a recording asked in vain to share blocks."""
+    calls = (line for part, line, _ in recording.each(recording.path_of(name)) if part == recording.CALL)
+    return sum(line[0] == "clone" and (line[1] or 0) < 0 for line in calls)
 
 
 def _native(name: str) -> Path:

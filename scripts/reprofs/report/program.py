@@ -70,6 +70,7 @@ def _unranked(found: Answered, made: list[Row]) -> list[str]:
     ]
     foreign = any(not row.verdict for row in made)
     told += [replays.coverage(head, "The recording")] if head.left_out else []
+    told.append(words.unshared(found.unshared, head.filesystem))
     return [*told, *replays.caveats(head, "The recording", foreign, False)]
 
 

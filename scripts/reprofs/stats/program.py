@@ -29,14 +29,15 @@ class Native(NamedTuple):
 
 @dataclass(frozen=True)
 class Answered:
-    """What an answer is made of. study: of the replays; more: on one device the fastest file system with and without
-    noatime, None if that was not measured."""
+    """What an answer is made of. study: of the replays; unshared: how often the program asked in vain to share blocks;
+    more: on one device the fastest file system with and without noatime, None if that was not measured."""
 
     name: str
     study: Study
     head: Recording
     native: Native | None
-    more: Study | None
+    more: Study | None = None
+    unshared: int = 0
 
 
 class Row(NamedTuple):
@@ -100,6 +101,11 @@ def typical(study: Study) -> str:
 def reads(study: Study) -> bool:
     """Whether the program reads files or lists folders."""
     return not READS.isdisjoint(recorded.replays(study)["phase"])
+
+
+def makes(study: Study, kind: str) -> bool:
+    """Whether the program makes calls of this kind."""
+    return bool(recorded.replays(study)["phase"].eq(kind).any())
 
 
 def widest(found: list[Row]) -> tuple[Row, float]:
