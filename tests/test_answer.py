@@ -93,7 +93,7 @@ def test_a_program_runs_in_copies_and_what_it_takes_is_kept_beside(place, reprof
     assert [line[0] for line in content.calls].count("open") == 2 and not content.head.incomplete
     assert (place / f"workflow/workloads/{names[0]}.yaml").is_file()
     native = Native(**json.loads((place / f"data/answers/{names[0]}.json").read_text()))
-    assert 0 < native.calls_ns < native.elapsed_ns < 60e9
+    assert 0 < native.calls_ns < native.elapsed_ns < 60e9 and 0 < native.cpu_ns < 10e9
     assert native.elsewhere == f"wrote files elsewhere, most (1 time) below {place}"
 
 
@@ -153,8 +153,8 @@ def test_the_ranking_has_a_row_for_each_device_and_cache(study):
     ]
     assert [row.ns / MS for row in found] == pytest.approx([18.027, 9.0135, 9.0135, 4.50675], rel=1e-4)
     assert found[0].verdict == "fastest" and found[0].ratios == pytest.approx({"xfs": 1, "ext4": 35 / 18})
-    row, ns = program.widest(found)
-    assert (row.device, row.cache) == (slow, "cold") and ns / MS == pytest.approx(17.0255, rel=1e-4)
+    widest = program.widest(found)
+    assert [widest[slow] / MS, widest[fast] / MS] == pytest.approx([17.0255, 8.51275], rel=1e-4)
     assert program.typical(study) == "fast" and program.best(study, "fast") == "xfs" and program.best(study, "no") == ""
     assert not program.reads(study)
 
@@ -206,7 +206,8 @@ def test_the_page_has_it_all(study):
 
 
 def test_calls_that_asked_in_vain_to_share_blocks_are_counted(place, reprofs):
-    program = "import fcntl; a, b = open('input'), open('made', 'w')\nfor _ in 'ab':\n try: fcntl.ioctl(b, 0x40049409, a.fileno())\n"
+    program = "import fcntl; a, b = open('input'), open('made', 'w')\nfor _ in 'ab':\n"
+    program += " try: fcntl.ioctl(b, 0x40049409, a.fileno())\n"
     done = reprofs(
         "record", "--output", "it", "--", sys.executable, "-c", f"{program} except OSError: 0", cwd=place / "work"
     )
@@ -233,12 +234,17 @@ def test_how_much_of_its_time_the_calls_are():
 
 
 def test_no_file_system_matters_only_where_neither_calls_nor_differences_do():
-    assert words.matters(Native(20 * 10**9, 19 * MS), ROW, 5e6) == (
-        "No file system matters to it: the largest difference (hdd, cold: 5.00 ms of virtual time) is 0.03 % of its "
-        "time."
+    native, widest = Native(20 * 10**9, 19 * MS, cpu_ns=4 * 10**9), {"hdd": 79e6, "ssd": 2e6}
+    assert words.matters(native, widest) == (
+        "No file system matters to it: the largest difference, 79.0 ms of virtual time, is 1.98 % of its time in "
+        "processors, 4.00 s."
     )
-    assert words.matters(Native(20 * 10**9, 19 * MS), ROW, 5e8) == ""
-    assert words.matters(Native(20 * 10**9, 10**9), ROW, 5e6) == ""
+    assert words.matters(native, widest | {"hdd": 81e6}) == (
+        "On ssd no file system matters to it: the largest difference, 2.00 ms of virtual time, is 0.05 % of its time "
+        "in processors, 4.00 s."
+    )
+    assert words.matters(native, {"hdd": 81e6}) == words.matters(native._replace(calls_ns=81 * MS), widest) == ""
+    assert words.matters(native._replace(cpu_ns=0), widest) == ""
 
 
 def test_which_calls_and_what_reaches_the_device():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -75,7 +76,7 @@ def recorded(command: Sequence[str], folder: Path, name: str, seconds: int, say:
         raise UserError(f"--name {short(name)} is invalid: it must have {NAME_RULE}.")
     name, told = _free(name or _name_of(command)), short(shlex.join(command))
     with _copy(folder) as own:
-        elapsed = _alone(command, own, seconds)
+        elapsed, cpu = _alone(command, own, seconds)
     with _copy(folder) as own:
         try:
             content, facts = record.made(command, [own], name, seconds, own)
@@ -96,7 +97,7 @@ def recorded(command: Sequence[str], folder: Path, name: str, seconds: int, say:
         )
     record.write(name, content, facts)
     say(f"recorded as {name}: {count(content.head.calls, 'call')}")
-    native = Native(elapsed, facts.calls_ns, str(facts.elsewhere))
+    native = Native(elapsed, facts.calls_ns, str(facts.elsewhere), cpu)
     files.write_text(_native(name), json.dumps(native._asdict()) + "\n")
     return name
 
@@ -246,11 +247,17 @@ def _trial(trial: PlannedTrial, extra_dirs: list[str], output: Path, limit_s: fl
     return "" if origin else f"{trial.label} on {trial.profile}: {ending}"
 
 
-def _alone(command: Sequence[str], folder: Path, seconds: int) -> int:
-    """Runs a command in a folder; its elapsed time in ns. Raises UserError when it fails or takes too long."""
+def _cpu_ns() -> int:
+    """What all ended children used of processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def _alone(command: Sequence[str], folder: Path, seconds: int) -> tuple[int, int]:
+    """Runs a command in a folder; its elapsed time and that of processors, ns. Raises UserError if it fails or is late."""
     told = short(shlex.join(command))
     with (folder.parent / "output").open("w+b") as output:
-        began = time.perf_counter_ns()
+        began, used = time.perf_counter_ns(), _cpu_ns()
         try:
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
             code = start(folder.parent, command, cwd=folder, timeout=seconds, **streams).returncode
@@ -262,10 +269,10 @@ def _alone(command: Sequence[str], folder: Path, seconds: int) -> int:
             raise UserError(
                 f"{told} cannot be started: {error.strerror}: name a program that exists, after --."
             ) from None
-        elapsed = time.perf_counter_ns() - began
+        took = time.perf_counter_ns() - began, _cpu_ns() - used
         if code:
             output.seek(max(0, output.tell() - 4096))
             lines = output.read().decode(errors="replace").strip().splitlines()
             said = f": {cut(lines[-1], 100)}" if lines else ""
             raise UserError(f"{told} failed with exit code {code}{said}; nothing was recorded.")
-    return elapsed
+    return took

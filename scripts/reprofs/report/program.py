@@ -56,7 +56,7 @@ def _of_the_time(found: Answered, made: list[Row]) -> list[str]:
         return ["What the program computes is not known: `reprofs answer -- COMMAND` times it, too."]
     return [
         words.spent(found.native),
-        words.matters(found.native, *program.widest(made)),
+        words.matters(found.native, program.widest(made)),
         words.elsewhere(found.native),
     ]
 

@@ -19,12 +19,14 @@ CACHES = ("cold", "warm")
 
 
 class Native(NamedTuple):
-    """A program on this machine. elapsed_ns: of one run of it; calls_ns: of a replay of its file-system calls, one
-    after the other, caches warm, without a flush in the end; elsewhere: what it wrote in other folders, a clause."""
+    """A program on this machine. elapsed_ns: of one run; calls_ns: of a replay of its file-system calls, one after the
+    other, caches warm, without a flush in the end; elsewhere: what it wrote in other folders, a clause; cpu_ns: of
+    processors in that run, which other load hardly changes, 0 if not known."""
 
     elapsed_ns: int
     calls_ns: int
     elsewhere: str = ""
+    cpu_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,13 @@ def makes(study: Study, kind: str) -> bool:
     return bool(recorded.replays(study)["phase"].eq(kind).any())
 
 
-def widest(found: list[Row]) -> tuple[Row, float]:
-    """The row with the largest difference between fastest and slowest, and that difference in ns."""
-    return max(((row, row.ns * (max(row.ratios.values()) - 1)) for row in found), key=lambda pair: pair[1])
+def widest(found: list[Row]) -> dict[str, float]:
+    """Device -> the largest difference between the fastest and the slowest there, cold or warm, ns."""
+    differences: dict[str, float] = {}
+    for row in found:
+        own = row.ns * (max(row.ratios.values()) - 1)
+        differences[row.device] = max(own, differences.get(row.device, 0.0))
+    return differences
 
 
 def kinds(study: Study, device: str, cache: str) -> pd.DataFrame:
