@@ -254,7 +254,10 @@ def _cpu_ns() -> int:
 
 
 def _alone(command: Sequence[str], folder: Path, seconds: int) -> tuple[int, int]:
-    """Runs a command in a folder; its elapsed time and that of processors, ns. Raises UserError if it fails or is late."""
+    """Runs a command in a folder; its elapsed time and that of processors, ns.
+
+    Raises UserError if it cannot be started, fails, or does not end in time.
+    """
     told = short(shlex.join(command))
     with (folder.parent / "output").open("w+b") as output:
         began, used = time.perf_counter_ns(), _cpu_ns()
