@@ -97,6 +97,18 @@ def test_a_program_runs_in_copies_and_what_it_takes_is_kept_beside(place, reprof
     assert native.elsewhere == f"wrote files elsewhere, most (1 time) below {place}"
 
 
+def test_a_program_finds_the_python_of_its_user(place, monkeypatch):
+    """Both times; `uv run` puts that of the project first."""
+    own = f"{sys.prefix}/bin"
+    monkeypatch.setenv("PATH", f"{place}/.uv/bin:{own}:/usr/bin:/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    monkeypatch.setenv("OTHER", "kept")
+    script = f'touch made; echo "$PATH $VIRTUAL_ENV $OTHER" >> {place}/there'
+    with contextlib.chdir(place / "work"):
+        answer.recorded(["sh", "-c", script], place / "work", "", 60, lambda line: None)
+    assert (place / "there").read_text().splitlines() == ["/usr/bin:/bin  kept"] * 2
+
+
 def test_names_follow_from_commands():
     found = {
         "my-git-clone": ["git", "clone", "-q", "a", "b"],

@@ -9,6 +9,7 @@ import resource
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -79,7 +80,7 @@ def recorded(command: Sequence[str], folder: Path, name: str, seconds: int, say:
         elapsed, cpu = _alone(command, own, seconds)
     with _copy(folder) as own:
         try:
-            content, facts = record.made(command, [own], name, seconds, own)
+            content, facts = record.made(command, [own], name, seconds, own, _environment())
             nothing, elsewhere = LOOKS.issuperset(line[0] for line in content.calls), str(facts.elsewhere)
         except record.NoCalls as none:
             nothing, elsewhere = True, none.elsewhere
@@ -247,6 +248,14 @@ def _trial(trial: PlannedTrial, extra_dirs: list[str], output: Path, limit_s: fl
     return "" if origin else f"{trial.label} on {trial.profile}: {ending}"
 
 
+def _environment() -> dict[str, str]:
+    """The environment of the user's shell, in which `python3` is not that of this project (`uv run`, make)."""
+    own = (Path(sys.prefix) / "bin", place(".uv/bin"))
+    path = [folder for folder in os.environ.get("PATH", os.defpath).split(":") if Path(folder) not in own]
+    kept = {name: value for name, value in os.environ.items() if value != sys.prefix}  # VIRTUAL_ENV
+    return kept | {"PATH": ":".join(path)}
+
+
 def _cpu_ns() -> int:
     """What all ended children used of processors."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -263,7 +272,7 @@ def _alone(command: Sequence[str], folder: Path, seconds: int) -> tuple[int, int
         began, used = time.perf_counter_ns(), _cpu_ns()
         try:
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
-            code = start(folder.parent, command, cwd=folder, timeout=seconds, **streams).returncode
+            done = start(folder.parent, command, cwd=folder, timeout=seconds, env=_environment(), **streams)
         except subprocess.TimeoutExpired:
             raise UserError(
                 f"{told} did not end in {seconds:,} s: give it more time (--seconds), or less to do."
@@ -272,7 +281,7 @@ def _alone(command: Sequence[str], folder: Path, seconds: int) -> tuple[int, int
             raise UserError(
                 f"{told} cannot be started: {error.strerror}: name a program that exists, after --."
             ) from None
-        took = time.perf_counter_ns() - began, _cpu_ns() - used
+        took, code = (time.perf_counter_ns() - began, _cpu_ns() - used), done.returncode
         if code:
             output.seek(max(0, output.tell() - 4096))
             lines = output.read().decode(errors="replace").strip().splitlines()

@@ -67,17 +67,23 @@ def record(
 
 
 def made(
-    command: Sequence[str], roots: Sequence[Path], name: str, seconds: int = SECONDS, folder: Path | None = None
+    command: Sequence[str],
+    roots: Sequence[Path],
+    name: str,
+    seconds: int = SECONDS,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
 ) -> tuple[Content, page.Facts]:
     """Runs a command, follows its calls below the roots, and replays them once. Nothing is written.
 
     folder: where it is started, with no terminal, and what it prints is dropped; without one it is started here, as it
-    would be without this. Raises UserError, and NoCalls where it has none below the roots.
+    would be without this. environment: in place of this process's. Raises UserError, and NoCalls where it has
+    none below the roots.
     """
     places, names = _roots(roots), Names()
     before, _ = _tree(places, names)
     follower = Follower(places, str(folder or Path.cwd()), _umask(), names)
-    code, late = _follow(command, places, seconds, follower, folder)
+    code, late = _follow(command, places, seconds, follower, folder, environment)
     after, unread = _tree(places, names, late=True)
     content = _content(name, places[0], follower, before.entries, after.compared(), late)
     facts = page.Facts(name, content, code, follower.said, names.endings, special=max(before.special, after.special))
@@ -270,19 +276,25 @@ WHY = {
 
 
 def _follow(
-    command: Sequence[str], places: list[str], seconds: int, follower: Follower, folder: Path | None = None
+    command: Sequence[str],
+    places: list[str],
+    seconds: int,
+    follower: Follower,
+    folder: Path | None,
+    environment: dict[str, str] | None,
 ) -> tuple[int, bool]:
-    """Runs the command, its calls followed; its exit code, and whether its time was over. folder: as in `made`.
+    """Runs the command, its calls followed; its exit code, and whether its time was over. The last two: of `made`.
 
     Raises UserError when it cannot be started, or is too much.
     """
     recorder = engine.build_recorder(files.cache_folder())
     reading, writing = os.pipe()
     words = [str(recorder), str(seconds), str(writing), *places, "--", *command]
-    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) if folder else {}
+    options: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) if folder else {}
+    options |= {"cwd": folder, "env": environment}
     with (
         os.fdopen(reading, "rb", 1 << 20) as stream,
-        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent, cwd=folder, **streams) as process,
+        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent, **options) as process,
     ):
         os.close(writing)
         try:
