@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say
+from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say, together
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 from reprofs.plan import NETWORK, PROCESSOR
@@ -165,6 +165,75 @@ def _profile(arguments) -> None:
         from reprofs.report.beside import beside
 
         print(f"\ncompared with {arguments.beside}, per item:\n{beside(base, found)}")
+
+
+@command(
+    "measure",
+    option("--filesystem", default="ext4,xfs,btrfs", metavar="A,B", help="names of `reprofs list` (ext4,xfs,btrfs)"),
+    option("--device", default="ssd-nvme", metavar="A,B", help="device models (ssd-nvme)"),
+    option("--cores", type=number, default=1, metavar="N", help="processors of the lab (1)"),
+    option("--input", type=Path, metavar="FOLDER", help="is copied onto the file system; the command runs in the copy"),
+    option(
+        "--root", type=Path, metavar="ROOT", help="root file system of the command: a folder, or a container's .tar"
+    ),
+    option("--env", action="append", default=[], metavar="NAME=VALUE", help="an environment variable of the command"),
+    together(
+        option("--cold", dest="cache", action="store_const", const="cold", default="cold", help="the default"),
+        option(
+            "--warm", dest="cache", action="store_const", const="warm", help="its input is in memory when it begins"
+        ),
+        exclusive=True,
+    ),
+    option("--base", type=Path, metavar="RECORD", help="compare with this record"),
+    option("--fail-above", metavar="SHARE", help="with --base: exit code 1 if slower by this much, such as 1%%"),
+    option("--output", type=Path, metavar="RECORD", help="write the record (JSON)"),
+    option("--format", choices=("text", "markdown", "json"), default="text"),
+    option("--time-limit", type=limit, default=1800.0, metavar="SECONDS", help="of host time, for each trial (1800)"),
+    option("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments, after --"),
+    CATALOG,
+)
+def _measure(arguments) -> None:
+    """Measure a whole program in the exact lab: its own instructions, the kernel's, and the disk's time."""
+    from reprofs.measure import compare, measure, words
+    from reprofs.plan import measured
+    from reprofs.stats.runs import share
+
+    if arguments.fail_above and not arguments.base:
+        raise UserError("--fail-above needs a record to compare with: add --base RECORD.")
+    least = share(arguments.fail_above or "1%")
+    base = measured.read(arguments.base) if arguments.base else None
+    if arguments.output:
+        files.check_writable(arguments.output)
+    wanted = measure.Wanted(
+        words=arguments.words,
+        filesystems=arguments.filesystem.split(","),
+        devices=arguments.device.split(","),
+        cores=arguments.cores,
+        cache=arguments.cache,
+        given=arguments.input,
+        root=arguments.root,
+        environment=dict(map(_variable, arguments.env)),
+        limit_s=arguments.time_limit,
+    )
+    record = measure.measure(wanted, catalog_of(arguments), say)
+    if arguments.output:
+        files.write_text(arguments.output, words.written(record))
+    pairs = compare.pairs(base, record, least) if base else []
+    if base:
+        print(words.compared(base, record, pairs, compare.differences(base, record), arguments.format), end="")
+    else:
+        print(words.measured(record, arguments.format), end="")
+    sys.stdout.flush()
+    print(words.output(record, 20), end="", file=sys.stderr)
+    failed = any(row.numbers is None or row.numbers.exit for row in record.rows)
+    sys.exit(int(failed or (bool(arguments.fail_above) and any(pair.worse for pair in pairs))))
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UserError(f"--env {text[:60]!a} is not NAME=VALUE.")
+    return name, value
 
 
 @command("doctor", CATALOG)

@@ -23,15 +23,18 @@ from reprofs.guest.fetch import Progress, fetch
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd, cpio
 from reprofs.guest.lock import EROFS, Lock, Package, read_lock, recipe_of, tool_wishes, versions, wish_of
 from reprofs.guest.modules import SCRIPTS, add_modules, modules_recipe
+from reprofs.guest.trace import IMAGE, IMAGES
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, Guest, read_guest
 from reprofs.project import place as inside
+from reprofs.workplace import scratch
 
 INIT = SCRIPTS / "init"
 BUILDER = 5  # increase when another root image is made of the same packages (here, unpack.py, rootfs.py)
 EPOCH = 1577836800  # 2020-01-01, the guest's first second too: no file is ever from the future
 UUID = "00000000-0000-4000-8000-7265726f6673"  # a random one would make two builds differ
 PMEM_BYTES = 128 << 20  # the root image is a memory module of the guest, whose size is a multiple of this
+KEPT_IMAGES_BYTES = 4 << 30  # of images of jobs; those made last stay
 FILES = ("root", "vmlinuz", "initrd", "gate")  # files of a guest, by their keys in the manifest
 
 
@@ -136,9 +139,32 @@ def make_image(folder: Path, image: Path, tools: Path) -> None:
     Not compressed: the guest pays for decompression in counted instructions, and files can be executed in place. tools:
     a tree with the lock's erofs-utils. No attribute that the host gives its files gets into the image (-x-1).
     """
+    _pack(folder, image, tools)
+    os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
+
+
+def keep(folder: Path, cache: Path, say: Progress) -> Path:
+    """Make an image of a folder for a job, like `make_image`, and keep it in the cache by its digest.
+
+    Raises UserError when the lock's mkfs.erofs cannot make it.
+    """
+    images = cache / IMAGES
+    with writable(cache), scratch(cache / "work") as work:
+        images.mkdir(exist_ok=True)
+        _pack(folder, work / "image", erofs_tools(cache, read_lock(), say))
+        path = images / f"{sha256(work / 'image')}{IMAGE}"
+        (work / "image").rename(path)
+    room = KEPT_IMAGES_BYTES
+    for old in sorted(images.glob(f"*{IMAGE}"), key=lambda one: one.stat().st_mtime, reverse=True):
+        room -= old.stat().st_size
+        if room < 0 and old != path:
+            old.unlink(missing_ok=True)
+    return path
+
+
+def _pack(folder: Path, image: Path, tools: Path) -> None:
     options = ["--quiet", f"-T{EPOCH}", f"-U{UUID}", "--all-root", "-x-1"]
     rootfs.run(tools, "usr/bin/mkfs.erofs", *options, f"/out/{image.name}", "/tree", tree=folder, out=image.parent)
-    os.truncate(image, -(-image.stat().st_size // PMEM_BYTES) * PMEM_BYTES)
 
 
 def erofs_tools(cache: Path, lock: Lock, say: Progress) -> Path:

@@ -7,6 +7,7 @@ None for a key that is left out.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from reprofs.guest.shell import script
 from reprofs.plan.command import engine_calls
 
 REPLAYS = ("replay", "replay-threads", "replay-listed")  # the engine's programs that take recordings
+IMAGE_OPTION = "--image"  # in a command: an image follows, by its digest, which comes in with the job's programs
+IMAGE_AT = 64 << 20  # where in their memory module it begins
 CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
@@ -312,6 +315,11 @@ class Job:
         """NAME-DIGEST of the recordings that its commands replay."""
         replays = [call for call in self._calls() if call and call[0] in REPLAYS and "--recording" in call[:-1]]
         return sorted({call[call.index("--recording") + 1] for call in replays})
+
+    def images(self) -> list[str]:
+        """SHA-256 of the images that its commands mount, each after the word --image."""
+        words = (step.values().get("arg", []) for step in self.steps)
+        return sorted({after for each in words for word, after in itertools.pairwise(each) if word == IMAGE_OPTION})
 
     def _calls(self) -> list[list[str]]:
         return [call for step in self.steps for call in engine_calls(step.values().get("arg", []))]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reprofs.errors import FileError, UserError
-from reprofs.files import cache_folder, sha256, whole, write_text
+from reprofs.files import cache_folder, intact, sha256, whole, write_text
 from reprofs.guest import engine, lanes, listed
 from reprofs.guest.cache import writable
 from reprofs.guest.steps import REPLAYS, Job
@@ -43,18 +43,29 @@ from reprofs.plan.recording import (
 from reprofs.workplace import workplace
 
 MARK = b"REPLAY\x00\x01"
+IMAGES, IMAGE = "images", ".erofs"  # folder of the cache, suffix of its files
 LAYOUT = 3  # of the file and of what was checked: in the names of those in the cache
 SEEK_DATA, SEEK_HOLE = 3, 4
 SAID_FROM = 200_000  # calls that take some seconds to read
 
 
 def programs(cache: Path, job: Job) -> dict[str, Path]:
-    """name -> file of what a job needs beside the runner: the engine's programs, and the recordings that they replay.
+    """name -> file of what a job needs beside the runner: the engine's programs, the recordings that they replay, and
+    images (DIGEST.erofs).
 
     Raises UserError when one does not compile, is missing or damaged, or is not the one that the job was made with.
     """
     made = engine.build_all(cache, job.programs())
+    made |= {path.name: path for path in (image_of(cache, digest) for digest in job.images())}
     return made | {word: _of_job(cache, word) for word in job.recordings()}
+
+
+def image_of(cache: Path, digest: str) -> Path:
+    """The image of a job (`guest.image.keep`). Raises UserError when it is missing or damaged."""
+    path = cache / IMAGES / f"{digest}{IMAGE}"
+    if not intact(path, digest):
+        raise UserError(f"{path} is missing or damaged: run the command that made it again.")
+    return path
 
 
 def provide(made: dict[str, Path], folder: Path) -> dict[str, Path]:

@@ -11,6 +11,7 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import Guests
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.machine import Machine
+from reprofs.plan.measured import Measured
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor
 from reprofs.plan.plan import Plan
@@ -28,7 +29,10 @@ from reprofs.plan.workload import Workload
 NAMED: tuple[type[Descriptor], ...] = (
     *(Filesystem, Layer, Device, Network, Processor, Kernel, Machine, Workload, Study, Published),
 )
-KINDS: tuple[type[Descriptor], ...] = (*NAMED, Tree, Recording, Config, RealDisks, Guests, Plan, Result, Retractions)
+KINDS: tuple[type[Descriptor], ...] = (
+    *NAMED,
+    *(Tree, Recording, Config, RealDisks, Guests, Plan, Result, Retractions, Measured),
+)
 
 
 def write_schemas(folder: Path) -> list[Path]:

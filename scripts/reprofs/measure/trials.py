@@ -1,0 +1,134 @@
+"""The trials of a program: one a file system and device, in the exact lab."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reprofs.errors import UserError, several
+from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION
+from reprofs.plan import PROCESSOR
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.cell import Trial
+from reprofs.plan.filesystem import variant_of
+from reprofs.plan.measured import Numbers, Row
+from reprofs.plan.processor import Processor
+from reprofs.plan.workload import ROOM_MIB
+from reprofs.trial import run
+from reprofs.trial.resolve import resolve
+from reprofs.workplace import workplace
+
+LAB, SCALE, WORKLOAD = "exact", "smoke", "measure"
+SEED = 1
+PLACE = "/run/program"  # where the image is in the guest
+SECTOR = 512
+LIMIT_S = 86_400  # of virtual time
+MIB = 1 << 20
+# The device mapper shows the part of the memory module that holds the image.
+MOUNT = (
+    f'echo "0 $2 linear /dev/programs {IMAGE_AT // SECTOR}" | dmsetup create program; mkdir {PLACE}; '
+    f"mount -t erofs -o ro /dev/mapper/program {PLACE}"
+)
+
+
+def processor(cores: int, catalog: Catalog) -> Processor:
+    """The CPU model with so many cores and no more features than the default. Raises UserError where there is none."""
+    first = catalog.get(Processor, PROCESSOR)
+    known = {}
+    for name in catalog.paths(Processor):
+        found = catalog.get(Processor, name)
+        if (found.ns_per_instruction, found.features) == (first.ns_per_instruction, first.features):
+            known[found.count] = found
+    if cores not in known:
+        raise UserError(f"--cores is {cores}, but CPU models have {several([str(one) for one in sorted(known)])}.")
+    return known[cores]
+
+
+def workload(digest: str, size: int, cache: str, content: int) -> dict[str, Any]:
+    """The workload that runs the program of an image, cold or warm, as a descriptor has it.
+
+    digest, size: of the image, in bytes; content: bytes that the program finds in its folder.
+    """
+    mount = shlex.join(["sh", "-ec", MOUNT, IMAGE_OPTION, digest, str(size // SECTOR)])
+    populate = [{"name": "program", "run": mount}]
+    if content:
+        populate.append({"name": "input", "run": f"cp -a {PLACE}/input/. ."})
+    scale = {"device_mib": max(ROOM_MIB, 4 * content // MIB)}
+    return {
+        "title": "A whole program",
+        "description": "A program with its own files for a root, in a folder on the file system.",
+        "source": "Made by reprofs measure.",
+        "scales": {"smoke": scale, "laptop": scale, "paper": scale},
+        "populate": populate,
+        "phases": [
+            {
+                "name": "program",
+                "title": "Run the program",
+                "run": f"engine whole-program --tree {PLACE} --bytes {content}",
+                "cache": cache,
+                "items": "one",
+                "limit_s": LIMIT_S,
+            }
+        ],
+    }
+
+
+def cells(filesystems: Sequence[str], devices: Sequence[str], model: Processor, catalog: Catalog) -> list[Trial]:
+    """A trial for each file system and device, checked. Raises UserError for what is unknown or does not fit."""
+    found = []
+    for device in devices:
+        for spec in filesystems:
+            name, variant = variant_of(spec, catalog)
+            names = {"lab": LAB, "processor": model.name, "stack": "single", "profile": device, "filesystem": name}
+            names |= {"variant": variant, "workload": WORKLOAD, "scale": SCALE}
+            trial = Trial.model_validate({**names, "round": 1, "seed": SEED})
+            resolve(trial, catalog)
+            found.append(trial)
+    return found
+
+
+def rows(trials: Sequence[Trial], model: Processor, catalog: Catalog, limit_s: float) -> Iterator[tuple[Row, dict]]:
+    """Runs the trials; of each its row, and its environment. limit_s: of the host, for each."""
+    for trial in trials:
+        with workplace() as place:
+            record = run.run_trial(trial, catalog, place / "record.json", limit_s, keep=False)
+        yield row(record, trial, model), record["environment"]
+
+
+def row(record: Mapping[str, Any], trial: Trial, model: Processor) -> Row:
+    """The row of a trial's record."""
+    phases = record["measurement"].get("phases", [])
+    phase = phases[0] if phases else {}
+    ok = record["status"] == "ok"
+    return Row(
+        filesystem=trial.label,
+        device=trial.profile,
+        status=record["status"],
+        reason=record["reason"],
+        numbers=_numbers(phase, model) if ok else None,
+        output=phase.get("output", ""),
+        measurement=record["digests"]["measurement"],
+    )
+
+
+def _numbers(phase: Mapping[str, Any], model: Processor) -> Numbers:
+    """What the samples of `engine whole-program` and the counters of the device say."""
+    times = {one["name"]: one["wall_ns"] for one in phase["samples"]}
+    counts = {one["name"]: one["items"] for one in phase["samples"]}
+    time_ns, device = times["program"] + times["sync"], phase["device"] or {}
+    user = min(times["user"], times["busy"])
+    return Numbers(
+        time_ns=time_ns,
+        user_ns=user,
+        kernel_ns=times["busy"] - user,
+        idle_ns=max(time_ns * model.count - times["busy"], 0),
+        sync_ns=times["sync"],
+        instructions=round(times["busy"] / model.ns_per_instruction) if model.count == 1 else None,
+        read_bytes=device.get("read_bytes"),
+        written_bytes=device.get("written_bytes"),
+        flushes=device.get("flushes"),
+        exit=counts["exit"],
+        signal=counts["signal"],
+        left=bool(counts["left"]),
+    )
