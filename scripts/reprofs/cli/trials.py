@@ -184,6 +184,7 @@ def _profile(arguments) -> None:
         ),
         exclusive=True,
     ),
+    option("--no-split", action="store_true", help="do not tell user and kernel apart, which takes a second run"),
     option("--base", type=Path, metavar="RECORD", help="compare with this record"),
     option("--fail-above", metavar="SHARE", help="with --base: exit code 1 if slower by this much, such as 1%%"),
     option("--output", type=Path, metavar="RECORD", help="write the record (JSON)"),
@@ -214,6 +215,7 @@ def _measure(arguments) -> None:
         root=arguments.root,
         environment=dict(map(_variable, arguments.env)),
         limit_s=arguments.time_limit,
+        split=not arguments.no_split,
     )
     record = measure.measure(wanted, catalog_of(arguments), say)
     if arguments.output:

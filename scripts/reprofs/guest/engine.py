@@ -26,6 +26,7 @@ from reprofs.workplace import scratch
 SOURCE = Path(__file__).resolve().parents[2] / "engine"
 GATE = SOURCE.parent / "guest" / "gate.c"
 PROFILER = SOURCE.parent / "guest" / "profile"
+SPLITTER = SOURCE.parent / "guest" / "split"
 GATE_FLAGS = ["-target", "x86_64-linux-gnu.2.36", "-std=gnu11", "-O2", "-shared", "-fPIC", "-s"]  # glibc of Debian 12
 FLAGS = ["-target", "x86_64-linux-musl", "-mcpu=x86_64", "-std=gnu11", "-O2", "-static", "-s"]
 NOSYNC = SOURCE.parent / "guest" / "nosync.c"
@@ -112,6 +113,12 @@ def build_gate(cache: Path) -> Path:
 def build_profiler(cache: Path) -> Path:
     """The plugin of QEMU that counts the instructions of a trial (scripts/guest/profile), like `build`."""
     return _build(cache, sorted(PROFILER.glob("*.[ch]")), GATE_FLAGS)
+
+
+def build_splitter(cache: Path) -> Path:
+    """The plugin of QEMU that counts a trial's instructions of programs and kernel (scripts/guest/split), like
+    `build`."""
+    return _build(cache, [*sorted(SPLITTER.glob("*.c")), PROFILER / "plugin.h"], GATE_FLAGS)
 
 
 def functions(cache: Path, name: str = "") -> dict[int, str]:

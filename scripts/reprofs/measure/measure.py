@@ -24,7 +24,8 @@ DEVICES = "ssd-nvme"
 
 @dataclass
 class Wanted:
-    """What is to be measured, and where. given: the folder of --input; root: of --root; environment: of --env."""
+    """What is to be measured, and where. given: the folder of --input; root: of --root; environment: of --env;
+    limit_s: of the host, for each trial; split: whether user and kernel are told apart, which takes a second run."""
 
     words: Sequence[str]
     filesystems: Sequence[str]
@@ -35,6 +36,7 @@ class Wanted:
     root: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     limit_s: float = 1800.0
+    split: bool = True
 
 
 def measure(wanted: Wanted, catalog: Catalog, say: Progress) -> Measured:
@@ -56,7 +58,7 @@ def measure(wanted: Wanted, catalog: Catalog, say: Progress) -> Measured:
     cells = _cells(wanted, model, load, catalog)
     image.ensure("base", say)
     rows, labs = [], []
-    for row, environment in trials.rows(cells, model, catalog, wanted.limit_s):
+    for row, environment in trials.rows(cells, model, catalog, wanted.limit_s, wanted.split):
         rows.append(row)
         labs.append(environment["lab"])
         say(f"{row.filesystem} on {row.device}: {row.status} ({len(rows)} of {len(cells)})")

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reprofs.errors import UserError, several
+from reprofs.files import cache_folder
+from reprofs.guest import engine
 from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION
+from reprofs.labs.exact import ExactLab
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
@@ -15,8 +18,10 @@ from reprofs.plan.filesystem import variant_of
 from reprofs.plan.measured import Numbers, Row
 from reprofs.plan.processor import Processor
 from reprofs.plan.workload import ROOM_MIB
+from reprofs.records.raw import measurement, parse_events
 from reprofs.trial import run
 from reprofs.trial.resolve import resolve
+from reprofs.trial.setup import devices
 from reprofs.workplace import workplace
 
 LAB, SCALE, WORKLOAD = "exact", "smoke", "measure"
@@ -88,16 +93,42 @@ def cells(filesystems: Sequence[str], devices: Sequence[str], model: Processor, 
     return found
 
 
-def rows(trials: Sequence[Trial], model: Processor, catalog: Catalog, limit_s: float) -> Iterator[tuple[Row, dict]]:
-    """Runs the trials; of each its row, and its environment. limit_s: of the host, for each."""
+def rows(
+    trials: Sequence[Trial], model: Processor, catalog: Catalog, limit_s: float, split: bool
+) -> Iterator[tuple[Row, dict]]:
+    """Runs the trials; of each its row, and its environment.
+
+    limit_s: of the host, for each; split: run each again, to count the instructions of user and kernel, where there is
+    one core.
+    """
     for trial in trials:
         with workplace() as place:
             record = run.run_trial(trial, catalog, place / "record.json", limit_s, keep=False)
-        yield row(record, trial, model), record["environment"]
+        user = None
+        if split and model.count == 1 and record["status"] == "ok":
+            user = counted(record, trial, catalog, limit_s)
+        yield row(record, trial, model, user), record["environment"]
 
 
-def row(record: Mapping[str, Any], trial: Trial, model: Processor) -> Row:
-    """The row of a trial's record."""
+def counted(record: Mapping[str, Any], trial: Trial, catalog: Catalog, limit_s: float) -> int | None:
+    """Instructions of the program and what it started, by a second run under a plugin that counts.
+
+    None where that run measured something else.
+    """
+    one = run.ready(trial, catalog)
+    assert isinstance(one.lab, ExactLab)
+    with workplace() as place:
+        one.lab.plugin = f"{engine.build_splitter(cache_folder())},out={place}"
+        outcome = one.lab.run(one.job, limit_s, one.setup.disks)
+        again = measurement(parse_events(outcome.output), devices(one.setup), one.lab.clock)
+        if again["phases"] != record["measurement"]["phases"]:
+            return None
+        last = len(again.get("preparation", []))  # the phases before have files, too
+        return int((place / f"{last}.split").read_text().split()[1])
+
+
+def row(record: Mapping[str, Any], trial: Trial, model: Processor, user: int | None) -> Row:
+    """The row of a trial's record. user: instructions of the program, where they were counted."""
     phases = record["measurement"].get("phases", [])
     phase = phases[0] if phases else {}
     ok = record["status"] == "ok"
@@ -106,22 +137,23 @@ def row(record: Mapping[str, Any], trial: Trial, model: Processor) -> Row:
         device=trial.profile,
         status=record["status"],
         reason=record["reason"],
-        numbers=_numbers(phase, model) if ok else None,
+        numbers=_numbers(phase, model, user) if ok else None,
         output=phase.get("output", ""),
         measurement=record["digests"]["measurement"],
     )
 
 
-def _numbers(phase: Mapping[str, Any], model: Processor) -> Numbers:
+def _numbers(phase: Mapping[str, Any], model: Processor, user: int | None) -> Numbers:
     """What the samples of `engine whole-program` and the counters of the device say."""
     times = {one["name"]: one["wall_ns"] for one in phase["samples"]}
     counts = {one["name"]: one["items"] for one in phase["samples"]}
     time_ns, device = times["program"] + times["sync"], phase["device"] or {}
-    user = min(times["user"], times["busy"])
+    user_ns = None if user is None else min(round(user * model.ns_per_instruction), times["busy"])
     return Numbers(
         time_ns=time_ns,
-        user_ns=user,
-        kernel_ns=times["busy"] - user,
+        user_ns=user_ns,
+        kernel_ns=None if user_ns is None else times["busy"] - user_ns,
+        busy_ns=times["busy"],
         idle_ns=max(time_ns * model.count - times["busy"], 0),
         sync_ns=times["sync"],
         instructions=round(times["busy"] / model.ns_per_instruction) if model.count == 1 else None,

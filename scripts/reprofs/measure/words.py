@@ -90,8 +90,8 @@ def _rows(record: Measured) -> Table:
         "file system",
         "device",
         "time (ms)",
-        "user ≈",
-        "kernel ≈",
+        "user",
+        "kernel",
         idle,
         "instructions",
         "read",
@@ -147,8 +147,8 @@ def _change(share: float) -> str:
     return "same" if share == 0 else f"{100 * share:+.3g} %"
 
 
-def _ms(ns: int) -> str:
-    return f"{ns / 1e6:,.3f}"
+def _ms(ns: int | None) -> str:
+    return DASH if ns is None else f"{ns / 1e6:,.3f}"
 
 
 def _size(number: int | None) -> str:

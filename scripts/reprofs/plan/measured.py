@@ -18,8 +18,9 @@ class Numbers(Part):
     """What a program took, from before its start until all that it wrote was on the device."""
 
     time_ns: Count = Field(description="Virtual time")
-    user_ns: Count = Field(description="Of the program and what it started, by the kernel's ticks of 4 ms")
-    kernel_ns: Count = Field(description="All other work of the processors")
+    user_ns: Count | None = Field(None, description="Instructions of programs; left out where they were not counted")
+    kernel_ns: Count | None = Field(None, description="All others, of the kernel; left out where they were not counted")
+    busy_ns: Count = Field(description="In which processors worked, all together")
     idle_ns: Count = Field(description="Of all processors together: waiting for the device, a timer or each other")
     sync_ns: Count = Field(description="Of the time, writing back after the program's end")
     instructions: Count | None = Field(None, description="Of user and kernel, with one core")
