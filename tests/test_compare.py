@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import run
 from conftest import ROOT
+from reprofs.cli._base import share
 from reprofs.data import tables
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
@@ -204,7 +205,7 @@ def test_a_page_has_texts_of_others_as_text(two):
 @pytest.mark.parametrize("text", ["1", "0%", "-1%", "100 %", "one%", "nan%", ""])
 def test_a_share_that_is_none_is_refused(text):
     with pytest.raises(UserError, match="--fail-above"):
-        runs.share(text)
+        share(text)
 
 
 @pytest.mark.wide

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
-from reprofs.errors import legible
+from reprofs.errors import UserError, legible, short
 
 Options = Callable[[Any], object]  # adds one or more to a parser
 
@@ -122,6 +122,18 @@ def number(text: str, what: str = "number") -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
         raise argparse.ArgumentTypeError(f"{text!a} is not a whole {what} of 1 or more")
     return int(text[:9])
+
+
+def share(text: str) -> float:
+    """0.01 of 1% or 1 %, the value of --fail-above. Raises UserError for another text."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) / 100
+    except ValueError:
+        value = math.nan
+    if not text.strip().endswith("%") or not 0 < value < 1:
+        raise UserError(f"--fail-above is {short(text)}, but must be a share above 0 % and below 100 %, such as 1%.")
+    return value
 
 
 def seconds(text: str) -> int:

@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, OVERRIDE, STUDY, Commands, name_of, number, option, override, seconds, together
+from reprofs.cli._base import (
+    CATALOG,
+    OVERRIDE,
+    STUDY,
+    Commands,
+    name_of,
+    number,
+    option,
+    override,
+    seconds,
+    share,
+    together,
+)
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 
@@ -125,7 +137,12 @@ def _report(arguments) -> None:
 
 @command(
     "compare",
-    option("runs", metavar="RUN", nargs="+", help="results/NAME, a folder of tables, or NAME of a study run here"),
+    option(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="results/NAME, a folder of tables, NAME of a study run here, or a record of `reprofs measure` (.json)",
+    ),
     option(
         "--fail-above",
         metavar="SHARE",
@@ -136,6 +153,8 @@ def _report(arguments) -> None:
 )
 def _compare(arguments) -> None:
     """Compare runs with the first one: what differs between them, and which times changed."""
+    if any(name.endswith(".json") for name in arguments.runs):
+        _compare_programs(arguments)
     from reprofs.publish.runs import open_run
     from reprofs.report import runs as words
     from reprofs.stats import runs
@@ -148,7 +167,7 @@ def _compare(arguments) -> None:
     with scratch() as work:
         opened = {name: open_run(name, work / str(number)) for number, name in enumerate(arguments.runs)}
         limit = arguments.fail_above
-        least = next(iter(opened.values())).margins["win"] if limit is None else runs.share(limit)
+        least = next(iter(opened.values())).margins["win"] if limit is None else share(limit)
         differences, found = runs.compare(opened, least)
     forms = {"text": words.text, "markdown": words.markdown, "json": words.as_json, "html": words.page}
     said = forms[arguments.format](arguments.runs, differences, found, least)
@@ -159,6 +178,25 @@ def _compare(arguments) -> None:
     if arguments.fail_above is not None:
         runs.decidable(found)
         sys.exit(int(any(one.worse for one in found)))
+
+
+def _compare_programs(arguments) -> NoReturn:
+    """Compares two records of measured programs, and exits."""
+    from reprofs.measure import compare, words
+    from reprofs.plan import measured
+
+    if len(arguments.runs) != 2 or not all(name.endswith(".json") for name in arguments.runs):
+        raise UserError("compare: of measured programs name two records, both files that end in .json.")
+    if arguments.output:
+        files.check_writable(arguments.output)
+    base, now = (measured.read(Path(name)) for name in arguments.runs)
+    pairs = compare.pairs(base, now, share(arguments.fail_above or words.LEAST))
+    said = words.compared(base, now, pairs, words.form_of(arguments.format))
+    if arguments.output:
+        files.write_text(arguments.output, said)
+    else:
+        print(said, end="")
+    sys.exit(int(arguments.fail_above is not None and any(pair.worse for pair in pairs)))
 
 
 @command(

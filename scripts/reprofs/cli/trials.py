@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say, together
+from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say, share, together
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 from reprofs.plan import NETWORK, PROCESSOR
@@ -185,7 +185,7 @@ def _profile(arguments) -> None:
         exclusive=True,
     ),
     option("--no-split", action="store_true", help="do not tell user and kernel apart, which takes a second run"),
-    option("--base", type=Path, metavar="RECORD", help="compare with this record"),
+    option("--base", type=Path, metavar="RECORD", help="compare with this record, and print the comparison instead"),
     option("--fail-above", metavar="SHARE", help="with --base: exit code 1 if slower by this much, such as 1%%"),
     option("--output", type=Path, metavar="RECORD", help="write the record (JSON)"),
     option("--format", choices=("text", "markdown", "json"), default="text"),
@@ -197,11 +197,10 @@ def _measure(arguments) -> None:
     """Measure a whole program in the exact lab: its own instructions, the kernel's, and the disk's time."""
     from reprofs.measure import compare, measure, words
     from reprofs.plan import measured
-    from reprofs.stats.runs import share
 
     if arguments.fail_above and not arguments.base:
         raise UserError("--fail-above needs a record to compare with: add --base RECORD.")
-    least = share(arguments.fail_above or "1%")
+    least = share(arguments.fail_above or words.LEAST)
     base = measured.read(arguments.base) if arguments.base else None
     if arguments.output:
         files.check_writable(arguments.output)
@@ -222,7 +221,7 @@ def _measure(arguments) -> None:
         files.write_text(arguments.output, words.written(record))
     pairs = compare.pairs(base, record, least) if base else []
     if base:
-        print(words.compared(base, record, pairs, compare.differences(base, record), arguments.format), end="")
+        print(words.compared(base, record, pairs, arguments.format), end="")
     else:
         print(words.measured(record, arguments.format), end="")
     sys.stdout.flush()

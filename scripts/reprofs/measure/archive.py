@@ -32,6 +32,8 @@ def take(source: Path, into: Tree) -> dict[str, str]:
             if MANIFEST in archive.getnames():
                 return _image(archive, into)
             _layer(archive, into)
+            if not into.files:
+                raise ValueError("it has no files")
     except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"--root {source} is no folder and no archive of a root file system ({cut(error, 80)}): make one by "

@@ -40,9 +40,10 @@ class Pair:
             return "failed before"
         if self.base.measurement == self.now.measurement or self.ratio == 1:
             return "equal"
-        if self.ratio - 1 >= self.least:
+        change = round(self.ratio - 1, 12)  # 1.001 - 1 is less than 0.001
+        if change >= self.least:
             return "slower"
-        return "faster" if 1 - self.ratio >= self.least else "within"
+        return "faster" if -change >= self.least else "within"
 
     @property
     def worse(self) -> bool:

@@ -135,7 +135,7 @@ def _notes(run: Practice, tree: Found, words: Sequence[str], folder: Path, given
     """What is said of the run here: how it failed, what the lab lacks, what stayed out."""
     notes = []
     if run.code:
-        last = cut(run.output.strip().splitlines()[-1:] or "no output", 120)
+        last = cut((run.output.strip().splitlines() or ["no output"])[-1], 120)
         notes.append(f"Here it exited with {run.code} ({last}).")
         if beside := [word for word in words[1:] if not word.startswith("/") and (folder / word).is_file()]:
             where = "an empty folder" if given is None else "a copy of its input"

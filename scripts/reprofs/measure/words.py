@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Sequence
 
 from reprofs.errors import UserError, cut, middle
-from reprofs.measure.compare import Pair
+from reprofs.measure.compare import Pair, differences
 from reprofs.plan.measured import Measured, Numbers, Row
 
 DASH = "-"
+LEAST = "1%"  # of a difference that counts, where none is given
 FORMATS = ("text", "markdown", "json")
 SIGILL = 4
 Table = Sequence[Sequence[str]]
@@ -31,17 +32,19 @@ def written(record: Measured) -> str:
     return json.dumps(record.as_json(), indent=1, ensure_ascii=False) + "\n"
 
 
-def compared(base: Measured, now: Measured, pairs: Sequence[Pair], differences: Sequence[str], form: str) -> str:
+def compared(base: Measured, now: Measured, pairs: Sequence[Pair], form: str) -> str:
     """Two records, row by row."""
+    differing = differences(base, now)
     if form == "json":
         rows = [pair.as_json() for pair in pairs]
-        whole = {"schema": 1, "command": now.command, "differences": list(differences), "rows": rows}
+        whole = {"schema": 1, "command": now.command, "differences": differing, "rows": rows}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     head = ["file system", "device", "base (ms)", "now (ms)", "time", "instructions", "written", "flushes", "verdict"]
     table = [head, *(_pair(pair) for pair in pairs)]
     parts = [_command(now, form), _table(table, form)]
-    if differences:
-        parts.append(f"Other than the program: {'; '.join(differences)}.")
+    if differing:
+        parts.append(f"Other than the program's files: {'; '.join(differing)}.")
+    parts += sentences(now)
     return "\n\n".join(parts) + "\n"
 
 

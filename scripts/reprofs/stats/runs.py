@@ -16,7 +16,7 @@ import scipy  # scipy.stats takes seconds to import, so scipy imports it on firs
 from reprofs.data.columns import IDENTITY
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.data.study import Tables, load
-from reprofs.errors import UserError, short
+from reprofs.errors import UserError
 from reprofs.plan.cell import apart, lab_parts
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.plan import Plan, PlannedWorkload
@@ -370,15 +370,3 @@ def decidable(found: list[Comparison]) -> None:
                 f"{one.run} has one round of {where['workload']} on {where['label']}, so chance cannot be told from a "
                 "change: give the study two rounds or more."
             )
-
-
-def share(text: str) -> float:
-    """0.01 of 1% or 1 %. Raises UserError for another text."""
-    number = text.strip().removesuffix("%").strip()
-    try:
-        value = float(number) / 100
-    except ValueError:
-        value = math.nan
-    if not text.strip().endswith("%") or not 0 < value < 1:
-        raise UserError(f"--fail-above is {short(text)}, but must be a share above 0 % and below 100 %, such as 1%.")
-    return value

@@ -1,0 +1,369 @@
+"""`reprofs measure`: how a program gets into the lab, what is said of it there, and how two records are compared."""
+
+import io
+import json
+import os
+import struct
+import tarfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from conftest import ROOT
+from reprofs import files
+from reprofs.errors import UserError
+from reprofs.guest import image
+from reprofs.guest.image import EPOCH
+from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION, Exec, Job
+from reprofs.guest.trace import image_of
+from reprofs.measure import archive, compare, program, trials, words
+from reprofs.measure.practice import practise
+from reprofs.measure.tree import Found, Tree, needed
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.measured import Measured, read
+
+LISTS = """#!/bin/bash
+for i in $(seq 20); do echo "$i" > "f$i"; done
+diff <(ls | sort) <(ls | sort -u) && echo same >&2
+cat "$1"
+exit 3
+"""
+
+
+def tree_at(folder: Path, kind=Tree, **how):
+    folder.mkdir()
+    return kind(folder, **how)
+
+
+def below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()}
+
+
+# ---- what comes in
+
+
+def test_a_path_comes_with_the_links_on_its_way(tmp_path):
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "real/inner/data").write_text("data")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "absolute").symlink_to(tmp_path / "link/inner")
+    (tmp_path / "loop").symlink_to("loop")
+    found = tree_at(tmp_path / "tree", Found, began=2**63, without=[str(tmp_path / "real/secret")])
+    for name in ("absolute/../inner/./data", "absolute/data", "loop/data", "missing", "real/secret/data"):
+        found.add(f"{tmp_path}/{name}")
+    found.add("/dev/null")
+    found.add("/proc/self/status")
+    top = f"root{tmp_path}"
+    assert below(tmp_path / "tree") == {f"{top}/{name}" for name in ("absolute", "link", "loop", "real/inner/data")}
+    assert (tmp_path / "tree" / top / "real/inner/data").read_text() == "data"
+
+
+def test_what_a_program_changed_itself_stays_out(tmp_path):
+    (tmp_path / "made").write_text("by the program")
+    found = tree_at(tmp_path / "tree", Found, began=(tmp_path / "made").stat().st_ctime_ns - 1, without=[])
+    found.add(f"{tmp_path}/made")
+    assert not below(tmp_path / "tree") and found.changed == {f"{tmp_path}/made"}
+
+
+def test_a_program_comes_with_loader_interpreter_and_libraries(tmp_path):
+    shell = os.path.realpath("/bin/sh")
+    there = needed(Path(shell))
+    assert (
+        there[0].startswith("/lib") and any("libc.so" in one for one in there[1:]) and all(map(os.path.exists, there))
+    )
+    script = tmp_path / "script"
+    script.write_text("#! /bin/sh -e\necho")
+    assert needed(script) == ["/bin/sh", *there]
+    for content in ("#!\n", "", "\x7fELF\x02"):
+        script.write_text(content)
+        assert needed(script) == []
+
+
+def test_libraries_for_newer_processors_come_with_those_for_older_ones(tmp_path):
+    for name in ("glibc-hwcaps/x86-64-v3/", "glibc-hwcaps/x86-64-v2/", ""):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "libx.so").write_text(name)
+    found = tree_at(tmp_path / "tree", Found, began=2**63, without=[])
+    found.add(f"{tmp_path}/glibc-hwcaps/x86-64-v3/libx.so")
+    assert found.files == 3
+
+
+def test_compiled_python_is_of_a_source_with_the_time_of_the_tree(tmp_path):
+    by_time, by_hash = b"cafe" + bytes(4) + b"TIMESIZEcode", b"cafe\x01\0\0\0TIMESIZEcode"
+    made = tree_at(tmp_path / "tree")
+    for name, code in (("time.pyc", by_time), ("hash.pyc", by_hash), ("short.pyc", b"cafe"), ("time.py", by_time)):
+        made.put(name, io.BytesIO(code), 0o644)
+    said = {name: (tmp_path / "tree" / name).read_bytes() for name in ("time.pyc", "hash.pyc", "short.pyc", "time.py")}
+    assert said == {
+        **{"time.pyc": b"cafe" + bytes(4) + struct.pack("<I", EPOCH) + b"SIZEcode", "hash.pyc": by_hash},
+        **{"short.pyc": b"cafe", "time.py": by_time},
+    }
+
+
+def test_the_same_input_has_the_same_image_and_another_has_another(tmp_path, guest):
+    """Whatever the times of its files, and in whatever order they were made."""
+    digests = []
+    for number, names in enumerate((["a", "b/c"], ["b/c", "a"], ["a", "b/c"])):
+        source = tmp_path / f"source{number}"
+        (source / "b").mkdir(parents=True)
+        for name in names:
+            (source / name).write_text(name if number < 2 else name + " changed")
+            os.utime(source / name, (number, number * 1000))
+        made = tree_at(tmp_path / f"tree{number}")
+        made.take(source, "input")
+        digests.append(image.keep(tmp_path / f"tree{number}", files.cache_folder(), print).stem)
+    assert digests[0] == digests[1] != digests[2]
+    job = Job([Exec(stage="x", arg=["mount", IMAGE_OPTION, digests[0], "8"])])
+    assert job.images() == [digests[0]] and not job.programs()
+    assert image_of(files.cache_folder(), digests[0]).stat().st_size > 0
+    with pytest.raises(UserError, match="missing or damaged"):
+        image_of(files.cache_folder(), "0" * 64)
+
+
+def test_a_run_tells_which_files_a_program_names(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "read").write_text("what is read")
+    script = tmp_path / "lists.sh"
+    script.write_text(LISTS)
+    found = practise(["bash", str(script), "../read"], tmp_path / "run", {"PATH": os.environ["PATH"]}, tmp_path / "out")
+    assert found.code == 3 and found.output == "same\nwhat is read"
+    assert {os.path.normpath(path) for path in found.paths} >= {str(script), str(tmp_path / "read")}
+    assert {Path(path).name for path in found.ran} >= {"bash", "seq", "diff", "sort", "cat"}
+    with pytest.raises(UserError, match="nothing-such' cannot be followed: it cannot be started"):
+        practise(["/nothing-such"], tmp_path / "run", {}, tmp_path / "out")
+
+
+# ---- a root file system
+
+
+def packed(path: Path, entries) -> Path:
+    """A tar of (name, content, link, hard link, or None for a folder)."""
+    with tarfile.open(path, "w") as tar:
+        for name, content in entries:
+            entry = tarfile.TarInfo(name)
+            entry.mode = 0o755
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+            elif isinstance(content, tuple):
+                entry.type, entry.linkname = content
+            data = content.encode() if isinstance(content, str) else b""
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def test_an_exported_container_is_a_root(tmp_path):
+    entries = [("bin", None), ("bin/sh", "shell"), ("bin/ash", (tarfile.LNKTYPE, "bin/sh"))]
+    entries += [("../../escaped", "inside"), ("dev/null", (tarfile.CHRTYPE, "")), ("sh", (tarfile.SYMTYPE, "/bin/sh"))]
+    made = tree_at(tmp_path / "tree")
+    assert archive.take(packed(tmp_path / "root.tar", entries), made) == {}
+    assert below(tmp_path / "tree/root") == {"bin/sh", "bin/ash", "escaped", "sh"}
+    assert (tmp_path / "tree/root/bin/ash").read_text() == "shell" and made.special == {"dev/null"}
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_a_saved_image_is_its_layers_one_over_the_other(tmp_path):
+    lower = packed(tmp_path / "1", [("etc/old", "old"), ("etc/kept", "kept"), ("var/a/b", "b"), ("var/c", "c")])
+    upper = packed(tmp_path / "2", [("etc/.wh.old", ""), ("var/.wh..wh..opq", ""), ("var/d", "d"), ("etc/kept", "new")])
+    config = tmp_path / "config"
+    config.write_text(json.dumps({"config": {"Env": ["PATH=/opt/bin:/bin", "A=b=c"]}}))
+    listed = tmp_path / "manifest.json"
+    listed.write_text(json.dumps([{"Config": "config", "Layers": ["1", "2"]}]))
+    with tarfile.open(tmp_path / "saved.tar", "w") as tar:
+        for path in (lower, upper, config, listed):
+            tar.add(path, path.name)
+    made = tree_at(tmp_path / "tree")
+    assert archive.take(tmp_path / "saved.tar", made) == {"PATH": "/opt/bin:/bin", "A": "b=c"}
+    assert below(tmp_path / "tree/root") == {"etc/kept", "var/d"}
+    assert (tmp_path / "tree/root/etc/kept").read_text() == "new"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", bytes(1024)], ids=["empty", "text", "no files"])
+def test_what_is_no_root_is_said_in_a_sentence(tmp_path, content):
+    (tmp_path / "root.tar").write_bytes(content)
+    with pytest.raises(UserError, match="is no folder and no archive of a root file system"):
+        archive.take(tmp_path / "root.tar", tree_at(tmp_path / "tree"))
+
+
+# ---- what is said
+
+
+def record(**changes) -> Measured:
+    """A record of two rows; changes: of the numbers of the first."""
+    numbers = {
+        **{"time_ns": 1_000_000, "user_ns": 600_000, "kernel_ns": 300_000, "busy_ns": 900_000, "idle_ns": 100_000},
+        **{"sync_ns": 50_000, "instructions": 1_800_000, "read_bytes": 0, "written_bytes": 20_000, "flushes": 3},
+        **{"exit": 0, "signal": 0, "left": False},
+    }
+    row = {"filesystem": "ext4+default", "device": "ssd-nvme", "status": "ok", "measurement": "1" * 64}
+    rows = [{**row, "numbers": numbers | changes, "output": "done\n"}]
+    rows.append({**row, "filesystem": "xfs+default", "numbers": numbers | {"time_ns": 1_100_000}})
+    if changes:
+        rows[0]["measurement"] = "2" * 64
+    whole = {
+        **{"schema": 1, "command": ["a program", "x|y"], "environment": {"PATH": "/bin"}, "image": "0" * 64},
+        **{"files": 3, "bytes": 9, "cache": "cold", "lab": "exact@v2-0.5ns", "cores": 1, "protocol": 7},
+        **{"reprofs": "1", "commit": "", "lock_sha256": "3" * 64, "rows": rows},
+    }
+    return Measured.adapter().validate_python(whole)
+
+
+def test_a_record_has_the_schema_and_is_read_again(tmp_path, says, reprofs):
+    made = record()
+    schema = yaml.safe_load((ROOT / "workflow/schemas/measured.schema.yaml").read_text())
+    jsonschema.validate(json.loads(words.written(made)), schema)
+    (tmp_path / "a.json").write_text(words.written(made))
+    assert read(tmp_path / "a.json").as_json() == made.as_json()
+    (tmp_path / "b.json").write_text(words.written(made).replace('"cores"', '"kores"'))
+    says(reprofs("compare", tmp_path / "a.json", tmp_path / "b.json"), "b.json", "kores")
+    (tmp_path / "b.json").write_text("{")
+    says(reprofs("compare", tmp_path / "a.json", tmp_path / "b.json"), "b.json is no record of `reprofs measure`")
+    says(reprofs("compare", tmp_path / "a.json", "quick"), "name two records")
+
+
+def test_a_table_has_the_difference_from_the_fastest():
+    text = words.measured(record(), "text")
+    assert "'a program' 'x|y', cache cold, 1 core" in text
+    assert [line.split()[-3:] for line in text.splitlines()[3:5]] == [["3", "fastest", "0"], ["+10", "%", "0"]]
+    assert text.splitlines()[3].split()[2:8] == ["1.000", "0.600", "0.300", "0.100", "1,800,000", "0"]
+    assert r"x\|y" not in words.measured(record(), "markdown").splitlines()[0]
+    assert "| ext4+default | ssd-nvme | 1.000 |" in words.measured(record(), "markdown")
+    assert json.loads(words.measured(record(), "json")) == record().as_json()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"exit": 3}, "the program exited with 3."),
+        ({"exit": 128, "signal": 4}, "an instruction that the lab's processor (x86-64-v2) lacks"),
+        ({"exit": 128, "signal": 11}, "was ended by signal 11."),
+        ({"left": True}, "left processes running"),
+    ],
+)
+def test_a_program_that_failed_is_said(changes, sentence):
+    (said,) = words.sentences(record(**changes))
+    assert sentence in said and said in words.measured(record(**changes), "text")
+    assert not words.sentences(record())
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "least", "verdict"),
+    [(1_001_000, 0.001, "slower"), (1_000_999, 0.001, "within"), (990_000, 0.01, "faster"), (1_000_000, 0.01, "equal")],
+)
+def test_a_tenth_of_a_percent_is_found(time_ns, least, verdict):
+    first, second = compare.pairs(record(), record(time_ns=time_ns), least)
+    assert (first.verdict, first.worse, second.verdict) == (verdict, verdict == "slower", "equal")
+
+
+def test_what_fails_now_is_worse_and_other_conditions_are_not_compared(tmp_path, says, reprofs):
+    (first, _) = compare.pairs(record(), record(exit=1), 0.01)
+    assert first.verdict == "fails now" and first.worse
+    (first, _) = compare.pairs(record(exit=1), record(exit=1), 0.01)
+    assert not first.worse
+    gone = compare.pairs(record(), record().model_copy(update={"rows": record().rows[:1]}), 0.01)
+    assert [pair.verdict for pair in gone] == ["equal", "gone"] and gone[1].worse
+    for key, value in (("cache", "warm"), ("cores", 2), ("protocol", 6), ("lab", "exact@v1-1ns")):
+        with pytest.raises(UserError, match=f"cannot be compared: {key} is"):
+            compare.pairs(record(), record().model_copy(update={key: value}), 0.01)
+    other = record().model_copy(update={"command": ["other"], "environment": {"PATH": "/x", "A": "b"}})
+    assert compare.differences(record(), other) == ["the command", "environment variable A, PATH"]
+
+
+def test_compare_takes_two_records_and_fails_above(tmp_path, reprofs):
+    for name, one in (("base", record()), ("now", record(time_ns=1_020_000, flushes=5))):
+        (tmp_path / f"{name}.json").write_text(words.written(one))
+    names = [tmp_path / "base.json", tmp_path / "now.json"]
+    done = reprofs("compare", *names, "--fail-above", "1%", "--format", "markdown")
+    assert done.returncode == 1
+    assert "| ext4+default | ssd-nvme | 1.000 | 1.020 | +2 % | same | same | +2 | slower |" in done.stdout
+    assert reprofs("compare", *names, "--fail-above", "3%").returncode == 0
+    assert reprofs("compare", *names).returncode == 0
+    done = reprofs("compare", *names, "--fail-above", "2%", "--format", "json", "--output", tmp_path / "said.json")
+    said = json.loads((tmp_path / "said.json").read_text())
+    assert done.returncode == 1 and [row["verdict"] for row in said["rows"]] == ["slower", "equal"]
+    assert said["rows"][0]["ratio"] == pytest.approx(1.02) and said["differences"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--", "no-such-program"], "there is no program 'no-such-program' in PATH"),
+        (["--", "./no-such-program"], "there is no program './no-such-program': name one that exists"),
+        (["--filesystem", "ext5", "--", "true"], "ext5"),
+        (["--device", "floppy", "--", "true"], "floppy"),
+        (["--cores", "3", "--", "true"], "--cores is 3, but CPU models have 1, 2, 4, 8."),
+        (["--input", "no-such-folder", "--", "true"], "--input no-such-folder is not a folder"),
+        (["--root", "no-such-root", "--", "true"], "--root 'no-such-root' does not exist"),
+        (["--env", "=x", "--", "true"], "--env '=x' is not NAME=VALUE."),
+        (["--fail-above", "1%", "--", "true"], "add --base RECORD"),
+        (["--base", "no-such-record.json", "--", "true"], "there is no file 'no-such-record.json'"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_runs(tmp_path, reprofs, says, options, sentence):
+    says(reprofs("measure", *options, cwd=tmp_path), sentence)
+
+
+def test_what_the_run_here_showed_is_said(tmp_path):
+    (tmp_path / "beside.py").write_text("")
+    tree = tree_at(tmp_path / "tree", Found, began=0, without=[])
+    tree.changed.add("/var/lib/state")
+    run = program.Practice(2, {"/etc/resolv.conf", "/dev/dri/card0"}, set(), "first\nno such file\n")
+    notes = program._notes(run, tree, ["python3", "beside.py"], tmp_path, None)
+    assert [note.split(":")[0] for note in notes] == [
+        "Here it exited with 2 (no such file).",
+        "It runs in an empty folder, where 'beside.py' is not",
+        "It looked up a host name",
+        "It used '/dev/dri/card0', which the lab lacks.",
+        "/var/lib/state changed while it ran here, so the lab has no such file",
+    ]
+    assert not program._notes(
+        program.Practice(), tree_at(tmp_path / "other", Found, began=0, without=[]), [], tmp_path, None
+    )
+
+
+def test_the_image_is_mounted_where_the_lab_puts_it():
+    load = trials.workload("a" * 64, 8192, "warm", 10)
+    assert f"{IMAGE_OPTION} {'a' * 64} 16" in load["populate"][0]["run"]
+    assert f"linear /dev/programs {IMAGE_AT // 512}" in load["populate"][0]["run"]
+    assert load["populate"][1]["run"] == "cp -a /run/program/input/. ." and load["phases"][0]["cache"] == "warm"
+    assert len(trials.workload("a" * 64, 8192, "cold", 0)["populate"]) == 1
+    assert trials.workload("a" * 64, 8192, "cold", 2 << 30)["scales"]["smoke"]["device_mib"] == 8192
+    assert trials.processor(1, Catalog()).name == "v2-0.5ns" and trials.processor(4, Catalog()).count == 4
+
+
+# ---- in the lab
+
+
+@pytest.mark.wide
+def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(guest, tmp_path, reprofs):
+    """On Btrfs, too, which does not unmount while something of the program's root is mounted on it."""
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given/read").write_text("what is read\n")
+    (tmp_path / "given/lists.sh").write_text(LISTS)
+    (tmp_path / "given/lists.sh").chmod(0o755)
+    found = []
+    for name in ("first", "second"):
+        options = ["--filesystem", "ext4,btrfs", "--input", "given", "--output", f"{name}.json"]
+        done = reprofs("measure", *options, "--", "./lists.sh", "read", cwd=tmp_path)
+        assert done.returncode == 1 and "the program exited with 3." in done.stdout
+        assert done.stderr.endswith("its end:\nsame\nwhat is read\n") and "Here it exited with 3" in done.stderr
+        found.append(read(tmp_path / f"{name}.json"))
+    assert found[0].as_json() == found[1].as_json()
+    for row in found[0].rows:
+        assert row.status == "ok" and row.output == "same\nwhat is read" and row.numbers.exit == 3
+        numbers = row.numbers
+        assert numbers.user_ns + numbers.kernel_ns + numbers.idle_ns == numbers.time_ns
+        assert numbers.user_ns > 0 and numbers.kernel_ns > 0 and numbers.instructions == 2 * numbers.busy_ns
+
+
+@pytest.mark.wide
+def test_one_more_turn_in_a_thousand_is_found(guest, tmp_path, reprofs):
+    """A program with a little more work, in another file of the same name."""
+    script = tmp_path / "turns.sh"
+    for turns, name in ((20_000, "base"), (20_020, "now")):
+        script.write_text(f"i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done")
+        options = ["--filesystem", "ext4", "--no-split", "--output", tmp_path / f"{name}.json"]
+        assert reprofs("measure", *options, "--", "sh", script).returncode == 0
+    (pair,) = compare.pairs(read(tmp_path / "base.json"), read(tmp_path / "now.json"), 0.0005)
+    assert pair.verdict == "slower" and 1.0005 < pair.ratio < 1.002
