@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import struct
 import tarfile
 from pathlib import Path
@@ -11,9 +12,9 @@ import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
-from reprofs import files
+from reprofs import cli, files
 from reprofs.errors import UserError
-from reprofs.guest import image
+from reprofs.guest import engine, image
 from reprofs.guest.image import EPOCH
 from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION, Exec, Job
 from reprofs.guest.trace import image_of
@@ -29,6 +30,11 @@ diff <(ls | sort) <(ls | sort -u) && echo same >&2
 cat "$1"
 exit 3
 """
+
+
+def parser():
+    """Of the command."""
+    return next(a for a in cli.parser()._actions if hasattr(a, "choices") and a.choices).choices["measure"]
 
 
 def tree_at(folder: Path, kind=Tree, **how):
@@ -361,9 +367,35 @@ def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(gu
 def test_one_more_turn_in_a_thousand_is_found(guest, tmp_path, reprofs):
     """A program with a little more work, in another file of the same name."""
     script = tmp_path / "turns.sh"
-    for turns, name in ((20_000, "base"), (20_020, "now")):
+    more = ["--base", "base.json", "--fail-above", "0.05%", "--format", "markdown"]
+    for turns, name, options in ((20_000, "base", []), (20_020, "now", more)):
         script.write_text(f"i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done")
-        options = ["--filesystem", "ext4", "--no-split", "--output", tmp_path / f"{name}.json"]
-        assert reprofs("measure", *options, "--", "sh", script).returncode == 0
+        options = ["--filesystem", "ext4", "--no-split", "--output", f"{name}.json", *options]
+        done = reprofs("measure", *options, "--", "sh", script, cwd=tmp_path)
+        assert done.returncode == (name == "now") and done.stdout.rstrip().endswith("| slower |") == (name == "now")
     (pair,) = compare.pairs(read(tmp_path / "base.json"), read(tmp_path / "now.json"), 0.0005)
     assert pair.verdict == "slower" and 1.0005 < pair.ratio < 1.002
+
+
+def test_the_example_for_ci_is_a_workflow_with_known_options():
+    text = (ROOT / "docs/measure.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    job = yaml.safe_load(block)["jobs"]["measure"]
+    runs = "\n".join([job["env"]["MEASURE"], *(step.get("run", "") for step in job["steps"])])
+    known = {word for action in parser()._actions for word in getattr(action, "option_strings", [])}
+    given = [line.split(" -- ")[0] for line in runs.splitlines() if "measure " in line or "$MEASURE" in line]
+    assert len(given) == 3 and set(re.findall(r"--[a-z-]+", " ".join(given))) <= known
+
+
+@pytest.mark.wide
+def test_a_static_program_of_an_exported_container_runs(guest, tmp_path, reprofs):
+    """Alone in its root, on two cores, with a variable of its own in its environment."""
+    program = engine.build(files.cache_folder(), "walk")
+    with tarfile.open(tmp_path / "root.tar", "w") as tar:
+        tar.add(program, "opt/walk")
+    options = ["--filesystem", "tmpfs", "--cores", "2", "--root", "root.tar", "--env", "A=b", "--output", "record.json"]
+    done = reprofs("measure", *options, "--", "/opt/walk", "--help", cwd=tmp_path)
+    assert done.returncode == 0 and "usage: engine walk" in done.stderr and "running" not in done.stderr
+    (row,), found = read(tmp_path / "record.json").rows, read(tmp_path / "record.json")
+    assert row.numbers.user_ns is row.numbers.instructions is row.numbers.written_bytes is None
+    assert found.cores == 2 and found.environment["A"] == "b" and 0 < row.numbers.busy_ns < 2 * row.numbers.time_ns
