@@ -15,7 +15,7 @@ from reprofs.guest import image
 from reprofs.guest.image import Progress
 from reprofs.measure import archive
 from reprofs.measure.practice import Practice, practise
-from reprofs.measure.tree import Found, Tree
+from reprofs.measure.tree import Found, Tree, needed
 from reprofs.workplace import scratch
 
 STANDARD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -54,8 +54,9 @@ def from_here(
         tree = Found(_new(work / "tree"), began, [str(work.parent)])
         for path in sorted(run.paths):
             tree.add(path)
-        for path in sorted(run.ran):
-            tree.add(path, program=True)
+        for started in sorted(run.ran):  # some may be in its folder, which comes in as its input
+            for path in (started, *needed(Path(started))):
+                tree.add(path)
         own["PATH"] = _path(paths, run)
         made = _made(tree, words, {**own, **environment}, given, say)
         made.practice = run

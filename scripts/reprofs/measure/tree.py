@@ -91,11 +91,8 @@ class Found(Tree):
         self.changed: set[str] = set()
         self._known: set[str] = set()
 
-    def add(self, path: str, program: bool = False) -> None:
-        """A path as the program named it, with the links on its way; nothing where there is nothing.
-
-        program: it was started, so that its loader's libraries come with it.
-        """
+    def add(self, path: str) -> None:
+        """A path as the program named it, with the links on its way; nothing where there is nothing."""
         at, parts, links = "/", deque(path.split("/")), 0
         while parts:
             part = parts.popleft()
@@ -117,7 +114,7 @@ class Found(Tree):
                 at, parts = "/" if target.startswith("/") else at, deque([*target.split("/"), *parts])
             else:
                 if stat.S_ISREG(state.st_mode):
-                    self._file(here, state, program)
+                    self._file(here, state)
                 return
 
     def _new(self, path: str) -> bool:
@@ -126,7 +123,7 @@ class Found(Tree):
         self._known.add(path)
         return True
 
-    def _file(self, path: str, state: os.stat_result, program: bool) -> None:
+    def _file(self, path: str, state: os.stat_result) -> None:
         if state.st_ctime_ns > self.began:
             self.changed.add(path)
             return
@@ -139,20 +136,27 @@ class Found(Tree):
             if HWCAPS.search(path):  # a library for newer processors than the lab's
                 self.add(HWCAPS.sub("", path))
                 self.add(HWCAPS.sub(NEWEST_HWCAPS, path))
-        if program:
-            for more in needed(Path(path)):
-                self.add(more)
 
 
-def needed(program: Path) -> list[str]:
+def needed(program: Path, interpreters: int = 4) -> list[str]:
     """What the kernel and the loader take to start a program: its interpreter, and shared libraries as the loader lists
-    them. Source: execve(2), ld.so(8)."""
-    with program.open("rb") as file:
-        head = file.read(256)
-        if head.startswith(b"#!"):
-            words = head[2:].split(b"\n")[0].split()
-            return [os.fsdecode(words[0]), *needed_of_path(os.fsdecode(words[0]))] if words else []
-        loader = _loader(file, head)
+    them; nothing for what cannot be read.
+
+    interpreters: how many scripts may name one another, as in Linux. Source: execve(2), ld.so(8).
+    """
+    try:
+        with program.open("rb") as file:
+            head = file.read(256)
+            loader = _loader(file, head)
+    except OSError:
+        return []
+    if head.startswith(b"#!"):
+        words = head[2:].split(b"\n")[0].split() if interpreters else []
+        return [
+            name
+            for word in words[:1]
+            for name in (os.fsdecode(word), *needed(Path(os.fsdecode(word)), interpreters - 1))
+        ]
     if not loader:
         return []
     try:
@@ -160,14 +164,6 @@ def needed(program: Path) -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return [loader]
     return [loader, *re.findall(r"(?:=> |^\s)(/\S+) \(0x", listed.stdout, re.MULTILINE)]
-
-
-def needed_of_path(path: str) -> list[str]:
-    """The same for a path that may not be there."""
-    try:
-        return needed(Path(path))
-    except OSError:
-        return []
 
 
 def _loader(file: BinaryIO, head: bytes) -> str:
