@@ -108,7 +108,12 @@ def _practised(
     began = time.time_ns()
     time.sleep(SETTLED_S)
     say(f"running {middle(words[0], 80)} once here, to see which files it needs")
-    return began, practise(words, place, environment, work / "output")
+    if os.geteuid() == 0:  # a program of root may go on as another user, who must get into its folder
+        work.parent.chmod(0o711)
+    try:
+        return began, practise(words, place, environment, work / "output")
+    finally:
+        work.parent.chmod(0o700)
 
 
 def _path(paths: str, run: Practice) -> str:
