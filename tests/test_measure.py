@@ -14,7 +14,7 @@ import yaml
 from conftest import ROOT
 from reprofs import cli, files
 from reprofs.errors import UserError
-from reprofs.guest import engine, image
+from reprofs.guest import carried, engine, image
 from reprofs.guest.image import EPOCH
 from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION, Exec, Job
 from reprofs.guest.trace import image_of
@@ -338,6 +338,22 @@ def test_the_image_is_mounted_where_the_lab_puts_it():
     assert len(trials.workload("a" * 64, 8192, "cold", 0)["populate"]) == 1
     assert trials.workload("a" * 64, 8192, "cold", 2 << 30)["scales"]["smoke"]["device_mib"] == 8192
     assert trials.processor(1, Catalog()).name == "v2-0.5ns" and trials.processor(4, Catalog()).count == 4
+
+
+def test_an_image_lies_behind_the_programs_of_its_job(tmp_path):
+    (tmp_path / "program").write_bytes(b"program")
+    (tmp_path / f"{'a' * 64}.erofs").write_bytes(b"image")
+    both = {path.name: path for path in tmp_path.iterdir()}
+    carried.write(tmp_path / "module", both, 2 * IMAGE_AT)
+    with (tmp_path / "module").open("rb") as module:
+        assert b"programs/program" in module.read(4096)
+        module.seek(IMAGE_AT)
+        assert module.read(6) == b"image\0" and module.seek(0, 2) == 2 * IMAGE_AT
+    assert {carried.digest_of(path) for path in both.values()} == {"a" * 64, files.sha256(tmp_path / "program")}
+    carried.write(tmp_path / "module", {}, 4096)
+    assert (tmp_path / "module").stat().st_size == 4096
+    with pytest.raises(UserError, match="at most 64 fit: use a smaller recording"):
+        carried.write(tmp_path / "module", {"program": both["program"]}, 64)
 
 
 # ---- in the lab

@@ -21,10 +21,9 @@ from typing import Any, Self
 
 from reprofs.errors import UserError, cut
 from reprofs.files import cache_folder, intact, sha256
-from reprofs.guest import trace
-from reprofs.guest.image import cpio
+from reprofs.guest import carried, trace
 from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, VARIABLE, whole
-from reprofs.guest.steps import IMAGE_AT, Exec, Job, Step
+from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs._base import Asked, Lab, Outcome
 from reprofs.plan.device import Device
 from reprofs.project import project_root
@@ -113,9 +112,7 @@ class GuestLab(Lab):
             "kernel_sha256": self.manifest["vmlinuz"]["sha256"],
             "initrd_sha256": self.manifest["initrd"]["sha256"],
             "engine_sha256": self.manifest["engine_sha256"],
-            "programs_sha256": {
-                name: path.stem if name.endswith(trace.IMAGE) else sha256(path) for name, path in self.programs.items()
-            },
+            "programs_sha256": {name: carried.digest_of(path) for name, path in self.programs.items()},
             **({"gate_sha256": self.manifest["gate"]["sha256"]} if "gate" in self.files else {}),
             "lock_sha256": self.manifest["lock_sha256"],
             **({"unlocked": self.manifest["unlocked"]} if self.manifest["unlocked"] else {}),
@@ -183,23 +180,7 @@ class GuestLab(Lab):
 
     def _write_programs(self, place: Path, programs: dict[str, Path]) -> None:
         """In place, so that a machine that is paused has them in its memory."""
-        images = [path for name, path in programs.items() if name.endswith(trace.IMAGE)]
-        carried = {name: path for name, path in programs.items() if path not in images}
-        files = [(f"programs/{name}", 0o755, path.read_bytes()) for name, path in carried.items()]
-        archive = cpio([("programs", 0o755, None), *files])
-        room = IMAGE_AT if images else PROGRAMS_BYTES
-        if len(archive) > room:
-            raise UserError(
-                f"programs and recordings of the job have {len(archive)} bytes, but at most {room} "
-                "fit: use a smaller recording."
-            )
-        with (place / "programs").open("wb") as module:
-            module.write(archive)
-            for image in images[:1]:
-                module.seek(IMAGE_AT)
-                with image.open("rb") as file:
-                    shutil.copyfileobj(file, module, 1 << 24)
-        os.truncate(place / "programs", PROGRAMS_BYTES)
+        carried.write(place / "programs", programs, PROGRAMS_BYTES)
 
     def _outcome(self, place: Path, ending: str, start: str, began: float) -> Outcome:
         """What is in `place` after the machine has ended."""
