@@ -106,7 +106,7 @@ class Found(Tree):
             if stat.S_ISDIR(state.st_mode):
                 at = here
                 if self._new(here):
-                    self.folder.folder(f"root{here}", stat.S_IMODE(state.st_mode))
+                    self.folder.folder(f"root{here}", 0o755)  # whatever a umask made here
             elif stat.S_ISLNK(state.st_mode) and links < LINKS:
                 target, links = str(Path(here).readlink()), links + 1
                 if self._new(here):
