@@ -7,6 +7,7 @@ import re
 import struct
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -18,7 +19,7 @@ from reprofs.guest import carried, engine, image
 from reprofs.guest.image import EPOCH
 from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION, Exec, Job
 from reprofs.guest.trace import image_of
-from reprofs.measure import archive, compare, program, trials, words
+from reprofs.measure import archive, compare, program, tree, trials, words
 from reprofs.measure.practice import practise
 from reprofs.measure.tree import Found, Tree, needed
 from reprofs.plan.catalog import Catalog
@@ -63,6 +64,15 @@ def test_a_path_comes_with_the_links_on_its_way(tmp_path):
     top = f"root{tmp_path}"
     assert below(tmp_path / "tree") == {f"{top}/{name}" for name in ("absolute", "link", "loop", "real/inner/data")}
     assert (tmp_path / "tree" / top / "real/inner/data").read_text() == "data"
+
+
+def test_a_tree_has_a_largest_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(tree, "MOST_BYTES", 3 << 20)
+    made = tree_at(tmp_path / "tree")
+    made.put("small", io.BytesIO(bytes(2 << 20)), 0o644)
+    endless = SimpleNamespace(read=lambda size: bytes(size))
+    with pytest.raises(UserError, match="more than 3 MiB with endless: leave out what it does not need"):
+        made.put("endless", endless, 0o644)
 
 
 def test_what_a_program_changed_itself_stays_out(tmp_path):
@@ -314,10 +324,10 @@ def test_a_mistake_is_said_before_anything_runs(tmp_path, reprofs, says, options
 
 def test_what_the_run_here_showed_is_said(tmp_path):
     (tmp_path / "beside.py").write_text("")
-    tree = tree_at(tmp_path / "tree", Found, began=0, without=[])
-    tree.changed.add("/var/lib/state")
+    made = tree_at(tmp_path / "tree", Found, began=0, without=[])
+    made.changed.add("/var/lib/state")
     run = program.Practice(2, {"/etc/resolv.conf", "/dev/dri/card0"}, set(), "first\nno such file\n")
-    notes = program._notes(run, tree, ["python3", "beside.py"], tmp_path, None)
+    notes = program._notes(run, made, ["python3", "beside.py"], tmp_path, None)
     assert [note.split(":")[0] for note in notes] == [
         "Here it exited with 2 (no such file).",
         "It runs in an empty folder, where 'beside.py' is not",

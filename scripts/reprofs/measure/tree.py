@@ -6,10 +6,10 @@ in the tree that is the one which all its files have.
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 import re
-import shutil
 import stat
 import struct
 import subprocess
@@ -27,6 +27,7 @@ MOST_BYTES = 3 << 30  # of files in a tree: a memory module of the guest holds i
 HWCAPS = re.compile(r"/glibc-hwcaps/x86-64-v[0-9]+")
 NEWEST_HWCAPS = "/glibc-hwcaps/x86-64-v2"  # that the lab's processor has
 MIB = 1 << 20
+CODE_BYTES = 64 << 20  # of a compiled module, at most
 
 
 class Tree:
@@ -67,16 +68,16 @@ class Tree:
         """A file with this content. Raises UserError when the tree gets too large."""
         with self.folder.new(name, stat.S_IMODE(mode)) as to:
             if name.endswith(".pyc"):
-                to.write(_compiled_anew(content.read()))
-            else:
-                shutil.copyfileobj(content, to, MIB)
-            self.bytes += to.tell()
+                content = io.BytesIO(_compiled_anew(content.read(CODE_BYTES)))
+            for part in iter(lambda: content.read(MIB), b""):
+                to.write(part)
+                self.bytes += len(part)
+                if self.bytes > MOST_BYTES:
+                    raise UserError(
+                        f"the program's files have more than {MOST_BYTES // MIB:,} MiB with {middle(name)}: leave out "
+                        "what it does not need."
+                    )
         self.files += 1
-        if self.bytes > MOST_BYTES:
-            raise UserError(
-                f"the program's files have more than {MOST_BYTES // MIB:,} MiB with {middle(name)}: leave out what it "
-                "does not need."
-            )
 
 
 class Found(Tree):
