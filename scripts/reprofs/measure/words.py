@@ -65,7 +65,7 @@ def sentences(record: Measured) -> list[str]:
         elif numbers.exit:
             said.append(f"{name}: the program exited with {numbers.exit}.")
     if any(row.numbers and row.numbers.left for row in record.rows):
-        said.append("The program left processes running, which were ended; their time is not in user.")
+        said.append("The program left processes running, which were ended.")
     return said
 
 
