@@ -139,6 +139,16 @@ REFUSED = {
         "workload server-lost kills a server in phase server-killed, but file system nfs-ext4 has no key outage to"
         " restore it: choose another file system or add the key.",
     ),
+    "threads_of_the_kernel_do_not_stop": (
+        cell("nfs-xfs", workload="history+clients3+stop"),
+        "workload history+clients3+stop stops the processes of a server in phase history, but the server of file system"
+        " nfs-xfs is threads of the kernel, which no signal stops: cut its cable instead.",
+    ),
+    "one_folder_is_mounted_for_all": (
+        cell("here", **DIRECTORY, workload="history+clients3"),
+        "workload history+clients3 has one folder for all clients, which the lab mount cannot mount for each: choose"
+        " exact, vm or host.",
+    ),
 }
 
 

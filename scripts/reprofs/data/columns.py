@@ -142,7 +142,9 @@ crash_short          | int64   |       | Files of which only a right beginning w
 crash_wrong          | int64   |       | Files with other content than was written, such as zeros
 crash_missing        | int64   |       | Files that were not there
 crash_extra          | int64   |       | Files there that were not looked for, such as one that was being written
-outage_what          | string  |       | How a server was lost: server-killed or link-cut. Empty without an outage
+outage_what          | string  |       | How nodes were lost: server-killed, link-cut, ... Empty without an outage
+outage_nodes         | string  |       | Which, with addresses, where that follows from the seed; both sides of a cut
+outage_after_ns      | int64   | ns    | From the start of the phase until then
 outage_ns            | int64   | ns    | From then until it was started again, or the cable mended
 outage_healed        | bool    |       | Whether all copies were back in the end. Empty where nothing is copied
 outage_heal_ns       | int64   | ns    | From the server's return until then, or until nobody looked any more
@@ -186,6 +188,19 @@ start_ns | int64  | ns    | Start of the client after that of the first one
 wall_ns  | int64  | ns    | Time of this client
 items    | int64  |       | Things done by it
 bytes    | int64  | bytes | Content read or written by it
+""",
+    "calls": _IDENTITY
+    + """
+phase    | string |       | Name of the phase
+cache    | string |       | State of the caches before the phase: cold or warm
+client   | int64  |       | Number of the client, from 0; from 1000 those who read through a new mount in the end
+call     | string |       | create (exclusively), open, read, write, fsync, close, rename, unlink
+name     | string |       | File, as it was named at its open
+other    | string |       | New name of a rename; else empty
+start_ns | int64  | ns    | When the call was made, by the one clock of all clients
+wall_ns  | int64  | ns    | Until it returned; empty if it did not
+result   | string |       | ok, or the error; empty if it did not return
+records  | string |       | Hexadecimal numbers of the records written or read, in order; ! for anything else
 """,
     "latency": _IDENTITY
     + """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import itertools
 import json
@@ -12,8 +13,10 @@ from reprofs.importers import Malformed, fio, iozone
 from reprofs.plan.workload import Phase
 from reprofs.records.protocol import RECOVERY
 
+FINAL = 1000  # the number of the first client who reads through a new mount, in the end
 VERIFIED = re.compile(r'^(\{"written":.*\})$', re.MULTILINE)  # what engine promise --verify says
 PROMISED = re.compile(r'^(\{"promised":.*\})$', re.MULTILINE)  # what engine promise --seconds says
+NODES = re.compile(r"^nodes (.*)$", re.MULTILINE)  # of hosts.apart and hosts.signalled
 STAMPS = re.compile(r"^([a-z-]+) (\d+\.\d+)$", re.MULTILINE)  # of hosts.outage
 # What rsync --stats says of its list of files; thousands have commas.
 LISTS = re.compile(r"^File list (generation|transfer) time: ([\d,]+\.\d+) seconds$", re.MULTILINE)
@@ -29,8 +32,8 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
     """The record with program output parsed into values, in its phases and commands.
 
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
-    after a power cut or an outage. A record whose output cannot be parsed has failed, whatever its
-    programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
+    after a power cut or an outage. Phases of engine history get `calls`. A record whose output cannot be parsed has
+    failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = planned.get((phase["name"], phase["cache"]))
@@ -39,6 +42,9 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
         if not expected or not expected.parse or phase["exit"] != 0:
             continue
         try:
+            if expected.parse == "history":
+                phase["calls"] = _calls(phase["output"])
+                continue
             if expected.parse == "iozone":
                 phase["samples"] = iozone.samples(phase["output"])
                 continue
@@ -56,6 +62,41 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
         except ValueError as error:
             record = _failed(record, f"The output of {command['stage']} is not valid JSON: {error}.")
     return record
+
+
+def _calls(output: str) -> list[dict]:
+    """The calls that engine history printed, each client's in order. Raises ValueError for anything else."""
+    found: list[dict] = []
+    client = None
+    for line in output.splitlines():
+        words = line.split()
+        if words[0] == "client":
+            client = int(words[1])
+        elif words[0] != "end":
+            if client is None or len(words) != 7:
+                raise ValueError("the output of engine history does not begin with a client, or has other lines")
+            start, took, call, name, other, error, value = words
+            row: dict = {"client": client, "call": call, "name": name, "other": "" if other == "-" else other}
+            row |= {"start_ns": int(start), "wall_ns": None if took == "..." else int(took)}
+            done = int(error) if error != "?" else None
+            result = None if done is None else "ok" if not done else errno.errorcode.get(done, f"E{done}")
+            found.append(row | {"result": result, "records": "" if value in ("-", "=") else value})
+            if done is None and call == "write":  # what it was about to write stands where a second name does
+                found[-1] |= {"other": "", "records": other}
+    return found
+
+
+def calls(record: dict | None, phase: dict) -> list[dict]:
+    """The calls of a phase of engine history; those of its checks are of clients from FINAL on, who come later."""
+    found = list(phase.get("calls", []))
+    stage = f"check {phase['name']}"
+    checks = [command for command in commands_of(record) if command["stage"] == stage] if found else []
+    for number, command in enumerate(checks):
+        try:
+            found += [row | {"client": FINAL + number} for row in _calls(command["output"])]
+        except ValueError:  # it failed, and so has the trial
+            continue
+    return found
 
 
 def _failed(record: dict | None, reason: str) -> dict | None:
@@ -111,6 +152,8 @@ def outage(record: dict | None, phases: list[dict], planned: Phase | None) -> di
     heals = end is not None and end > at["healing"]
     return {
         "outage_what": planned.outage.what,
+        "outage_nodes": (NODES.findall(printed) or [None])[0],
+        "outage_after_ns": round((at["lost"] - at["begin"]) * 1e9) if "lost" in at else None,
         "outage_ns": round((at["back"] - at["lost"]) * 1e9) if "back" in at else None,
         "outage_healed": "healed" in at if heals else None,
         "outage_heal_ns": round((end - at["back"]) * 1e9) if heals and end else None,

@@ -38,6 +38,7 @@ class Tables:
     phases: pd.DataFrame
     samples: pd.DataFrame
     clients: pd.DataFrame
+    calls: pd.DataFrame
     latency: pd.DataFrame
     plan: Plan
     environment: dict
@@ -131,7 +132,7 @@ class _Late:
 
 
 # Large, and few ask for them; or not in an import.
-for _name in ("samples", "clients", "latency", "environment"):
+for _name in ("samples", "clients", "calls", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
@@ -201,7 +202,7 @@ def load_import(folder: str | Path) -> Tables:
         entry.phases.append(Phase.model_construct(name=phase, title=phase, cache=cache))
     absent: dict = {
         part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
-        for part in ("samples", "clients", "latency")
+        for part in ("samples", "clients", "calls", "latency")
     }
     absent["environment"] = f"{name} has no environment: the output of {made['format']} says nothing of the machine."
     return Tables(

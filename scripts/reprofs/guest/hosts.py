@@ -8,6 +8,7 @@ Sources: ip-netns(8), tc-netem(8), unshare(1), mount_namespaces(7).
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -123,17 +124,59 @@ def link(name: str, state: str) -> list[str]:
     return ["ip", "link", "set", f"v{name}", state]
 
 
-def outage(stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int) -> tuple[Step, Step]:
+def pairs(servers: list[str], clients: list[str]) -> list[tuple[list[str], list[str]]]:
+    """Every two nodes that speak to each other: a server and a client, or two servers."""
+    found = [([server], [client]) for client in clients for server in servers]
+    return found + [([one], [other]) for one, other in itertools.combinations(servers, 2)]
+
+
+def splits(servers: list[str], clients: list[str]) -> list[tuple[list[str], list[str]]]:
+    """Every split of the nodes: less than half of the servers with some of the clients, and the others."""
+    few = list(itertools.combinations(servers, (len(servers) - 1) // 2))
+    sizes = range(1, max(2, len(clients)))
+    some = [chosen for size in sizes for chosen in itertools.combinations(clients, size)]
+    found = []
+    for chosen in some:
+        for lost in few:
+            side = [*lost, *chosen]
+            found.append((side, [name for name in (*servers, *clients) if name not in side]))
+    return found
+
+
+def apart(what: str, number: object, sides: list[tuple[list[str], list[str]]]) -> list[str]:
+    """The command that makes two sides deaf to each other (what: cut), or hear again (mend); number: which sides."""
+    words = [":".join(",".join(f"{name}={address(name)}" for name in side) for side in both) for both in sides]
+    return ["sh", "-ec", script("apart"), "sh", what, f"{number}", *words]
+
+
+def signalled(signal: str, number: object, names: list[str]) -> list[str]:
+    """The command that sends a signal to all processes of a node; number: which."""
+    return ["sh", "-ec", script("signal"), "sh", signal, f"{number}", *names]
+
+
+def later(number: object, within_s: int) -> str:
+    """A line of a script that waits up to within_s seconds, by a number: multiples of the golden ratio, without their
+    whole part, are spread evenly however few follow each other."""
+    return (
+        f"ms=$(({number} * 618034 % 1000000 * {within_s} / 1000)); sleep $((ms / 1000)).$(printf %03d $((ms % 1000)))"
+    )
+
+
+def outage(
+    stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int, later: str = ""
+) -> tuple[Step, Step]:
     """The steps before and after a phase in which a node fails: after_s after the first one, for for_s seconds.
 
-    parts: the commands under lost, back and healed. The output of the second step has lines `NAME SECONDS` of the
-    guest's uptime (10 ms): begin; lost, lost-done; back, back-done; healing, and healed or unhealed.
+    parts: the commands under lost, back and healed; later: a line that waits more before it fails. The output of the
+    second step has lines `NAME SECONDS` of the guest's uptime (10 ms): begin; lost, lost-done; back, back-done;
+    healing, and healed or unhealed.
     """
 
     def stamped(name: str, commands: list[list[str]]) -> list[str]:
         return [f"stamp {name}", *map(shlex.join, commands), f"stamp {name}-done"]
 
     lines = ['stamp() { read -r now rest < /proc/uptime; echo "$1 $now"; }', "stamp begin", f"sleep {after_s}"]
+    lines += [later] if later else []
     lines += [*stamped("lost", parts["lost"]), f"sleep {for_s}"]
     lines += stamped("back", parts["back"])
     # That it has not healed within the limits of its lines is a finding, too.

@@ -177,6 +177,17 @@ class Comeback(Part):
     )
 
 
+class Coherence(Part):
+    """What clients on several hosts may expect of each other's calls, by what its documents say.
+
+    posix: as if all were on one host: every call takes effect at one moment between its begin and its return.
+    close-to-open: who opens a file sees what was closed before. none: only that nothing is read that nobody wrote.
+    """
+
+    model: Literal["posix", "close-to-open", "none"]
+    source: Filled = Field(description="Where it says so")
+
+
 class PlannedFilesystem(Part):
     """What a plan says of a file system."""
 
@@ -189,6 +200,9 @@ class PlannedFilesystem(Part):
     hosts: PlannedHosts | None = None
     clients: Clients | None = Field(
         None, description="With path: the machines on which clients run, over ssh; without it on this machine"
+    )
+    coherence: Coherence | None = Field(
+        None, description="What several clients may expect of each other's calls; without it: posix"
     )
     format: dict[Shown, Reading] | None = Field(
         None, description="How it was made, as reported by inspect; not part of its trials"

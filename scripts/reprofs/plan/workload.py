@@ -131,14 +131,20 @@ class Crash(Part):
 
 
 class Outage(Part):
-    """In the middle of the phase the last server is lost, and comes back.
+    """In the middle of the phase nodes are lost, and come back. The next phase begins when the file system has healed.
 
-    server-killed: its processes are killed, and started again as the key outage of the file system says. link-cut: the
-    cable between it and the switch carries nothing. The next phase begins when the file system has healed.
+    server-killed: the processes of the last server are killed, and started again as the key outage of the file system
+    says. link-cut: the cable between it and the switch carries nothing. pair-cut: a server and another node do not hear
+    each other. split: less than half of the servers, with some of the clients, and all others do not hear each other.
+    server-stopped: all processes of a server get SIGSTOP, later SIGCONT. Which nodes these are follows from the seed:
+    successive seeds take them in turn.
     """
 
-    what: Literal["server-killed", "link-cut"]
+    what: Literal["server-killed", "link-cut", "pair-cut", "split", "server-stopped"]
     after_s: Annotated[int, Field(ge=1, le=3600)] = Field(description="After the start of the phase")
+    within_s: Annotated[int, Field(ge=1, le=3600)] | None = Field(
+        None, description="Up to so much later, by the seed: successive seeds spread evenly"
+    )
     for_s: Annotated[int, Field(ge=1, le=3600)]
 
 
@@ -174,11 +180,11 @@ class Phase(Part):
     check: Command | None = Field(
         None, description="It must succeed after the phase, on a freshly mounted file system; not measured"
     )
-    parse: Literal["fio", "iozone"] | None = Field(
+    parse: Literal["fio", "iozone", "history"] | None = Field(
         None,
         description=(
-            "The command's output: fio's JSON of one job in one direction (one sample), or iozone's table (each "
-            "number is a sample, named after its column)"
+            "The command's output: fio's JSON of one job in one direction (one sample), iozone's table (each "
+            "number is a sample, named after its column), or the calls of engine history (the table calls)"
         ),
     )
     samples: Annotated[dict[PhaseName, Filled], Field(min_length=1)] | None = Field(
@@ -193,11 +199,17 @@ class Phase(Part):
             raise wrong("must have one of the keys operation and run")
         return self
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it lasts as long as its workload says, so that its time is no result."""
+        return bool(self.outage) or self.parse == "history"
+
 
 class Modifier(Part):
     title: Filled
     environment: dict[Variable, str] = {}
     labs: Annotated[list[str], Field(min_length=1)] | None = Field(None, description="The only labs that have it")
+    outage: Outage | None = Field(None, description="What is lost in every phase")
 
 
 class Workload(Descriptor):
@@ -224,6 +236,9 @@ class Workload(Descriptor):
         False,
         description="Clients run on the servers' hosts, where a file system has several; else on their own",
     )
+    shared: bool = Field(
+        False, description="All clients work in one folder, each through the mount of its own host; else in one each"
+    )
     tools: list[str] = Field([], description="Commands the phases run; kept in memory while caches are dropped")
     packages: list[str] = []
     environment: dict[Variable, str] = {}
@@ -244,7 +259,8 @@ class Workload(Descriptor):
 
     @model_validator(mode="after")
     def _loses_no_client(self) -> "Workload":
-        if self.on_servers and any(phase.outage for phase in self.phases):
+        outages = [phase.outage for phase in self.phases] + [one.outage for one in self.modifiers.values()]
+        if self.on_servers and any(outages):
             raise wrong("has the keys on_servers and outage, so that clients would be lost, too: remove one")
         return self
 
@@ -346,9 +362,11 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in numbers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
-    environment, labs = dict(workload.environment), None
+    environment, labs, phases = dict(workload.environment), None, workload.phases
     for modifier in own:
         environment |= modifier.environment
+        if modifier.outage:
+            phases = [phase.model_copy(update={"outage": modifier.outage}) for phase in phases]
         if modifier.labs:
             labs = [lab for lab in modifier.labs if labs is None or lab in labs]
     told = [
@@ -360,6 +378,7 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         "title": workload.title + (f" ({', '.join(told)})" if told else ""),
         "environment": environment,
         "scales": scales,
+        "phases": phases,
         "spec": spec,
         "clients": numbers.get("clients", 1),
         "runs": numbers.get("aged", 1),

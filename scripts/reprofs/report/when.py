@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
@@ -60,8 +60,23 @@ def with_key(name: str) -> Condition:
 
 
 def timed(plan: Plan) -> bool:
-    """Times are a result: phases in which a server is lost last as long as their workload says."""
-    return any(not phase.outage for phase in _phases(plan))
+    """Times are a result: some phases last as long as their workload says."""
+    return any(not phase.lasts for phase in _phases(plan))
+
+
+def failing(plan: Plan) -> bool:
+    """A server is lost while a client writes and flushes, or the power of the disks is cut."""
+    return any(phase.crash or (phase.outage and not histories([phase])) for phase in _phases(plan))
+
+
+def coherent(plan: Plan) -> bool:
+    """Calls of several clients are recorded one by one."""
+    return histories(_phases(plan))
+
+
+def histories(phases: Iterable[Phase]) -> bool:
+    """Whether the calls of one of these are recorded one by one."""
+    return any(phase.parse == "history" for phase in phases)
 
 
 def makes_files(plan: Plan) -> bool:

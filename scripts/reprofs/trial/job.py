@@ -34,6 +34,7 @@ from reprofs.records.protocol import (
     WORK,
 )
 from reprofs.trial.limits import check_limit_s
+from reprofs.trial.outages import lost_and_back
 from reprofs.trial.places import places
 from reprofs.trial.setup import Setup
 
@@ -223,7 +224,8 @@ class _Writer:
         """Puts the folders of the clients on other hosts, each seen through its own host's mount, in their place."""
         self.together = True
         for folder, place in self.at.elsewhere.items():
-            self.commands("mount", [["mount", "--bind", f"{place}/{Path(folder).relative_to(MOUNTPOINT)}", folder]])
+            own = self.at.folders[0] if self.setup.workload.shared else folder
+            self.commands("mount", [["mount", "--bind", f"{place}/{Path(own).relative_to(MOUNTPOINT)}", folder]])
 
     def mounted(self) -> None:
         """Checks that type and options of the mount are those asked for."""
@@ -398,20 +400,20 @@ class _Writer:
         return None if self.setup.workload.raw else MOUNTPOINT
 
     def outage(self, phase: PhaseKeys) -> tuple[list[Step], list[Step]]:
-        """The steps before and after a phase in whose middle the last server is lost and comes back."""
+        """The steps before and after a phase in whose middle nodes are lost and come back."""
         outage, own, there = phase.outage, self.filesystem.outage, self.filesystem.hosts
         if not outage or not there:
             return [], []
-        server = f"s{there.servers}"
-        healed = own.healed if own else []
-        parts = {"healed": self.lines("outage.healed", healed)}
-        if outage.what == "link-cut":
-            parts |= {"lost": [hosts.link(server, "down")], "back": [hosts.link(server, "up")]}
-        elif own:
-            parts |= {"lost": self.lines("outage.kill", own.kill) or [hosts.killed(server)]}
-            parts |= {"back": self.lines("outage.back", own.back)}
-        limit = SETUP_LIMIT_S + outage.after_s + outage.for_s + sum(line.limit_s for line in healed if line.wait)
-        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit)
+        names, healed = list(self.at.hosts), own.healed if own else []
+        lost, back = lost_and_back(outage, self.seed, names[: there.servers], names[there.servers :])
+        if own and outage.what == "server-killed":
+            lost, back = self.lines("outage.kill", own.kill) or lost, self.lines("outage.back", own.back)
+        parts = {"lost": lost, "back": back, "healed": self.lines("outage.healed", healed)}
+        within = outage.within_s or 0
+        limit = SETUP_LIMIT_S + outage.after_s + within + outage.for_s
+        limit += sum(line.limit_s for line in healed if line.wait)
+        later = hosts.later(self.seed, within) if within else ""
+        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, later)
         return [first], [last]
 
     def recover(self, name: str, run: int) -> None:

@@ -343,6 +343,34 @@ def a_killed_server_comes_back(setup: Setup) -> str:
     )
 
 
+@of(Filesystem)
+def threads_of_the_kernel_do_not_stop(setup: Setup) -> str:
+    """The key hosts.threads."""
+    stopped = (phase for phase in setup.workload.phases if phase.outage and phase.outage.what == "server-stopped")
+    phase, there = next((phase.name for phase in stopped), None), setup.filesystem.hosts
+    if not phase or not there or not there.threads:
+        return ""
+    return (
+        f"{_load(setup)} stops the processes of a server in phase {phase}, but the server of {_name(setup)} is threads "
+        "of the kernel, which no signal stops: cut its cable instead."
+    )
+
+
+@of(Workload)
+def one_folder_is_mounted_for_all(setup: Setup) -> str:
+    """The key shared."""
+    if (
+        not setup.workload.shared
+        or setup.lab.provisions
+        or (setup.workload.clients == 1 and not setup.filesystem.clients)
+    ):
+        return ""
+    return (
+        f"{_load(setup)} has one folder for all clients, which the lab {_lab(setup)} cannot mount for each: choose "
+        "exact, vm or host."
+    )
+
+
 def _name(setup: Setup) -> str:
     return f"file system {setup.cell.filesystem}"
 

@@ -1,0 +1,232 @@
+"""Histories: what clients of a shared folder do and see, from the engine's program to the tables, and lost nodes."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from conftest import BIN
+from helpers import CATALOG, cell, changed, rendered
+from reprofs.data import outputs
+from reprofs.errors import UserError
+from reprofs.guest import hosts
+from reprofs.guest.steps import Exec, Phase
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.workload import Workload, resolve
+from reprofs.stats.coherence import MODELS, events, judge
+
+pd = pytest.importorskip("pandas")
+NFS = cell("nfs-xfs", variant="v4.2-sync@lan-1g", workload="history+clients3")
+GLUSTER = cell("gluster", variant="replica-3", stack="servers", workload="history+clients3")
+
+
+def lost(trial: dict) -> list[str]:
+    """The lines of the script that runs beside the phase."""
+    (found,) = (
+        step.arg[-1]
+        for step in rendered(trial, CATALOG).steps
+        if isinstance(step, Exec) and step.stage == "outage history" and step.arg[-1].startswith("stamp")
+    )
+    return found.splitlines()
+
+
+# ---- the program
+
+
+def run(folder, *words: str, **environment: str) -> list[str]:
+    """Runs `engine history` in a folder. Returns the lines that it prints."""
+    (folder / "shared").mkdir(exist_ok=True)
+    command = [BIN / "engine", "history", *words, folder / "logs"]
+    done = subprocess.run(
+        command,
+        cwd=folder / "shared",
+        env=os.environ | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
+
+
+def test_one_client_sees_what_it_does(tmp_path):
+    lines = run(tmp_path, "--actions", "100", "--seed", "7")
+    assert lines[0] == "client 0" and lines[-1] == "end" and not list((tmp_path / "logs").iterdir())
+    calls = outputs._calls("\n".join(lines))
+    assert {row["call"] for row in calls} == {"create", "open", "read", "write", "fsync", "close", "rename", "unlink"}
+    assert {row["name"] for row in calls} == set("abcde") and {row["result"] for row in calls} == {
+        "ok",
+        "ENOENT",
+        "EEXIST",
+    }
+    assert all(row["wall_ns"] > 0 for row in calls)
+    assert all(a["start_ns"] + a["wall_ns"] <= b["start_ns"] for a, b in itertools.pairwise(calls))
+    final = outputs._calls("\n".join(run(tmp_path, "--final")))
+    assert [row["name"] for row in final if row["call"] == "open"] == list("abcde")
+    rows = pd.DataFrame(calls + [row | {"client": outputs.FINAL} for row in final])
+    assert all(judge(events(rows), model).holds for model in MODELS)
+    at = rows.index[(rows["call"] == "read") & (rows["records"] != "")][-1]
+    rows.loc[at, "records"] = ""
+    assert judge(events(rows), "posix").holds is False
+
+
+def test_the_same_seed_does_the_same(tmp_path):
+    def done(folder, seed: str) -> list[list[str]]:
+        folder.mkdir()
+        return [line.split()[2:] for line in run(folder, "--actions", "60", "--seed", seed)]
+
+    assert done(tmp_path / "a", "3") == done(tmp_path / "b", "3") != done(tmp_path / "c", "4")
+
+
+def test_the_first_client_prints_the_logs_of_all(tmp_path):
+    run(tmp_path, "--actions", "30", "--seed", "2", REPROFS_CLIENT="1")
+    lines = run(tmp_path, "--actions", "30", REPROFS_CLIENT="0")
+    assert [line for line in lines if line[0] in "ce"] == ["client 0", "end", "client 1", "end"]
+    records = {row["records"] for row in outputs._calls("\n".join(lines)) if row["call"] == "write"}
+    assert records and all(re.fullmatch("[12]0[0-9a-f]{2}", record) for record in records)  # the client is part of it
+
+
+def test_a_call_that_does_not_return_is_there():
+    text = "client 2\n50 007 open a - 0 -\n60 ... write a 3001 ? -\n"
+    opened, written = outputs._calls(text)
+    assert opened["wall_ns"] == 7 and opened["client"] == 2
+    assert (written["wall_ns"], written["result"], written["records"], written["other"]) == (None, None, "3001", "")
+    (_, event) = events(pd.DataFrame([opened, written]))
+    assert event.end == float("inf") and event.result == "" and event.records == (0x3001,)
+
+
+@pytest.mark.parametrize("text", ["50 7 open a - 0 -", "client 0\nopen a", "client x", "nothing of it"])
+def test_other_output_is_refused(text):
+    with pytest.raises(ValueError):
+        outputs._calls(text)
+
+
+# ---- the job
+
+
+def test_clients_share_the_folder_of_the_first_through_their_own_mounts():
+    binds = [step.arg for step in rendered(NFS, CATALOG).steps if isinstance(step, Exec) and "--bind" in step.arg[:2]]
+    assert binds[:2] == [
+        ["mount", "--bind", f"/run/reprofs/c{n}/trial/c0", f"/run/reprofs/mnt/trial/c{n - 1}"] for n in (2, 3)
+    ]
+    own = cell("ext4", workload="history+clients3")  # one mount for all
+    binds = [step.arg for step in rendered(own, CATALOG).steps if isinstance(step, Exec) and "--bind" in step.arg[:2]]
+    assert binds[0] == ["mount", "--bind", "/run/reprofs/mnt/trial/c0", "/run/reprofs/mnt/trial/c1"]
+    (phase,) = (step for step in rendered(NFS, CATALOG).steps if isinstance(step, Phase))
+    assert phase.tail == 65536 and phase.clients == 3
+
+
+def test_what_is_lost_follows_from_the_seed():
+    pair = lost(changed(GLUSTER, workload="history+clients3+pair"))
+    assert pair[2] == "sleep 5" and "$((11 * 618034 % 1000000 * 15 / 1000))" in pair[3]
+    cut, mend = (next(line for line in pair if f" sh {what} 11 " in line) for what in ("cut", "mend"))
+    assert cut.split(" sh cut ")[1] == mend.split(" sh mend ")[1]
+    stop = lost(changed(GLUSTER, workload="history+clients3+stop"))
+    assert any(line.endswith("sh STOP 11 s1 s2 s3") for line in stop) and any(
+        line.endswith("sh CONT 11 s1 s2 s3") for line in stop
+    )
+    assert "ip link set vs1 down" in lost(changed(NFS, workload="history+clients3+cable"))
+
+
+def test_every_pair_and_every_split_comes_once():
+    servers, clients = ["s1", "s2", "s3"], ["c1", "c2", "c3"]
+    pairs = hosts.pairs(servers, clients)
+    assert len(pairs) == len({tuple(map(tuple, both)) for both in pairs}) == 12
+    assert all("s" in one[0] + other[0] for (one, other) in pairs)
+    assert hosts.pairs(["s1"], clients) == [(["s1"], [client]) for client in clients]
+    splits = hosts.splits(servers, clients)
+    assert len({tuple(few) for few, _ in splits}) == 18
+    for few, many in splits:
+        assert sorted(few + many) == sorted(servers + clients)
+        assert sum(name in few for name in servers) == 1 and {name[0] for name in many} == {"s", "c"}
+    assert {name[0] for few, _ in splits for name in few} == {"s", "c"}
+    assert all(few[0][0] == "c" and "s1" in many for few, many in hosts.splits(["s1"], clients))
+
+
+def test_the_time_of_the_loss_is_spread_evenly():
+    line = hosts.later("$seed", 15).replace("sleep", "echo")
+    script = f"for seed in $(seq 20261129 20261140) 1000000000000; do {line}; done"
+    told = subprocess.run(["sh", "-ec", script], capture_output=True, text=True, check=True).stdout.split()
+    times = sorted(map(float, told[:12]))
+    assert 0 <= times[0] < 1.5 and 13.5 < times[-1] < 15 and max(b - a for a, b in itertools.pairwise(times)) < 2.5
+    assert 0 <= float(told[12]) < 15
+
+
+@pytest.mark.parametrize(("what", "number"), [("cut", 7), ("mend", 8)])
+def test_two_sides_become_deaf_and_hear_again(tmp_path, what, number):
+    """Each node of one side to each of the other, both ways; ip is a stand-in that says how it was called."""
+    (tmp_path / "ip").write_text('#!/bin/sh\nprintf "%s\\n" "$*"\n')
+    (tmp_path / "ip").chmod(0o755)
+    sides = [(["s1"], ["s2"]), (["s1", "c1"], ["s2"])]
+    words = hosts.apart(what, number, sides)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    told = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=True).stdout.splitlines()
+    ways = [("s1", "10.88.0.2"), ("s2", "10.88.0.1")]
+    if number == 7:
+        ways += [("c1", "10.88.0.2"), ("s2", "10.88.0.101")]
+        assert told[0] == "nodes s1=10.88.0.1,c1=10.88.0.101:s2=10.88.0.2"
+    how = (
+        "neigh replace {} lladdr 02:00:00:00:ff:ff dev eth0 nud permanent" if what == "cut" else "neigh del {} dev eth0"
+    )
+    assert told[1:] == [f"-n {name} {how.format(there)}" for name, there in ways]
+
+
+def test_modifiers_with_an_outage_change_this_workload_alone():
+    assert resolve("history+clients3+split", CATALOG).phases[0].outage.what == "split"
+    assert resolve("history+clients3", CATALOG).phases[0].outage is None
+    assert resolve("server-lost", CATALOG).phases[0].outage.what == "server-killed"
+    data = CATALOG.get(Workload, "history").as_json()
+    with pytest.raises(UserError, match="on_servers and outage"):
+        Catalog().add(Workload, "own", data | {"on_servers": True})
+
+
+def test_a_model_is_declared_with_its_source():
+    assert CATALOG.get(Filesystem, "nfs-xfs").coherence.model == "close-to-open"
+    assert CATALOG.get(Filesystem, "cephfs").coherence.model == "posix"
+    for name in CATALOG.paths(Filesystem):
+        found = CATALOG.get(Filesystem, name)
+        assert found.coherence or not found.hosts or found.raw, name
+    data = CATALOG.get(Filesystem, "cephfs").as_json()
+    with pytest.raises(UserError, match=r"coherence.*(posix|model)"):
+        Catalog().add(Filesystem, "own", data | {"coherence": {"model": "eventual", "source": "none"}})
+
+
+# ---- in the guest
+
+
+def judged(record: dict) -> dict[str, bool]:
+    """Model -> whether the calls of a record fit it."""
+    assert record["status"] == "ok", record["reason"]
+    planned = {("history", "warm"): resolve(record["trial"]["workload"], CATALOG).phases[0]}
+    record = outputs.parsed(json.loads(json.dumps(record)), planned)
+    (phase,) = record["measurement"]["phases"]
+    rows = pd.DataFrame(outputs.calls(record, phase))
+    assert set(rows["client"]) == {0, 1, 2, 1000, 1001, 1002} and len(rows) > 150
+    return {model: judge(events(rows), model).holds for model in MODELS}
+
+
+def test_on_one_host_all_calls_have_an_order(recorded):
+    assert judged(recorded(cell("ext4", workload="history+clients3"))) == dict.fromkeys(MODELS, True)
+
+
+def test_the_weaker_model_of_nfs_is_seen(recorded):
+    """The positive control: NFS keeps what it declares, and is not taken for a file system that keeps more."""
+    assert judged(recorded(NFS)) == {"posix": False, "close-to-open": True, "none": True}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "trial", [changed(NFS, workload="history+clients3+pair"), changed(GLUSTER, workload="history+clients3+split")]
+)
+def test_a_schedule_twice_has_the_same_bytes(engine, root, tmp_path, trial):
+    from reprofs import files
+    from reprofs.guest import image
+    from reprofs.trial.run import run_trial
+
+    name = CATALOG.get(Filesystem, trial.filesystem).guest
+    image.build(files.cache_folder(), root / f"data/guest/{name}.json", engine, print, name=name)
+    first, second = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
+    assert judged(first)["none"] and first["digests"]["measurement"] == second["digests"]["measurement"]
