@@ -12,7 +12,7 @@ import traceback
 from typing import Any, NoReturn
 
 from reprofs import files, workplace
-from reprofs.cli import inputs, results, studies, trials, workflow
+from reprofs.cli import histories, inputs, results, studies, trials, workflow
 from reprofs.cli._base import terminal
 from reprofs.errors import UserError, cut, middle
 from reprofs.trial import progress
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=Version, help="show the version and, in a checkout of git, the commit")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for module in (studies, trials, inputs, results, workflow):
+    for module in (studies, trials, histories, inputs, results, workflow):
         for name, command in module.command.items():
             listed: dict[str, Any] = {} if module is workflow else {"help": command.text}
             sub = commands.add_parser(name, description=command.text, **listed)

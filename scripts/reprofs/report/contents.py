@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reprofs.plan.plan import Plan
 from reprofs.report import when
-from reprofs.report.when import Condition, always, any_of, never, sampled, with_key
+from reprofs.report.when import Condition, always, any_of, never, sampled
 
 
 class Topic(NamedTuple):
@@ -89,7 +89,13 @@ CONTENTS = (
     Topic(
         "durability",
         "Who keeps what fsync promised in a crash, and what does a client notice of a lost server?",
-        any_of(with_key("crash"), with_key("outage")),
+        when.failing,
+        always,
+    ),
+    Topic(
+        "coherence",
+        "Do clients see of each other what the file system says, also when nodes are lost?",
+        when.coherent,
         always,
     ),
     Topic(
