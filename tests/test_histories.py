@@ -17,6 +17,9 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.workload import Workload, resolve
 from reprofs.stats.coherence import MODELS, events, judge
+from reprofs.trial.job import render
+from reprofs.trial.planning import SEED
+from reprofs.trial.resolve import resolve as resolve_trial
 
 pd = pytest.importorskip("pandas")
 NFS = cell("nfs-xfs", variant="v4.2-sync@lan-1g", workload="history+clients3")
@@ -121,14 +124,20 @@ def test_clients_share_the_folder_of_the_first_through_their_own_mounts():
 
 def test_what_is_lost_follows_from_the_seed():
     pair = lost(changed(GLUSTER, workload="history+clients3+pair"))
-    assert pair[2] == "sleep 5" and "$((11 * 618034 % 1000000 * 15 / 1000))" in pair[3]
-    cut, mend = (next(line for line in pair if f" sh {what} 11 " in line) for what in ("cut", "mend"))
+    assert pair[2:5] == ["sleep 5", "export seed=11", hosts.later(15)]
+    cut, mend = (next(line for line in pair if f" sh {what} " in line) for what in ("cut", "mend"))
     assert cut.split(" sh cut ")[1] == mend.split(" sh mend ")[1]
     stop = lost(changed(GLUSTER, workload="history+clients3+stop"))
-    assert any(line.endswith("sh STOP 11 s1 s2 s3") for line in stop) and any(
-        line.endswith("sh CONT 11 s1 s2 s3") for line in stop
-    )
+    assert all(any(line.endswith(f"sh {signal} s1 s2 s3") for line in stop) for signal in ("STOP", "CONT"))
     assert "ip link set vs1 down" in lost(changed(NFS, workload="history+clients3+cable"))
+
+
+@pytest.mark.parametrize("what", ["", "+pair", "+split", "+cable", "+stop", "+kill"])
+def test_the_plan_knows_the_job_of_each_schedule(what):
+    """The plan writes a job once, with a mark for the seed: with a number in its place it is the job of the trial."""
+    trial = changed(GLUSTER, workload=f"history+clients3{what}")
+    setup = resolve_trial(trial, CATALOG)
+    assert render(setup, SEED).text().replace(SEED, "11") == render(setup, 11).text() == rendered(trial, CATALOG).text()
 
 
 def test_every_pair_and_every_split_comes_once():
@@ -147,7 +156,7 @@ def test_every_pair_and_every_split_comes_once():
 
 
 def test_the_time_of_the_loss_is_spread_evenly():
-    line = hosts.later("$seed", 15).replace("sleep", "echo")
+    line = hosts.later(15).replace("sleep", "echo")
     script = f"for seed in $(seq 20261129 20261140) 1000000000000; do {line}; done"
     told = subprocess.run(["sh", "-ec", script], capture_output=True, text=True, check=True).stdout.split()
     times = sorted(map(float, told[:12]))
@@ -161,9 +170,11 @@ def test_two_sides_become_deaf_and_hear_again(tmp_path, what, number):
     (tmp_path / "ip").write_text('#!/bin/sh\nprintf "%s\\n" "$*"\n')
     (tmp_path / "ip").chmod(0o755)
     sides = [(["s1"], ["s2"]), (["s1", "c1"], ["s2"])]
-    words = hosts.apart(what, number, sides)
+    words = hosts.apart(what, sides)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    told = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=True).stdout.splitlines()
+    told = subprocess.run(
+        words, env={"PATH": path, "seed": f"{number}"}, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     ways = [("s1", "10.88.0.2"), ("s2", "10.88.0.1")]
     if number == 7:
         ways += [("c1", "10.88.0.2"), ("s2", "10.88.0.101")]

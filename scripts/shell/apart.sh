@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes two sets of nodes deaf to each other, or lets them hear each other again. Run with -e.
-# $1: cut or mend, $2: a number; then pairs of sets, of which it chooses one: NAME=ADDRESS,...:NAME=ADDRESS,...
+# $1: cut or mend; then pairs of sets, of which the number $seed chooses one: NAME=ADDRESS,...:NAME=ADDRESS,...
 # What a node sends to one of the other side goes to an address that no card has. So it is lost without a word, as in a
 # cut cable, while each still reaches all others.
 
-what=$1 number=$2; shift 2
-shift $((number % $#))
+what=$1; shift
+shift $((seed % $#))
 echo "nodes $1"
 IFS=,
 for one in ${1%:*}; do

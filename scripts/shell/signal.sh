@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sends a signal to all processes of a node. Run with -e. $1: signal, $2: a number; then names, of which it chooses one.
+# Sends a signal to all processes of a node. Run with -e. $1: signal; then names, of which the number $seed chooses one.
 
-signal=$1 number=$2; shift 2
-shift $((number % $#))
+signal=$1; shift
+shift $((seed % $#))
 echo "nodes $1"
 ip netns pids "$1" | xargs -r kill "-$signal"

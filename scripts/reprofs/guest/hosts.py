@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reprofs.guest.shell import script
@@ -143,32 +143,30 @@ def splits(servers: list[str], clients: list[str]) -> list[tuple[list[str], list
     return found
 
 
-def apart(what: str, number: object, sides: list[tuple[list[str], list[str]]]) -> list[str]:
-    """The command that makes two sides deaf to each other (what: cut), or hear again (mend); number: which sides."""
+def apart(what: str, sides: list[tuple[list[str], list[str]]]) -> list[str]:
+    """The command that makes two sides deaf to each other (what: cut), or hear again (mend): which, $seed says."""
     words = [":".join(",".join(f"{name}={address(name)}" for name in side) for side in both) for both in sides]
-    return ["sh", "-ec", script("apart"), "sh", what, f"{number}", *words]
+    return ["sh", "-ec", script("apart"), "sh", what, *words]
 
 
-def signalled(signal: str, number: object, names: list[str]) -> list[str]:
-    """The command that sends a signal to all processes of a node; number: which."""
-    return ["sh", "-ec", script("signal"), "sh", signal, f"{number}", *names]
+def signalled(signal: str, names: list[str]) -> list[str]:
+    """The command that sends a signal to all processes of a node: which, $seed says."""
+    return ["sh", "-ec", script("signal"), "sh", signal, *names]
 
 
-def later(number: object, within_s: int) -> str:
-    """A line of a script that waits up to within_s seconds, by a number: multiples of the golden ratio, without their
+def later(within_s: int) -> str:
+    """A line of a script that waits up to within_s seconds, by $seed: multiples of the golden ratio, without their
     whole part, are spread evenly however few follow each other."""
-    return (
-        f"ms=$(({number} * 618034 % 1000000 * {within_s} / 1000)); sleep $((ms / 1000)).$(printf %03d $((ms % 1000)))"
-    )
+    return f"ms=$((seed * 618034 % 1000000 * {within_s} / 1000)); sleep $((ms / 1000)).$(printf %03d $((ms % 1000)))"
 
 
 def outage(
-    stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int, later: str = ""
+    stage: str, after_s: int, for_s: int, parts: dict[str, list[list[str]]], limit_s: int, drawn: Sequence[str] = ()
 ) -> tuple[Step, Step]:
     """The steps before and after a phase in which a node fails: after_s after the first one, for for_s seconds.
 
-    parts: the commands under lost, back and healed; later: a line that waits more before it fails. The output of the
-    second step has lines `NAME SECONDS` of the guest's uptime (10 ms): begin; lost, lost-done; back, back-done;
+    parts: the commands under lost, back and healed; drawn: lines before that, such as `later`. The output of the second
+    step has lines `NAME SECONDS` of the guest's uptime (10 ms): begin; lost, lost-done; back, back-done;
     healing, and healed or unhealed.
     """
 
@@ -176,7 +174,7 @@ def outage(
         return [f"stamp {name}", *map(shlex.join, commands), f"stamp {name}-done"]
 
     lines = ['stamp() { read -r now rest < /proc/uptime; echo "$1 $now"; }', "stamp begin", f"sleep {after_s}"]
-    lines += [later] if later else []
+    lines += drawn
     lines += [*stamped("lost", parts["lost"]), f"sleep {for_s}"]
     lines += stamped("back", parts["back"])
     # That it has not healed within the limits of its lines is a finding, too.

@@ -147,6 +147,12 @@ class Outage(Part):
     )
     for_s: Annotated[int, Field(ge=1, le=3600)]
 
+    @model_validator(mode="after")
+    def _is_drawn(self) -> "Outage":
+        if self.what in ("pair-cut", "split", "server-stopped") and not self.within_s:
+            raise wrong(f"must have the key within_s with what: {self.what}, whose nodes follow from the seed, too")
+        return self
+
 
 class Phase(Part):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["operation"]}, {"required": ["run"]}]})

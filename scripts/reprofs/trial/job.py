@@ -405,15 +405,16 @@ class _Writer:
         if not outage or not there:
             return [], []
         names, healed = list(self.at.hosts), own.healed if own else []
-        lost, back = lost_and_back(outage, self.seed, names[: there.servers], names[there.servers :])
+        lost, back = lost_and_back(outage, names[: there.servers], names[there.servers :])
         if own and outage.what == "server-killed":
             lost, back = self.lines("outage.kill", own.kill) or lost, self.lines("outage.back", own.back)
         parts = {"lost": lost, "back": back, "healed": self.lines("outage.healed", healed)}
         within = outage.within_s or 0
         limit = SETUP_LIMIT_S + outage.after_s + within + outage.for_s
         limit += sum(line.limit_s for line in healed if line.wait)
-        later = hosts.later(self.seed, within) if within else ""
-        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, later)
+        # As a variable: a word of a command is quoted, but otherwise in the plan, which has no number yet.
+        drawn = [f"export seed={self.seed}", hosts.later(within)] if within else []
+        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, drawn)
         return [first], [last]
 
     def recover(self, name: str, run: int) -> None:

@@ -8,16 +8,16 @@ from reprofs.plan.workload import Outage
 Lines = list[list[str]]
 
 
-def lost_and_back(outage: Outage, seed: object, servers: list[str], clients: list[str]) -> tuple[Lines, Lines]:
+def lost_and_back(outage: Outage, servers: list[str], clients: list[str]) -> tuple[Lines, Lines]:
     """The commands that lose nodes, and those that bring them back. server-killed: its loss only, since the file system
-    says how it is started. seed: which nodes, where several could be.
+    says how it is started. Which nodes, where several could be, the shell's variable seed says.
     """
     last = servers[-1]
     if outage.what == "link-cut":
         return [hosts.link(last, "down")], [hosts.link(last, "up")]
     if outage.what == "server-stopped":
-        return [hosts.signalled("STOP", seed, servers)], [hosts.signalled("CONT", seed, servers)]
+        return [hosts.signalled("STOP", servers)], [hosts.signalled("CONT", servers)]
     if outage.what == "server-killed":
         return [hosts.killed(last)], []
     sides = hosts.pairs(servers, clients) if outage.what == "pair-cut" else hosts.splits(servers, clients)
-    return [hosts.apart("cut", seed, sides)], [hosts.apart("mend", seed, sides)]
+    return [hosts.apart("cut", sides)], [hosts.apart("mend", sides)]
