@@ -16,10 +16,12 @@ from reprofs.guest.steps import Exec, Phase
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.workload import Workload, resolve
-from reprofs.stats.coherence import MODELS, events, judge
+from reprofs.report.sentences import coherence as words
+from reprofs.stats.coherence import MODELS, events, judge, schedules
 from reprofs.trial.job import render
 from reprofs.trial.planning import SEED
 from reprofs.trial.resolve import resolve as resolve_trial
+from run import made, shown
 
 pd = pytest.importorskip("pandas")
 NFS = cell("nfs-xfs", variant="v4.2-sync@lan-1g", workload="history+clients3")
@@ -241,3 +243,102 @@ def test_a_schedule_twice_has_the_same_bytes(engine, root, tmp_path, trial):
     image.build(files.cache_folder(), root / f"data/guest/{name}.json", engine, print, name=name)
     first, second = (run_trial(trial, CATALOG, tmp_path / f"{number}.json") for number in (1, 2))
     assert judged(first)["none"] and first["digests"]["measurement"] == second["digests"]["measurement"]
+
+
+# ---- from records to sentences
+
+RIGHT = """client 0
+1000000 010 create a - 0 -
+1000020 010 write a - 0 1000
+1000040 010 fsync a - 0 -
+1000060 010 close a - 0 -
+end
+client 1
+2000000 010 open a - 0 -
+2000020 010 read a - 0 1000
+2000040 010 close a - 0 -
+3000000 010 rename a b 5 -
+end"""
+STALE = RIGHT.replace("read a - 0 1000", "read a - 0 =")
+LOG = "begin 3.00\nlost 8.25\nnodes s1=10.88.0.1:c2=10.88.0.102\nlost-done 8.26\nback 78.25\nback-done 78.30\n"
+LOG += "healing 78.30\nhealed 78.40\nexit 0"
+
+
+def histories(data: dict) -> None:
+    """A record (or the plan) in which two clients were heard; on XFS one read nothing of what was flushed before."""
+    if "measurement" in data:
+        phase, commands = data["measurement"]["phases"][1], data["measurement"]["commands"]
+        phase["output"] = STALE if data["trial"]["filesystem"] == "xfs" else RIGHT
+        final = "client 0\n9000000 010 open b - 2 -\nend"
+        for stage, output in (("outage", ""), ("outage", LOG), ("check", final)):
+            commands.append(dict(commands[0], stage=f"{stage} {phase['name']}", output=output))
+    else:
+        outage = {"what": "pair-cut", "after_s": 5, "within_s": 15, "for_s": 70}
+        data["workloads"]["metadata"]["phases"][1] |= {"outage": outage, "parse": "history"}
+
+
+def test_what_clients_saw_is_in_the_tables_and_sentences(tmp_path):
+    study = made(tmp_path, histories)
+    calls = study.calls[study.calls["label"] == "xfs"]
+    assert calls["call"].tolist() == ["create", "write", "fsync", "close", "open", "read", "close", "rename", "open"]
+    assert calls["client"].tolist() == [0] * 4 + [1] * 4 + [1000] and calls["result"].iloc[-2] == "EIO"
+    found = schedules(study).set_index("label")
+    assert found["holds"].to_dict() == {"ext4": True, "xfs": False} == found["posix"].to_dict()
+    assert set(found["after_s"]) == {5.25} and set(found["errors"]) == {1} and set(found["calls"]) == {9}
+    text = shown(tmp_path, "coherence")
+    for sentence in (
+        "What clients saw contradicts the declared model on xfs in 1 of 1 schedule.",
+        "In no schedule what clients saw contradicts the declared model on ext4 (1).",
+        "none in 1 schedule still allows one in up to 95.0 % of such schedules",
+        "no order of the calls explains read(a) = nothing by client 1 at 0.002 s.",
+        "s1=10.88.0.1:c2=10.88.0.102",
+        "uv run reprofs trial --lab exact",
+    ):
+        assert sentence in text, sentence
+    assert "nan" not in text and "Undecided" not in text
+
+
+def test_a_study_without_a_history_says_so(tmp_path):
+    def failed(data: dict) -> None:
+        histories(data)
+        if "measurement" in data:
+            data["measurement"]["phases"][1]["output"] = "client 0\nit broke"
+
+    study = made(tmp_path, failed)
+    assert schedules(study).empty and set(study.trials["status"]) == {"failed"}
+    assert "No calls were recorded." in shown(tmp_path, "coherence")
+
+
+def test_one_record_is_judged_by_a_command(tmp_path):
+    made(tmp_path, histories)
+    for path in (tmp_path / "raw").glob("*.json"):
+        record = json.loads(path.read_text())
+        record["trial"]["workload"] = "history"
+        record["measurement"]["phases"] = [
+            record["measurement"]["phases"][1] | {"name": "history", "cache": "warm", "exit": 0}
+        ]
+        path.write_text(json.dumps(record))
+        done = subprocess.run([BIN / "reprofs", "history", path], capture_output=True, text=True)
+        bad = record["trial"]["filesystem"] == "xfs"
+        assert done.returncode == bad and f"posix (declared): {'contradicted' if bad else 'fits'}" in done.stdout
+        assert "rename(a, b) = EIO by client 1" in done.stdout
+    (tmp_path / "other.json").write_text('{"trial": 3}')
+    done = subprocess.run([BIN / "reprofs", "history", tmp_path / "other.json"], capture_output=True, text=True)
+    assert done.returncode == 2 and "is no record of a trial: give a file" in done.stderr and not done.stdout
+
+
+def sentences(**columns) -> pd.DataFrame:
+    return pd.DataFrame({"undecided": [0, 0], "strict": [0, 0], "model": ["posix"] * 2} | columns, index=["one", "two"])
+
+
+def test_sentences_say_who_keeps_it_and_who_does_not():
+    found = sentences(run=[60, 48], broken=[2, 0], strict=[2, 48], model=["posix", "close-to-open"])
+    assert words.broken(found) == "What clients saw contradicts the declared model on one in 2 of 60 schedules."
+    assert words.kept(found) == "In no schedule what clients saw contradicts the declared model on two (48)."
+    told = "Judged as POSIX, which it does not declare, two contradicts it in 48 of 48 schedules."
+    assert words.stricter(found) == told and words.undecided(found) == ""
+    found = sentences(run=[1, 2], broken=[0, 0], undecided=[1, 0])
+    assert words.undecided(found) == "Undecided, with too many orders to try: 1 schedule on one."
+    assert words.kept(found).endswith("on two (2).") and words.broken(found) == words.stricter(found) == ""
+    row = {name: name for name in words.OPTIONS} | {"round": 3, "variant": "a+b@lan-1g"}
+    assert "--variant a+b@lan-1g --stack stack" in words.replay(row) and "--round 3 --seed seed" in words.replay(row)

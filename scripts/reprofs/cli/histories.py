@@ -21,13 +21,15 @@ def _history(arguments) -> None:
     from reprofs import files
     from reprofs.data import outputs
     from reprofs.plan.filesystem import Filesystem
-    from reprofs.plan.workload import resolve
+    from reprofs.plan.workload import Phase, resolve
     from reprofs.stats import coherence
 
     catalog, record = catalog_of(arguments), files.read_json(arguments.record)
     try:
         names = record["trial"]
-        planned = {(phase.name, phase.cache): phase for phase in resolve(names["workload"], catalog).phases}
+        planned: dict[tuple[str, str], Phase] = {
+            (phase.name, phase.cache): phase for phase in resolve(names["workload"], catalog).phases
+        }
         record = outputs.parsed(record, planned) or {}
         phases = [phase for phase in (record.get("measurement") or {}).get("phases", []) if phase.get("calls")]
     except (KeyError, TypeError, AttributeError):

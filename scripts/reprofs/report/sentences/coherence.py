@@ -21,6 +21,11 @@ MODELS = {"posix": "POSIX (as on one host)", "close-to-open": "close-to-open", "
 OPTIONS = ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale", "round", "seed")
 
 
+def nothing(schedules: int) -> str:
+    """That there is nothing to judge: `No calls were recorded.`"""
+    return "" if schedules else "No calls were recorded."
+
+
 def kept(found: pd.DataFrame) -> str:
     """Who broke what it declares in no schedule. found: rows indexed by label with run, broken, undecided.
 
