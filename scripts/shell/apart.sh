@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2154 # whoever runs it exports seed
 # Makes two sets of nodes deaf to each other, or lets them hear each other again. Run with -e.
 # $1: cut or mend; then pairs of sets, of which the number $seed chooses one: NAME=ADDRESS,...:NAME=ADDRESS,...
 # What a node sends to one of the other side goes to an address that no card has. So it is lost without a word, as in a
