@@ -111,9 +111,12 @@ def makes(study: Study, kind: str) -> bool:
 
 
 def widest(found: list[Row]) -> dict[str, float]:
-    """Device -> the largest difference between the fastest and the slowest there, cold or warm, ns."""
+    """Device -> the largest difference between the fastest and the slowest there, cold or warm, ns.
+
+    Only where there are two or more.
+    """
     differences: dict[str, float] = {}
-    for row in found:
+    for row in (one for one in found if len(one.ratios) > 1):
         own = row.ns * (max(row.ratios.values()) - 1)
         differences[row.device] = max(own, differences.get(row.device, 0.0))
     return differences
