@@ -306,7 +306,7 @@ def test_one_command_from_a_program_to_the_answer(checkout, reprofs):
     work = checkout.parent / "work"
     work.mkdir()
     (work / "input").write_text("hello\n" * 100)
-    few = ("--filesystem", "ext4", "--device", "ssd", "--rounds", "1")
+    few = ("--filesystem", "ext4", "--device", "ssd", "--rounds", "1", "--name", "my-tested")
     done = reprofs("answer", *few, "--in", work, "--", "sh", "-c", "cp input a && sync a", cwd=checkout, env={})
     assert done.returncode == 0, done.stderr
     flat = " ".join(done.stdout.split())
@@ -314,7 +314,7 @@ def test_one_command_from_a_program_to_the_answer(checkout, reprofs):
         done.stdout
     )
     assert "Nothing that was measured changes the time of its calls by 2 %: noatime." in flat
-    again = reprofs("answer", "my-cp-input", cwd=checkout, env={})
+    again = reprofs("answer", "my-tested", cwd=checkout, env={})
     assert again.stdout == done.stdout and " ok in " in done.stderr and " ok in " not in again.stderr
-    assert {path.name for path in (checkout / Study.folder).glob("my-*")} == {"my-cp-input.yaml"}
-    assert (checkout / Workload.folder / "my-cp-input.yaml").exists()
+    assert [path.name for path in (checkout / Study.folder).glob("my-tested*")] == ["my-tested.yaml"]
+    assert (checkout / Workload.folder / "my-tested.yaml").exists()
