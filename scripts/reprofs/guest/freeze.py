@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reprofs.errors import UserError, meant, short
+from reprofs.files import sha256
 from reprofs.guest import engine, image, qemu
 from reprofs.guest import kernel as kernels
 from reprofs.guest.lock import (
@@ -16,14 +17,17 @@ from reprofs.guest.lock import (
     QEMU,
     QEMU_OWN,
     Lock,
+    built_module,
     kernel_set,
+    modules_wish,
     read_lock,
     wishes,
     write_lock,
 )
+from reprofs.guest.modules import CRASHES, of_jobs, recipe
 from reprofs.guest.packages import resolve
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.guest import BASE, FILE, Guest, Guests
+from reprofs.plan.guest import BASE, FILE, Guest, Guests, read_guest
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.read import read_yaml
 from reprofs.project import place, project_root
@@ -62,10 +66,23 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
             for part in ("vmlinuz", "drivers"):
                 lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])
             write_lock(lock)
+    if not names or MODULES in names:
+        freeze_modules(cache, lock, known, say)
+        write_lock(lock)
     if not names or QEMU_OWN in names:
         built = qemu.own(cache, say, blank)
         lock.built[QEMU_OWN] = (built["recipe"], built["sha256"])
         write_lock(lock)
+
+
+def freeze_modules(cache: Path, lock: Lock, known: list[Kernel], say: Callable[[str], None]) -> None:
+    """Compiles the modules that jobs bring, for the guests' own kernel and for these, and notes them in the lock."""
+    blank = replace(lock, built={})
+    wanted = {None: lock.packages(MODULES, modules_wish(read_guest(), False))}
+    wanted |= {kernel.name: kernels.headers(lock, kernel) for kernel in known}
+    for kernel, packages in wanted.items():
+        file = of_jobs(cache, blank, [CRASHES], kernel, packages, say)[f"{CRASHES}.ko"]
+        lock.built[built_module(CRASHES, kernel)] = (recipe(CRASHES, packages), sha256(file))
 
 
 def _sets(guest: Guest) -> set[str]:

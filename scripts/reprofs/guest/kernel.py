@@ -99,8 +99,8 @@ def build(cache: Path, lock: Lock, kernel: Kernel, engine: Path, say: Progress) 
 def recipe_of_kernel(lock: Lock, kernel: Kernel) -> str:
     """A digest of all that a kernel's files are made of. Raises UserError like `Lock.packages`."""
     own = [package.sha256 for package in kernel.debs or _packages(lock, kernel)]
-    if headers := _headers(lock, kernel):
-        own.append(recipe(DISKS, headers))
+    if found := headers(lock, kernel):
+        own.append(recipe(DISKS, found))
     erofs = lock.packages(EROFS, tool_wishes(read_guest().suite)[EROFS])
     made = [BUILDER, BOOT_MODULES, rootfs.SKIPPED, image.EPOCH, image.UUID, recipe_of(_tools(lock)), recipe_of(erofs)]
     return digest_of([*made, *own])
@@ -118,8 +118,8 @@ def _packages(lock: Lock, kernel: Kernel) -> list[Package]:
     return [package for package in found if not HEADERS.match(package.name)]
 
 
-def _headers(lock: Lock, kernel: Kernel) -> list[Package | LocalPackage]:
-    """What the module of modelled disks is compiled with: compiler and headers. Nothing where these are not named."""
+def headers(lock: Lock, kernel: Kernel) -> list[Package | LocalPackage]:
+    """What our modules are compiled with for a kernel: compiler and headers. Nothing where these are not named."""
     if kernel.suites:
         found = lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
         return [*compiler(lock, read_guest()), *(package for package in found if HEADERS.match(package.name))]
@@ -128,7 +128,7 @@ def _headers(lock: Lock, kernel: Kernel) -> list[Package | LocalPackage]:
 
 def _add_disks(tree: Folder, cache: Path, lock: Lock, kernel: Kernel, release: str, say: Progress) -> None:
     """Puts the module of modelled disks into a kernel's tree. Raises UserError when it is one for another kernel."""
-    if not (packages := _headers(lock, kernel)):
+    if not (packages := headers(lock, kernel)):
         return
     try:
         home = compiled(cache, lock, DISKS, packages, say)

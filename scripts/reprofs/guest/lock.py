@@ -157,6 +157,11 @@ def kernel_set(name: str) -> str:
     return f"kernel-{name}"
 
 
+def built_module(name: str, kernel: str | None) -> str:
+    """The name in `Lock.built` of a module that jobs bring: for a kernel of workflow/kernels, or the guests' own."""
+    return f"{kernel_set(kernel)}/{name}.ko" if kernel else f"{name}.ko"
+
+
 def kernel_wish(kernel: Kernel) -> Wish:
     """What the set of a kernel of Debian is resolved from."""
     headers = kernel.package.replace("image", "headers", 1)

@@ -11,12 +11,13 @@ from reprofs.files import sha256
 from reprofs.guest import inside, local
 from reprofs.guest.cache import digest_of, kept
 from reprofs.guest.fetch import Progress, fetch
-from reprofs.guest.lock import MODULES, Lock, Package, modules_wish, recipe_of, versions
+from reprofs.guest.lock import MODULES, Lock, Package, built_module, modules_wish, recipe_of, versions
 from reprofs.guest.tree import Folder
 from reprofs.plan.guest import Guest, LocalPackage
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"
 DISKS = "modeldisk"  # the script that compiles the module of modelled disks
+CRASHES = "crashdisk"  # and of disks that can hold what a power cut leaves; jobs bring this module with their programs
 
 
 def module_sets(guest: Guest) -> list[tuple[str, str, bool]]:
@@ -68,6 +69,21 @@ def compiled(cache: Path, lock: Lock, name: str, packages: Sequence[Package | Lo
     for file, digest in kept(home, make, lambda known: known["modules"])["modules"].items():
         lock.compare(file, made_of, digest)
     return home
+
+
+def of_jobs(
+    cache: Path, lock: Lock, names: Iterable[str], kernel: str | None, packages: Sequence[Package | LocalPackage], say: Progress
+) -> dict[str, Path]:
+    """NAME.ko -> file of the modules that a job brings with its programs.
+
+    kernel: of workflow/kernels, None for the guest's own; packages: compiler and headers for it. Raises UserError like
+    `compiled`, and when the lock has other bytes of the same sources.
+    """
+    found = {}
+    for name in names:
+        found[f"{name}.ko"] = file = compiled(cache, lock, name, packages, say) / f"{name}.ko"
+        lock.compare(built_module(name, kernel), recipe(name, packages), sha256(file))
+    return found
 
 
 def add_modules(tree: Folder, cache: Path, lock: Lock, guest: Guest, release: str, say: Progress) -> dict:

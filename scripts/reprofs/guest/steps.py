@@ -17,6 +17,7 @@ from reprofs.plan.command import engine_calls
 REPLAYS = ("replay", "replay-threads", "replay-listed")  # the engine's programs that take recordings
 IMAGE_OPTION = "--image"  # in a command: an image follows, by its digest, which comes in with the job's programs
 IMAGE_AT = 64 << 20  # where in their memory module it begins
+PROGRAMS = "/run/programs"  # where a guest has what a job brings
 CLIENT = "{client}"  # the number of a client, three digits, in the jobs and commands of several
 _ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
@@ -121,6 +122,18 @@ class Module(Step):
     def line(self) -> str:
         """For the engine it is a command like any other."""
         return Exec(stage="module", limit_s=self.limit_s, arg=["modprobe", self.name]).line()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insmod(Step):
+    """Loads a kernel module of ours that came with the programs, NAME.ko. option: NAME=VALUE."""
+
+    name: str
+    option: list[str]
+
+    def line(self) -> str:
+        """For the engine it is a command like any other."""
+        return Exec(stage="module", arg=["insmod", f"{PROGRAMS}/{self.name}.ko", *self.option]).line()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +323,10 @@ class Job:
     def programs(self) -> list[str]:
         """The engine's programs that its commands run. Raises ValueError for a script with unbalanced quotes."""
         return sorted({call[0] for call in self._calls() if call} - {"run"})
+
+    def modules(self) -> list[str]:
+        """Our kernel modules that it brings."""
+        return sorted({step.name for step in self.steps if isinstance(step, Insmod)})
 
     def recordings(self) -> list[str]:
         """NAME-DIGEST of the recordings that its commands replay."""
