@@ -131,6 +131,42 @@ def _filesystem(arguments, catalog) -> str:
 
 
 @command(
+    "state",
+    option("filesystem", help="a name of workflow/filesystems, with its variant: ext4+no-lazy-init"),
+    option("sequence", help='calls separated by ; such as "write foo 8192 4096;fsync foo" (workflow/sequences)'),
+    option("--at", type=number, metavar="N", help="tell one state at length; without it what was found in all of them"),
+    option("--again-at", type=number, metavar="N", help="with --at: of a second cut, while that state recovers"),
+    option("--image", type=Path, metavar="FILE", help="with --at: write what is on the disk, a sparse raw image"),
+    option("--kernel", help="a kernel of workflow/kernels instead of the guest's own"),
+    option("--profile", default="crash", help="device profile: crash, or crash-no-cache"),
+    option("--scale", default="smoke", help="which subsets of the writes: smoke, laptop or paper (smoke)"),
+    CATALOG,
+)
+def _state(arguments) -> None:
+    """Visit the states that a power cut may leave of a sequence of calls, in the lab exact."""
+    from reprofs.guest import image
+    from reprofs.plan.cell import Cell
+    from reprofs.plan.filesystem import variant_of
+    from reprofs.trial import state
+
+    if arguments.at is None and (arguments.image or arguments.again_at is not None):
+        raise UserError("state: --image and --again-at need --at, the number of a state: leave it out to see which.")
+    catalog = catalog_of(arguments)
+    filesystem, variant = variant_of(arguments.filesystem, catalog)
+    names = {"profile": arguments.profile, "workload": state.WORKLOAD, "scale": arguments.scale}
+    cell = Cell(
+        lab="exact", stack="single", filesystem=filesystem, variant=variant, kernel=arguments.kernel, **names
+    )
+    numbers = {"--at": arguments.at, "--again-at": arguments.again_at}
+    options = [word for name, value in numbers.items() if value is not None for word in (name, f"{value}")]
+    options += ["--image", state.IMAGE] if arguments.image else []
+    setup = state.setup_of(cell, arguments.sequence, options, catalog)
+    image.ensure(setup.guest, say)
+    said = state.visit(setup, arguments.image)
+    print(said if arguments.at is not None else state.table(said))
+
+
+@command(
     "profile",
     option("record", type=Path, help="record of the exact lab: a file in data/raw"),
     option("--misses", action="store_true", help="also count misses of modelled caches; takes longer"),

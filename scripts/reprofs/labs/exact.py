@@ -27,8 +27,8 @@ from reprofs.guest import engine, qemu, steps
 from reprofs.guest import kernel as kernels
 from reprofs.guest.kernel import Built
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, MODULES, modules_wish, read_lock
-from reprofs.guest.modules import of_jobs
-from reprofs.guest.steps import Exec, Job, Mkdir, Step, Write
+from reprofs.guest.modules import CRASHES, of_jobs
+from reprofs.guest.steps import Exec, Insmod, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
 from reprofs.labs._base import Asked
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
@@ -204,7 +204,7 @@ class ExactLab(GuestLab):
     @classmethod
     def unsuited(cls, profile: Device) -> str:
         """Why it can never have devices of this profile (one sentence), on any machine; empty if it can."""
-        if profile.backing not in ("memory", "model"):
+        if profile.backing not in ("memory", "model", CRASH):
             return (
                 f"The exact lab keeps its devices in memory, not in a {profile.backing}: choose a device model "
                 "with backing memory or model."
@@ -301,7 +301,10 @@ class ExactLab(GuestLab):
         """
         steps: list[Step] = []
         for path, profile, size_mib in zip(ExactLab.device_paths(disks), disks.profiles, disks.sizes_mib, strict=True):
-            if profile.drive:  # each that is added gets the next number
+            if profile.backing == CRASH:
+                option = [f"size_mib={size_mib}", f"cache={int(profile.flush_us is not None)}"]
+                steps.append(Insmod(name=CRASHES, option=option))
+            elif profile.drive:  # each that is added gets the next number
                 text = profile.drive.line(size_mib << 20)
                 steps.append(Write(path="/sys/module/modeldisk/parameters/add", text=text))
             else:
@@ -311,6 +314,8 @@ class ExactLab(GuestLab):
     @staticmethod
     def device_paths(disks: Disks) -> list[str]:
         """The path of each device: those of a driver are numbered from 0."""
+        if disks.profiles and disks.profile.backing == CRASH:
+            return [f"/dev/{CRASHES}"]
         names = ["modeldisk" if profile.drive else "nullb" for profile in disks.profiles]
         return [f"/dev/{name}{names[:i].count(name)}" for i, name in enumerate(names)]
 

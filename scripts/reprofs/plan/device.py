@@ -13,6 +13,8 @@ from reprofs.errors import UserError, short
 from reprofs.plan.parts import Descriptor, Filled, Mib, Microseconds, Part, Promising, Within, wrong
 
 NS = 10**9
+CRASH = "crash"  # the backing of a disk that can hold what a power cut leaves
+CRASH_MIB = 512  # its size: the least at which mkfs.ext4 makes what it makes of a large disk
 CACHE_LEAST = 1280 << 10  # bytes: the largest request must fit
 Rate = Annotated[float, Within(0.1, 1000000)]
 Milliseconds = Annotated[float, Within(0, 1000, least=0.001)]
@@ -265,8 +267,10 @@ class Plain(Promising, Device):
         0, description="Volatile cache, whose flush takes completion_ns; 0 = none, so nothing is flushed (lab exact)"
     )
     # With `model` it would be the other kind: here for the sentence that names all four.
-    backing: Literal["memory", "file", "device", "model"] = Field(
-        "memory", description="What holds the data", json_schema_extra={"enum": ["memory", "file", "device"]}
+    backing: Literal["memory", "file", "device", "crash", "model"] = Field(
+        "memory",
+        description="What holds the data; crash: memory, and every state that a power cut may leave can be made (exact)",
+        json_schema_extra={"enum": ["memory", "file", "device", "crash"]},
     )
     cache: Literal["unsafe"] | None = Field(
         None,
@@ -281,6 +285,11 @@ class Plain(Promising, Device):
     def flush_us(self) -> float | None:
         """That of every request; None without a cache."""
         return self.completion_ns / 1000 if self.cache_mib else None
+
+    @property
+    def disk_mib(self) -> int | None:
+        """All disks that make crash states are of one size."""
+        return CRASH_MIB if self.backing == CRASH else None
 
     @property
     def timed(self) -> bool:

@@ -165,6 +165,20 @@ class Variant(Promising):
         return self.model_copy(update=changed)
 
 
+class Promises(Part):
+    """What is on the disk when a call has returned, as the file system's own sources say it; else nothing is promised."""
+
+    fsync: bool = Field(False, description="fsync and fdatasync of a file: its content")
+    folder: bool = Field(False, description="fsync of a folder: the names in it")
+    sync: bool = Field(False, description="sync: all content and names")
+    rename: Literal["atomic"] | None = Field(None, description="atomic: a file that is renamed is never nowhere")
+    source: Filled = Field(description="Who says so")
+
+    def words(self) -> list[str]:
+        """Those that are given, as engine states takes them."""
+        return [name for name in ("fsync", "folder", "sync", "rename") if getattr(self, name)]
+
+
 class Comeback(Part):
     """How the last server is lost and comes back in a phase with an outage, while the clients go on."""
 
@@ -207,6 +221,7 @@ class PlannedFilesystem(Part):
     format: dict[Shown, Reading] | None = Field(
         None, description="How it was made, as reported by inspect; not part of its trials"
     )
+    promises: Promises | None = Field(None, description="What must be left after a cut; a variant may promise none")
 
 
 class Filesystem(PlannedFilesystem, Descriptor):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from reprofs.errors import FileError, UserError, several, short
-from reprofs.plan import recording, tree
+from reprofs.plan import recording, sequences, tree
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
 from reprofs.plan.guest import known_guest
@@ -36,6 +36,7 @@ from reprofs.plan.parts import (
     wrong,
 )
 
+VISITS = "engine states "  # how a command begins that visits crash states
 ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
@@ -59,6 +60,7 @@ BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own paramet
 BYTES_MAX, COUNT_MAX = 10**12, 10**9
 SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
+SEQUENCES_NAME = re.compile(rf"\{{sequences:({NAME.pattern}(?:/[a-z][a-z0-9-]*)?(?:%[0-9]+)?)\}}")
 RECORDING_NAME = re.compile(rf"\{{recording:({NAME.pattern})\}}")
 Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
 
@@ -209,6 +211,9 @@ class Phase(Part):
     def lasts(self) -> bool:
         """Whether it lasts as long as its workload says, so that its time is no result."""
         return bool(self.outage) or self.parse == "history"
+    def visits(self) -> bool:
+        """Whether it visits crash states (engine states)."""
+        return (self.run or "").startswith(VISITS)
 
 
 class Modifier(Part):
@@ -326,7 +331,7 @@ class Modified(Workload):
 
     def words(self, text: str, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
         """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE,
-        recording:NAME.
+        recording:NAME, sequences:NAME/OPERATION, of which %N takes every N-th.
 
         Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
         """
@@ -335,6 +340,7 @@ class Modified(Workload):
         try:
             text = TREE_NAME.sub(lambda found: tree.arguments(found[1]), text)
             text = RECORDING_NAME.sub(lambda found: recording.arguments(found[1]), text)
+            text = SEQUENCES_NAME.sub(lambda found: sequences.arguments(found[1]), text)
         except FileError:
             raise
         except UserError as error:  # no such tree or recording: the error names what asks for it

@@ -88,6 +88,7 @@ class _Writer:
         self.finish()
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
+            before = 0 if Job(self.steps).modules() else before  # a module of ours, which comes with them, makes the disk
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
         alone = self.setup.engine_alone
@@ -353,7 +354,8 @@ class _Writer:
             self.cold()
         if phase.run:
             items = self.setup.scale.count(phase.items) or 1
-            what = self.execute(self.words(phase.run, run), items, phase.limit_s)
+            words = self.words(phase.run, run) + (self.remounting() if phase.visits else [])
+            what = self.execute(words, items, phase.limit_s)
         else:
             what = {"operation": operation, "order": phase.order}
         before, after = self.outage(phase)
@@ -370,7 +372,7 @@ class _Writer:
                 cut_ms=crash.after_ms if crash else None,
                 space=self.space,
                 run=self.numbered(run),
-                tail=PARSED_BYTES if phase.parse else None,
+                tail=PARSED_BYTES if phase.parse or phase.visits else None,
                 **what,
             )
         )
@@ -388,6 +390,29 @@ class _Writer:
             self.tree_there = not crash and operation != "remove"
         if phase.check:
             self.check(phase.name, phase.check, run)
+
+    def remounting(self) -> list[str]:
+        """Arguments of engine states: how the file system is mounted, unmounted, repaired, checked, what it promises.
+
+        A mount by one plain command, beside the scan for devices of which there is only one, is made by a system call.
+        """
+        mounts, unmounts = self.lines("mount", self.filesystem.mount), self.lines("unmount", self.filesystem.unmount)
+        *scans, (*words, options, _, _) = mounts
+        scripts = {"recover": self.lines("recover", self.filesystem.recover), "checker": self.checks()}
+        found = ["--mountpoint", MOUNTPOINT]
+        if words == ["mount", "-t", self.filesystem.type, "-o"] and all(scan[1:3] == ["device", "scan"] for scan in scans):
+            found += ["--type", self.filesystem.type, "--options", options]
+        else:
+            scripts |= {"mount": mounts, "unmount": unmounts}
+        for name, lines in scripts.items():
+            found += [f"--{name}", "\n".join(map(shlex.join, lines))] if lines else []
+        promises = self.filesystem.promises.words() if self.filesystem.promises and not self.setup.variant.promise else []
+        return [*found, "--promises", ",".join(promises) or "none"]
+
+    def checks(self) -> list[list[str]]:
+        """The commands that check the unmounted file system."""
+        own = self.setup.variant.check
+        return self.stack.check or self.lines("check", self.filesystem.check if own is None else own)
 
     def rest(self) -> None:
         """Lets the kernel do what unmounting left, before a phase; an array that rebuilds is not given that time."""
@@ -476,9 +501,7 @@ class _Writer:
         self.readback(stack.readback if stack.rebuild or not stack.fault else stack.faulted)
         self.unmount()
         self.steps += [steps.Wear()] * (self.setup.flash or 0)
-        own = self.setup.variant.check
-        checks = self.stack.check or self.lines("check", self.filesystem.check if own is None else own)
-        self.commands("check", checks)
+        self.commands("check", self.checks())
         self.processor()  # nobody changed its timer on the way
 
     def teardown(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from reprofs import labs
 from reprofs.errors import short
-from reprofs.plan.device import Device, profile_names
+from reprofs.plan.device import CRASH, Device, profile_names
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import common
 from reprofs.plan.kernel import Kernel
@@ -312,6 +312,22 @@ def what_was_built_is_assembled_again(setup: Setup) -> str:
                 f"{cut}, but workflow/stacks/{layer.name}.yaml has no key assemble to restore {layer.name}: "
                 "choose another stack or add the key."
             )
+    return ""
+
+
+# ---- phases that visit crash states
+
+
+@of(Workload)
+def crash_states_are_of_their_own_disk(setup: Setup) -> str:
+    """A phase with engine states."""
+    visits, crash = any(phase.visits for phase in setup.workload.phases), setup.profile.backing == CRASH
+    if visits and not crash:
+        return f"{_load(setup)} visits crash states, but {setup.cell.profile} has none: choose the device model crash."
+    if crash and not visits:
+        return f"device model {setup.cell.profile} is for crash states: choose a workload such as crash-states, or ssd."
+    if crash and (setup.stack.name != "single" or setup.filesystem.hosts or not setup.filesystem.device):
+        return f"{_load(setup)} has one disk: choose the stack single, and a file system on a device of its own."
     return ""
 
 

@@ -16,7 +16,7 @@ from reprofs import labs, version
 from reprofs.errors import UserError
 from reprofs.files import cache_folder, sha256, write_text
 from reprofs.guest import hosts, trace
-from reprofs.guest.lock import parts_of_lab, read_lock
+from reprofs.guest.lock import built_module, parts_of_lab, read_lock
 from reprofs.guest.steps import Job
 from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
@@ -131,6 +131,8 @@ def promised(trial: Trial, catalog: Catalog) -> dict[str, Any]:
     built, names = read_lock().built, parts_of_lab(setup.guest, trial.kernel)
     lab: dict[str, Any] = {key: built[name][1] for key, name in names.items() if name in built}
     lab["programs_sha256"] = {name: sha256(path) for name, path in trace.programs(cache_folder(), job).items()}
+    for name in job.modules():
+        lab["programs_sha256"][f"{name}.ko"] = built.get(built_module(name, trial.kernel), ("", ""))[1]
     return identity.parts(setup.cell.names(), digest, lab)
 
 

@@ -2,10 +2,11 @@
 #ifndef REPROFS_CRASH_CALLS_H
 #define REPROFS_CRASH_CALLS_H
 
-#include "crash/content.h"
+#include "content.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>

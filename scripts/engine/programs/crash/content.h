@@ -3,7 +3,7 @@
 #ifndef REPROFS_CRASH_CONTENT_H
 #define REPROFS_CRASH_CONTENT_H
 
-#include "crash/world.h"
+#include "world.h"
 
 #include <stdbool.h>
 

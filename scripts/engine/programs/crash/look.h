@@ -2,7 +2,7 @@
 #ifndef REPROFS_CRASH_LOOK_H
 #define REPROFS_CRASH_LOOK_H
 
-#include "crash/calls.h"
+#include "calls.h"
 
 #include <dirent.h>
 
@@ -73,8 +73,13 @@ static void list(const char *folder) {
     DIR *d = opendir(path_of(folder, room));
     if (!d) return contradiction("cannot be listed", folder);
     errno = 0;
+    int entries = 0;
     for (struct dirent *e; (e = readdir(d)); errno = 0) {
         int n = 0;
+        if (entries++ > 4 * NAMES) { /* a damaged folder may have no end */
+            contradiction("is listed without an end", folder);
+            break;
+        }
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         snprintf(name, sizeof name, "%s%s%s", is_top ? "" : folder, is_top ? "" : "/", e->d_name);
         while (n < n_names && strcmp(names[n], name)) n++;

@@ -1,0 +1,172 @@
+"""Sequences of file-system calls (workflow/sequences), of which every crash state is visited.
+
+A file names calls by operation, what may flush them, and how many calls a sequence has. The sequences follow from it,
+the same every time: each possible combination of calls, each call but the last with or without something that flushes
+it, the last always with. Bounded exhaustive testing after ACE (Mohan et al., Finding Crash-Consistency Bugs with Bounded
+Black-Box Crash Testing, OSDI 2018).
+"""
+
+import itertools
+import shlex
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, field_validator
+
+from reprofs.errors import UserError, short
+from reprofs.plan.catalog import named
+from reprofs.plan.parts import Descriptor, Filled, Part, PhaseName, wrong
+from reprofs.plan.read import read_yaml, unknown
+from reprofs.project import project_root
+
+TOP = "."
+WORDS = {"write": 3, "dwrite": 3, "mwrite": 3, "allocate": 3, "keep": 3, "punch": 3, "zero": 3, "truncate": 2}
+WORDS |= {"create": 1, "mkdir": 1, "unlink": 1, "rmdir": 1, "setxattr": 1, "link": 2, "symlink": 2, "rename": 2}
+Call = Annotated[str, Field(pattern=r"^[a-z]+( [A-Za-z0-9/]+)+$", description="A call and its arguments")]
+
+
+class Sequences(Descriptor):
+    kind = "sequences"
+    folder = "workflow/sequences"
+
+    model_config = ConfigDict(title="Sequences of file-system calls, of which every crash state is visited")
+
+    title: Filled
+    source: Filled
+    before: Annotated[list[Call], Field(min_length=1)] = Field(description="What makes the tree that is there before")
+    calls: Annotated[dict[PhaseName, list[Call]], Field(min_length=1)] = Field(
+        description="By operation: create, mkdir and the like NAME; write, dwrite (O_DIRECT), mwrite (mmap), allocate, "
+        "keep, punch and zero (fallocate) FILE FROM BYTES; truncate FILE BYTES; link, symlink and rename FROM TO"
+    )
+    length: Annotated[int, Field(ge=1, le=3)] = Field(1, description="Calls of a sequence that change something")
+
+    @field_validator("calls", "before")
+    @classmethod
+    def _are_calls(cls, value):
+        for call in itertools.chain(*value.values()) if isinstance(value, dict) else value:
+            verb, *words = call.split()
+            if WORDS.get(verb) != len(words):
+                raise wrong(f"has {short(call)}: {', '.join(WORDS)} are calls, with their arguments")
+        return value
+
+
+class Names(Part):
+    """Which names there are: f a file, d a folder, l a symbolic link."""
+
+    kinds: dict[str, str]
+
+    def after(self, call: str) -> "Names | None":
+        """The names after a call; None where it is not possible."""
+        verb, first, *rest = call.split()
+        last, kinds = rest[0] if rest else "", dict(self.kinds)
+        if verb in ("create", "mkdir"):
+            return self._with(first, "d" if verb == "mkdir" else "f") if first not in kinds else None
+        if verb == "symlink":
+            return self._with(last, "l") if last not in kinds else None
+        if verb == "link":
+            return self._with(last, "f") if kinds.get(first) == "f" and last not in kinds else None
+        if verb == "rename":
+            return self._renamed(first, last)
+        if verb in ("unlink", "rmdir"):
+            inside = any(name.startswith(f"{first}/") for name in kinds)
+            if inside or kinds.get(first) not in (("d",) if verb == "rmdir" else ("f", "l")):
+                return None
+            del kinds[first]
+            return Names(kinds=kinds)
+        return self if kinds.get(first) == "f" else None
+
+    def _with(self, name: str, kind: str) -> "Names | None":
+        return Names(kinds={**self.kinds, name: kind}) if self.kinds.get(folder_of(name), "d") == "d" else None
+
+    def _renamed(self, first: str, last: str) -> "Names | None":
+        kinds = dict(self.kinds)
+        full = any(name.startswith(f"{last}/") for name in kinds)
+        if first not in kinds or first == last or last.startswith(f"{first}/") or (last in kinds and full):
+            return None
+        if kinds.get(last, kinds[first]) != kinds[first] or (folder := kinds.get(folder_of(last))) not in ("d", None):
+            return None
+        if folder is None and folder_of(last) != TOP:
+            return None
+        for name in [name for name in kinds if name == first or name.startswith(f"{first}/")]:
+            kinds[last + name[len(first) :]] = kinds.pop(name)
+        return Names(kinds=kinds)
+
+
+def folder_of(name: str) -> str:
+    """The folder that has a name; TOP for one without."""
+    return name.rpartition("/")[0] or TOP
+
+
+def flushes(call: str, names: Names) -> list[list[str]]:
+    """What may flush a call; names: that there are after it. Each is a list of calls.
+
+    The file by fsync or fdatasync, each folder that it changed, both folders, file and folders, everything.
+    """
+    verb, *words = call.split()
+    changed = {"link": words, "rename": words, "symlink": words[1:]}.get(verb, words[:1])
+    left = {"rename": changed[-1:], "link": changed[:1]}.get(verb, changed[:1])
+    left = [name for name in left if name in names.kinds and verb != "symlink"]
+    folders = sorted({folder_of(name) for name in changed})
+    found = [["sync"], *([f"fsyncdir {folder}"] for folder in folders)]
+    if len(folders) > 1:
+        found.append([f"fsyncdir {folder}" for folder in folders])
+    for name in left:
+        if names.kinds[name] == "d":
+            found.append([f"fsyncdir {name}"])
+        else:
+            found += [[f"fsync {name}"], [f"fdatasync {name}"]]
+            found.append([f"fsync {name}", *(f"fsyncdir {folder}" for folder in folders)])
+    return found
+
+
+def each(of: Sequences, operation: str = "") -> Iterator[str]:
+    """All sequences of a file, or those whose last call is of an operation. Calls are separated by semicolons."""
+    names = Names(kinds={TOP: "d"})
+    for call in of.before:
+        names = _possible(names, call, of)
+    ending = [call for name, calls in of.calls.items() if operation in ("", name) for call in calls]
+    every = list(dict.fromkeys(itertools.chain(*of.calls.values())))
+    for first in itertools.product(every, repeat=of.length - 1):
+        yield from _continued(names, [*first], dict.fromkeys(ending), [])
+
+
+def _possible(names: Names, call: str, of: Sequences) -> Names:
+    if (found := names.after(call)) is None:
+        raise UserError(f"{of.file}: before: {short(call)} is not possible: a name is missing, or there already.")
+    return found
+
+
+def _continued(names: Names, first: list[str], ending: dict[str, None], done: list[str]) -> Iterator[str]:
+    last = not first
+    for call in ending if last else first[:1]:
+        after = names.after(call)
+        if after is None:
+            continue
+        for flush in [*([] if last else [[]]), *flushes(call, after)]:
+            made = [*done, call, *flush]
+            if last:
+                yield ";".join(made)
+            else:
+                yield from _continued(after, first[1:], ending, made)
+
+
+def read(name: str) -> Sequences:
+    """The file of a name. Raises UserError when there is none or it does not fit."""
+    known = named(project_root() / Sequences.folder)
+    if name not in known:
+        raise unknown(Sequences.kind, name, known)
+    return read_yaml(known[name], Sequences).known_as(name, str(known[name].relative_to(project_root())))
+
+
+def arguments(spec: str) -> str:
+    """The arguments of engine states for NAME, NAME/OPERATION or NAME/OPERATION%N, of which every N-th is taken.
+
+    Raises UserError for an unknown name or operation.
+    """
+    place, _, step = spec.partition("%")
+    name, _, operation = place.partition("/")
+    of = read(name)
+    if operation and operation not in of.calls:
+        raise unknown(f"operation of {name}", operation, of.calls)
+    chosen = list(each(of, operation))[:: int(step or 1) or 1]
+    return f"--before {shlex.quote(';'.join(of.before))} --sequences {shlex.quote('|'.join(chosen))}"
