@@ -274,8 +274,8 @@ static void cut_again(const struct state *s) {
     for (uint32_t i = 0; i < n_states; i++) {
         if (p.again_at != NOT_GIVEN && p.again_at != i) continue;
         now_again = i + 1;
-        split(states[i].last);
-        pick(states[i].last, states[i].how, states[i].which);
+        split(states[i].first);
+        pick(states[i].first, states[i].how, states[i].which);
         make_state(picks, n_picks);
         judge_state(outer.first, outer.last);
     }
@@ -339,18 +339,18 @@ static void explore(void) {
         const struct state *s = &states[i];
         if (p.at != NOT_GIVEN && p.at != i) continue;
         now_at = i;
-        split(s->last);
-        pick(s->last, s->how, s->which);
+        split(s->first);
+        pick(s->first, s->how, s->which);
         make_state(picks, n_picks);
         if (p.at != NOT_GIVEN) tell_state(s);
         if (p.image) save_image();
         if (p.again_at == NOT_GIVEN) judge_state(s->first, s->last);
         if ((!p.again || i % p.again) && p.again_at == NOT_GIVEN) continue;
-        split(s->last);
-        pick(s->last, s->how, s->which);
+        split(s->first);
+        pick(s->first, s->how, s->which);
         make_state(picks, n_picks);
         cut_again(s);
-        split(s->last);
+        split(s->first);
     }
     if (p.at != NOT_GIVEN && p.at >= n_states)
         exit(broken("the sequence has %u states: --at is at most %u", n_states, n_states - 1));

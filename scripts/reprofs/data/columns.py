@@ -178,6 +178,25 @@ wall_ns      | int64  | ns    | Time of the sample
 items        | int64  |       | Things done
 bytes        | int64  | bytes | Content read or written
 """,
+    "states": _IDENTITY
+    + """
+phase    | string |    | Name of the phase: the operation whose sequences it visits
+cache    | string |    | State of the caches before the phase
+sequence | string |    | File-system calls, separated by semicolons
+failed   | string |    | Why the calls are not possible there; empty when they are
+writes   | int64  |    | Writes that reached the disk while the calls were made
+flushes  | int64  |    | Flush requests among them
+fua      | int64  |    | Writes that asked to be on the disk when acknowledged (FUA)
+states   | int64  |    | Crash states that were visited, those of second cuts too
+wall_ns  | int64  | ns | Time for all of them
+kind     | string |    | What was found in some of them; empty in the one row of a sequence that tells nothing found
+after    | bool   |    | Whether all calls had returned at the cut
+broken   | bool   |    | Whether it breaks what the file system promises (key promises of its file)
+found    | int64  |    | States in which it was found
+at       | int64  |    | Number of the first of them, for reprofs state --at
+again    | int64  |    | Its number among those of a second cut, for --again-at; empty without one
+what     | string |    | What was seen there
+""",
     "clients": _IDENTITY
     + """
 phase    | string |       | Name of the phase

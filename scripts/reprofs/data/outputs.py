@@ -34,16 +34,21 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
     after a power cut or an outage. Phases of engine history get `calls`. A record whose output cannot be parsed has
     failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
+    Phases get `samples` (of fio and rsync), `states` (of engine states) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
+    after a power cut or an outage. A record whose output cannot be parsed has failed, whatever its
+    programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = planned.get((phase["name"], phase["cache"]))
         if "--stats" in phase.get("argv", ()) and phase["argv"][0] == "rsync" and not phase.get("clients"):
             phase["samples"] = _file_lists(phase["output"])
-        if not expected or not expected.parse or phase["exit"] != 0:
+        if not expected or not (expected.parse or expected.visits) or phase["exit"] != 0:
             continue
         try:
             if expected.parse == "history":
                 phase["calls"] = _calls(phase["output"])
+            if expected.visits:
+                phase["states"] = states(phase["output"])
                 continue
             if expected.parse == "iozone":
                 phase["samples"] = iozone.samples(phase["output"])
@@ -97,6 +102,23 @@ def calls(record: dict | None, phase: dict) -> list[dict]:
         except ValueError:  # it failed, and so has the trial
             continue
     return found
+def states(output: str) -> list[dict]:
+    """The rows of the table states that engine states wrote: one a sequence, and one a finding.
+
+    Raises ValueError for a line that is none, such as the rest of one that was cut off.
+    """
+    rows = []
+    for line in output.splitlines():
+        told = json.loads(line)
+        own = {key: told[key] for key in ("sequence", "failed", "writes", "flushes", "fua", "states")}
+        own |= {"failed": told["failed"] or None, "wall_ns": told["ns"]}
+        rows.append(own)
+        for one in told["findings"]:
+            found = {key: one.get(key) for key in ("kind", "after", "broken", "at", "again", "what")}
+            rows.append(own | found | {"found": one["states"]})
+    if not rows:
+        raise ValueError("engine states has said nothing")
+    return rows
 
 
 def _failed(record: dict | None, reason: str) -> dict | None:

@@ -74,6 +74,7 @@ class Rows:
             self._rows["samples"] += [place | sample for sample in samples]
             self._rows["clients"] += [place | row for row in clients(run, samples, hosts)]
             self._rows["calls"] += [place | row for row in outputs.calls(record, run)]
+            self._rows["states"] += [place | row for row in run.get("states", [])]
         events = outputs.power_cut(record, runs) | outputs.outage(record, runs, planned)
         if len(runs) == 1:
             events |= {f"flush_{key}": value for key, value in (runs[0].get("flush") or {}).items()}

@@ -37,6 +37,7 @@ class Tables:
     trials: pd.DataFrame
     phases: pd.DataFrame
     samples: pd.DataFrame
+    states: pd.DataFrame
     clients: pd.DataFrame
     calls: pd.DataFrame
     latency: pd.DataFrame
@@ -133,6 +134,7 @@ class _Late:
 
 # Large, and few ask for them; or not in an import.
 for _name in ("samples", "clients", "calls", "latency", "environment"):
+for _name in ("samples", "states", "clients", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
@@ -203,6 +205,7 @@ def load_import(folder: str | Path) -> Tables:
     absent: dict = {
         part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
         for part in ("samples", "clients", "calls", "latency")
+        for part in ("samples", "states", "clients", "latency")
     }
     absent["environment"] = f"{name} has no environment: the output of {made['format']} says nothing of the machine."
     return Tables(

@@ -38,6 +38,7 @@ NAMES = {"lab": "lab", "stack": "stack", "profile": "device model"}
 class Study(Tables):
     """The tables of a study as frames (trials, phases, samples, clients, calls, latency), and its statistics
     (results)."""
+    """The tables of a study as frames (trials, phases, samples, states, clients, latency), and its statistics (results)."""
 
     folder: Path  # where the results are kept
     profiles: Path = Path()  # where the profiles of its trials are, if it has any
@@ -47,6 +48,7 @@ class Study(Tables):
         text = io.StringIO()
         print(textwrap.fill(f"Study {self.plan.study.name}: {self.plan.study.question}"), file=text)
         for name in ("trials", "phases", "samples", "clients", "calls", "latency"):
+        for name in ("trials", "phases", "samples", "states", "clients", "latency"):
             rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
             print(f"  {name:8} {rows}", file=text)
         names = ", ".join(field.name for field in fields(Results))
