@@ -129,6 +129,10 @@ REFUSED = {
         "workload power-cut cuts the power in phase promise, but workflow/stacks/md-raid5-degraded.yaml has no key"
         " assemble to restore md-raid5-degraded: choose another stack or add the key.",
     ),
+    "crash_states_are_of_their_own_disk": (
+        cell(workload="crash-states"),
+        "workload crash-states visits crash states, but ssd has none: choose the device model crash.",
+    ),
     "only_hosts_lose_a_server": (
         cell(**LOST),
         "workload server-lost loses a server in phase server-killed, but file system ext4 has none: choose a file"

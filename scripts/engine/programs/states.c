@@ -97,6 +97,7 @@ static struct tally {
     char what[112];
 } tallies[FINDINGS][2];
 static uint32_t now_at, now_again, n_visited; /* the state that is being looked at */
+static int now_done, now_begun; /* calls, at the last place that leaves it */
 static bool now_after;
 
 static void found(enum finding kind, bool is_broken, const char *format, ...) {
@@ -146,6 +147,12 @@ static void report(const char *sequence, const char *failure, uint64_t began) {
 }
 
 /* ---- one state --------------------------------------------------------------------------------------------------- */
+/* Whether a file is promised, and nobody has begun to remove it. */
+static bool must_stay(int x) {
+    int p = x == NOTHING ? NOTHING : flushed_at(x, now_done);
+    return p != NOTHING && is_promised(p) && !may_be_nowhere(x, named_at(x, now_done), now_begun);
+}
+
 /* Whether what is written now harms what was there. */
 static void write_new(void) {
     static struct seen was[NAMES];
@@ -168,8 +175,7 @@ static void write_new(void) {
         }
         see(n);
         if (seen[n].bytes != was[n].bytes || memcmp(seen[n].tag, was[n].tag, sizeof was[n].tag))
-            found(OVERWRITTEN, was[n].node[0] >= 0 && worlds[0].node[was[n].node[0]].type,
-                "%s is another after a new file was written", names[n]);
+            found(OVERWRITTEN, must_stay(was[n].node[0]), "%s is another after a new file was written", names[n]);
     }
     memcpy(seen, was, sizeof was);
     if (unlink(path)) found(UNUSABLE, false, "the new file cannot be removed: %s", strerror(errno));
@@ -230,18 +236,19 @@ static void judge_state(uint32_t first, uint32_t last) {
     char why[96];
     int done, begun;
     for (int i = 0; i < 2 * FINDINGS; i++) tallies[i / 2][i % 2].here = false;
-    calls_at(last, &done, &begun);
-    now_after = done == n_calls;
+    calls_at(last, &now_done, &now_begun);
+    now_after = now_done == n_calls;
     n_visited++;
     if (p.at != NOT_GIVEN) klogctl(5, NULL, 0); /* SYSLOG_ACTION_CLEAR */
     if (recover(why, sizeof why)) found(MOUNT, promises.fsync, "%s", why);
     else {
         look();
         if (p.at != NOT_GIVEN) tell_seen();
-        judge(done, begun);
+        judge(now_done, now_begun);
         calls_at(first, &done, &begun);
         now_after = done == n_calls;
         if (first != last) judge(done, begun);
+        now_after = now_done == n_calls;
         write_new();
         remove_all();
         unmount_it();
@@ -369,6 +376,9 @@ static int record_call(const char *text) {
 }
 
 static void one_sequence(const char *sequence) {
+    /* What is there before is as old for the first sequence as for the last: none begins with its time stamps. */
+    static const struct timespec apart = {.tv_sec = 5};
+    nanosleep(&apart, NULL);
     uint64_t began = now_ns();
     int names_before = n_names, nodes_before = n_nodes;
     char why[96];

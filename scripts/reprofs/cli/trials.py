@@ -154,9 +154,7 @@ def _state(arguments) -> None:
     catalog = catalog_of(arguments)
     filesystem, variant = variant_of(arguments.filesystem, catalog)
     names = {"profile": arguments.profile, "workload": state.WORKLOAD, "scale": arguments.scale}
-    cell = Cell(
-        lab="exact", stack="single", filesystem=filesystem, variant=variant, kernel=arguments.kernel, **names
-    )
+    cell = Cell(lab="exact", stack="single", filesystem=filesystem, variant=variant, kernel=arguments.kernel, **names)
     numbers = {"--at": arguments.at, "--again-at": arguments.again_at}
     options = [word for name, value in numbers.items() if value is not None for word in (name, f"{value}")]
     options += ["--image", state.IMAGE] if arguments.image else []

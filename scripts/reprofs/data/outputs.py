@@ -37,6 +37,9 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
     Phases get `samples` (of fio and rsync), `states` (of engine states) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
     after a power cut or an outage. A record whose output cannot be parsed has failed, whatever its
     programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
+    Phases get `samples` (of fio and rsync), `states` (of engine states) and `flush` (of fio: the flushes that it
+    timed), checks `survivors`: files after a power cut or an outage. A record whose output cannot be parsed has failed,
+    whatever its programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
     """
     for phase in phases_of(record):
         expected = planned.get((phase["name"], phase["cache"]))

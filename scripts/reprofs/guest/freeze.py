@@ -78,9 +78,8 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
 def freeze_modules(cache: Path, lock: Lock, known: list[Kernel], say: Callable[[str], None]) -> None:
     """Compiles the modules that jobs bring, for the guests' own kernel and for these, and notes them in the lock."""
     blank = replace(lock, built={})
-    wanted = {None: lock.packages(MODULES, modules_wish(read_guest(), False))}
-    wanted |= {kernel.name: kernels.headers(lock, kernel) for kernel in known}
-    for kernel, packages in wanted.items():
+    wanted: list = [(None, lock.packages(MODULES, modules_wish(read_guest(), False)))]
+    for kernel, packages in [*wanted, *((one.name, kernels.headers(lock, one)) for one in known)]:
         file = of_jobs(cache, blank, [CRASHES], kernel, packages, say)[f"{CRASHES}.ko"]
         lock.built[built_module(CRASHES, kernel)] = (recipe(CRASHES, packages), sha256(file))
 

@@ -72,7 +72,12 @@ def compiled(cache: Path, lock: Lock, name: str, packages: Sequence[Package | Lo
 
 
 def of_jobs(
-    cache: Path, lock: Lock, names: Iterable[str], kernel: str | None, packages: Sequence[Package | LocalPackage], say: Progress
+    cache: Path,
+    lock: Lock,
+    names: Iterable[str],
+    kernel: str | None,
+    packages: Sequence[Package | LocalPackage],
+    say: Progress,
 ) -> dict[str, Path]:
     """NAME.ko -> file of the modules that a job brings with its programs.
 

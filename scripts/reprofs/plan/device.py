@@ -269,7 +269,7 @@ class Plain(Promising, Device):
     # With `model` it would be the other kind: here for the sentence that names all four.
     backing: Literal["memory", "file", "device", "crash", "model"] = Field(
         "memory",
-        description="What holds the data; crash: memory, and every state that a power cut may leave can be made (exact)",
+        description="What holds the data; crash: memory, and every state that a power cut may leave (exact)",
         json_schema_extra={"enum": ["memory", "file", "device", "crash"]},
     )
     cache: Literal["unsafe"] | None = Field(

@@ -166,7 +166,7 @@ class Variant(Promising):
 
 
 class Promises(Part):
-    """What is on the disk when a call has returned, as the file system's own sources say it; else nothing is promised."""
+    """What is on the disk when a call has returned, as its sources say; without it nothing is promised."""
 
     fsync: bool = Field(False, description="fsync and fdatasync of a file: its content")
     folder: bool = Field(False, description="fsync of a folder: the names in it")

@@ -20,6 +20,7 @@ from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
 from reprofs.plan.result import Result
 from reprofs.plan.retraction import Retractions
+from reprofs.plan.sequences import Sequences
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
 from reprofs.plan.tree import Tree
@@ -32,6 +33,7 @@ NAMED: tuple[type[Descriptor], ...] = (
 KINDS: tuple[type[Descriptor], ...] = (
     *NAMED,
     *(Tree, Recording, Config, RealDisks, Guests, Plan, Result, Retractions, Measured),
+    *(Tree, Recording, Sequences, Config, RealDisks, Guests, Plan, Result, Retractions),
 )
 
 

@@ -1,9 +1,9 @@
 """Sequences of file-system calls (workflow/sequences), of which every crash state is visited.
 
-A file names calls by operation, what may flush them, and how many calls a sequence has. The sequences follow from it,
-the same every time: each possible combination of calls, each call but the last with or without something that flushes
-it, the last always with. Bounded exhaustive testing after ACE (Mohan et al., Finding Crash-Consistency Bugs with Bounded
-Black-Box Crash Testing, OSDI 2018).
+A file names calls by operation, and how many a sequence has. The sequences follow from it, the same every time: each
+possible combination of calls; each call but the last with or without something that flushes it, the last always with.
+Bounded exhaustive testing after ACE (Mohan et al., Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing,
+OSDI 2018).
 """
 
 import itertools

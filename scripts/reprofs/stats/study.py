@@ -39,6 +39,7 @@ class Study(Tables):
     """The tables of a study as frames (trials, phases, samples, clients, calls, latency), and its statistics
     (results)."""
     """The tables of a study as frames (trials, phases, samples, states, clients, latency), and its statistics (results)."""
+    """The tables of a study as frames (trials, phases, samples, states, clients, latency) and its statistics."""
 
     folder: Path  # where the results are kept
     profiles: Path = Path()  # where the profiles of its trials are, if it has any

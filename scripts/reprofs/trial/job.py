@@ -88,7 +88,9 @@ class _Writer:
         self.finish()
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
-            before = 0 if Job(self.steps).modules() else before  # a module of ours, which comes with them, makes the disk
+            before = (
+                0 if Job(self.steps).modules() else before
+            )  # a module of ours, which comes with them, makes the disk
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
         alone = self.setup.engine_alone
@@ -398,16 +400,17 @@ class _Writer:
         """
         mounts, unmounts = self.lines("mount", self.filesystem.mount), self.lines("unmount", self.filesystem.unmount)
         *scans, (*words, options, _, _) = mounts
+        plain = words == ["mount", "-t", self.filesystem.type, "-o"]
         scripts = {"recover": self.lines("recover", self.filesystem.recover), "checker": self.checks()}
         found = ["--mountpoint", MOUNTPOINT]
-        if words == ["mount", "-t", self.filesystem.type, "-o"] and all(scan[1:3] == ["device", "scan"] for scan in scans):
-            found += ["--type", self.filesystem.type, "--options", options]
+        if plain and all(scan[1:3] == ["device", "scan"] for scan in scans):
+            found += ["--type", self.filesystem.type or "", "--options", options]
         else:
             scripts |= {"mount": mounts, "unmount": unmounts}
         for name, lines in scripts.items():
             found += [f"--{name}", "\n".join(map(shlex.join, lines))] if lines else []
-        promises = self.filesystem.promises.words() if self.filesystem.promises and not self.setup.variant.promise else []
-        return [*found, "--promises", ",".join(promises) or "none"]
+        given = None if self.setup.variant.promise else self.filesystem.promises
+        return [*found, "--promises", ",".join(given.words() if given else []) or "none"]
 
     def checks(self) -> list[list[str]]:
         """The commands that check the unmounted file system."""

@@ -78,7 +78,8 @@ def write_image(console: str, image: Path) -> None:
     try:
         packed = gzip.decompress(base64.b64decode("".join(lines), validate=True))
     except (ValueError, OSError, EOFError) as error:
-        raise UserError(f"the image did not come out of the guest whole ({cut(str(error), 60)}): run it again.") from None
+        why = cut(str(error), 60)
+        raise UserError(f"the image did not come out of the guest whole ({why}): run it again.") from None
     with image.open("wb") as file:
         for number, page in struct.iter_unpack(f"<Q{PAGE}s", packed):
             file.seek(number * PAGE)
@@ -88,17 +89,15 @@ def write_image(console: str, image: Path) -> None:
 
 def table(output: str) -> str:
     """What engine states says of all states of a sequence, as text."""
-    rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     lines = []
-    for row in rows:
-        lines.append(f"{row['sequence']}: {row['writes']} writes, {row['flushes']} flushes, {row['states']} states visited")
-        if row["failed"]:
-            lines.append(f"  not possible: {row['failed']}")
+    for row in (json.loads(line) for line in output.splitlines() if line.startswith("{")):
+        counts = f"{row['writes']} writes, {row['flushes']} flushes, {row['states']} states"
+        lines.append(f"{row['sequence']}: " + (f"not possible: {row['failed']}" if row["failed"] else counts))
         for one in row["findings"]:
-            when = "after the last call" if one["after"] else "before it had returned"
-            weight = "a broken promise" if one["broken"] else "no promise"
-            again = f" --again-at {one['again']}" if "again" in one else ""
-            lines.append(f"  {one['kind']}: {one['states']} states, {when}, {weight}: {one['what']} (--at {one['at']}{again})")
+            when = "all calls had returned" if one["after"] else "a call had not returned"
+            weight = "a broken promise" if one["broken"] else "nothing promised"
+            place = f"--at {one['at']}" + (f" --again-at {one['again']}" if "again" in one else "")
+            lines.append(f"  {one['kind']} in {one['states']} states: {one['what']} ({when}; {weight}; {place})")
         if not row["findings"] and not row["failed"]:
             lines.append("  nothing found")
     return "\n".join(lines)

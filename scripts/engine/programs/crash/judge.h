@@ -154,7 +154,7 @@ static enum finding find_node(int x, int p, int done, int begun, int *times, cha
     for (int n = 0; n < n_names; n++) {
         if (!seen[n].type || !may_have(n, x, done, begun)) continue;
         if (seen[n].type != 'e' && is_whole(&seen[n], x, p, begun, why, sizeof why)) {
-            *times += seen[n].type != 'f' || seen[n].node[0] == x;
+            *times += seen[n].type == 'f' && seen[n].node[0] == x; /* folders do not tell who they are */
             kind = FINDINGS;
         } else if (kind == LOST && !shows_another(n, x, done, begun)) {
             kind = seen[n].type == 'e' ? UNREADABLE : DAMAGED;
