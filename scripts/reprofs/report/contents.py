@@ -99,6 +99,12 @@ CONTENTS = (
         always,
     ),
     Topic(
+        "states",
+        "In which of all crash states does a file system break what it promises?",
+        when.visiting,
+        always,
+    ),
+    Topic(
         "labs",
         "Do two labs rank file systems alike, and do the models behave as they say?",
         any_of(when.several_labs, when.modelled_disks, when.modelled_networks),

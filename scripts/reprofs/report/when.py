@@ -59,6 +59,11 @@ def with_key(name: str) -> Condition:
     return lambda plan: any(getattr(phase, name) is not None for phase in _phases(plan))
 
 
+def visiting(plan: Plan) -> bool:
+    """Crash states are visited."""
+    return any(phase.visits for phase in _phases(plan))
+
+
 def timed(plan: Plan) -> bool:
     """Times are a result: some phases last as long as their workload says."""
     return any(not phase.lasts for phase in _phases(plan))
@@ -77,6 +82,9 @@ def coherent(plan: Plan) -> bool:
 def histories(phases: Iterable[Phase]) -> bool:
     """Whether the calls of one of these are recorded one by one."""
     return any(phase.parse == "history" for phase in phases)
+    """Times are a result: phases in which a server is lost last as long as their workload says, and crash states cost
+    what the lab needs for them."""
+    return any(not (phase.outage or phase.visits) for phase in _phases(plan))
 
 
 def makes_files(plan: Plan) -> bool:
