@@ -100,7 +100,7 @@ CONTENTS = (
     ),
     Topic(
         "states",
-        "In which of all crash states does a file system break what it promises?",
+        "In which of all crash states does a file system break what it guarantees?",
         when.visiting,
         always,
     ),

@@ -95,7 +95,7 @@ def table(output: str) -> str:
         lines.append(f"{row['sequence']}: " + (f"not possible: {row['failed']}" if row["failed"] else counts))
         for one in row["findings"]:
             when = "all calls had returned" if one["after"] else "a call had not returned"
-            weight = "a broken promise" if one["broken"] else "nothing promised"
+            weight = "a broken guarantee" if one["broken"] else "nothing guaranteed"
             place = f"--at {one['at']}" + (f" --again-at {one['again']}" if "again" in one else "")
             lines.append(f"  {one['kind']} in {one['states']} states: {one['what']} ({when}; {weight}; {place})")
         if not row["findings"] and not row["failed"]:

@@ -1,4 +1,4 @@
-"""Sentences on crash states: which file systems keep what they promise in all of them."""
+"""Sentences on crash states: which file systems keep what they guarantee in all of them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,26 @@ LEFT_OUT = (
 
 
 def kept(labels: Sequence[str], visited: int, sequences: int) -> str:
-    """Who broke no promise. visited: states of all of them.
+    """Who broke no guarantee. visited: states of all of them.
 
-    `No promise was broken in 5,300 crash states of 324 sequences on ext4 and xfs.`
+    `No guarantee was broken in 5,300 crash states of 324 sequences on ext4 and xfs.`
     """
     if not labels:
         return ""
     number = f"{thousands(visited)} crash states of {count(sequences, 'sequence')}"
-    return f"No promise was broken in {number} on {listing(labels)}."
+    return f"No guarantee was broken in {number} on {listing(labels)}."
 
 
 def broken(found: pd.DataFrame) -> str:
-    """Who broke one, and the worst of it. found: `stats.states.smallest` of broken promises, the worst first.
+    """Who broke one, and the worst of it. found: `stats.states.smallest` of broken guarantees, the worst first.
 
-    `Promises were broken by udf (lost, write foo 0 4096;sync: foo is nowhere).`
+    `Guarantees were broken by udf (lost, write foo 0 4096;sync: foo is nowhere).`
     """
     worst = found.drop_duplicates("label")
     told = [f"{row.label} ({KINDS[row.kind][0]}, `{row.sequence}`: {row.what})" for row in worst.itertuples()]
-    return f"Promises were broken by {listing(told)}." if told else ""
+    return f"Guarantees were broken by {listing(told)}." if told else ""
 
 
 def unpromised(labels: Sequence[str]) -> str:
-    """Of whom nothing is promised: `Nothing is promised of jfs: what was found there is shown, not judged.`"""
-    return f"Nothing is promised of {listing(labels)}: what was found there is shown, not judged." if labels else ""
-
-
-def command(label: str, sequence: str, at: int) -> str:
-    """What repeats a finding: `reprofs state exfat "write foo 8192 4096;fsync foo" --at 8`."""
-    return f'reprofs state {label} "{sequence}" --at {at}'
+    """`Nothing is guaranteed by jfs: what was found there is shown, not judged.`"""
+    return f"Nothing is guaranteed by {listing(labels)}: what was found there is shown, not judged." if labels else ""
