@@ -225,7 +225,7 @@ def test_what_is_no_call_is_named(says):
         (["--sequences", "creat foo"], "`creat foo` is no call: see workflow/sequences"),
         (["--sequences", "write foo 0 100"], "must have sizes in whole sectors"),
         (["--sequences", "fsync"], "has not 2 words"),
-        (["--sequences", "sync", "--image", "x"], "--image and --again-at go with --at"),
+        (["--sequences", "sync", "--save", "x"], "--save and --again-at go with --at"),
         (["--sequences", "sync", "--subsets", "some"], "--subsets"),
     ],
 )

@@ -56,7 +56,7 @@ static const struct option options[] = {
     NUMBER("--check-every", p.check_every, 1, UINT32_MAX, "the checker looks at every N-th state"),
     NUMBER("--at", p.at, 0, UINT32_MAX, "only that state of the only sequence, told at length"),
     NUMBER("--again-at", p.again_at, 0, UINT32_MAX, "with --at: that state after a second cut, in its recovery"),
-    WORD("--image", p.image, "with --at: file for what is on the disk, pages with their numbers"),
+    WORD("--save", p.image, "with --at: file for what is on the disk, pages with their numbers"),
     TEXT("--promises", read_promises, "what the file system promises: none, or fsync,folder,sync,rename"),
     WORD("--mountpoint", m.mountpoint, "where the file system is mounted"),
     WORD("--type", m.type, "of a mount without commands"),
@@ -81,7 +81,7 @@ static char *next_sequence(char **rest) {
 
 static int prepare(void) {
     if (!p.sequences) return wrong("--sequences is missing");
-    if (p.at == NOT_GIVEN && (p.image || p.again_at != NOT_GIVEN)) return wrong("--image and --again-at go with --at");
+    if (p.at == NOT_GIVEN && (p.image || p.again_at != NOT_GIVEN)) return wrong("--save and --again-at go with --at");
     int said = for_calls(p.before, try_call);
     char *copy = strdup(p.sequences), *rest = copy, *one;
     while (!said && (one = next_sequence(&rest))) said = for_calls(one, try_call);

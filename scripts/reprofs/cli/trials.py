@@ -157,7 +157,7 @@ def _state(arguments) -> None:
     cell = Cell(lab="exact", stack="single", filesystem=filesystem, variant=variant, kernel=arguments.kernel, **names)
     numbers = {"--at": arguments.at, "--again-at": arguments.again_at}
     options = [word for name, value in numbers.items() if value is not None for word in (name, f"{value}")]
-    options += ["--image", state.IMAGE] if arguments.image else []
+    options += ["--save", state.IMAGE] if arguments.image else []
     setup = state.setup_of(cell, arguments.sequence, options, catalog)
     image.ensure(setup.guest, say)
     said = state.visit(setup, arguments.image)

@@ -32,14 +32,9 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
     """The record with program output parsed into values, in its phases and commands.
 
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
-    after a power cut or an outage. Phases of engine history get `calls`. A record whose output cannot be parsed has
-    failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
-    Phases get `samples` (of fio and rsync), `states` (of engine states) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
-    after a power cut or an outage. A record whose output cannot be parsed has failed, whatever its
-    programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
-    Phases get `samples` (of fio and rsync), `states` (of engine states) and `flush` (of fio: the flushes that it
-    timed), checks `survivors`: files after a power cut or an outage. A record whose output cannot be parsed has failed,
-    whatever its programs' exit codes were. `planned` maps (phase, cache) to the phase in the plan.
+    after a power cut or an outage. Phases of engine history get `calls`, of engine states `states`. A record whose
+    output cannot be parsed has failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the
+    phase in the plan.
     """
     for phase in phases_of(record):
         expected = planned.get((phase["name"], phase["cache"]))
@@ -105,6 +100,8 @@ def calls(record: dict | None, phase: dict) -> list[dict]:
         except ValueError:  # it failed, and so has the trial
             continue
     return found
+
+
 def states(output: str) -> list[dict]:
     """The rows of the table states that engine states wrote: one a sequence, and one a finding.
 

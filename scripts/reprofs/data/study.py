@@ -133,8 +133,7 @@ class _Late:
 
 
 # Large, and few ask for them; or not in an import.
-for _name in ("samples", "clients", "calls", "latency", "environment"):
-for _name in ("samples", "states", "clients", "latency", "environment"):
+for _name in ("samples", "states", "clients", "calls", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
@@ -204,8 +203,7 @@ def load_import(folder: str | Path) -> Tables:
         entry.phases.append(Phase.model_construct(name=phase, title=phase, cache=cache))
     absent: dict = {
         part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
-        for part in ("samples", "clients", "calls", "latency")
-        for part in ("samples", "states", "clients", "latency")
+        for part in ("samples", "states", "clients", "calls", "latency")
     }
     absent["environment"] = f"{name} has no environment: the output of {made['format']} says nothing of the machine."
     return Tables(

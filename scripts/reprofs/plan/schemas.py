@@ -32,8 +32,7 @@ NAMED: tuple[type[Descriptor], ...] = (
 )
 KINDS: tuple[type[Descriptor], ...] = (
     *NAMED,
-    *(Tree, Recording, Config, RealDisks, Guests, Plan, Result, Retractions, Measured),
-    *(Tree, Recording, Sequences, Config, RealDisks, Guests, Plan, Result, Retractions),
+    *(Tree, Recording, Sequences, Config, RealDisks, Guests, Plan, Result, Retractions, Measured),
 )
 
 

@@ -211,6 +211,8 @@ class Phase(Part):
     def lasts(self) -> bool:
         """Whether it lasts as long as its workload says, so that its time is no result."""
         return bool(self.outage) or self.parse == "history"
+
+    @property
     def visits(self) -> bool:
         """Whether it visits crash states (engine states)."""
         return (self.run or "").startswith(VISITS)

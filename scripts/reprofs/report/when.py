@@ -66,7 +66,7 @@ def visiting(plan: Plan) -> bool:
 
 def timed(plan: Plan) -> bool:
     """Times are a result: some phases last as long as their workload says."""
-    return any(not phase.lasts for phase in _phases(plan))
+    return any(not (phase.lasts or phase.visits) for phase in _phases(plan))
 
 
 def failing(plan: Plan) -> bool:
@@ -82,9 +82,6 @@ def coherent(plan: Plan) -> bool:
 def histories(phases: Iterable[Phase]) -> bool:
     """Whether the calls of one of these are recorded one by one."""
     return any(phase.parse == "history" for phase in phases)
-    """Times are a result: phases in which a server is lost last as long as their workload says, and crash states cost
-    what the lab needs for them."""
-    return any(not (phase.outage or phase.visits) for phase in _phases(plan))
 
 
 def makes_files(plan: Plan) -> bool:

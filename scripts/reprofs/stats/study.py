@@ -36,10 +36,8 @@ NAMES = {"lab": "lab", "stack": "stack", "profile": "device model"}
 
 @dataclass(frozen=True, repr=False)
 class Study(Tables):
-    """The tables of a study as frames (trials, phases, samples, clients, calls, latency), and its statistics
+    """The tables of a study as frames (trials, phases, samples, states, clients, calls, latency), and its statistics
     (results)."""
-    """The tables of a study as frames (trials, phases, samples, states, clients, latency), and its statistics (results)."""
-    """The tables of a study as frames (trials, phases, samples, states, clients, latency) and its statistics."""
 
     folder: Path  # where the results are kept
     profiles: Path = Path()  # where the profiles of its trials are, if it has any
@@ -48,8 +46,7 @@ class Study(Tables):
     def __repr__(self) -> str:
         text = io.StringIO()
         print(textwrap.fill(f"Study {self.plan.study.name}: {self.plan.study.question}"), file=text)
-        for name in ("trials", "phases", "samples", "clients", "calls", "latency"):
-        for name in ("trials", "phases", "samples", "states", "clients", "latency"):
+        for name in ("trials", "phases", "samples", "states", "clients", "calls", "latency"):
             rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
             print(f"  {name:8} {rows}", file=text)
         names = ", ".join(field.name for field in fields(Results))
