@@ -19,7 +19,6 @@ from reprofs.guest.lock import (
     Lock,
     built_module,
     kernel_set,
-    modules_wish,
     read_lock,
     wishes,
     write_lock,
@@ -27,7 +26,7 @@ from reprofs.guest.lock import (
 from reprofs.guest.modules import CRASHES, of_jobs, recipe
 from reprofs.guest.packages import resolve
 from reprofs.plan.catalog import Catalog
-from reprofs.plan.guest import BASE, FILE, Guest, Guests, read_guest
+from reprofs.plan.guest import BASE, FILE, Guest, Guests
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.read import read_yaml
 from reprofs.project import place, project_root
@@ -59,13 +58,7 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
             )
             lock.built |= {part: (of, digest) for part, (of, digest) in manifest["built"].items()}
             write_lock(lock)
-    for kernel in known:
-        name = kernel_set(kernel.name)
-        if not names or {name, BASE, EROFS, MODULES}.intersection(names):
-            made = kernels.build(cache, blank, kernel, engine.build(cache), say)
-            for part in ("vmlinuz", "drivers"):
-                lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])
-            write_lock(lock)
+    freeze_kernels(cache, lock, known, names, say)
     if not names or MODULES in names:
         freeze_modules(cache, lock, known, say)
         write_lock(lock)
@@ -75,13 +68,25 @@ def freeze(cache: Path, names: list[str], resolved: bool, say: Callable[[str], N
         write_lock(lock)
 
 
+def freeze_kernels(cache: Path, lock: Lock, known: list[Kernel], names: list[str], say: Callable[[str], None]) -> None:
+    """Builds those of these kernels whose sets are named (none: all), and notes them in the lock."""
+    blank = replace(lock, built={})
+    for kernel in known:
+        name = kernel_set(kernel.name)
+        if not names or {name, BASE, EROFS, MODULES}.intersection(names):
+            made = kernels.build(cache, blank, kernel, engine.build(cache), say)
+            for part in ("vmlinuz", "drivers"):
+                lock.built[f"{name}/{part}"] = (made.recipe, made.files[part]["sha256"])
+            write_lock(lock)
+
+
 def freeze_modules(cache: Path, lock: Lock, known: list[Kernel], say: Callable[[str], None]) -> None:
     """Compiles the modules that jobs bring, for the guests' own kernel and for these, and notes them in the lock."""
     blank = replace(lock, built={})
-    wanted: list = [(None, lock.packages(MODULES, modules_wish(read_guest(), False)))]
-    for kernel, packages in [*wanted, *((one.name, kernels.headers(lock, one)) for one in known)]:
-        file = of_jobs(cache, blank, [CRASHES], kernel, packages, say)[f"{CRASHES}.ko"]
-        lock.built[built_module(CRASHES, kernel)] = (recipe(CRASHES, packages), sha256(file))
+    for kernel in (None, *known):
+        name, packages = kernel.name if kernel else None, kernels.headers(lock, kernel)
+        file = of_jobs(cache, blank, [CRASHES], name, packages, say)[f"{CRASHES}.ko"]
+        lock.built[built_module(CRASHES, name)] = (recipe(CRASHES, packages), sha256(file))
 
 
 def _sets(guest: Guest) -> set[str]:

@@ -25,10 +25,12 @@ from reprofs.guest.lock import (
     compiler,
     kernel_set,
     kernel_wish,
+    modules_wish,
     recipe_of,
     tool_wishes,
     wish_of,
 )
+from reprofs.guest.lock import MODULES as OF_MODULES
 from reprofs.guest.modules import DISKS, SCRIPTS, compiled, recipe
 from reprofs.guest.modules import put as put_modules
 from reprofs.guest.rootfs import MODULES
@@ -118,8 +120,13 @@ def _packages(lock: Lock, kernel: Kernel) -> list[Package]:
     return [package for package in found if not HEADERS.match(package.name)]
 
 
-def headers(lock: Lock, kernel: Kernel) -> list[Package | LocalPackage]:
-    """What our modules are compiled with for a kernel: compiler and headers. Nothing where these are not named."""
+def headers(lock: Lock, kernel: Kernel | None) -> list[Package | LocalPackage]:
+    """What our modules are compiled with for a kernel (None: the guests' own): compiler and headers.
+
+    Nothing where these are not named.
+    """
+    if not kernel:
+        return [*lock.packages(OF_MODULES, modules_wish(read_guest(), False))]
     if kernel.suites:
         found = lock.packages(kernel_set(kernel.name), kernel_wish(kernel))
         return [*compiler(lock, read_guest()), *(package for package in found if HEADERS.match(package.name))]

@@ -26,7 +26,7 @@ from reprofs.files import cache_folder, intact, sha256, write_text
 from reprofs.guest import engine, qemu, steps
 from reprofs.guest import kernel as kernels
 from reprofs.guest.kernel import Built
-from reprofs.guest.lock import KERNEL, KERNEL_FILES, MODULES, modules_wish, read_lock
+from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.modules import CRASHES, of_jobs
 from reprofs.guest.steps import Exec, Insmod, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome
@@ -36,7 +36,6 @@ from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import joined
 from reprofs.plan.device import CRASH, Device, Plain
-from reprofs.plan.guest import read_guest
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Processor
 from reprofs.workplace import workplace
@@ -140,9 +139,7 @@ class ExactLab(GuestLab):
         """As for every guest; decides by the job which QEMU runs it."""
         super().load(job)
         if names := job.modules():
-            own = modules_wish(read_guest(), False)
-            packages = kernels.headers(self.lock, self.kernel) if self.kernel else self.lock.packages(MODULES, own)
-            kernel = self.kernel.name if self.kernel else None
+            kernel, packages = self.kernel.name if self.kernel else None, kernels.headers(self.lock, self.kernel)
             self.programs |= of_jobs(cache_folder(), self.lock, names, kernel, packages, _say)
         self._choose(job.engine_alone)
 

@@ -34,7 +34,7 @@ from reprofs.records.protocol import (
     WORK,
 )
 from reprofs.trial.limits import check_limit_s
-from reprofs.trial.outages import lost_and_back
+from reprofs.trial.outages import around
 from reprofs.trial.places import places
 from reprofs.trial.setup import Setup
 
@@ -301,9 +301,9 @@ class _Writer:
             self.steps.append(steps.Tree(root=f"{WORK}/tree", seed=self.seed, clients=self.several, **tree))
         crashes = any(phase.crash for phase in setup.workload.phases)
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
-        around = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
-        around += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
-        tools = setup.workload.tools + [Path(program).name for words in around for program in hosts.programs(words)]
+        between = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
+        between += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
+        tools = setup.workload.tools + [Path(program).name for words in between for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if setup.lab.provisions else [])]
         self.steps.append(steps.Settle())
 
@@ -340,12 +340,10 @@ class _Writer:
 
     def fault(self) -> None:
         """The fault of a stack that has one."""
-        if not self.stack.fault:
-            return
-        self.commands("fault", self.stack.fault)
-        if self.stack.rebuild:
-            self.steps.append(steps.Watch(path=self.stack.rebuild))
-        self.readback(self.stack.faulted)
+        if self.stack.fault:
+            self.commands("fault", self.stack.fault)
+            self.steps += [steps.Watch(path=self.stack.rebuild)] if self.stack.rebuild else []
+            self.readback(self.stack.faulted)
 
     def phase(self, phase: PhaseKeys, run: int) -> None:
         """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
@@ -360,7 +358,7 @@ class _Writer:
             what = self.execute(words, items, phase.limit_s)
         else:
             what = {"operation": operation, "order": phase.order}
-        before, after = self.outage(phase)
+        before, after = around(phase, self.setup, list(self.at.hosts), self.seed, self.lines)
         together = [Barrier(host=self.at.apart)] if self.at.apart else []  # nobody does anything else during a phase
         self.rest()
         self.steps += [*before, *together]
@@ -426,24 +424,6 @@ class _Writer:
     def space(self) -> str | None:
         """The file system whose space a phase records."""
         return None if self.setup.workload.raw else MOUNTPOINT
-
-    def outage(self, phase: PhaseKeys) -> tuple[list[Step], list[Step]]:
-        """The steps before and after a phase in whose middle nodes are lost and come back."""
-        outage, own, there = phase.outage, self.filesystem.outage, self.filesystem.hosts
-        if not outage or not there:
-            return [], []
-        names, healed = list(self.at.hosts), own.healed if own else []
-        lost, back = lost_and_back(outage, names[: there.servers], names[there.servers :])
-        if own and outage.what == "server-killed":
-            lost, back = self.lines("outage.kill", own.kill) or lost, self.lines("outage.back", own.back)
-        parts = {"lost": lost, "back": back, "healed": self.lines("outage.healed", healed)}
-        within = outage.within_s or 0
-        limit = SETUP_LIMIT_S + outage.after_s + within + outage.for_s
-        limit += sum(line.limit_s for line in healed if line.wait)
-        # As a variable: a word of a command is quoted, but otherwise in the plan, which has no number yet.
-        drawn = [f"export seed={self.seed}", hosts.later(within)] if within else []
-        first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, drawn)
-        return [first], [last]
 
     def recover(self, name: str, run: int) -> None:
         """After a power cut, when only what was on the media is left: mounts the file system again, timed."""

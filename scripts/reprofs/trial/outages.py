@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reprofs.guest import hosts
-from reprofs.plan.workload import Outage
+from reprofs.guest.steps import Step
+from reprofs.plan.workload import Outage, Phase
+from reprofs.records.protocol import SETUP_LIMIT_S
+from reprofs.trial.setup import Setup
 
 Lines = list[list[str]]
+
+
+def around(
+    phase: Phase, setup: Setup, names: list[str], seed: object, lines: Callable[..., Lines]
+) -> tuple[list[Step], list[Step]]:
+    """The steps before and after a phase in whose middle nodes are lost and come back; none for any other phase.
+
+    names: of the nodes, servers first; lines: (key, templates) -> commands, as for all of the file system's.
+    """
+    outage, own, there = phase.outage, setup.filesystem.outage, setup.filesystem.hosts
+    if not outage or not there:
+        return [], []
+    healed = own.healed if own else []
+    lost, back = lost_and_back(outage, names[: there.servers], names[there.servers :])
+    if own and outage.what == "server-killed":
+        lost, back = lines("outage.kill", own.kill) or lost, lines("outage.back", own.back)
+    parts = {"lost": lost, "back": back, "healed": lines("outage.healed", healed)}
+    within = outage.within_s or 0
+    limit = SETUP_LIMIT_S + outage.after_s + within + outage.for_s
+    limit += sum(line.limit_s for line in healed if line.wait)
+    # As a variable: a word of a command is quoted, but otherwise in the plan, which has no number yet.
+    drawn = [f"export seed={seed}", hosts.later(within)] if within else []
+    first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, drawn)
+    return [first], [last]
 
 
 def lost_and_back(outage: Outage, servers: list[str], clients: list[str]) -> tuple[Lines, Lines]:
