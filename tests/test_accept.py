@@ -86,6 +86,16 @@ def test_where_all_are_the_same_the_lock_says_so(somewhere, tmp_path):
     assert written[1].accepted == written[0].accepted
 
 
+def test_what_is_published_anew_is_run_again(somewhere, published, monkeypatch):
+    """Under the next protocol a trial has the same name and another measurement."""
+    _, ran, written = somewhere
+    assert accept.accept(print)
+    again, before = [replace(trial, digest="1" * 64) for trial in published[:40]], len(ran)
+    monkeypatch.setattr(accept, "published", lambda results: iter(again))
+    assert accept.accept(print) and len(ran) == 2 * before
+    assert written[1].accepted["a" * 64][0] == (before, before)
+
+
 def test_one_that_differs_is_counted(somewhere, published, capsys):
     measured, ran, written = somewhere
     name = accept.chosen(published[:40])[0].name

@@ -102,7 +102,9 @@ def accept(say: Say) -> bool:
     built = qemu.own(cache, say, lock)
     trials = chosen(list(published(results)))
     kept = cache / f"accepted/{built['sha256']}"
-    known = {trial.name: kept / f"{hashlib.sha256(trial.name.encode()).hexdigest()}.json" for trial in trials}
+    # By what is published, too: under the next protocol a trial of the same name is another.
+    keys = {trial.name: hashlib.sha256(f"{trial.name} {trial.digest}".encode()).hexdigest() for trial in trials}
+    known = {name: kept / f"{key}.json" for name, key in keys.items()}
     left = [trial for trial in trials if not known[trial.name].exists()]
     hours = sum(trial.seconds for trial in left) / 3600
     say(f"{len(trials)} trials of them, {len(left)} to run; about {hours:.1f} hours of one core")
