@@ -519,13 +519,13 @@ def test_several_roots_are_folders_of_one_tree(reprofs, place):
 def test_a_path_is_written_to_with_the_workload_beside_it(reprofs, says, place):
     words = ("record", "--from-strace", THESIS, "--output")
     done = reprofs(*words, f"mine/it{SUFFIX}", cwd=place)
-    assert done.returncode == 0 and "Written: mine/it.jsonl.xz and mine/it.yaml; put them into" in done.stdout
+    assert done.returncode == 0 and "Written: mine/it.jsonl.xz and mine/it.yaml.\nNext: put them into " in done.stdout
     assert recording.read(place / "mine/it.jsonl.xz").head.calls == 73 and (place / "mine/it.yaml").is_file()
     assert not list((place / "workflow").rglob("it*"))
     says(reprofs(*words, f"mine/it{SUFFIX}", cwd=place), "it.jsonl.xz exists", "--output")
     says(reprofs(*words, "mine/it", cwd=place), "--output 'mine/it' is invalid", f"ends in NAME{SUFFIX}")
     done = reprofs(*words, place / f"workflow/recordings/it{SUFFIX}", cwd=place / "mine")  # as --output it
-    assert done.returncode == 0 and done.stdout.endswith("workflow/workloads/it.yaml; the workload is it.\n")
+    assert done.returncode == 0 and "workflow/workloads/it.yaml.\nNext: `reprofs answer it` replays" in done.stdout
 
 
 def test_strace_that_was_told_to_leave_calls_out_is_found(reprofs, place):

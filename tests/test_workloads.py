@@ -24,10 +24,11 @@ NAMES = [
 
 
 def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> Trial:
-    """A trial, on disks that can lose their power if it cuts it."""
-    cuts = workload in NAMES and any(phase.crash for phase in CATALOG.get(Workload, workload).phases)
+    """A trial, on disks that can lose their power if it cuts it, or show what a cut may leave."""
+    phases = CATALOG.get(Workload, workload).phases if workload in NAMES else []
+    cuts, visits = any(phase.crash for phase in phases), any(phase.visits for phase in phases)
     filesystem = filesystem or ("btrfs" if workload == "snapshots" else "ext4")  # which has none
-    return helpers.cell(filesystem, workload=workload, scale=scale, profile="hdd-7200" if cuts else "ssd")
+    return helpers.cell(filesystem, workload=workload, scale=scale, profile="crash" if visits else "hdd-7200" if cuts else "ssd")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -224,12 +225,13 @@ def came_back(record: dict) -> None:
 # What fio and a busy machine do is in tests/test_disks.py and tests/test_trial.py.
 TWICE = ["metadata", "mdtest", "fsync-each", "many-inodes", "parallel-walk", "repository", "stream-fill"]
 RECORDED = [name for name in NAMES if name.startswith("recorded-") and name != "recorded-git"]  # of one program
+LONG = ["crash-states"]  # thousands of states; tests/test_crash_states.py runs some
 OWN_GUEST = [name for name in NAMES if CATALOG.get(Workload, name).guest != "base"]  # whose guest takes long to build
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.soak if name in (*RECORDED, *OWN_GUEST) else ()) for name in NAMES],
+    [pytest.param(name, marks=pytest.mark.soak if name in (*RECORDED, *OWN_GUEST, *LONG) else ()) for name in NAMES],
 )
 def test_every_file_in_the_exact_lab(recorded, name):
     """A quarter as large, which is enough to see that what was written comes back."""
