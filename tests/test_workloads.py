@@ -28,7 +28,8 @@ def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> Trial:
     phases = CATALOG.get(Workload, workload).phases if workload in NAMES else []
     cuts, visits = any(phase.crash for phase in phases), any(phase.visits for phase in phases)
     filesystem = filesystem or ("btrfs" if workload == "snapshots" else "ext4")  # which has none
-    return helpers.cell(filesystem, workload=workload, scale=scale, profile="crash" if visits else "hdd-7200" if cuts else "ssd")
+    profile = "crash" if visits else "hdd-7200" if cuts else "ssd"
+    return helpers.cell(filesystem, workload=workload, scale=scale, profile=profile)
 
 
 @pytest.mark.parametrize("name", NAMES)
