@@ -68,6 +68,10 @@ def fault(filesystem: str, variant: str, workload: str) -> str:
         if descriptor.path or not descriptor.device or descriptor.hosts:
             return ""  # it has no device whose power could be cut
         place["profile"] = "hdd-7200"
+    if not refused and any(phase.visits for phase in load.phases):
+        if descriptor.path or not descriptor.device or descriptor.hosts:
+            return ""  # nor one whose crash states could be visited
+        place["profile"] = "crash"
     name = f"{workload} on {filesystem}+{variant}"
     try:
         parts = resolve_cell(cell(filesystem, variant=variant, workload=workload, **place), CATALOG)

@@ -397,12 +397,12 @@ class _Writer:
         A mount by one plain command, beside the scan for devices of which there is only one, is made by a system call.
         """
         mounts, unmounts = self.lines("mount", self.filesystem.mount), self.lines("unmount", self.filesystem.unmount)
-        *scans, (*words, options, _, _) = mounts
-        plain = words == ["mount", "-t", self.filesystem.type, "-o"]
+        *scans, last = mounts or [[]]
+        plain = last[:4] == ["mount", "-t", self.filesystem.type, "-o"] and len(last) == 7
         scripts = {"recover": self.lines("recover", self.filesystem.recover), "checker": self.checks()}
         found = ["--mountpoint", MOUNTPOINT]
         if plain and all(scan[1:3] == ["device", "scan"] for scan in scans):
-            found += ["--type", self.filesystem.type or "", "--options", options]
+            found += ["--type", self.filesystem.type or "", "--options", last[4]]
         else:
             scripts |= {"mount": mounts, "unmount": unmounts}
         for name, lines in scripts.items():
