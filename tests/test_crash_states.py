@@ -67,6 +67,10 @@ CASES = {
     "old content after it": ([APPEND, "as 0", "judge 2 2"], "damaged!"),
     "zeros after it": ([APPEND, "as 2", "shows foo 12288 oldx16,0x8", "judge 2 2"], "damaged!"),
     "too short after it": ([APPEND, "as 2", "shows foo 8192 oldx16", "judge 2 2"], "damaged!"),
+    "too long, and nobody appended": (
+        ["sequence create bar;sync", "as 2", "shows foo 12288 oldx16,0x8", "judge 2 2"],
+        "damaged!",
+    ),
     "what was flushed before is gone": ([APPEND, "as 1", "gone foo", "judge 0 1"], "lost!"),
     "what was flushed before has an error": ([APPEND, "as 1", "error foo", "judge 0 1"], "unreadable! unreadable"),
     "what the disk had, before the flush": ([APPEND, "as 1", "shows foo 12288 oldx16,leftx8", "judge 1 2"], "leak"),
