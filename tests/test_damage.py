@@ -22,6 +22,7 @@ from reprofs.plan import catalog as catalogs
 from reprofs.plan import tree
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.config import read_config
+from reprofs.plan.device import CRASH
 from reprofs.plan.guest import read_guest
 from reprofs.plan.schemas import NAMED
 from reprofs.plan.study import Study
@@ -241,6 +242,7 @@ def use(kind: str, name: str, known: dict) -> None:
         study["stacks"] = [name]
     elif kind == "device":
         study["profiles"], other = [name], {"labs": ["vm", "host"]}
+        study["workloads"] = ["crash-states"] if whole.backing == CRASH else ["populated"]
     elif kind == "network":
         study |= {"filesystems": ["nfs-ext4"], "networks": [name]}
     elif kind == "processor":
@@ -249,11 +251,12 @@ def use(kind: str, name: str, known: dict) -> None:
         study |= {"kernels": [name], "filesystems": ["ext4", "xfs"]}
         other = {"labs": [f"exact@v2-0.5ns@{name}"]}
     else:
-        sized = [f"{name}@500", f"{name}@x2"] if whole.size else []
+        sized = [f"{name}@20", f"{name}@x2"] if whole.size else []
         study["workloads"], other = [name, *sized], {"workloads": [f"{name}+clients2+fill10"]}
         bare = "wire" if whole.network else "raw"
         lost = any(phase.outage for phase in whole.phases)  # a server, which ext4 has not
         study["filesystems"] = [bare if whole.raw else "nfs-xfs" if lost else "ext4"]
+        study["profiles"] = ["crash" if any(phase.visits for phase in whole.phases) else "hdd-7200"]
         for scale in ("laptop", "paper"):
             catalog.add(Study, "own", {**study, "workloads": [name], "scale": scale})
             plan_and_render("own", catalog)
@@ -283,12 +286,15 @@ def verdict_on(kind: str, name: str, file: str, known: dict) -> tuple[str, str]:
     return "taken", ""
 
 
+def files_of(kind: str, place) -> list[Path]:
+    folder = place / FILES[kind]
+    return [folder] if folder.is_file() else sorted(p for p in folder.glob("*.yaml") if not p.name.startswith("_"))
+
+
 def trials_of(kind: str, damage: str, known: dict, place, draw: random.Random, whole: bool):
     """(verdict, what was done, sentence) for a damage of a kind of file."""
-    folder = place / FILES[kind]
-    files = [folder] if folder.is_file() else sorted(p for p in folder.glob("*.yaml") if not p.name.startswith("_"))
     for _ in range(5 if whole else 1):
-        path = draw.choice(files)
+        path = draw.choice(files_of(kind, place))
         text = path.read_text()
         file = str(path.relative_to(place))
         try:
@@ -302,6 +308,16 @@ def trials_of(kind: str, damage: str, known: dict, place, draw: random.Random, w
                 yield verdict, f"{file}: {done}", sentence
         finally:
             path.write_text(text)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_an_undamaged_file_is_taken(kind, known, place):
+    verdicts = {
+        path.stem: verdict_on(kind, path.stem, str(path.relative_to(place)), known) for path in files_of(kind, place)
+    }
+    assert set(verdicts.values()) <= {("taken", "")}, {
+        name: found for name, found in verdicts.items() if found[0] != "taken"
+    }
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])
