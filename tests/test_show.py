@@ -4,6 +4,8 @@ import io
 import itertools
 import math
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import matplotlib
@@ -219,3 +221,13 @@ def test_panels_that_do_not_fit_go_to_the_next_page():
     frame = pd.DataFrame({"operation": list("aabbccddee")})
     parts = style.pages(frame, "operation", 4.0, wide=2)
     assert [list(dict.fromkeys(part["operation"])) for part in parts] == [list("abcd"), ["e"]]
+
+
+def test_numbers_are_those_of_every_processor():
+    code = "from numpy._core._multiarray_umath import __cpu_dispatch__ as known, __cpu_features__ as has; "
+    code += "print([one for one in known if has[one]])"
+    used, bare = (
+        subprocess.run([sys.executable, "-c", first + code], capture_output=True, text=True, check=True, env={}).stdout
+        for first in ("import reprofs; ", "")
+    )
+    assert used == "[]\n", (used, bare)
