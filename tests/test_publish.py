@@ -440,9 +440,11 @@ def test_every_trial_of_an_exact_lab_has_an_identity(published):
 
 
 def drawn_of(published, draw, work):
-    """A trial of an exact lab of a result, whatever became of it, its record, and whether its lab has several cores."""
-    plan = reading.unpack(published, reading.read(published), work)
-    trial = draw.choice([one for one in plan.trials if plan.labs[one.full_lab].clock == "instructions"])
+    """A trial that ran in an exact lab, whatever became of it, its record, and whether its lab has several cores."""
+    result = reading.read(published)
+    plan = reading.unpack(published, result, work)
+    ran = [one for one in plan.trials if result.trials[one.id].status != "skipped"]
+    trial = draw.choice([one for one in ran if plan.labs[one.full_lab].clock == "instructions"])
     return trial, read_json(work / f"raw/{trial.id}.json"), plan.labs[trial.full_lab].processor.count > 1
 
 
