@@ -169,6 +169,10 @@ def test_the_ranking_has_a_row_for_each_device_and_cache(study):
     assert [widest[slow] / MS, widest[fast] / MS] == pytest.approx([17.0255, 8.51275], rel=1e-4)
     assert program.widest([found[0]._replace(ratios={"xfs": 1.0})]) == {}
     assert program.typical(study) == "fast" and program.best(study, "fast") == "xfs" and program.best(study, "no") == ""
+    warm = study.phases["cache"].eq("warm")
+    swapped = study.phases["label"].where(~warm, study.phases["label"].map({"xfs": "ext4", "ext4": "xfs"}))
+    turned = dataclasses.replace(study, phases=study.phases.assign(label=swapped))
+    assert program.rows(turned)[2].best == "xfs" and program.best(turned, "fast") == "ext4"  # of warm caches
     assert not program.reads(study)
 
 
