@@ -139,6 +139,7 @@ ENDS = {
     "while True: pass": "a cell took more than 3 s, and was ended: make it faster",
     "import os; os._exit(1)": "its kernel died in a cell",
     "print('x' * 10**6 * 25)": "has printed 20 MB, and was ended: print less",
+    "import itertools\nfor n in itertools.count(): print('x' * 1000)": "has printed 20 MB, and was ended: print less",
     "from IPython.display import HTML\nHTML('x' * 10**6 * 25)": "shows 25 MB, at most 20 MB are allowed: print less",
     "import matplotlib.pyplot as plt; plt.plot([1]); plt.ylim(float('nan'), 1)": "Axis limits cannot be NaN or Inf",
     "raise ValueError('x' * 1000)": "a cell failed with ValueError: xxx",

@@ -7,9 +7,10 @@ import io
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,11 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else every kernel warns of frozen modules
     log.parent.mkdir(parents=True, exist_ok=True)
     options = {"kernel_name": "python3", "language": "python", "progress_bar": False, "execution_timeout": CELL_S}
-    options |= dict.fromkeys(("stdout_file", "stderr_file"), _Printed(notebook))
+    printed = _Printed()
+    options |= dict.fromkeys(("stdout_file", "stderr_file"), printed)
     try:
         with workplace() as place, _silent():
+            printed.place = place
             os.environ["REPROFS_PLACE"] = tempfile.tempdir = str(place)  # of the kernel and its connection file
             papermill.execute_notebook(str(notebook), str(log), {"study": study}, config=_sockets(place), **options)
     except papermill.PapermillExecutionError as error:
@@ -49,6 +52,8 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
     except TimeoutError:
         raise UserError(f"{notebook}: a cell took more than {CELL_S} s, and was ended: make it faster.") from None
     except DeadKernelError:
+        if printed.too_much:
+            raise UserError(f"{notebook} has printed {MOST_MB} MB, and was ended: print less.") from None
         raise UserError(f"{notebook}: its kernel died in a cell: run it in Jupyter, and look at its memory.") from None
     except (OSError, ValueError, nbformat.ValidationError) as error:
         raise UserError(f"{notebook} cannot be run: {cut(error)}; save it again in Jupyter.") from None
@@ -63,15 +68,26 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
 
 
 class _Printed:
-    """Counts what a notebook prints while it runs, so that one that prints for ever is ended before memory is full."""
+    """Counts what a notebook prints while it runs, and ends its kernel before memory is full.
 
-    def __init__(self, notebook: Path):
-        self.notebook, self.characters = notebook, 0
+    An exception would be heeded only at the end of the cell, while its output fills memory.
+    """
+
+    def __init__(self) -> None:
+        self.place, self.characters = Path(), 0
+
+    @property
+    def too_much(self) -> bool:
+        return self.characters > MOST_MB * 1e6
 
     def write(self, text: str) -> None:
         self.characters += len(text)
-        if self.characters > MOST_MB * 1e6:
-            raise UserError(f"{self.notebook} has printed {MOST_MB} MB, and was ended: print less.")
+        if self.too_much:
+            for children in Path(f"/proc/{os.getpid()}/task").glob("*/children"):  # proc(5)
+                for pid in map(int, children.read_text().split()):
+                    with suppress(OSError):
+                        if os.fsencode(self.place) in Path(f"/proc/{pid}/cmdline").read_bytes():
+                            os.kill(pid, signal.SIGKILL)
 
     def flush(self) -> None:
         """As a file has it."""
