@@ -244,7 +244,7 @@ def test_a_table_has_the_difference_from_the_fastest():
     text = words.measured(record(), "text")
     assert "'a program' 'x|y', cache cold, 1 core" in text
     assert [line.split()[-3:] for line in text.splitlines()[3:5]] == [["3", "fastest", "0"], ["+10", "%", "0"]]
-    assert text.splitlines()[3].split()[2:8] == ["1.000", "0.600", "0.300", "0.100", "1,800,000", "0"]
+    assert text.splitlines()[3].split()[2:9] == ["1.000", "0.050", "0.600", "0.300", "0.100", "1,800,000", "0"]
     assert r"x\|y" not in words.measured(record(), "markdown").splitlines()[0]
     assert "| ext4+default | ssd-nvme | 1.000 |" in words.measured(record(), "markdown")
     assert json.loads(words.measured(record(), "json")) == record().as_json()

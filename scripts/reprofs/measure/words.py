@@ -93,6 +93,7 @@ def _rows(record: Measured) -> Table:
         "file system",
         "device",
         "time (ms)",
+        "sync",
         "user",
         "kernel",
         idle,
@@ -116,11 +117,11 @@ def _times(record: Measured, device: str) -> list[int]:
 def _row(row: Row, fastest: int | None) -> list[str]:
     numbers = row.numbers
     if numbers is None or fastest is None:
-        return [row.filesystem, row.device, *[DASH] * 9, row.status]
+        return [row.filesystem, row.device, *[DASH] * 10, row.status]
     slower = "fastest" if numbers.time_ns == fastest else f"+{100 * (numbers.time_ns / fastest - 1):.3g} %"
     return [
         *(row.filesystem, row.device),
-        *(_ms(ns) for ns in (numbers.time_ns, numbers.user_ns, numbers.kernel_ns, numbers.idle_ns)),
+        *(_ms(ns) for ns in (numbers.time_ns, numbers.sync_ns, numbers.user_ns, numbers.kernel_ns, numbers.idle_ns)),
         *(f"{numbers.instructions:,}" if numbers.instructions is not None else DASH,),
         *(_size(numbers.read_bytes), _size(numbers.written_bytes)),
         *(DASH if numbers.flushes is None else f"{numbers.flushes:,}", slower, str(numbers.exit)),
