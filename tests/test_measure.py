@@ -393,6 +393,18 @@ def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(gu
 
 
 @pytest.mark.wide
+def test_a_program_that_does_nothing_pays_for_no_thread_of_the_kernel(guest, tmp_path, reprofs):
+    """F2FS's cleaner moves a segment before the program begins."""
+    (tmp_path / "given").mkdir()
+    for number in range(300):
+        (tmp_path / f"given/{number}").write_bytes(b"x" * 20_000)
+    options = ["--filesystem", "f2fs,btrfs", "--warm", "--no-split", "--input", "given", "--output", "record.json"]
+    done = reprofs("measure", *options, "--", "true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(row.numbers.sync_ns < 100_000 for row in read(tmp_path / "record.json").rows)
+
+
+@pytest.mark.wide
 def test_one_more_turn_in_a_thousand_is_found(guest, tmp_path, reprofs):
     """A program with a little more work, in another file of the same name."""
     script = tmp_path / "turns.sh"
