@@ -171,6 +171,15 @@ def test_the_functions_in_which_a_kernel_is_slower(tmp_path):
     assert profiles.culprits(old, old, CREATED)["more"].eq(0).all()
 
 
+def test_a_function_that_another_kernel_does_without_is_a_difference(tmp_path):
+    old, new = (
+        counted(tmp_path, name, **stacks) for name, stacks in (("6.1", {"sys__move": 5000}), ("7.3", {"sys": 9}))
+    )
+    assert profiles.culprits(old, new, CREATED).index.tolist() == ["sys_[xfs]"]
+    new.phases[CREATED._replace(phase="other")] = {"functions": [{"name": "move", "module": "xfs"}]}
+    assert profiles.culprits(old, new, CREATED).index.tolist() == ["move_[xfs]"]
+
+
 @pytest.fixture(scope="module")
 def found(folder):
     """The profiles of the study, the quickest first."""

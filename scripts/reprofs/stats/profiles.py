@@ -150,15 +150,26 @@ def calls(one: Counted, operation: Operation) -> tuple[pd.Series, dict[str, set[
     return an_item(one.phases[operation], pd.Series(spent, dtype=float)), below
 
 
+def _known(one: Counted) -> set[str]:
+    """The functions of the file system's module that any phase runs, named as in stacks."""
+    every = (function for phase in one.phases.values() for function in phase.get("functions", []))
+    return {f"{function['name']}_[{one.module}]" for function in every if function["module"] == one.module}
+
+
 def culprits(base: Counted, other: Counted, operation: Operation) -> pd.DataFrame:
     """The functions of the file system in which an operation has become longer, or shorter, from one kernel to another.
 
     Columns, ns an item, with what a function calls: base, other, more; the largest difference first. Only functions
-    that both kernels have, because one with a new name is no difference, with LEAST of the whole difference of
-    instructions or more; of a function and one that it calls with MOSTLY the same difference, the one that is called.
+    that both kernels have (run in any phase), because one with a new name is no difference, with LEAST of the whole
+    difference of instructions or more; of a function and one that it calls with MOSTLY the same difference, the one
+    that is called.
     """
-    (before, _), (after, below) = calls(base, operation), calls(other, operation)
-    both = pd.DataFrame({"base": before * base.ns_per_instruction, "other": after * other.ns_per_instruction}).dropna()
+    (before, above), (after, below) = calls(base, operation), calls(other, operation)
+    below = {name: above.get(name, set()) | below.get(name, set()) for name in {**above, **below}}
+    both = pd.DataFrame({"base": before * base.ns_per_instruction, "other": after * other.ns_per_instruction})
+    for column, one in (("base", base), ("other", other)):
+        both.loc[both.index.isin(_known(one)) & both[column].isna(), column] = 0.0
+    both = both.dropna()
     both["more"] = both["other"] - both["base"]
     whole = sum(
         sign * an_item(one.phases[operation], one.phases[operation]["instructions"]) * one.ns_per_instruction
