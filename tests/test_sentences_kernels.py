@@ -44,6 +44,14 @@ def test_waiting_that_is_not_known():
     assert kernels.unknown_waiting(0, 5).startswith("How much of any difference is waiting is not known")
 
 
+def test_that_nothing_waits_is_said_where_it_is_known():
+    still = {"items": 10, "wall_ns": 1000, "waiting_ns": 99, "waits": []}
+    assert kernels.none_wait([still]) == "None of these operations waits for a tenth of its time."
+    unknown = {key: value for key, value in still.items() if key != "waits"}
+    for phases in ([], [still, still | {"waiting_ns": 100}], [still, unknown]):
+        assert kernels.none_wait(phases) == ""
+
+
 def difference(ratio: float, instructions: float, more: float, **terms: float) -> SimpleNamespace:
     return SimpleNamespace(base="ext4", other="xfs", ratio=ratio, instructions=instructions, more=more, terms=terms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def waits(operation: str, label: str, phase: dict[str, Any]) -> str:
     """
     found, waited = profiles.waits(phase), profiles.waiting(phase) or 0.0
     calls, threads = found[found["call"] != ""], found[found["call"] == ""]
-    if calls.empty or waited < LEAST_WAITING * profiles.an_item(phase, phase["wall_ns"]):
+    if calls.empty or not _waits(phase):
         return ""
     first = calls.iloc[0]
     told = f"{operation}: {label} waits {time(waited, 3)} an item, most in " + code(
@@ -114,6 +114,17 @@ def waits(operation: str, label: str, phase: dict[str, Any]) -> str:
     if len(threads) and threads.iloc[0]["ns"] >= first["ns"] / 2:
         told += ", while a thread of the kernel sleeps in " + code(threads.iloc[0]["function"].partition(" [")[0])
     return told + "."
+
+
+def _waits(phase: dict[str, Any]) -> bool:
+    return (profiles.waiting(phase) or 0.0) >= LEAST_WAITING * profiles.an_item(phase, phase["wall_ns"])
+
+
+def none_wait(phases: Sequence[dict[str, Any]]) -> str:
+    """That none of these phases waits for a tenth of its time; empty where one does, or where it is not known."""
+    if not phases or any("waits" not in phase or _waits(phase) for phase in phases):
+        return ""
+    return "None of these operations waits for a tenth of its time."
 
 
 def where(found: pd.DataFrame) -> Marked:
