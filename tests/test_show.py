@@ -223,11 +223,11 @@ def test_panels_that_do_not_fit_go_to_the_next_page():
     assert [list(dict.fromkeys(part["operation"])) for part in parts] == [list("abcd"), ["e"]]
 
 
-def test_numbers_are_those_of_every_processor():
+def test_numbers_are_those_of_a_processor_without_avx512():
     code = "from numpy._core._multiarray_umath import __cpu_dispatch__ as known, __cpu_features__ as has; "
     code += "print([one for one in known if has[one]])"
     used, bare = (
         subprocess.run([sys.executable, "-c", first + code], capture_output=True, text=True, check=True, env={}).stdout
         for first in ("import reprofs; ", "")
     )
-    assert used == "[]\n", (used, bare)
+    assert used in ("['X86_V3']\n", "[]\n") and (bare == used or "X86_V4" in bare), (used, bare)

@@ -11,10 +11,10 @@ from typing import Any
 
 from reprofs.errors import UserError
 
-# With AVX-512, numpy's logarithms differ in the last bit, and it orders equal values otherwise. Without what newer
-# processors add, a report has the same bytes on every x86-64 machine. Processes that this one starts inherit it.
+# With AVX-512, numpy's logarithms differ in the last bit, and it orders equal values otherwise. Without it, a report
+# has the same bytes on every x86-64 machine with AVX2. Processes that this one starts inherit it.
 if os.uname().machine == "x86_64":
-    os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V3 X86_V4 AVX512_ICL AVX512_SPR")
+    os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
 
 # Loaded on first use: a trial does not need what a notebook needs.
 _SHOWN = ("figure", "table", "say", "items", "head", "ref")
