@@ -394,7 +394,7 @@ def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(gu
 
 @pytest.mark.wide
 def test_a_program_that_does_nothing_pays_for_no_thread_of_the_kernel(guest, tmp_path, reprofs):
-    """F2FS's cleaner moves a segment before the program begins."""
+    """Before the program begins, something of F2FS leaves 2.6 MB to write."""
     (tmp_path / "given").mkdir()
     for number in range(300):
         (tmp_path / f"given/{number}").write_bytes(b"x" * 20_000)

@@ -148,7 +148,7 @@ static int first(char **words, char **environment) {
     }
     int work = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     wait_for_next(60);
-    /* What threads of the kernel did meanwhile is not the program's: F2FS's cleaner moves a segment, 2.6 MB. */
+    /* What threads of the kernel did meanwhile is not the program's: on F2FS it left 2.6 MB to write. */
     syncfs(work);
     wait_for_next(1);
     struct processors before = processors();
