@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* A disk in memory, /dev/crashdisk, that can hold whatever a power cut would have left of what was written to it.
+/* A disk in memory, /dev/crashdisk, that can hold whatever a power cut would have left of what was written to it, and
+ * whose requests can fail.
  *
  * It has three layers of pages, the upper ones first: what is written now, the state that was asked for, the base. A
  * log keeps every write with its content, every flush, and marks. A state is the base with chosen sectors of chosen
@@ -15,11 +16,20 @@
  *   mark N      N goes into the log
  *   forget N    the log ends after N events
  *   state E:F:N ...  the base with N sectors, from the F-th on, of event E, and so on; nothing is above it
- * Reading gives the log, one event a line: `w SECTOR SECTORS FUA`, `f` (a flush), `m N`. After the command `pages` it
- * gives the numbers of all pages that somebody wrote. */
+ *   reads       from now on the log has reads, too
+ *   fail OPERATIONS ACTION CONTENT SKIP COUNT FIRST:LAST ...  of the requests that match, the first SKIP are served and
+ *               the next COUNT (0: all) fail; those before are no rule any more. Operations are letters: r (read), w
+ *               (write), f (flush). Action: error; of writes that are acknowledged lost, torn (only the first half is
+ *               written) or astray (it is written a page farther on); slow (by 30 s). Content of writes: any, data (of
+ *               the calls of scripts/engine/programs/crash/content.h) or other. Sectors: none named are all.
+ *   heal        no request fails any more
+ * Reading gives the log, one event a line: `w SECTOR SECTORS FUA`, `f` (a flush), `m N`, `r SECTOR SECTORS`,
+ * `x SECTOR SECTORS` (failed, before what the request did). After the command `pages` it gives the numbers of all pages
+ * that somebody wrote. */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/ctype.h>
+#include <linux/delay.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
@@ -48,7 +58,20 @@ static struct event {
 static u32 n_events;
 static struct xarray base, state, now;
 static enum { PLAIN, LOGGING, STOPPED } mode;
-static bool tell_pages;
+static bool tell_pages, log_reads;
+enum { READS = 1, WRITES = 2, FLUSHES = 4, RANGES = 4096, SLOW_MS = 30000 };
+static const u64 DATA_BEGINS = 0x5346525052; /* above the lowest 16 bits of the first word of data */
+enum action { NOTHING, ERROR, LOST, TORN, ASTRAY, SLOW };
+enum content { ANY, DATA, OTHER };
+static const char *const actions[] = {"nothing", "error", "lost", "torn", "astray", "slow"};
+static const char *const contents[] = {"any", "data", "other"};
+static struct {
+    u32 operations, skip, count, ranges;
+    bool ever;
+    enum action action;
+    enum content content;
+    struct place { u64 first, last; } range[RANGES];
+} rule;
 static DEFINE_MUTEX(lock); /* of all above */
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
@@ -109,7 +132,7 @@ static struct event *note(char kind, u64 number, u32 sectors, bool fua) {
     if (n_events == EVENTS) return NULL;
     v = &events[n_events];
     *v = (struct event){.kind = kind, .number = number, .sectors = sectors, .fua = fua};
-    if (sectors) {
+    if (kind == 'w') {
         v->pages = (number + sectors - 1) / SECTORS - number / SECTORS + 1;
         v->page = kvcalloc(v->pages, sizeof *v->page, GFP_NOIO);
         if (!v->page) return NULL;
@@ -119,15 +142,17 @@ static struct event *note(char kind, u64 number, u32 sectors, bool fua) {
 }
 
 /* ---- the disk ---------------------------------------------------------------------------------------------------- */
-static int move(struct bio *bio, bool writes, struct event *v) {
+static int move(struct bio *bio, bool writes, struct event *v, u64 astray, u32 bytes) {
     struct bvec_iter it;
     struct bio_vec b;
-    u64 at = bio->bi_iter.bi_sector << SECTOR_SHIFT, first = at >> PAGE_SHIFT;
+    u64 at = (bio->bi_iter.bi_sector << SECTOR_SHIFT) + astray, first = at >> PAGE_SHIFT;
     bio_for_each_segment(b, bio, it) {
         u8 *memory = page_address(b.bv_page) + b.bv_offset;
-        for (u32 done = 0, n; done < b.bv_len; done += n, at += n, memory += n) {
+        u32 length = min(b.bv_len, bytes);
+        bytes -= length;
+        for (u32 done = 0, n; done < length; done += n, at += n, memory += n) {
             struct page *page = writes ? changed(at >> PAGE_SHIFT, v, first) : seen(at >> PAGE_SHIFT);
-            n = min_t(u32, b.bv_len - done, PAGE_SIZE - offset_in_page(at));
+            n = min_t(u32, length - done, PAGE_SIZE - offset_in_page(at));
             if (writes && !page) return -ENOMEM;
             if (writes) memcpy(page_address(page) + offset_in_page(at), memory, n);
             else if (page) memcpy(memory, page_address(page) + offset_in_page(at), n);
@@ -137,24 +162,62 @@ static int move(struct bio *bio, bool writes, struct event *v) {
     return 0;
 }
 
-static int take(struct bio *bio) {
+static bool holds(struct bio *bio, enum content content) {
+    struct bio_vec b = bio_iovec(bio);
+    const u64 *word = page_address(b.bv_page) + b.bv_offset;
+    return content == ANY || (*word >> 16 == DATA_BEGINS) == (content == DATA);
+}
+
+/* What a request meets. */
+static enum action met(struct bio *bio) {
+    u64 first = bio->bi_iter.bi_sector, end = first + bio_sectors(bio);
+    bool flushes = bio->bi_opf & REQ_PREFLUSH, moves = bio->bi_iter.bi_size, writes = bio_op(bio) == REQ_OP_WRITE;
+    bool matches = flushes && rule.operations & FLUSHES;
+    if (!rule.action) return NOTHING;
+    if (moves && rule.operations & (writes ? WRITES : READS) && (!writes || holds(bio, rule.content))) {
+        matches = matches || !rule.ranges;
+        for (u32 i = 0; i < rule.ranges && !matches; i++)
+            matches = first <= rule.range[i].last && end > rule.range[i].first;
+    }
+    if (!matches) return NOTHING;
+    if (rule.skip) {
+        rule.skip--;
+        return NOTHING;
+    }
+    if (!rule.ever && !rule.count) return NOTHING;
+    if (!rule.ever) rule.count--;
+    note('x', first, bio_sectors(bio), false);
+    return rule.action;
+}
+
+static int take(struct bio *bio, enum action action) {
     struct event *v = NULL;
+    u32 bytes = bio->bi_iter.bi_size, torn = round_up(bytes / 2, SECTOR_SIZE);
+    u64 end = bio->bi_iter.bi_sector + bio_sectors(bio) + SECTORS;
+    if (action == ERROR) return -EIO;
     if (mode == LOGGING && bio->bi_opf & REQ_PREFLUSH && !note('f', 0, 0, false)) return -ENOSPC;
-    if (bio_op(bio) == REQ_OP_FLUSH || !bio->bi_iter.bi_size) return 0;
-    if (bio_op(bio) == REQ_OP_READ) return move(bio, false, NULL);
+    if (bio_op(bio) == REQ_OP_FLUSH || !bytes) return 0;
+    if (bio_op(bio) == REQ_OP_READ) {
+        if (log_reads) note('r', bio->bi_iter.bi_sector, bio_sectors(bio), false);
+        return move(bio, false, NULL, 0, bytes);
+    }
     if (bio_op(bio) != REQ_OP_WRITE) return -EOPNOTSUPP;
-    if (mode == LOGGING) {
+    if (action == LOST || (action == ASTRAY && end > size_mib << (20 - SECTOR_SHIFT))) return 0;
+    if (mode == LOGGING && action != ASTRAY) {
         v = note('w', bio->bi_iter.bi_sector, bio_sectors(bio), bio->bi_opf & REQ_FUA);
         if (!v) return -ENOSPC;
     }
-    return move(bio, true, v);
+    return move(bio, true, v, action == ASTRAY ? PAGE_SIZE : 0, action == TORN ? torn : bytes);
 }
 
 static SUBMITTED submit(struct bio *bio) {
+    enum action action;
     int error;
     mutex_lock(&lock);
-    error = take(bio);
+    action = met(bio);
+    error = take(bio, action);
     mutex_unlock(&lock);
+    if (action == SLOW) msleep(SLOW_MS);
     bio->bi_status = errno_to_blk_status(error);
     bio_endio(bio);
     return DONE;
@@ -203,11 +266,37 @@ static void renew(int next) {
     drop(&state);
     forget(0);
     mode = next;
+    log_reads = false;
+    rule.action = NOTHING;
+}
+
+static int make_rule(const char *text) {
+    char operations[8], action[8], content[8];
+    int n, a, c;
+    rule.action = NOTHING;
+    rule.operations = rule.ranges = 0;
+    if (sscanf(text, "%7s %7s %7s %u %u%n", operations, action, content, &rule.skip, &rule.count, &n) != 5)
+        return -EINVAL;
+    a = match_string(actions, ARRAY_SIZE(actions), action);
+    c = match_string(contents, ARRAY_SIZE(contents), content);
+    if (a < 0 || c < 0) return -EINVAL;
+    for (text += n; *(text = skip_spaces(text)); text += n) {
+        struct place *r = &rule.range[rule.ranges];
+        if (rule.ranges++ == RANGES || sscanf(text, "%llu:%llu%n", &r->first, &r->last, &n) != 2) return -EINVAL;
+    }
+    if (strchr(operations, 'r')) rule.operations |= READS;
+    if (strchr(operations, 'w')) rule.operations |= WRITES;
+    if (strchr(operations, 'f')) rule.operations |= FLUSHES;
+    rule.content = c;
+    rule.ever = !rule.count;
+    rule.action = a;
+    return 0;
 }
 
 static int obey(const char *text) {
     u64 number;
     if (!strncmp(text, "state", 5)) return make_state(text + 5);
+    if (!strncmp(text, "fail ", 5)) return make_rule(text + 5);
     if (sscanf(text, "mark %llu", &number) == 1) return mode != LOGGING || note('m', number, 0, false) ? 0 : -ENOSPC;
     if (sscanf(text, "forget %llu", &number) == 1) forget(number);
     else if (!strcmp(text, "plain")) renew(PLAIN);
@@ -215,6 +304,8 @@ static int obey(const char *text) {
     else if (!strcmp(text, "resume")) mode = LOGGING;
     else if (!strcmp(text, "stop")) mode = STOPPED;
     else if (!strcmp(text, "pages")) tell_pages = true;
+    else if (!strcmp(text, "reads")) log_reads = true;
+    else if (!strcmp(text, "heal")) rule.action = NOTHING;
     else return -EINVAL;
     return 0;
 }
@@ -242,6 +333,7 @@ static int tell(struct seq_file *to, void *unused) {
         const struct event *v = &events[i];
         if (v->kind == 'w') seq_printf(to, "w %llu %u %d\n", v->number, v->sectors, v->fua);
         else if (v->kind == 'm') seq_printf(to, "m %llu\n", v->number);
+        else if (v->kind != 'f') seq_printf(to, "%c %llu %u\n", v->kind, v->number, v->sectors);
         else seq_puts(to, "f\n");
     }
     mutex_unlock(&lock);

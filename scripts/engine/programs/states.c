@@ -62,7 +62,7 @@ static const struct option options[] = {
     WORD("--type", m.type, "of a mount without commands"),
     WORD("--options", m.options, "of that mount"),
     WORD("--mount", m.mount, "commands, in place of type and options"),
-    WORD("--unmount", m.unmount, "commands, with --mount"),
+    WORD("--unmount", m.unmount, "commands; without --mount, of the first unmount"),
     WORD("--recover", m.recover, "commands before a mount after a cut"),
     WORD("--checker", m.checker, "commands that check the unmounted file system and change nothing"),
 };
@@ -161,9 +161,9 @@ static void write_new(void) {
     const char *path = path_of("probe", room);
     int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
     memset(large, 7, sizeof large);
-    if (fd < 0) return found(UNUSABLE, false, "no new file can be made: %s", strerror(errno));
+    if (fd < 0) return found(UNUSABLE, false, "no new file can be made: %s", words_for(errno));
     bool written = pwrite(fd, large, sizeof large, 0) == sizeof large && !fsync(fd);
-    if (!written) found(UNUSABLE, false, "no new file can be written: %s", strerror(errno));
+    if (!written) found(UNUSABLE, false, "no new file can be written: %s", words_for(errno));
     close(fd);
     memcpy(was, seen, sizeof was);
     for (int n = 0; n < n_names; n++) {
@@ -178,7 +178,7 @@ static void write_new(void) {
             found(OVERWRITTEN, must_stay(was[n].node[0]), "%s is another after a new file was written", names[n]);
     }
     memcpy(seen, was, sizeof was);
-    if (unlink(path)) found(UNUSABLE, false, "the new file cannot be removed: %s", strerror(errno));
+    if (unlink(path)) found(UNUSABLE, false, "the new file cannot be removed: %s", words_for(errno));
 }
 
 static void remove_all(void) {
@@ -190,7 +190,7 @@ static void remove_all(void) {
             const char *path = path_of(names[n], room);
             if (!(folder ? rmdir(path) : unlink(path)) || errno == ENOENT) seen[n].type = 0;
             else if (turn == 3 || !folder) {
-                found(UNUSABLE, false, "%s cannot be removed: %s", names[n], strerror(errno));
+                found(UNUSABLE, false, "%s cannot be removed: %s", names[n], words_for(errno));
                 seen[n].type = 0;
             }
         }
@@ -370,7 +370,7 @@ static int record_call(const char *text) {
     struct call *c = &calls[n_calls];
     mark((unsigned)n_calls * 2);
     int error = do_call(c, node_before(c, &worlds[n_calls - 1]), n_calls);
-    if (error) snprintf(failure, sizeof failure, "%s: %.40s", c->word[0], strerror(error));
+    if (error) snprintf(failure, sizeof failure, "%s: %.40s", c->word[0], words_for(error));
     mark((unsigned)n_calls * 2 + 1);
     return error;
 }
@@ -429,7 +429,7 @@ static int run(void) {
     int said = for_calls(p.before, make_before);
     if (said) return said;
     sync();
-    unmount_it();
+    unmount_first();
     while ((one = next_sequence(&rest))) one_sequence(one);
     free(copy);
     tell_disk("plain");

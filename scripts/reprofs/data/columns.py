@@ -197,6 +197,34 @@ at       | int64  |    | Number of the first of them, for reprofs state --at
 again    | int64  |    | Its number among those of a second cut, for --again-at; empty without one
 what     | string |    | What was seen there
 """,
+    "faults": _IDENTITY
+    + """
+phase        | string |    | Name of the phase: the fault
+cache        | string |    | State of the caches before the phase
+kind         | string |    | Kind of the block or request that the fault is of, by the file system's own tools; other: of no kind
+nth          | int64  |    | So many requests of the kind were served before; empty where each block is tried
+sector       | int64  |    | First sector (512 bytes) of the first request that failed, or of the block
+hits         | int64  |    | Requests that failed; 0 where only what is on the disk is another
+fsync        | string |    | Of a file that was overwritten: what its first fsync says, ok or the name of an error
+fsync_again  | string |    | The second one, of the same descriptor
+fsync_other  | string |    | One of another descriptor, opened before
+fsync_later  | string |    | One of a descriptor that was opened then
+fsync_ns     | int64  | ns | Time of the first three
+cached       | string |    | What is read then: new, old, mixed, zeros, foreign, short, absent, or an error
+new_file     | string |    | What creating, writing and flushing another file says
+fsync_folder | string |    | What fsync of the folder says then
+syncfs       | string |    | What flushing the file system says then
+usable       | string |    | Whether files can be made then: ok, EROFS where it is mounted read-only now, or another error
+cold         | string |    | What is read of the overwritten file without a cache
+mount        | string |    | What the next mount says, of the whole disk; with the fault where it is one of reads
+after        | string |    | What is read of the overwritten file then
+new_after    | string |    | What is read of the new file then
+errors       | int64  |    | Other names, made before, that give an error then
+others       | int64  |    | Other names, made before, that are absent or silently others
+mended       | bool   |    | Whether the block on the disk is right again after everything was read
+checker      | int64  |    | Exit code of the file system's checker then; 0 without one
+what         | string |    | The first thing that was seen, in words
+""",
     "clients": _IDENTITY
     + """
 phase    | string |       | Name of the phase

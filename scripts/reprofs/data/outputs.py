@@ -32,7 +32,8 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
     """The record with program output parsed into values, in its phases and commands.
 
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
-    after a power cut or an outage. Phases of engine history get `calls`, of engine states `states`. A record whose
+    after a power cut or an outage. Phases of engine history get `calls`, of engine states `states`, of engine faults
+    `faults`. A record whose
     output cannot be parsed has failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the
     phase in the plan.
     """
@@ -46,7 +47,7 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
             if expected.parse == "history":
                 phase["calls"] = _calls(phase["output"])
             if expected.visits:
-                phase["states"] = states(phase["output"])
+                phase[expected.visits] = (states if expected.visits == "states" else faults)(phase["output"])
                 continue
             if expected.parse == "iozone":
                 phase["samples"] = iozone.samples(phase["output"])
@@ -119,6 +120,33 @@ def states(output: str) -> list[dict]:
     if not rows:
         raise ValueError("engine states has said nothing")
     return rows
+
+
+ERRORS = (
+    *("fsync", "fsync_again", "fsync_other", "fsync_later", "new_file", "fsync_folder", "syncfs", "usable", "mount"),
+    *("cached", "cold", "after", "new_after"),  # a word for the content, or an error
+)
+
+
+def faults(output: str) -> list[dict]:
+    """The rows of the table faults that engine faults wrote, one a case; none where no request of the kind was made.
+
+    Raises ValueError for a line that is none, such as the rest of one that was cut off.
+    """
+    rows = []
+    for line in output.splitlines():
+        told = json.loads(line)
+        row = {key: told[key] for key in ("kind", "sector", "hits", "errors", "others")}
+        row |= {key: _error(told[key]) for key in ERRORS if key in told}
+        row |= {"nth": told.get("nth"), "fsync_ns": told.get("ns"), "mended": bool(told.get("mended", False))}
+        rows.append(row | {"checker": told["checker"], "what": told["what"] or None})
+    return rows
+
+
+def _error(told: int | str) -> str:
+    """`ok` for 0, the name of an error for its number, words as they are."""
+    text = str(told)
+    return text if not text.isdigit() else errno.errorcode.get(int(text), f"E{text}") if int(text) else "ok"
 
 
 def _failed(record: dict | None, reason: str) -> dict | None:

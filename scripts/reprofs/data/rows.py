@@ -23,7 +23,7 @@ from reprofs.data.outputs import commands_of
 from reprofs.data.reader import phases_of, record_schema, text_of
 from reprofs.plan.cell import Cell, PlannedTrial, joined
 from reprofs.plan.plan import Plan, PlannedStack
-from reprofs.plan.workload import Phase
+from reprofs.plan.workload import VISITS, Phase
 
 # Of a phase: the column device_reads is the key reads in the object device. `_parts` makes the object whole.
 _OBJECTS = ("device", "cold", "latency", "whole")
@@ -74,7 +74,8 @@ class Rows:
             self._rows["samples"] += [place | sample for sample in samples]
             self._rows["clients"] += [place | row for row in clients(run, samples, hosts)]
             self._rows["calls"] += [place | row for row in outputs.calls(record, run)]
-            self._rows["states"] += [place | row for row in run.get("states", [])]
+            for name in VISITS:
+                self._rows[name] += [place | row for row in run.get(name, [])]
         events = outputs.power_cut(record, runs) | outputs.outage(record, runs, planned)
         if len(runs) == 1:
             events |= {f"flush_{key}": value for key, value in (runs[0].get("flush") or {}).items()}

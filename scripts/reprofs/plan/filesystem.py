@@ -268,6 +268,9 @@ class Filesystem(PlannedFilesystem, Descriptor):
     recover: list[Command] = Field([], description="Before the mount after a power cut, and timed with it")
     outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
     check: list[Command] = []
+    blocks: list[Command] = Field(
+        [], description="Unmounted, print which blocks are of which kind: lines `unit BYTES` and `FIRST LAST KIND`"
+    )
     variants: Annotated[dict[Word, Variant], Field(min_length=1)]
 
     _guest_is_known = field_validator("guest")(known_guest)

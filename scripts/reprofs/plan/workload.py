@@ -36,7 +36,7 @@ from reprofs.plan.parts import (
     wrong,
 )
 
-VISITS = "engine states "  # how a command begins that visits crash states
+VISITS = ("states", "faults")  # programs of the engine that mount a file system again and again; their tables, too
 ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
@@ -213,9 +213,9 @@ class Phase(Part):
         return bool(self.outage) or self.parse == "history"
 
     @property
-    def visits(self) -> bool:
-        """Whether it visits crash states (engine states)."""
-        return (self.run or "").startswith(VISITS)
+    def visits(self) -> str:
+        """The table of what it finds, if it visits crash states (engine states) or faults (engine faults)."""
+        return next((name for name in VISITS if (self.run or "").startswith(f"engine {name} ")), "")
 
 
 class Modifier(Part):

@@ -61,7 +61,12 @@ def with_key(name: str) -> Condition:
 
 def visiting(plan: Plan) -> bool:
     """Crash states are visited."""
-    return any(phase.visits for phase in _phases(plan))
+    return any(phase.visits == "states" for phase in _phases(plan))
+
+
+def faulty(plan: Plan) -> bool:
+    """Requests of the disk fail, or what is on it rots."""
+    return any(phase.visits == "faults" for phase in _phases(plan))
 
 
 def timed(plan: Plan) -> bool:

@@ -22,6 +22,11 @@ static const char *path_of(const char *name, char *room) {
     return room;
 }
 
+/* The C library has no words for what file systems say of what they find damaged. */
+static inline const char *words_for(int error) {
+    return error == EUCLEAN ? "Structure needs cleaning" : strerror(error);
+}
+
 static int failed_as(int result) { return result < 0 ? errno : 0; }
 
 static int write_bytes(int fd, const char *verb, int node, int tag, int from, int n) {

@@ -33,7 +33,7 @@ static void tell_disk(const char *text) {
     close(fd);
 }
 
-static void mark(unsigned number) {
+static inline void mark(unsigned number) {
     char text[32];
     snprintf(text, sizeof text, "mark %u", number);
     tell_disk(text);
@@ -56,7 +56,7 @@ static void read_log(void) {
     fclose(f);
 }
 
-static void make_state(const struct pick *picks, uint32_t n) {
+static inline void make_state(const struct pick *picks, uint32_t n) {
     static char text[PICKS_BYTES];
     size_t at = (size_t)sprintf(text, "state");
     for (uint32_t i = 0; i < n; i++) {

@@ -159,7 +159,7 @@ static enum finding find_node(int x, int p, int done, int begun, int *times, cha
         } else if (kind == LOST && !shows_another(n, x, done, begun)) {
             kind = seen[n].type == 'e' ? UNREADABLE : DAMAGED;
             if (kind == DAMAGED) snprintf(what, room, "%s %s", names[n], why);
-            else snprintf(what, room, "%s: %s", names[n], strerror(seen[n].error));
+            else snprintf(what, room, "%s: %s", names[n], words_for(seen[n].error));
         }
     }
     return kind;
@@ -226,7 +226,7 @@ static void judge(int done, int begun) {
     for (int n = 0; n < n_names; n++) {
         judge_name(n, done, begun);
         if (seen[n].type == 'f') judge_leak(n, begun);
-        if (seen[n].type == 'e') found(UNREADABLE, false, "%s: %s", names[n], strerror(seen[n].error));
+        if (seen[n].type == 'e') found(UNREADABLE, false, "%s: %s", names[n], words_for(seen[n].error));
     }
     if (*odd) found(CONTRADICTS, false, "%s", odd);
 }

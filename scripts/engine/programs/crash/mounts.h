@@ -52,7 +52,7 @@ static int mount_plainly(void) {
 static int mount_it(char *why, size_t room) {
     int code = m.mount ? shell(m.mount) : mount_plainly();
     if (code && m.mount) snprintf(why, room, "mount exits with %d", code);
-    else if (code) snprintf(why, room, "mount: %s", strerror(code));
+    else if (code) snprintf(why, room, "mount: %s", words_for(code));
     return code;
 }
 
@@ -69,14 +69,18 @@ static void forget_disk(void) {
     close(fd);
 }
 
-static void unmount_it(void) {
-    int code = m.unmount ? shell(m.unmount) : failed_as(umount(m.mountpoint));
-    if (code) exit(broken("%s cannot be unmounted: %s", m.mountpoint, m.unmount ? "its command fails" : reason(code)));
+static void unmount_by(bool command) {
+    int code = command ? shell(m.unmount) : failed_as(umount(m.mountpoint));
+    if (code) exit(broken("%s cannot be unmounted: %s", m.mountpoint, command ? "its command fails" : reason(code)));
     forget_disk();
 }
+static void unmount_it(void) { unmount_by(m.mount != NULL); }
+
+/* What the trial has mounted by a command may have left more than a mount, such as the cleaner of NILFS2. */
+static void unmount_first(void) { unmount_by(m.unmount != NULL); }
 
 /* After a cut: what the file system wants done before, and the mount. */
-static int recover(char *why, size_t room) {
+static inline int recover(char *why, size_t room) {
     int code = m.recover ? shell(m.recover) : 0;
     if (!code) return mount_it(why, room);
     snprintf(why, room, "the repair before the mount exits with %d", code);

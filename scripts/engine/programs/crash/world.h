@@ -56,7 +56,7 @@ static int name_of(const char *text) {
 }
 
 /* The folder of a name; "." is the top. */
-static const char *folder_of(const char *name, char *room) {
+static inline const char *folder_of(const char *name, char *room) {
     const char *slash = strrchr(name, '/');
     if (slash) snprintf(room, LETTERS, "%.*s", (int)(slash - name), name);
     else strcpy(room, ".");
@@ -143,7 +143,7 @@ static void apply(const struct call *c, struct world *w, int tag) {
 }
 
 /* The next call of a sequence: the world after it. Returns 0, or what `wrong` returned. */
-static int next_call(const char *text) {
+static inline int next_call(const char *text) {
     if (n_calls == CALLS) return wrong("a sequence has more than %d calls: make it shorter", CALLS);
     struct call *c = &calls[n_calls + 1];
     int said = read_call(text, c);
