@@ -270,7 +270,7 @@ SENTENCES = {
     "one-round": (TWO | {"rounds": 1}, "one repetition shows no difference"),
     "one-system": ({"systems": ["ext4"]}, "Only ext4 has a result"),
     "one-system-left": (TWO | ONE_LOAD | {"rounds": 2, "failures": LOST}, "Only ext4 has a result"),
-    "ceiling-only": ({"systems": ["tmpfs"]}, "No file systems are compared."),
+    "ceiling-only": ({"systems": ["tmpfs"]}, "No times are compared."),
     "nothing-completed": (TWO | {"rounds": 2, "failures": NO_RESULT}, "8 of 8 trials have no complete result"),
     "no-spread": (ONE_LOAD | {"systems": ["ext4", "xfs", "jfs"], "spread": 0.0}, " is fastest"),
     "one-round-on-stacks": (

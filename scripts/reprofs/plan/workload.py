@@ -213,6 +213,11 @@ class Phase(Part):
         return bool(self.outage) or self.parse == "history"
 
     @property
+    def timed(self) -> bool:
+        """Whether its time is a result."""
+        return not (self.lasts or self.visits)
+
+    @property
     def visits(self) -> str:
         """The table of what it finds, if it visits crash states (engine states) or faults (engine faults)."""
         return next((name for name in VISITS if (self.run or "").startswith(f"engine {name} ")), "")

@@ -105,6 +105,12 @@ CONTENTS = (
         always,
     ),
     Topic(
+        "faults",
+        "What does fsync say when the disk fails, and which rotten block is read as if it were whole?",
+        when.faulty,
+        always,
+    ),
+    Topic(
         "labs",
         "Do two labs rank file systems alike, and do the models behave as they say?",
         any_of(when.several_labs, when.modelled_disks, when.modelled_networks),

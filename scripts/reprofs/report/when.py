@@ -71,7 +71,7 @@ def faulty(plan: Plan) -> bool:
 
 def timed(plan: Plan) -> bool:
     """Times are a result: some phases last as long as their workload says."""
-    return any(not (phase.lasts or phase.visits) for phase in _phases(plan))
+    return any(phase.timed for phase in _phases(plan))
 
 
 def failing(plan: Plan) -> bool:
@@ -103,7 +103,7 @@ def compressible(plan: Plan) -> bool:
 def flushing(plan: Plan) -> bool:
     """A workload flushes, and a device has a flush that always takes the same time besides writing its cache."""
     asks = any(re.search("flush|(?<!r)sync", phase.run or "") for phase in _phases(plan)) or recorded(plan)
-    return asks and any(device.flush_us is not None for device in plan.devices.values())
+    return timed(plan) and asks and any(device.flush_us is not None for device in plan.devices.values())
 
 
 def wearing(plan: Plan) -> bool:
@@ -173,12 +173,12 @@ def ranked(plan: Plan) -> bool:
 
 def with_options(plan: Plan) -> bool:
     """Variants of one file system run in the same setting."""
-    return any(len(labels) > len(systems) for labels, systems in _variants(plan))
+    return timed(plan) and any(len(labels) > len(systems) for labels, systems in _variants(plan))
 
 
 def on_options(plan: Plan) -> bool:
     """A study is on options: in a setting it has more than two variants of a file system, on average."""
-    return any(len(labels) > 2 * len(systems) for labels, systems in _variants(plan))
+    return timed(plan) and any(len(labels) > 2 * len(systems) for labels, systems in _variants(plan))
 
 
 def _variants(plan: Plan) -> list[tuple[set[str], set[str]]]:

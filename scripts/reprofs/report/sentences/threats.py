@@ -141,6 +141,10 @@ def idle(study: Study) -> list[str]:
     41 %): Btrfs waits for room in a file system below 2 GiB.`
     """
     phases = measured(study.phases.assign(idle=cells.idle(study)))
+    timed = {
+        (name, phase.name) for name, entry in study.plan.workloads.items() for phase in entry.phases if phase.timed
+    }
+    phases = phases[[place in timed for place in zip(phases["workload"], phases["phase"], strict=True)]]
     own = phases[phases["role"] == "contender"].merge(study.trials[["trial", "mounted_total_bytes"]], on="trial")
     keys = [*SETTING, *OPERATION, "label", "filesystem"]
     found = own.groupby(keys)[["idle", "mounted_total_bytes"]].mean().reset_index()
