@@ -212,6 +212,19 @@ static const char *content(const char *name) {
     return new + old + zeros == PAGE_SECTORS ? "mixed" : "foreign";
 }
 
+/* In what a name differs from what was there before; NULL: in nothing. */
+static const char *differs(int n) {
+    int x = worlds[0].at[n];
+    const struct seen *s = &seen[n];
+    const struct node *node = &worlds[0].node[x];
+    if (!s->type) return "is absent";
+    if (s->type != node->type) return "is of another type";
+    if (s->type == 'f' && s->bytes != node->bytes) return "has another size";
+    for (int i = 0; s->type == 'f' && i < node->bytes / SECTOR; i++)
+        if (s->tag[i] != node->tag[i] || s->node[i] != x) return "has other content";
+    return NULL;
+}
+
 /* Everything as it was before, but this name: how many names cannot be read, and how many are silently others. */
 static int compare(const char *but, int *others, char *what, size_t room) {
     int errors = 0;
@@ -219,23 +232,12 @@ static int compare(const char *but, int *others, char *what, size_t room) {
     *what = 0;
     look();
     for (int n = 0; n < n_names; n++) {
-        int x = worlds[0].at[n];
-        const struct seen *s = &seen[n];
-        const char *why = NULL;
-        if (x == NOTHING || !strcmp(names[n], but)) continue;
-        const struct node *node = &worlds[0].node[x];
-        if (s->type == 'e') {
-            errors++;
-            if (!*what) snprintf(what, room, "%s: %s", names[n], words_for(s->error));
-            continue;
-        }
-        if (!s->type) why = "is absent";
-        else if (s->type != node->type) why = "is of another type";
-        else if (s->type == 'f' && s->bytes != node->bytes) why = "has another size";
-        for (int i = 0; !why && s->type == 'f' && i < node->bytes / SECTOR; i++)
-            if (s->tag[i] != node->tag[i] || s->node[i] != x) why = "has other content";
-        *others += why != NULL;
-        if (why && !*what) snprintf(what, room, "%s %s", names[n], why);
+        if (worlds[0].at[n] == NOTHING || !strcmp(names[n], but)) continue;
+        bool fails = seen[n].type == 'e';
+        const char *why = fails ? words_for(seen[n].error) : differs(n);
+        errors += fails;
+        *others += !fails && why;
+        if (why && !*what) snprintf(what, room, "%s%s %s", names[n], fails ? ":" : "", why);
     }
     if (*odd && !*what) snprintf(what, room, "%s", odd);
     /* What cannot be listed says so; a folder that lists other names does not. */

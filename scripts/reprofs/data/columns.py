@@ -201,7 +201,7 @@ what     | string |    | What was seen there
     + """
 phase        | string |    | Name of the phase: the fault
 cache        | string |    | State of the caches before the phase
-kind         | string |    | Kind of the block or request that the fault is of, by the file system's own tools; other: of no kind
+kind         | string |    | Kind of the block or request, by the file system's own tools; other: of no kind
 nth          | int64  |    | So many requests of the kind were served before; empty where each block is tried
 sector       | int64  |    | First sector (512 bytes) of the first request that failed, or of the block
 hits         | int64  |    | Requests that failed; 0 where only what is on the disk is another
@@ -214,7 +214,7 @@ cached       | string |    | What is read then: new, old, mixed, zeros, foreign,
 new_file     | string |    | What creating, writing and flushing another file says
 fsync_folder | string |    | What fsync of the folder says then
 syncfs       | string |    | What flushing the file system says then
-usable       | string |    | Whether files can be made then: ok, EROFS where it is mounted read-only now, or another error
+usable       | string |    | Whether files can be made then: ok, EROFS of a read-only mount, or another error
 cold         | string |    | What is read of the overwritten file without a cache
 mount        | string |    | What the next mount says, of the whole disk; with the fault where it is one of reads
 after        | string |    | What is read of the overwritten file then

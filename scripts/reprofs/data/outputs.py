@@ -47,7 +47,7 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
             if expected.parse == "history":
                 phase["calls"] = _calls(phase["output"])
             if expected.visits:
-                phase[expected.visits] = (states if expected.visits == "states" else faults)(phase["output"])
+                phase[expected.visits] = VISITED[expected.visits](phase["output"])
                 continue
             if expected.parse == "iozone":
                 phase["samples"] = iozone.samples(phase["output"])
@@ -141,6 +141,9 @@ def faults(output: str) -> list[dict]:
         row |= {"nth": told.get("nth"), "fsync_ns": told.get("ns"), "mended": bool(told.get("mended", False))}
         rows.append(row | {"checker": told["checker"], "what": told["what"] or None})
     return rows
+
+
+VISITED = {"states": states, "faults": faults}
 
 
 def _error(told: int | str) -> str:

@@ -19,7 +19,7 @@ OUTCOMES = {
     OK: "nothing is lost, nothing is said",
 }
 READS = ("read-error", "read-error-ever", "rot", "zeros")  # phases whose fault is of what is read
-# Rebello et al., USENIX ATC 2020: which fsync says that a write of data failed, and what is in memory then (kernel 5.2).
+# Rebello et al., USENIX ATC 2020 (kernel 5.2): which fsync says that a write of data failed, what is in memory then.
 PUBLISHED = {
     "ext4": ("first", "new"),
     "ext4 data=journal": ("second", "new"),
@@ -41,6 +41,11 @@ def outcome(row: pd.Series) -> str:
         if row["errors"]:
             return "unreadable"
         return "mended" if row["mended"] else "checker" if row["checker"] else OK
+    return _of_writes(row)
+
+
+def _of_writes(row: pd.Series) -> str:
+    """What is left of the two files of which one was written while requests failed."""
     files = (("fsync", "after"), ("new_file", "new_after"))
     gone = [row[after] for call, after in files if row[call] == OK and row[after] != "new"]
     told_later = any(row[call] != OK for call in _LATER)

@@ -323,9 +323,9 @@ def crash_states_are_of_their_own_disk(setup: Setup) -> str:
     """A phase with engine states or engine faults."""
     visits, crash = any(phase.visits for phase in setup.workload.phases), setup.profile.backing == CRASH
     if visits and not crash:
-        return f"{_load(setup)} visits crash states or faults, which {setup.cell.profile} has not: choose the device model crash."
+        return f"{_load(setup)} visits crash states or faults; {setup.cell.profile} has none: choose the model crash."
     if crash and not visits:
-        return f"device model {setup.cell.profile} is for crash states and faults: choose a workload such as crash-states, or ssd."
+        return f"device model {setup.cell.profile} is for crash states and faults: choose such a workload, or ssd."
     if crash and (setup.stack.name != "single" or setup.filesystem.hosts or not setup.filesystem.device):
         return f"{_load(setup)} has one disk: choose the stack single, and a file system on a device of its own."
     return ""

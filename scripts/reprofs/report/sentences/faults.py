@@ -10,8 +10,8 @@ from reprofs.report.words import listing
 from reprofs.stats.faults import OK
 
 LEFT_OUT = (
-    "One request fails, or all of a kind, on one small and new disk. The model leaves out arrays, several faults at once,"
-    " and faults that only a large or aged file system meets."
+    "One request fails, or all of a kind, on one small and new disk. The model leaves out arrays, several faults at"
+    " once, and faults that only a large or aged file system meets."
 )
 
 
