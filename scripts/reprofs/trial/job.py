@@ -37,6 +37,7 @@ from reprofs.trial.limits import check_limit_s
 from reprofs.trial.outages import around
 from reprofs.trial.places import places
 from reprofs.trial.setup import Setup
+from reprofs.trial.visits import remounting
 
 
 def render(setup: Setup, seed: Any = None) -> Job:
@@ -354,7 +355,7 @@ class _Writer:
             self.cold()
         if phase.run:
             items = self.setup.scale.count(phase.items) or 1
-            words = self.words(phase.run, run) + (self.remounting(phase) if phase.visits else [])
+            words = self.words(phase.run, run) + remounting(phase, self.setup, self.lines, self.checks())
             what = self.execute(words, items, phase.limit_s)
         else:
             what = {"operation": operation, "order": phase.order}
@@ -390,31 +391,6 @@ class _Writer:
             self.tree_there = not crash and operation != "remove"
         if phase.check:
             self.check(phase.name, phase.check, run)
-
-    def remounting(self, phase: PhaseKeys) -> list[str]:
-        """Arguments of engine states and faults: how the file system is mounted, unmounted, repaired, checked, and what
-        it promises or where its blocks are.
-
-        A mount by one plain command, beside the scan for devices of which there is only one, is made by a system call.
-        """
-        mounts, unmounts = self.lines("mount", self.filesystem.mount), self.lines("unmount", self.filesystem.unmount)
-        *scans, last = mounts or [[]]
-        plain = last[:4] == ["mount", "-t", self.filesystem.type, "-o"] and len(last) == 7
-        scripts = {"recover": self.lines("recover", self.filesystem.recover), "checker": self.checks()}
-        scripts["unmount"] = unmounts
-        found = ["--mountpoint", MOUNTPOINT]
-        if plain and all(scan[1:3] == ["device", "scan"] for scan in scans):
-            found += ["--type", self.filesystem.type or "", "--options", last[4]]
-        else:
-            scripts["mount"] = mounts
-        if phase.visits == "faults":
-            scripts["blocks"] = self.lines("blocks", self.filesystem.blocks)
-        for name, lines in scripts.items():
-            found += [f"--{name}", "\n".join(map(shlex.join, lines))] if lines else []
-        if phase.visits == "faults":
-            return found
-        given = None if self.setup.variant.promise else self.filesystem.promises
-        return [*found, "--promises", ",".join(given.words() if given else []) or "none"]
 
     def checks(self) -> list[list[str]]:
         """The commands that check the unmounted file system."""
