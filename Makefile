@@ -91,6 +91,8 @@ guest-%: override export GUEST = $*
 guest-%:
 	@$(RUN) reprofs guest --output "data/guest/$$GUEST.json"
 
+soak-fs: setup  ## look for histories of calls after which a file system breaks a guarantee: FS=btrfs HOURS=1 SEED=1
+	@$(RUN) reprofs soak "$(or $(FS),ext4)" --hours "$(or $(HOURS),1)" --seed "$(or $(SEED),1)"
 bench: override export AGAINST := $(value AGAINST)
 bench: setup  ## benchmarks: the engine, QEMU, a trial step by step (AGAINST=COMMIT: compare both), the recorder, hidden effects, the statistics, large studies
 	@$(RUN) python tests/bench_engine.py
@@ -124,4 +126,4 @@ release: setup  ## tag this commit as the version that it has, signed if git has
 clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
 	rm -rf data/answers data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign site test try soak lint bench accept catalog lab release clean
+.PHONY: help setup report publish workflow-report campaign site test try soak soak-fs lint bench accept catalog lab release clean

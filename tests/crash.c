@@ -3,6 +3,7 @@
  *
  * promises WORDS | before CALLS | sequence CALLS | as N (seen is what world N has) | gone NAME | error NAME
  * shows NAME BYTES TAG[@NAME]xSECTORS,...: a file; TAG a call, old (before), left (what the disk had) or 0
+ * now: prints the names that are not as in the last world, before any cut
  * judge DONE BEGUN: prints what is found, `!` after what breaks a promise
  * log w:SECTOR:SECTORS[:fua] f ...; subsets WORDS; states: prints of each its first and last place, how, and its picks
  */
@@ -125,6 +126,14 @@ static void obey(char *line) {
         word = strsep(&line, " ");
         *told = 0;
         judge(atoi(word), atoi(line));
+        printf("%s\n", told);
+    }
+    if (!strcmp(verb, "now")) {
+        *told = 0;
+        for (int n = 0; n < n_names; n++) {
+            const char *why = unlike(n, worlds[n_calls].at[n], n_calls);
+            if (why) snprintf(told + strlen(told), 100, "%s %s, ", names[n], why);
+        }
         printf("%s\n", told);
     }
     if (!strcmp(verb, "log")) read_events(line);

@@ -123,6 +123,23 @@ def test_no_world_is_a_finding_of_its_own(oracle, sequence):
     assert oracle(sequence, *lines) == [""] * (calls + 1)
 
 
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ([APPEND, "as 1"], ""),
+        ([APPEND, "as 0"], "foo has 8192 bytes instead of 12288,"),
+        ([OVER, "as 0"], "A/old has another's content in sector 0, foo is there,"),
+        ([NEW, "as 2", "gone bar"], "bar is missing,"),
+        ([NEW, "as 2", "shows bar 4096 0x8"], "bar has zeros in sector 0,"),
+        ([NEW, "as 2", "error bar"], "bar Input/output error,"),
+        (["sequence setxattr foo", "as 0"], "foo has another attribute,"),
+        (["sequence write foo 0 4096;drop;remount", "as 1"], ""),
+    ],
+)
+def test_what_is_wrong_before_any_cut(oracle, lines, wrong):
+    assert oracle(*lines, "now") == [wrong]
+
+
 MUTANTS = {
     "a file at its old name is lost": (
         "judge.h",

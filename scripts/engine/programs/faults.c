@@ -187,12 +187,6 @@ static uint32_t failed(uint64_t *sector) {
 }
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
-static void drop_caches(void) {
-    int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, "3", 1) != 1) exit(broken("caches cannot be dropped: %s", reason(errno)));
-    close(fd);
-}
-
 /* The content of the first page of a file: new, old, mixed, zeros, foreign, short, absent, or the number of an error.
  */
 static const char *content(const char *name) {

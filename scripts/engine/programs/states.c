@@ -363,13 +363,34 @@ static void explore(void) {
         exit(broken("the sequence has %u states: --at is at most %u", n_states, n_states - 1));
 }
 
+static int remount(void) {
+    char why[96];
+    unmount_it();
+    if (mount_it(why, sizeof why)) exit(broken("it cannot be mounted again, without a cut: %s", why));
+    return 0;
+}
+
+/* Whether everything is as the calls made it, before any cut. */
+static void judge_now(void) {
+    now_done = now_begun = n_calls;
+    now_after = true;
+    for (int i = 0; i < 2 * FINDINGS; i++) tallies[i / 2][i % 2].here = false;
+    look();
+    for (int n = 0; n < n_names; n++) {
+        const char *why = unlike(n, worlds[n_calls].at[n], n_calls);
+        if (why) found(WRONG, true, "%s %s", names[n], why);
+    }
+    if (*odd) found(WRONG, true, "%s", odd);
+}
+
 static char failure[64];
 static int record_call(const char *text) {
     int said = next_call(text);
     if (said) exit(said);
     struct call *c = &calls[n_calls];
     mark((unsigned)n_calls * 2);
-    int error = do_call(c, node_before(c, &worlds[n_calls - 1]), n_calls);
+    bool again = !strcmp(c->word[0], "remount");
+    int error = again ? remount() : do_call(c, node_before(c, &worlds[n_calls - 1]), n_calls);
     if (error) snprintf(failure, sizeof failure, "%s: %.40s", c->word[0], words_for(error));
     mark((unsigned)n_calls * 2 + 1);
     return error;
@@ -391,6 +412,7 @@ static void one_sequence(const char *sequence) {
     sync();
     for_calls(sequence, record_call);
     tell_disk("stop");
+    if (!*failure) judge_now();
     unmount_it();
     read_log();
     if (!*failure) {

@@ -165,6 +165,40 @@ def _state(arguments) -> None:
 
 
 @command(
+    "soak",
+    option("filesystem", help="a name of workflow/filesystems, with its variant: ext4+no-lazy-init"),
+    option("--seed", type=number, default=1, help="of the first history (1)"),
+    option("--hours", type=float, default=0.1, help="of host time (0.1)"),
+    option("--calls", type=number, default=24, metavar="N", help="of a history, at most 60 (24)"),
+    option("--kernel", help="a kernel of workflow/kernels instead of the guest's own"),
+    CATALOG,
+)
+def _soak(arguments) -> None:
+    """Look for a history of calls after which a file system breaks a guarantee. Exit code 1 if there is one."""
+    from reprofs.guest import image
+    from reprofs.plan.cell import Cell
+    from reprofs.plan.filesystem import variant_of
+    from reprofs.trial import soak, state
+
+    if not 1 <= arguments.calls <= 60 or not arguments.hours >= 0:
+        raise UserError("soak: --calls must be from 1 to 60, and --hours not negative.")
+    catalog = catalog_of(arguments)
+    filesystem, variant = variant_of(arguments.filesystem, catalog)
+    names = {"profile": "crash", "workload": state.WORKLOAD, "scale": "smoke", "kernel": arguments.kernel}
+    cell = Cell(lab="exact", stack="single", filesystem=filesystem, variant=variant, **names)
+    image.ensure(state.setup_of(cell, "sync", [], catalog).guest, say)
+    run, found = soak.Soak(cell, catalog, arguments.calls), 0
+    for one in run.run(arguments.seed, time.monotonic() + 3600 * arguments.hours, say):
+        found += 1
+        place = "" if one.at is None else f" --at {one.at}" + ("" if one.again is None else f" --again-at {one.again}")
+        kernel = f" --kernel {arguments.kernel}" if arguments.kernel else ""
+        print(f"seed {one.seed}: {one.kind}: {one.what}")
+        print(f'  reprofs state {arguments.filesystem} "{";".join(one.calls)}"{place}{kernel}', flush=True)
+    print(f"{run.histories} histories, {run.visited:,} crash states, {found} with a broken guarantee")
+    sys.exit(1 if found else 0)
+
+
+@command(
     "profile",
     option("record", type=Path, help="record of the exact lab: a file in data/raw"),
     option("--misses", action="store_true", help="also count misses of modelled caches; takes longer"),

@@ -7,8 +7,9 @@ OSDI 2018).
 """
 
 import itertools
+import random
 import shlex
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Annotated
 
 from pydantic import ConfigDict, Field, field_validator
@@ -76,7 +77,7 @@ class Names(Part):
         return self if kinds.get(first) == "f" else None
 
     def _with(self, name: str, kind: str) -> "Names | None":
-        return Names(kinds={**self.kinds, name: kind}) if self.kinds.get(folder_of(name), "d") == "d" else None
+        return Names(kinds={**self.kinds, name: kind}) if self.kinds.get(folder_of(name)) == "d" else None
 
     def _renamed(self, first: str, last: str) -> "Names | None":
         kinds = dict(self.kinds)
@@ -170,3 +171,68 @@ def arguments(spec: str) -> str:
         raise unknown(f"operation of {name}", operation, of.calls)
     chosen = list(each(of, operation))[:: int(step or 1) or 1]
     return f"--before {shlex.quote(';'.join(of.before))} --sequences {shlex.quote('|'.join(chosen))}"
+
+
+# ---- long histories
+
+# No two names differ in case alone.
+FILES, FOLDERS = ("x", "y", "bar", "foo", "A/x", "A/old", "B/x", "keep/1"), ("A", "B", "C", "A/D", "B/D")
+SIZES = (512, 4096, 8192, 12288)
+LARGEST = 32768  # bytes of a file
+SAVES = ("sync", "remount", "drop")  # drop: of clean caches, which saves nothing
+SAVED = 0.3  # the share of calls that save something
+
+
+def random_history(of: Sequences, seed: int, length: int, without: Container[str] = ()) -> list[str]:
+    """So many calls that are possible one after another, drawn from a seed: the same on every machine.
+
+    of: says what is there before; without: verbs that the file system does not have.
+    """
+    draw = random.Random(seed)
+    names = Names(kinds={TOP: "d"})
+    made: list[str] = []
+    for call in of.before:
+        names = _possible(names, call, of)
+    verbs = [verb for verb in WORDS if verb not in without]
+    while len(made) < length:
+        if draw.random() < SAVED:
+            made.append(_saving(draw, names))
+            continue
+        call = _changing(draw, draw.choice(verbs), names)
+        after = names.after(call) if call else None
+        if after is not None:
+            names = after
+            made.append(call)
+    return made
+
+
+def possible(of: Sequences, calls: Iterable[str]) -> bool:
+    """Whether all these calls are possible one after another."""
+    names: Names | None = Names(kinds={TOP: "d"})
+    for call in [*of.before, *calls]:
+        verb, *words = call.split()
+        if verb in WORDS:
+            names = names.after(call) if names else None
+        elif names and words and words[0] not in names.kinds:
+            names = None
+    return names is not None
+
+
+def _saving(draw: random.Random, names: Names) -> str:
+    """A call that saves something: one of SAVES, or a flush of a file or folder that is there."""
+    verb = draw.choice(["fsync", "fsync", "fdatasync", "fsyncdir", *SAVES])
+    there = sorted(name for name, kind in names.kinds.items() if kind == ("d" if verb == "fsyncdir" else "f"))
+    return verb if verb in SAVES or not there else f"{verb} {draw.choice(there)}"
+
+
+def _changing(draw: random.Random, verb: str, names: Names) -> str:
+    """A call of a verb on drawn names; empty where there is nothing to do it on. It need not be possible."""
+    there = sorted(name for name, kind in names.kinds.items() if kind in "fl" or name in FOLDERS)
+    if not there:
+        return ""
+    start = draw.randrange(0, LARGEST // 4096) * 4096
+    size = min(draw.choice(SIZES), LARGEST - start)
+    if verb in ("create", "mkdir"):
+        return f"{verb} {draw.choice(FILES if verb == 'create' else FOLDERS)}"
+    words = {3: f" {start} {size}", 2: f" {start}" if verb == "truncate" else f" {draw.choice(FILES + FOLDERS)}"}
+    return f"{verb} {draw.choice(there)}{words.get(WORDS[verb], '')}"

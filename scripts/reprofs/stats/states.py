@@ -6,6 +6,7 @@ import pandas as pd
 
 # Of scripts/engine/programs/crash/judge.h, the worst first: the word in tables, and what it means.
 KINDS = {
+    "wrong": ("wrong", "it is not as the calls made it, before any cut"),
     "mount": ("not mounted", "it cannot be mounted, also after the repair that it wants"),
     "lost": ("lost", "a file that was flushed is nowhere"),
     "damaged": ("damaged", "a file that was flushed has other content, another size or another attribute"),

@@ -66,6 +66,12 @@ static int create(const char *path) {
     return fd < 0 ? errno : failed_as(close(fd));
 }
 
+static void drop_caches(void) {
+    int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "3", 1) != 1) exit(broken("caches cannot be dropped: %s", reason(errno)));
+    close(fd);
+}
+
 /* Returns 0 or errno. node: that its first name has. */
 static int do_call(const struct call *c, int node, int tag) {
     char room[PATH_MAX], other[PATH_MAX], value[16];
@@ -83,6 +89,7 @@ static int do_call(const struct call *c, int node, int tag) {
         return failed_as(setxattr(a, ATTRIBUTE, value, 8, 0));
     }
     if (!strcmp(verb, "sync")) return sync(), 0;
+    if (!strcmp(verb, "drop")) return drop_caches(), 0;
     if (!strcmp(verb, "wait")) {
         struct timespec t = {atoi(c->word[1]), 0};
         return failed_as(nanosleep(&t, NULL));

@@ -12,6 +12,7 @@
 
 /* The kinds of finding, the worst first: scripts/reprofs/stats/states.py says what they mean. */
 enum finding {
+    WRONG,
     MOUNT,
     LOST,
     DAMAGED,
@@ -25,7 +26,7 @@ enum finding {
     CHECKER,
     FINDINGS
 };
-static const char *const finding_words[FINDINGS] = {"mount", "lost", "damaged", "unreadable", "name", "twice",
+static const char *const finding_words[FINDINGS] = {"wrong", "mount", "lost", "damaged", "unreadable", "name", "twice",
     "overwritten", "unusable", "contradicts", "leak", "checker"};
 /* What a file system promises: the content of a flushed file, the names of a flushed folder, both by sync(2), and that
  * a file that is renamed is never nowhere. */
@@ -127,6 +128,15 @@ static bool is_whole(const struct seen *s, int x, int p, int begun, char *why, s
         if (!may_contain(x, i, s, p, begun))
             return snprintf(why, room, "has %s in sector %d", words_of(s, i, x), i), false;
     return attribute || (snprintf(why, room, "has another attribute"), false);
+}
+
+/* In what a name differs from node x of world q, or from nothing, without a cut; NULL: in nothing. */
+static inline const char *unlike(int n, int x, int q) {
+    static char why[80];
+    const struct seen *s = &seen[n];
+    if (x == NOTHING) return s->type ? "is there" : NULL;
+    if (s->type == 'e') return words_for(s->error);
+    return !s->type ? "is missing" : is_whole(s, x, q, q, why, sizeof why) ? NULL : why;
 }
 
 /* Whether a name rightly shows another node than x. */

@@ -15,7 +15,7 @@ enum {
     SECTORS = 128,
     NAMES = 64,
     NODES = 64,
-    CALLS = 32,
+    CALLS = 64,
     WORDS = 4,
     LETTERS = 48,
     NOTHING = -1,
@@ -80,7 +80,8 @@ static int read_call(const char *text, struct call *c) {
     } known[] = {{"create", 2, NO}, {"mkdir", 2, NO}, {"write", 4, NO}, {"dwrite", 4, NO}, {"mwrite", 4, NO},
         {"allocate", 4, NO}, {"keep", 4, NO}, {"punch", 4, NO}, {"zero", 4, NO}, {"truncate", 3, NO}, {"link", 3, NO},
         {"symlink", 3, NO}, {"rename", 3, NO}, {"unlink", 2, NO}, {"rmdir", 2, NO}, {"setxattr", 2, NO},
-        {"wait", 2, NO}, {"fsync", 2, FILE_}, {"fdatasync", 2, FILE_}, {"fsyncdir", 2, FOLDER}, {"sync", 1, ALL}};
+        {"wait", 2, NO}, {"drop", 1, NO}, {"remount", 1, ALL}, {"fsync", 2, FILE_}, {"fdatasync", 2, FILE_},
+        {"fsyncdir", 2, FOLDER}, {"sync", 1, ALL}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(verb, known[i].verb)) continue;
         if (c->words != known[i].words) return wrong("the call `%s` has not %d words", text, known[i].words);
@@ -122,7 +123,7 @@ static void move_name(struct world *w, int from, int to) {
 /* What a call does to a world, when it succeeds. */
 static void apply(const struct call *c, struct world *w, int tag) {
     const char *verb = c->word[0];
-    if (c->persists || !strcmp(verb, "wait")) return;
+    if (c->persists || !strcmp(verb, "wait") || !strcmp(verb, "drop")) return;
     int a = name_of(c->word[1]), from = atoi(c->word[2]);
     struct node *x = w->at[a] == NOTHING ? NULL : &w->node[w->at[a]];
     if (!strcmp(verb, "create")) w->at[a] = new_node(w, 'f');
