@@ -110,13 +110,23 @@ def read_json(path: Path) -> dict:
     """The content of a JSON file that an earlier step wrote. Raises UserError if it is missing or not valid JSON."""
     try:
         if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"it has more than {LARGEST_JSON >> 20} MiB")
-        return json.loads(path.read_text(), parse_constant=_no_number)
+            raise _not_json(path, f"it has more than {LARGEST_JSON >> 20} MiB")
+        return parse_json(path, path.read_bytes())
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; run the step that makes it.") from None
+
+
+def parse_json(path: Path, data: bytes) -> dict:
+    """What is in the bytes of a JSON file. Raises UserError, naming the file, where that is not valid JSON."""
+    try:
+        return json.loads(data.decode(), parse_constant=_no_number)
     except (RecursionError, ValueError) as error:
         what = "it is nested too deeply" if isinstance(error, RecursionError) else cut(error, 80)
-        raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
+        raise _not_json(path, what) from None
+
+
+def _not_json(path: Path, what: str) -> UserError:
+    return UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.")
 
 
 def _no_number(text: str) -> float:
