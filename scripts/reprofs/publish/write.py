@@ -30,7 +30,7 @@ from reprofs.records import identity
 from reprofs.records.publication import read, unpack
 from reprofs.records.raw import AGAIN
 from reprofs.stats import study as studies
-from reprofs.workplace import beside, scratch
+from reprofs.workplace import beside, put, scratch
 
 ABOUT_FILE, CELLS, PICTURE = "ABOUT.md", "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
@@ -116,8 +116,7 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
                 f"{large.name} of {name} has {large.stat().st_size:,} bytes, more than the {LARGEST:,} that git "
                 "takes here: publish a smaller study."
             )
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        put(partial, folder)
     log.append(folder)
     return folder
 
