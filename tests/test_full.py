@@ -54,7 +54,7 @@ from reprofs.publish import write
 if __name__ == "__main__":
     made.derive = derive
     write._commit = lambda: sys.argv[1]
-    write.place = lambda name: Path(sys.argv[2]) / name
+    write.place = write.log.place = lambda name: Path(sys.argv[2]) / name
     main(lambda _: write.render("memory"))
 """
 )
@@ -72,7 +72,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def disk(tmp_path):
-    """`disk(free)`: a folder on a file system of its own with so many bytes free (0: all) and folders out, tmp, cache."""
+    """`disk(free)`: a folder on its own file system with so many bytes free (0: all) and folders out, tmp, cache."""
     folder = tmp_path / "disk"
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT
 from helpers import drawn
-from reprofs import cleanup, files, workplace
+from reprofs import cleanup, files, leftovers, workplace
 from reprofs.publish import sealed
 from reprofs.records import publication
 from test_kernels import a_package
@@ -34,6 +34,7 @@ import sys
 from pathlib import Path
 from reprofs.publish import archive
 archive.version.commit = lambda: sys.argv[1]
+archive.describe.tables = lambda *_: None  # the result may be older than this checkout's tables
 archive.archive("quick", Path(sys.argv[2]), print)
 """
 PUBLISH = """
@@ -42,7 +43,7 @@ from pathlib import Path
 from reprofs.publish import write
 if __name__ == "__main__":
     write._commit = lambda: sys.argv[1]
-    write.place = lambda name: Path(sys.argv[2]) / name
+    write.place = write.log.place = lambda name: Path(sys.argv[2]) / name
     write.render("quick")
 """
 SITE = """
@@ -104,6 +105,7 @@ def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
     until = time.monotonic() + 5
     while marked(mark) and time.monotonic() < until:  # some look every half second whether their parent lives
         time.sleep(0.1)
+    named += cleanup.sweep() + cleanup.sweep_cache() + leftovers.sweep()  # what these still had
     assert not marked(mark), (named, said)
     assert not list(tmp.iterdir()) and (named or not left)
     work = [path for path in (cache / "work", cache / "commits") if path.exists()]
@@ -161,6 +163,13 @@ def a_copy(where: Path) -> Path:
     return where / "out"
 
 
+def a_recording(where: Path) -> list:
+    (where / "files").mkdir(exist_ok=True)
+    (where / "out/it.jsonl.xz").unlink(missing_ok=True)
+    words = ["record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/files"]
+    return [BIN / "reprofs", *words, "--", "sh", "-c", TOUCH, where / "files"]
+
+
 FIO = ROOT / "tests/fixtures/import/fio.json"
 TOUCH = 'mkdir -p "$0" && cd "$0" && for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1'
 COMMANDS = {  # and how long they take in all, about
@@ -172,13 +181,7 @@ COMMANDS = {  # and how long they take in all, about
     "archive": (lambda where: of_git(where, ARCHIVE, where / "out/quick.tar.xz"), 8),
     "publish": (lambda where: of_git(where, PUBLISH, a_copy(where)), 12),
     "site": (lambda where: of_git(where, SITE, where / "out"), 20),
-    "record": (
-        lambda where: [
-            *(BIN / "reprofs", "record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/files"),
-            *("--", "sh", "-c", TOUCH, where / "files"),
-        ],
-        2,
-    ),
+    "record": (a_recording, 2),
 }
 
 
@@ -199,7 +202,7 @@ def test_a_killed_command_leaves_nothing(command, times, somewhere, guest):
     draw = drawn()
     for _ in range(times):
         killed(words(somewhere), somewhere, ROOT, draw.random() * seconds)
-        for result in (somewhere / "out").glob("results/*"):
+        for result in (somewhere / "out").glob("results/quick"):
             publication.read(result)
     if command in AGAIN and (times > 1 or seconds < 5):
         succeeds(words(somewhere), ROOT)
@@ -253,6 +256,15 @@ def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monke
     assert [path.name for path in tmp_path.rglob("*")] == ["it", "old" if moment == "interrupt" else "new"]
 
 
+def test_the_file_that_python_tries_a_temporary_folder_with_is_removed(tmp_path, somewhere):
+    tried, other = somewhere / "tmp/ab12_x9z", somewhere / "tmp/ab12_x9y"
+    tried.write_bytes(b"blat")
+    other.write_bytes(b"blot")
+    os.mkfifo(somewhere / "tmp/abcdefgh")
+    time.sleep(0.01)
+    assert leftovers.sweep() == [f"file {tried}"] and other.exists()
+
+
 def test_half_written_files_of_a_checkout_are_removed_and_no_others(checkout, somewhere, monkeypatch):
     monkeypatch.chdir(checkout)
     half = ["results/.README.md.ab12_x9z", "data/raw/quick/.r1.json.abcdefgh", "site/.index.html.abcdefgh"]
@@ -272,6 +284,7 @@ def test_half_written_files_of_a_checkout_are_removed_and_no_others(checkout, so
 MAY = {
     "workplace.py": {"mkdtemp", "gettempdir"},
     "cleanup.py": {"gettempdir"},  # where it looks
+    "leftovers.py": {"gettempdir"},  # the same
     "files.py": {"mkstemp", "TemporaryFile", "TemporaryDirectory"},  # no name, or one for as long as files are written
     "guest/inside.py": {"TemporaryFile"},  # no name
     "report/execute.py": {"tempdir"},  # of a notebook: in a workplace

@@ -88,28 +88,6 @@ def sweep_cache() -> list[str]:
     return said
 
 
-def sweep_workflows() -> list[str]:
-    """Removes the empty folders that killed runs of Snakemake left, while none of this user runs. Returns lines."""
-    said: list[str] = []
-    if any(_is_snakemake(folder) for folder in Path("/proc").glob("[0-9]*")):
-        return said
-    for path in Path(tempfile.gettempdir()).glob("snakemake" + "[a-z0-9_]" * 8):
-        with contextlib.suppress(OSError):  # not empty, or not this user's
-            state = path.lstat()
-            if state.st_uid == os.geteuid() and time.time() - state.st_mtime > NEW_SECONDS:
-                path.rmdir()
-                said.append(f"folder {path}")
-    return said
-
-
-def _is_snakemake(process: Path) -> bool:
-    try:
-        words = (process / "cmdline").read_bytes().split(b"\0")[:3]
-        return process.stat().st_uid == os.geteuid() and any(word.endswith(b"snakemake") for word in words)
-    except OSError:
-        return False
-
-
 def release(place: Path) -> list[str]:
     """Removes what the folder owns, but not the folder itself. Returns one line for each thing removed."""
     said = [f"process {pid} ({command})" for pid, command in _end_processes(place)]

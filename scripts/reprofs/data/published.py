@@ -10,6 +10,7 @@ from pathlib import Path
 
 from reprofs.data.columns import dictionary
 from reprofs.data.tables import build
+from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.plan.result import DIGESTS
 from reprofs.project import place
@@ -42,16 +43,21 @@ def tables(name: str) -> Path | None:
     columns = hashlib.sha256(repr(dictionary()).encode()).hexdigest()[:8]  # other columns are other tables
     digest = hashlib.sha256(publication.digests(folder)).hexdigest()[:16]
     kept = cache_folder() / "published" / f"{digest}-{columns}" / "tables"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with kept.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.with_name("plan.json").is_file():
-            with scratch(cache_folder() / "work") as work:
-                publication.unpack(folder, publication.read(folder), work)
-                with publication.as_of(folder, work):
-                    build(work / "plan.json", work / "raw", kept)
-                profiles = kept.with_name("tables-profiles")
-                if (work / "profiles").is_dir() and not profiles.exists():
-                    (work / "profiles").rename(profiles)
-                (work / "plan.json").rename(kept.with_name("plan.json"))
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with kept.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.with_name("plan.json").is_file():
+                with scratch(cache_folder() / "work") as work:
+                    publication.unpack(folder, publication.read(folder), work)
+                    with publication.as_of(folder, work):
+                        build(work / "plan.json", work / "raw", kept)
+                    profiles = kept.with_name("tables-profiles")
+                    if (work / "profiles").is_dir() and not profiles.exists():
+                        (work / "profiles").rename(profiles)
+                    (work / "plan.json").rename(kept.with_name("plan.json"))
+    except OSError as error:
+        raise UserError(
+            f"{kept.parent} cannot be written: {error.strerror}; free space, or set REPROFS_CACHE to another folder."
+        ) from None
     return kept
