@@ -279,7 +279,7 @@ def quoted(answer: str) -> str:
 def _about(result: Result) -> str:
     lines = "".join(f"- {word}: {_named(names)}\n" for word, names in result.verdicts.items())
     commits = [commit[:12] for commit in result.measured.commits]
-    several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {commits[0]}"
+    several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {''.join(commits)}"
     return ABOUT.format(
         title=result.title,
         answer=quoted(result.answer),

@@ -130,7 +130,8 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     try:
         plan = read_plan(into / PLAN)
     except UserError as error:
-        raise OtherVersion(f"{folder} has a plan of another version than this checkout: {error}") from None
+        text = str(error).replace(f"{into}/", "")
+        raise OtherVersion(f"{folder} has a plan of another version than this checkout: {text}") from None
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: its plan has other trials than {DIGESTS}: get the result again.")
     room = _Room(plan)
