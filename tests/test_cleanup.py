@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import BIN
-from reprofs import cleanup, files
+from reprofs import cleanup, files, leftovers
 from reprofs.workplace import workplace
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
@@ -367,7 +367,7 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_empty_folders_of_killed_workflows_go_while_none_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleanup.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
     names = ["snakemake1fbe_tvj", "snakemakefull_abc", "snakemakenew_abcd", "snakemake"]
     for name in names:
         (tmp_path / name).mkdir()
@@ -375,18 +375,18 @@ def test_empty_folders_of_killed_workflows_go_while_none_runs(tmp_path, monkeypa
     for name in (names[0], names[1], names[3]):
         os.utime(tmp_path / name, (0, 0))
     with monkeypatch.context() as running:
-        running.setattr(cleanup, "_is_snakemake", lambda _: True)
-        assert cleanup.sweep_workflows() == []
-    monkeypatch.setattr(cleanup, "_is_snakemake", lambda _: False)
-    assert cleanup.sweep_workflows() == [f"folder {tmp_path / names[0]}"]
+        running.setattr(leftovers, "_is_snakemake", lambda _: True)
+        assert leftovers.sweep() == []
+    monkeypatch.setattr(leftovers, "_is_snakemake", lambda _: False)
+    assert leftovers.sweep() == [f"folder {tmp_path / names[0]}"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
 def test_a_workflow_is_known_by_its_first_words(tmp_path):
     for command, is_one in (("python\0.venv/bin/snakemake\0--cores", True), ("less\0x\0y\0snakemake", False)):
         (tmp_path / "cmdline").write_text(command)
-        assert cleanup._is_snakemake(tmp_path) is is_one
-    assert not cleanup._is_snakemake(tmp_path / "ended")
+        assert leftovers._is_snakemake(tmp_path) is is_one
+    assert not leftovers._is_snakemake(tmp_path / "ended")
 
 
 # Stands for the workflow: starts a notebook and waits for it.

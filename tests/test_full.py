@@ -1,6 +1,7 @@
 """Full disks: each command says which one in a sentence, and nothing half-written stays."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,24 +18,61 @@ MIB = 1 << 20
 FIO = ROOT / "tests/fixtures/import/fio.json"
 TRIAL = ["trial", "--stack=single", "--workload=metadata@50", "--scale=smoke", "--round=1", "--seed=7"]
 # As the command, which writes into the checkout, of one where something is not committed.
-ARCHIVE = """
+AS_COMMAND = """
 import argparse, sys
 from pathlib import Path
 from reprofs import cli
+def main(run):
+    argparse.ArgumentParser.parse_args = lambda _: argparse.Namespace(run=lambda _: run(Path(sys.argv[2])))
+    cli.parser = argparse.ArgumentParser
+    cli.main()
+"""
+ARCHIVE = (
+    AS_COMMAND
+    + """
 from reprofs.publish import archive
 archive.version.commit = lambda: sys.argv[1]
 archive.other_lab = lambda *_: []  # of an earlier lab until it is published again: the disk is full all the same
-cli.parser = argparse.ArgumentParser
-argparse.ArgumentParser.parse_args = lambda _: argparse.Namespace(run=run)
-def run(_):
-    archive.archive("quick", Path(sys.argv[2]), print)
-cli.main()
+main(lambda output: archive.archive("quick", output, print))
 """
+)
+# A report in a moment: notebooks and pages are not what is tested.
+QUICKLY = """
+from reprofs.publish import derive as made
+def derive(work, processes, pdf=False):
+    study, sums = made.tables(work)
+    (work / "report").mkdir()
+    for name in "index.html", "report.pdf":
+        (work / "report" / name).write_bytes(bytes(400_000))
+    return made.Derived(study.plan, study, sums, "ext4.", work / "report")
+"""
+PUBLISH = (
+    AS_COMMAND
+    + QUICKLY
+    + """
+from reprofs.publish import write
+if __name__ == "__main__":
+    made.derive = derive
+    write._commit = lambda: sys.argv[1]
+    write.place = write.log.place = lambda name: Path(sys.argv[2]) / name
+    main(lambda _: write.render("memory"))
+"""
+)
+SITE = (
+    AS_COMMAND
+    + QUICKLY
+    + """
+from reprofs.publish import site
+if __name__ == "__main__":
+    site.derive = derive
+    main(lambda folder: site.write(folder, ["memory"], print))
+"""
+)
 
 
 @pytest.fixture
 def disk(tmp_path):
-    """`disk(free)`: a folder on a file system of its own that has so many bytes free, with folders out, tmp, cache."""
+    """`disk(free)`: a folder on its own file system with so many bytes free (0: all) and folders out, tmp, cache."""
     folder = tmp_path / "disk"
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder]
@@ -46,7 +84,8 @@ def disk(tmp_path):
     def fill(free: int) -> Path:
         with (folder / "fill").open("wb") as file:
             file.truncate(0)
-            os.posix_fallocate(file.fileno(), 0, os.statvfs(folder).f_bavail * 4096 - free)
+            if free:
+                os.posix_fallocate(file.fileno(), 0, os.statvfs(folder).f_bavail * 4096 - free)
         return folder
 
     yield fill
@@ -109,6 +148,36 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(what, disk, tmp_path, gu
     assert not [*other.iterdir(), *(full / "out").iterdir(), *(full / "tmp").iterdir()]
     assert not [path for path in (full / "cache").glob("*/*") if path.suffix == ".partial" or path.name[0] == "."]
     assert (ROOT / "envs/lab.lock").read_bytes() == before
+
+
+# What is called, what it would replace -> its content, and bytes free.
+PYTHON = [sys.executable, "-c"]
+REPLACED = {
+    "publish": ([*PYTHON, PUBLISH, "{head}", "{disk}/out"], {"results/memory": ROOT / "results/memory"}, MIB // 2),
+    "publish-later": ([*PYTHON, PUBLISH, "{head}", "{disk}/out"], {"results/memory": ROOT / "results/memory"}, 8192),
+    "site": ([*PYTHON, SITE, "{head}", "{disk}/out/site"], {"site/memory/index.html": b"<p>before</p>"}, 65536),
+    "archive": ([*PYTHON, ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"], {"quick.tar.xz": b"before"}, 9 * MIB),
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("what", REPLACED)
+def test_a_full_disk_keeps_what_was_there_before(what, disk, tmp_path, guest):
+    words, old, free = REPLACED[what]
+    out = disk(0) / "out"
+    for name, content in old.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            shutil.copytree(content, out / name)
+        else:
+            (out / name).write_bytes(content)
+    full, before = disk(free), {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
+    words = [str(word).format(disk=full, tmp=tmp_path, head=head()) for word in words]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    said = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert len(said) == 1 and str(full) in said[0] and "free" in said[0] and len(said[0]) < 400, done.stderr
+    assert before == {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
 
 
 def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):

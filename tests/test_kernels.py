@@ -1,8 +1,11 @@
 """Kernels in the place of the guest's own (workflow/kernels): named, locked, built, started; and what they lack."""
 
+import hashlib
+import random
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -144,25 +147,33 @@ def test_the_configuration_for_a_small_kernel_has_all_that_guests_use():
         assert any(option in one for one in plain), name
 
 
+def a_package(folder: Path, config: str = CONFIG, release: str = "6.99-mine", padding: int = 0) -> Path:
+    """A package with a kernel that nobody built. padding: bytes of a module."""
+    content = folder / "content"
+    modules = content / "lib/modules" / release
+    for made in (content / "DEBIAN", content / "boot", modules / "kernel"):
+        made.mkdir(parents=True)
+    (content / "DEBIAN/control").write_text(
+        "Package: linux-mine\nVersion: 1\nArchitecture: amd64\nMaintainer: N <n@example.org>\nDescription: mine\n"
+    )
+    (content / f"boot/vmlinuz-{release}").write_bytes(b"a kernel")
+    (content / f"boot/config-{release}").write_text(config)
+    (modules / "modules.builtin").write_text("kernel/fs/ext4/ext4.ko\nkernel/fs/nfs-common.ko\n")
+    (modules / "modules.order").write_text("")
+    if padding:
+        (modules / "kernel/large.ko").write_bytes(random.Random(1).randbytes(padding))
+    deb = folder / "mine.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", content, deb], check=True)
+    return deb
+
+
 @pytest.fixture
 def own(tmp_path):
     """A function that makes a kernel of one's own of a package with this configuration."""
 
     def make(config: str = CONFIG, release: str = "6.99-mine") -> Kernel:
-        content = tmp_path / "content"
-        modules = content / "lib/modules" / release
-        for folder in (content / "DEBIAN", content / "boot", modules / "kernel"):
-            folder.mkdir(parents=True)
-        (content / "DEBIAN/control").write_text(
-            "Package: linux-mine\nVersion: 1\nArchitecture: amd64\nMaintainer: N <n@example.org>\nDescription: mine\n"
-        )
-        (content / f"boot/vmlinuz-{release}").write_bytes(b"a kernel")
-        (content / f"boot/config-{release}").write_text(config)
-        (modules / "modules.builtin").write_text("kernel/fs/ext4/ext4.ko\nkernel/fs/nfs-common.ko\n")
-        (modules / "modules.order").write_text("")
-        deb = tmp_path / "mine.deb"
-        subprocess.run(["dpkg-deb", "--root-owner-group", "--build", content, deb], check=True)
-        catalog, digest = Catalog(), files.sha256(content / f"boot/config-{release}")
+        deb = a_package(tmp_path, config, release)
+        catalog, digest = Catalog(), hashlib.sha256(config.encode()).hexdigest()
         entry = {"file": str(deb), "sha256": files.sha256(deb)}
         catalog.add(Kernel, "mine", {"title": "mine", "debs": [entry], "config_sha256": digest})
         return catalog.get(Kernel, "mine")

@@ -17,14 +17,16 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT
 from helpers import drawn
-from reprofs import cleanup, files
+from reprofs import cleanup, files, leftovers, workplace
 from reprofs.publish import sealed
 from reprofs.records import publication
+from test_kernels import a_package
 
 # One worker: a clean-up takes what another test has just left behind, too.
 pytestmark = pytest.mark.xdist_group("cleanup")
 
 MARK = "REPROFS_TEST_OF_KILLS"
+PLACES = ("results", "envs", "workflow/kernels")  # of a checkout, beside which nothing may be left
 SLEEPS = "#!/bin/sh\nsleep 61 &\nsleep 62\n"
 # As the commands of their names, in a checkout where something is not committed, and for a copy of a result.
 ARCHIVE = """
@@ -32,6 +34,8 @@ import sys
 from pathlib import Path
 from reprofs.publish import archive
 archive.version.commit = lambda: sys.argv[1]
+# The result may be older than this checkout's tables.
+archive.describe.tables = lambda top, *_: (top / archive.describe.TABLES).mkdir()
 archive.archive("quick", Path(sys.argv[2]), print)
 """
 PUBLISH = """
@@ -40,8 +44,15 @@ from pathlib import Path
 from reprofs.publish import write
 if __name__ == "__main__":
     write._commit = lambda: sys.argv[1]
-    write.place = lambda name: Path(sys.argv[2]) / name
+    write.place = write.log.place = lambda name: Path(sys.argv[2]) / name
     write.render("quick")
+"""
+SITE = """
+import sys
+from pathlib import Path
+from reprofs.publish import site
+if __name__ == "__main__":
+    site.write(Path(sys.argv[2]) / "site", ["memory"], print)
 """
 
 
@@ -78,7 +89,7 @@ def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
     """Starts a command and kills it `moment` seconds after it has made a folder; whatever is left must be removed."""
     mark, tmp, cache = uuid.uuid4().hex, where / "tmp", where / "cache"
     own = [path for path in cache.iterdir() if not path.is_symlink()]
-    before = inside(where / "out", cwd / "results", cwd / "envs", *own)
+    before = inside(where / "out", *(cwd / name for name in PLACES), *own)
     with (where / "said").open("w") as log:
         process = subprocess.Popen([*map(str, words)], cwd=cwd, env=os.environ | {MARK: mark}, stdout=log, stderr=log)
     deadline = time.monotonic() + 5
@@ -95,11 +106,12 @@ def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
     until = time.monotonic() + 5
     while marked(mark) and time.monotonic() < until:  # some look every half second whether their parent lives
         time.sleep(0.1)
+    named += cleanup.sweep() + cleanup.sweep_cache() + leftovers.sweep()  # what these still had
     assert not marked(mark), (named, said)
     assert not list(tmp.iterdir()) and (named or not left)
     work = [path for path in (cache / "work", cache / "commits") if path.exists()]
     assert not [path for folder in work for path in folder.iterdir() if path.name.startswith((".", "reprofs-"))]
-    new = inside(where / "out", cwd / "results", cwd / "envs", *own) - before
+    new = inside(where / "out", *(cwd / name for name in PLACES), *own) - before
     assert not [path for path in new if path.name.startswith((".", "reprofs-")) or path.suffix == ".partial"], named
 
 
@@ -152,6 +164,13 @@ def a_copy(where: Path) -> Path:
     return where / "out"
 
 
+def a_recording(where: Path) -> list:
+    (where / "files").mkdir(exist_ok=True)
+    (where / "out/it.jsonl.xz").unlink(missing_ok=True)
+    words = ["record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/files"]
+    return [BIN / "reprofs", *words, "--", "sh", "-c", TOUCH, where / "files"]
+
+
 FIO = ROOT / "tests/fixtures/import/fio.json"
 TOUCH = 'mkdir -p "$0" && cd "$0" && for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1'
 COMMANDS = {  # and how long they take in all, about
@@ -162,24 +181,40 @@ COMMANDS = {  # and how long they take in all, about
     "verify-trials": (lambda where: [BIN / "reprofs", "verify", "results/quick", "--trials", "1"], 6),
     "archive": (lambda where: of_git(where, ARCHIVE, where / "out/quick.tar.xz"), 8),
     "publish": (lambda where: of_git(where, PUBLISH, a_copy(where)), 12),
-    "record": (
-        lambda where: [
-            *(BIN / "reprofs", "record", f"--output={where}/out/it.jsonl.xz", f"--below={where}/files"),
-            *("--", "sh", "-c", TOUCH, where / "files"),
-        ],
-        2,
-    ),
+    "site": (lambda where: of_git(where, SITE, where / "out"), 20),
+    "record": (a_recording, 2),
 }
+
+
+AGAIN = ("import", "archive", "publish", "site", "record")  # whose second run is tried; `verify` changes nothing
+
+
+def succeeds(words: list, cwd: Path) -> None:
+    done = subprocess.run([*map(str, words)], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_killed_command_leaves_nothing(command, times, somewhere, guest):
+    """What was there before is there, whole; and the same command succeeds afterwards."""
     words, seconds = COMMANDS[command]
     draw = drawn()
     for _ in range(times):
         killed(words(somewhere), somewhere, ROOT, draw.random() * seconds)
+        for result in (somewhere / "out").glob("results/quick"):
+            publication.read(result)
+    if command in AGAIN and (times > 1 or seconds < 5):
+        succeeds(words(somewhere), ROOT)
+
+
+# Commands of a checkout that is copied.
+INSIDE = "import sys; from reprofs.cli import main; sys.argv[1:] = sys.argv[1].split(); main()"
+
+
+def in_copy(checkout: Path, words: str) -> list:
+    return ["env", f"PYTHONPATH={checkout}/scripts", sys.executable, "-c", INSIDE, words]
 
 
 @pytest.mark.wide
@@ -188,17 +223,69 @@ def test_a_killed_lock_leaves_nothing_and_the_lock_as_it_was(times, somewhere, c
     """It builds in a cache that has no guest yet."""
     (somewhere / "cache/root").unlink(missing_ok=True)
     before, draw = (checkout / "envs/lab.lock").read_bytes(), drawn()
-    run = "import sys; from reprofs.cli import main; sys.argv[1:] = ['lock', '--built', 'base']; main()"
-    words = ["env", f"PYTHONPATH={checkout}/scripts", sys.executable, "-c", run]
     for _ in range(times):
-        killed(words, somewhere, checkout, draw.random() * 6)
+        killed(in_copy(checkout, "lock --built base"), somewhere, checkout, draw.random() * 6)
         assert (checkout / "envs/lab.lock").read_bytes() == before
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_killed_kernel_leaves_its_file_whole_or_none(times, somewhere, checkout):
+    deb = a_package(somewhere, padding=32 << 20)
+    words, draw = in_copy(checkout, f"kernel mine {deb}"), drawn()
+    made = checkout / "workflow/kernels/mine.yaml"
+    for _ in range(times):
+        made.unlink(missing_ok=True)
+        killed(words, somewhere, checkout, draw.random() * 2)
+    made.unlink(missing_ok=True)
+    succeeds(words, checkout)
+    assert "config_sha256" in made.read_text()
+
+
+@pytest.mark.parametrize("moment", [None, "interrupt", "renameat2"])
+def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monkeypatch):
+    """Until then the old one is there, and what was made is removed; also where two names cannot be exchanged."""
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it/old").touch()
+    if moment == "renameat2":
+        monkeypatch.setattr(workplace._LIBC, "renameat2", lambda *_: -1)
+    with contextlib.suppress(KeyboardInterrupt), workplace.beside(tmp_path) as held:
+        (held / "it").mkdir()
+        (held / "it/new").touch()
+        if moment == "interrupt":
+            raise KeyboardInterrupt
+        workplace.put(held / "it", tmp_path / "it")
+    assert [path.name for path in tmp_path.rglob("*")] == ["it", "old" if moment == "interrupt" else "new"]
+
+
+def test_the_file_that_python_tries_a_temporary_folder_with_is_removed(tmp_path, somewhere):
+    tried, other = somewhere / "tmp/ab12_x9z", somewhere / "tmp/ab12_x9y"
+    tried.write_bytes(b"blat")
+    other.write_bytes(b"blot")
+    os.mkfifo(somewhere / "tmp/abcdefgh")
+    time.sleep(0.01)
+    assert leftovers.sweep() == [f"file {tried}"] and other.exists()
+
+
+def test_half_written_files_of_a_checkout_are_removed_and_no_others(checkout, somewhere, monkeypatch):
+    monkeypatch.chdir(checkout)
+    half = ["results/.README.md.ab12_x9z", "data/raw/quick/.r1.json.abcdefgh", "site/.index.html.abcdefgh"]
+    half.append("workflow/kernels/.mine.yaml.abcdefgh")
+    others = ["results/.gitignore", "data/.note", "results/.x.ABCDEFGH", "docs/.a.md.abcdefgh", "site/a.html.abcdefgh"]
+    for name in (*half, *others, "report/quick/.new.abcdefgh/page"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).touch()
+    monkeypatch.setattr(cleanup, "NEW_SECONDS", 60)
+    assert cleanup.sweep_cache() == [], "they may be of a command that runs"
+    monkeypatch.setattr(cleanup, "NEW_SECONDS", -1)
+    assert {line.split(f"{checkout}/")[1] for line in cleanup.sweep_cache()} == {*half, "report/quick/.new.abcdefgh"}
+    assert all((checkout / name).exists() for name in others)
 
 
 # What makes folders or processes that outlive a kill, and who may: workplace.py alone, beside these.
 MAY = {
     "workplace.py": {"mkdtemp", "gettempdir"},
     "cleanup.py": {"gettempdir"},  # where it looks
+    "leftovers.py": {"gettempdir"},  # the same
     "files.py": {"mkstemp", "TemporaryFile", "TemporaryDirectory"},  # no name, or one for as long as files are written
     "guest/inside.py": {"TemporaryFile"},  # no name
     "report/execute.py": {"tempdir"},  # of a notebook: in a workplace

@@ -40,6 +40,8 @@ STACKS = "workflow/stacks"  # whose files say how other devices than arrays and 
 SYS = Path("/sys")
 MEMORY = Path("/dev/shm")  # a file system in memory on every Linux
 CHILD_SECONDS = 5
+OUTPUTS = ("results", "site", "archive", "data", "report", "workflow/kernels")  # of a checkout
+HALF = re.compile(r"\..+\.[a-z0-9_]{8}")  # what `files` would have renamed in a moment
 NEW_SECONDS = 60  # a trial locks its folder much sooner after making it
 LOOKED_AT = "its first and last MiB and 512 blocks of 4 KiB evenly between them"
 LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05  # linux/loop.h
@@ -67,7 +69,7 @@ def sweep() -> list[str]:
 
 
 def sweep_cache() -> list[str]:
-    """Removes what killed runs left half-made in the cache. Returns one line for each thing removed."""
+    """Removes what killed runs left half-made in cache and checkout. Returns one line for each thing removed."""
     said: list[str] = []
     cache = cache_folder()
     for partial in cache.glob("*/*.partial"):  # made under a lock of its name
@@ -75,35 +77,15 @@ def sweep_cache() -> list[str]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(partial, ignore_errors=True)
             said += [] if partial.exists() else [f"folder {partial}"]
-    for file in itertools.chain(cache.glob(".*"), cache.glob("*/.*"), cache.glob("records/*/.*")):
+    outputs = (path for top in OUTPUTS for path in (project_root() / top).rglob(".*") if HALF.fullmatch(path.name))
+    for file in itertools.chain(cache.glob(".*"), cache.glob("*/.*"), cache.glob("records/*/.*"), outputs):
         with contextlib.suppress(OSError):  # what is hidden there would have been renamed in a moment
             state = file.lstat()
-            if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > NEW_SECONDS:
-                file.unlink()
+            folder = file.name.startswith(".new.") and stat.S_ISDIR(state.st_mode)  # of `files.write_together`
+            if (folder or stat.S_ISREG(state.st_mode)) and time.time() - state.st_mtime > NEW_SECONDS:
+                shutil.rmtree(file) if folder else file.unlink()
                 said.append(f"file {file}")
     return said
-
-
-def sweep_workflows() -> list[str]:
-    """Removes the empty folders that killed runs of Snakemake left, while none of this user runs. Returns lines."""
-    said: list[str] = []
-    if any(_is_snakemake(folder) for folder in Path("/proc").glob("[0-9]*")):
-        return said
-    for path in Path(tempfile.gettempdir()).glob("snakemake" + "[a-z0-9_]" * 8):
-        with contextlib.suppress(OSError):  # not empty, or not this user's
-            state = path.lstat()
-            if state.st_uid == os.geteuid() and time.time() - state.st_mtime > NEW_SECONDS:
-                path.rmdir()
-                said.append(f"folder {path}")
-    return said
-
-
-def _is_snakemake(process: Path) -> bool:
-    try:
-        words = (process / "cmdline").read_bytes().split(b"\0")[:3]
-        return process.stat().st_uid == os.geteuid() and any(word.endswith(b"snakemake") for word in words)
-    except OSError:
-        return False
 
 
 def release(place: Path) -> list[str]:

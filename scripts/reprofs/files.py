@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import re
 import sys
 import tarfile
 import tempfile
@@ -19,6 +20,7 @@ from reprofs.errors import UserError, cut
 
 ROOM = 4 << 20  # bytes that a record, its log or a table may need, with much to spare
 LARGEST_JSON = 256 << 20  # bytes of a JSON file: hundreds of times the largest plan or record
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # What to do where the machine sets a limit; for other errors free space.
 HINTS = {
     errno.EFBIG: "raise the limit of this shell (ulimit -f unlimited)",
@@ -110,13 +112,26 @@ def read_json(path: Path) -> dict:
     """The content of a JSON file that an earlier step wrote. Raises UserError if it is missing or not valid JSON."""
     try:
         if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"it has more than {LARGEST_JSON >> 20} MiB")
-        return json.loads(path.read_text(), parse_constant=_no_number)
+            raise _not_json(path, f"it has more than {LARGEST_JSON >> 20} MiB")
+        return parse_json(path, path.read_bytes())
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}; run the step that makes it.") from None
+
+
+def parse_json(path: Path, data: bytes) -> dict:
+    """What is in the bytes of a JSON file. Raises UserError, naming the file, where that is not valid JSON."""
+    try:
+        found = json.loads(data.decode(), parse_constant=_no_number)
+        if SURROGATE.search(data):  # half of a character, which no file can have; both halves are one character
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except (RecursionError, ValueError) as error:
         what = "it is nested too deeply" if isinstance(error, RecursionError) else cut(error, 80)
-        raise UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.") from None
+        raise _not_json(path, what) from None
+
+
+def _not_json(path: Path, what: str) -> UserError:
+    return UserError(f"{path} is not valid JSON ({what}); delete it and run the step that makes it again.")
 
 
 def _no_number(text: str) -> float:

@@ -46,7 +46,8 @@ def _main() -> None:
         sys.exit(130)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in files.HINTS:  # of the machine, wherever it comes up
-            sys.exit(fail(files.unwritable(error.filename or "a file of this run", error)))
+            where = error.filename2 or error.filename or "a file of this run"  # of a copy the target, which is second
+            sys.exit(fail(files.unwritable(where, error)))
         traceback.print_exc()  # a mistake of this program; 1 would say that something differs
         sys.exit(2)
 

@@ -330,9 +330,9 @@ def _calibrate(arguments) -> None:
 @command("cleanup")
 def _cleanup(arguments) -> None:
     """Remove devices, processes and folders that killed trials left, and nothing else."""
-    from reprofs import cleanup
+    from reprofs import cleanup, leftovers
 
-    lines = cleanup.sweep() + cleanup.sweep_cache() + cleanup.sweep_workflows()
+    lines = cleanup.sweep() + cleanup.sweep_cache() + leftovers.sweep()
     for line in lines:
         print(f"removed {line}")
     if not lines:

@@ -43,7 +43,7 @@ class Histograms:
                 indices = np.repeat(coded.indices.to_numpy(), np.array(sizes, int))
                 columns[name] = pa.DictionaryArray.from_arrays(indices, coded.dictionary)
             else:
-                columns[name] = pa.array(np.repeat(column.to_numpy(), np.array(sizes, int)))
+                columns[name] = column.take(np.repeat(np.arange(len(column)), np.array(sizes, int)))  # some may be null
         lower, upper = bucket_bounds(self.index.astype(np.int64))
         columns |= {"lower_ns": pa.array(lower), "upper_ns": pa.array(upper)}
         columns["count"] = pa.array(self.count)

@@ -21,7 +21,7 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.plan import Plan
 from reprofs.records import raw as seals
 from reprofs.records.identity import GUEST
-from reprofs.records.raw import LAYOUT
+from reprofs.records.raw import AGAIN, LAYOUT
 
 RECORD_SCHEMA = Path(__file__).parents[3] / "workflow/schemas/record.schema.yaml"
 FILLED = b'"buckets": [['  # how the buckets of a histogram begin in the text of a record
@@ -104,34 +104,25 @@ class Reader:
         return record if _fits(numbers, sizes, [latency["count"] for latency in latencies]) else None
 
 
-_AGAIN = "delete the file and run the study again."
-
-
 def _check(path: Path, record: dict, schema: dict) -> None:
     """Raises UserError for a record that does not fit the schema, was changed after its trial or has huge numbers."""
     if isinstance(record, dict) and record.get("schema", LAYOUT) != LAYOUT:
-        raise UserError(f"{path} was written by another version of ReproFS (its schema is not {LAYOUT}): {_AGAIN}")
+        raise UserError(f"{path} was written by another version of ReproFS (its schema is not {LAYOUT}): {AGAIN}")
     for error in Draft202012Validator(schema).iter_errors(record):
         key = cut(".".join(str(part) for part in error.absolute_path) or "the record", 80)
-        raise UserError(f"{path} is not a valid record: {key}: {cut(error.message, 80)}; {_AGAIN}")
-    try:
-        json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise UserError(
-            f"{path} is not a valid record: {error.object[error.start]!a} is not a character; {_AGAIN}"
-        ) from None
+        raise UserError(f"{path} is not a valid record: {key}: {cut(error.message, 80)}; {AGAIN}")
     part = seals.broken(record)
     if part:
-        raise UserError(f"{path} was changed after its trial: the digest of its {part} differs; {_AGAIN}")
+        raise UserError(f"{path} was changed after its trial: the digest of its {part} differs; {AGAIN}")
     large = next((key for key, value in _numbers(record["measurement"], "measurement") if abs(value) >= 2**63), None)
     if large:
-        raise UserError(f"{path}: {large} does not fit into 64 bits; {_AGAIN}")
+        raise UserError(f"{path}: {large} does not fit into 64 bits; {AGAIN}")
 
 
 def _check_parts(path: Path, record: dict) -> None:
     """Raises UserError for a record that contradicts itself."""
     if hashlib.sha256(record["environment"]["job"].encode()).hexdigest() != record["environment"]["job_sha256"]:
-        raise UserError(f"{path}: environment.job_sha256 is not the digest of environment.job; {_AGAIN}")
+        raise UserError(f"{path}: environment.job_sha256 is not the digest of environment.job; {AGAIN}")
     seen = set()
     for number, phase in enumerate(phases_of(record)):
         which = (phase["name"], phase["cache"], phase.get("run"))
@@ -147,7 +138,7 @@ def _pack(path: Path, record: dict) -> None:
     latencies = {n: phase["latency"] for n, phase in enumerate(phases_of(record)) if phase["latency"]}
     for number, latency in latencies.items():
         if fault := _fault(latency):
-            raise UserError(f"{path}: measurement.phases.{number}.latency.{fault}; {_AGAIN}")
+            raise UserError(f"{path}: measurement.phases.{number}.latency.{fault}; {AGAIN}")
         latency["buckets"] = np.array(latency["buckets"], np.int64).reshape(-1, 2)
 
 
@@ -194,17 +185,19 @@ def _check_against_plan(path: Path, record: dict, trial: PlannedTrial, plan: Pla
         compared.append(("measurement.clock.name", measurement["clock"]["name"], plan.labs[trial.full_lab].clock))
     for key, was, planned in compared:
         if was != planned:
-            raise UserError(f"{path} is from another plan: {key} is {cut(was, 80)}, planned is {planned}; {_AGAIN}")
+            raise UserError(
+                f"{path} is from another plan: {key} is {cut(was, 80)}, planned is {cut(planned, 80)}; {AGAIN}"
+            )
     if record["status"] != "ok":
         return
     workload = plan.workloads[trial.workload]
     measured = Counter((phase["name"], phase["cache"]) for phase in phases_of(record))
     for phase in workload.phases:
         if measured[phase.name, phase.cache] != workload.runs:
-            raise UserError(f"{path} says ok, but phase {phase.name} ({phase.cache}) is missing; {_AGAIN}")
+            raise UserError(f"{path} says ok, but phase {phase.name} ({phase.cache}) is missing; {AGAIN}")
     wrong = sum(check["mismatches"] for check in measurement.get("verification", []))
     if wrong:
-        raise UserError(f"{path} says ok, but {wrong} files have other content than was written; {_AGAIN}")
+        raise UserError(f"{path} says ok, but {wrong} files have other content than was written; {AGAIN}")
 
 
 class Guests:

@@ -7,7 +7,7 @@ apart here and nowhere else.
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -100,12 +100,15 @@ class Cell(Part):
         return {key: whole.get(key) or getattr(self, key) for key in CELL}
 
 
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # as tables have it
+
+
 class Trial(Cell):
     """A cell in one round. order: its place among all trials of its study, if it is one of them."""
 
-    round: int
-    seed: int = Field(description="Of names, sizes, contents and order")
-    order: int | None = None
+    round: Whole
+    seed: Whole = Field(description="Of names, sizes, contents and order")
+    order: Whole | None = None
 
     def names(self) -> dict:
         """As records have them (CELL, round, seed, order)."""

@@ -241,5 +241,5 @@ def read_plan(path: Path) -> Plan:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "the file"
-        what = "is missing" if first["type"] == "missing" else f"is wrong ({first['msg']})"
+        what = "is missing" if first["type"] == "missing" else f"is wrong ({cut(first['msg'], 80)})"
         raise UserError(f"{path}: {cut(key, 80)} {what}: run `reprofs plan` or `make report` again.") from None

@@ -15,7 +15,7 @@ from reprofs.files import sha256
 from reprofs.plan.result import DIGESTS, Result
 from reprofs.publish import commits, write
 from reprofs.publish.derive import tables
-from reprofs.records.publication import OtherVersion, read, unpack
+from reprofs.records.publication import OtherVersion, as_of, read, unpack
 from reprofs.workplace import scratch
 
 Say = Callable[[str], None]
@@ -70,10 +70,12 @@ def _differences(folder: Path, result: Result, work: Path, exact: bool) -> Itera
     work.mkdir()
     plan = unpack(folder, result, work)
     yield from (f"{name} is a file that no result has" for name in result.files if not KNOWN.fullmatch(name))
-    study, sums = tables(work)
-    if odd := write.foreign(plan, work / "raw", folder / "lab.lock"):
+    with as_of(folder, work):
+        study, sums = tables(work)
+        odd = write.foreign(plan, work / "raw", folder / "lab.lock")
+        made = write.facts(work, folder / "lab.lock", study, sums)
+    if odd:
         yield f"lab.lock: {odd}"
-    made = write.facts(work, folder / "lab.lock", study, sums)
     was = result.model_copy(update={"answer": "", "rendered": made.rendered, "files": {}})
     yield from _values(was.as_json(), made.as_json())
     for name, content in write.texts(result, study).items():

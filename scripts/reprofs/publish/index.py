@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import jinja2
 import pandas as pd
 
+from reprofs.errors import UserError
 from reprofs.files import write_text
 from reprofs.plan.result import DIGESTS, Result
 from reprofs.plan.retraction import retracted
@@ -67,7 +70,7 @@ def write_index(folder: Path) -> Path:
     Raises UserError for an altered result and an invalid results/retractions.yaml.
     """
     made = folder / "index.html"
-    results = [read(path.parent) for path in _all(folder)]
+    results = _all(folder)
     rules = RULES.format(protocol=PROTOCOL, analysis=ANALYSIS)
     parts = [TABLE, *(_line(folder, one) for one in results), rules, *(_rules(folder, one) for one in results)]
     gone = "".join(map(_retracted, results))
@@ -76,8 +79,32 @@ def write_index(folder: Path) -> Path:
     return made
 
 
-def _all(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*/{DIGESTS}"))
+def _all(folder: Path, only: Collection[str] | None = None) -> list[Result]:
+    """Those of a folder. only: these. Raises UserError for one that is altered, or in a folder of another name."""
+    found = []
+    for path in sorted(folder.glob(f"*/{DIGESTS}")):
+        if only is None or path.parent.name in only:
+            found.append(read(path.parent))
+            if found[-1].study != path.parent.name:
+                raise UserError(f"{path.parent} is a result of {found[-1].study}: rename it to that.")
+    return found
+
+
+def _cells(folder: Path) -> list[dict[str, Any]]:
+    """The lines of cells.csv of a result. Raises UserError where they are not cells."""
+    file = folder / CELLS
+    empty = {name: [""] for name in TIMES}
+    kinds = {**dict.fromkeys([*NAMES, "role", "trial"], str), "rounds": int, **dict.fromkeys(TIMES, float)}
+    try:
+        cells = pd.read_csv(file, keep_default_na=False, na_values=empty, dtype=kinds, index_col=False)
+        if set(cells.columns) != set(kinds) or cells[TIMES].isin([math.inf, -math.inf]).any(axis=None):
+            raise ValueError
+    except (OSError, ValueError, OverflowError):  # of pandas, too
+        raise UserError(f"{file} has not the columns or values of cells: get the result again.") from None
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        for row in cells.to_dict("records")
+    ]
 
 
 def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -> str:
@@ -88,18 +115,13 @@ def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -
     """
     results, rows = [], []
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
-    for path in _all(folder):
-        if only is not None and path.parent.name not in only:
-            continue
-        result = read(path.parent)
+    for result in _all(folder, only):
         more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
         more |= {"retracted": retracted(result), "analysis": _analysis(folder, result), "lacks": lacks(folder, result)}
         results.append(vars(result) | more)
-        cells = pd.read_csv(path.parent / CELLS, keep_default_na=False, na_values={name: [""] for name in TIMES})
-        for row in cells.to_dict("records"):
+        for row in _cells(folder / result.study):
             key = "\n".join([result.study, *(str(row[name]) for name in NAMES)])
-            known = {name: None if pd.isna(row[name]) else row[name] for name in cells.columns}
-            known |= {"study": result.study, "id": hashlib.sha256(key.encode()).hexdigest()[:8]}
+            known = row | {"study": result.study, "id": hashlib.sha256(key.encode()).hexdigest()[:8]}
             rows.append([known[name] for name in columns])
     template = jinja2.Environment(autoescape=True).from_string(place("report/results.html").read_text())
     data = json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
@@ -125,9 +147,9 @@ def lead(answer: str) -> list[str | list[str]]:
 
 def _missing(folder: Path, result: Result) -> list[str]:
     """How many of its trials are findings, unavailable and failed."""
-    plan = plan_of(folder / result.study)
-    cuts = {name for name, one in plan["workloads"].items() if any(phase.get("crash") for phase in one["phases"])}
-    cut = {one["id"] for one in plan["trials"] if one["workload"] in cuts}
+    with plan_of(folder / result.study) as plan:
+        cuts = {name for name, one in plan["workloads"].items() if any(phase.get("crash") for phase in one["phases"])}
+        cut = {one["id"] for one in plan["trials"] if one["workload"] in cuts}
     ended = []
     for name, trial in result.trials.items():
         found = trial.status == "failed" and name in cut
@@ -149,7 +171,7 @@ def _line(folder: Path, result: Result) -> str:
 def _analysis(folder: Path, result: Result) -> str:
     """The number of the analysis that made a result's report, which says it."""
     report = folder / result.study / "index.html"
-    found = ANALYSIS_OF.search(report.read_text()) if report.is_file() else None
+    found = ANALYSIS_OF.search(report.read_text(errors="replace")) if report.is_file() else None
     return found[1] if found else DASH
 
 

@@ -17,7 +17,7 @@ from reprofs.project import place
 from reprofs.publish import index
 from reprofs.publish.derive import derive, pool
 from reprofs.records.publication import read, unpack
-from reprofs.workplace import scratch
+from reprofs.workplace import beside, put, scratch
 
 PAGES = ("index.html", "report.pdf")
 
@@ -31,22 +31,25 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
     known = sorted(path.parent.name for path in place("results").glob(f"*/{DIGESTS}"))
     if odd := next((name for name in studies if name not in known), None):
         raise UserError(f"{odd} is not published: choose from {several(known)}.")
+    site.mkdir(exist_ok=True)
     with pool() as processes:
         for name in studies or known:
             folder, began = place(f"results/{name}"), time.monotonic()
             result = read(folder)
-            with scratch() as work:
-                unpack(folder, result, Path(work))
-                made = derive(Path(work), processes, pdf=True)
-                gone = retracted(result)
+            with scratch() as work, beside(site) as held:
+                unpack(folder, result, work)
+                made = derive(work, processes, pdf=True)
+                partial = held / name
+                partial.mkdir()
                 for page in PAGES:
-                    write_bytes(site / name / page, (made.report / page).read_bytes())
-                if gone:
+                    shutil.copyfile(made.report / page, partial / page)
+                if gone := retracted(result):
                     report = (made.report / PAGES[0]).read_text().replace("<main>", f"<main>\n{_box(gone)}", 1)
-                    write_text(site / name / PAGES[0], report)
-            for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
-                if (folder / file).is_file():
-                    shutil.copyfile(folder / file, site / name / file)
+                    write_text(partial / PAGES[0], report)
+                for file in ("ABOUT.md", "cells.csv", "picture.svg", DIGESTS):
+                    if (folder / file).is_file():
+                        shutil.copyfile(folder / file, partial / file)
+                put(partial, site / name)
             say(f"{name}: {time.monotonic() - began:.0f} s")
     there = {name for name in known if (site / name / PAGES[0]).is_file()}
     write_bytes(site / "index.html", index.page(place("results"), pdf=True, only=there).encode())

@@ -62,14 +62,15 @@ def lacks(folder: Path, result: Result) -> list[str]:
     """
     if result.protocol == PROTOCOL:
         return []
-    plan = plan_of(folder / result.study)
-    sizes = {name: one["scale"].get("device_mib", LEAST_MIB) for name, one in plan["workloads"].items()}
-    disks = {name: one["size_mib"] for name, one in plan["devices"].items() if "size_mib" in one}
-    smallest = min((disks.get(one["profile"], sizes[one["workload"]]) for one in plan["trials"]), default=LEAST_MIB)
-    repetitions = max((one["round"] for one in plan["trials"]), default=0)
-    free = sorted(name for name, one in plan["devices"].items() if one["completion_ns"])
-    found = [f"devices of {smallest / 1024:.2g} GiB"] if smallest < LEAST_MIB else []
-    if repetitions < REPETITIONS:
+    with plan_of(folder / result.study) as plan:
+        sizes = {name: one["scale"].get("device_mib", LEAST_MIB) for name, one in plan["workloads"].items()}
+        disks = {name: one["size_mib"] for name, one in plan["devices"].items() if "size_mib" in one}
+        smallest = min((disks.get(one["profile"], sizes[one["workload"]]) for one in plan["trials"]), default=LEAST_MIB)
+        repetitions = max((one["round"] for one in plan["trials"]), default=0)
+        free = sorted(name for name, one in plan["devices"].items() if one["completion_ns"])
+        found = [f"devices of {smallest / 1024:.2g} GiB"] if smallest < LEAST_MIB else []
+        few = repetitions < REPETITIONS
+    if few:
         found.append(f"{repetitions} repetition{'s' * (repetitions != 1)}")
     found += [f"no cost of a flush ({', '.join(free)})"] if free else []
     unproved = NOT_PROVED.search(" ".join(result.answer.split()))

@@ -13,9 +13,11 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from reprofs import version
 from reprofs.data.reader import Reader
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
 from reprofs.files import read_sums, sha256, tar, write_text
 from reprofs.guest.lock import LOCK, QEMU, QEMU_OWN, read_lock
 from reprofs.plan.cell import PlannedTrial
@@ -26,12 +28,14 @@ from reprofs.publish import derive as derived
 from reprofs.publish import log
 from reprofs.records import identity
 from reprofs.records.publication import read, unpack
+from reprofs.records.raw import AGAIN
 from reprofs.stats import study as studies
-from reprofs.workplace import beside, scratch
+from reprofs.workplace import beside, put, scratch
 
 ABOUT_FILE, CELLS, PICTURE = "ABOUT.md", "cells.csv", "picture.svg"
 LARGEST = 2 << 20  # bytes of a file in the repository
 PARTS = ("image", "kernel", "initrd", "engine", "gate", "qemu")  # of a lab; records have the digests
+FACTS = {"reprofs": str, "commit": str, "started": str, "host_seconds": int | float}  # that a record's environment has
 PACKED = 12 << 20  # bytes of records in one archive: they become a tenth or less
 ABOUT = """# {title}
 
@@ -112,8 +116,7 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
                 f"{large.name} of {name} has {large.stat().st_size:,} bytes, more than the {LARGEST:,} that git "
                 "takes here: publish a smaller study."
             )
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        put(partial, folder)
     log.append(folder)
     return folder
 
@@ -145,6 +148,15 @@ def make(work: Path, lock: Path, rendered: Rendered, folder: Path) -> None:
 def facts(work: Path, lock: Path, study: studies.Study, tables: dict[str, str]) -> Result:
     """What digests.json says of the records in `work`, of which `study` and `tables` were made; and no answer."""
     plan = read_plan(work / "plan.json")
+    try:
+        return _facts(plan, work, lock, study, tables)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = cut(".".join(map(str, first["loc"])), 60)
+        raise UserError(f"{work / 'plan.json'}, or a record: {key}: {cut(first['msg'], 80)}; {AGAIN}") from None
+
+
+def _facts(plan: Plan, work: Path, lock: Path, study: studies.Study, tables: dict[str, str]) -> Result:
     trials, measured = _trials(plan, work / "raw")
     return Result(
         study=plan.study.name,
@@ -184,15 +196,23 @@ def foreign(plan: Plan, raw: Path, lock: Path) -> str:
         locked = {digest for name, (_, digest) in built.items() if name != other_qemu or plan.protocol < 7}
         if other := [part for part in parts if lab.get(f"{part}_sha256", "") not in {"", *locked}]:
             return f"{trial.id} was measured with a lab that differs from {LOCK} ({', '.join(other)})"
-        if "ran_by" in lab and lab["ran_by"]["qemu_sha256"] != built[QEMU][1]:
+        if "ran_by" in lab and lab["ran_by"]["qemu_sha256"] != built.get(QEMU, ("", ""))[1]:
             return f"{trial.id} was run by a QEMU that {LOCK} does not have"
     return ""
 
 
 def _read(reader: Reader, trial: PlannedTrial) -> dict:
     record, _ = reader.read(trial)
+    file = f"{reader.raw / trial.id}.json"
     if record is None:
-        raise UserError(f"{reader.raw / trial.id}.json is missing: run `make report` again.")
+        raise UserError(f"{file} is missing: run `make report` again.")
+    environment = record["environment"]
+    lab, ran_by = environment["lab"], environment["lab"].get("ran_by", {"qemu_sha256": ""})
+    known = {f"environment.{key}": (environment.get(key), kind) for key, kind in FACTS.items()}
+    known |= {f"environment.lab.{part}_sha256": (lab.get(f"{part}_sha256", ""), str) for part in PARTS}
+    known["environment.lab.ran_by"] = ran_by.get("qemu_sha256") if isinstance(ran_by, dict) else None, str
+    if odd := next((key for key, (value, kind) in known.items() if not isinstance(value, kind)), ""):
+        raise UserError(f"{file}: {odd} is missing or invalid; {AGAIN}")
     return record
 
 
@@ -259,7 +279,7 @@ def quoted(answer: str) -> str:
 def _about(result: Result) -> str:
     lines = "".join(f"- {word}: {_named(names)}\n" for word, names in result.verdicts.items())
     commits = [commit[:12] for commit in result.measured.commits]
-    several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {commits[0]}"
+    several = f"commits {', '.join(commits)}" if len(commits) > 1 else f"commit {''.join(commits)}"
     return ABOUT.format(
         title=result.title,
         answer=quoted(result.answer),

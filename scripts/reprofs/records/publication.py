@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import json
 import lzma
 import os
+import stat
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,11 +18,11 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from reprofs.errors import UserError, cut, short
-from reprofs.files import Unpacking, read_json, sha256, write_bytes
+from reprofs.files import Unpacking, parse_json, sha256, write_bytes
 from reprofs.plan.result import DIGESTS, NAME, Result
 from reprofs.project import place
 from reprofs.records.identity import of, parts_of
-from reprofs.records.raw import broken
+from reprofs.records.raw import AGAIN, broken
 
 if TYPE_CHECKING:  # a trial does not wait for the models of plans
     from reprofs.plan.plan import Plan
@@ -39,9 +41,21 @@ class OtherVersion(UserError):
     """A plan that this checkout's code cannot read."""
 
 
-def read(folder: Path) -> Result:
-    """What digests.json of a result says. Raises UserError, naming the file, for one that is altered or missing."""
-    if not (folder / DIGESTS).is_file():
+def digests(folder: Path) -> bytes:
+    """The bytes of digests.json of a result. Raises UserError for anything but a file of usual size."""
+    path = folder / DIGESTS
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and len(data := file.read(LARGEST + 1)) <= LARGEST:
+                return data
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}: get the result again.") from None
+    raise UserError(f"{path} is no file of at most {LARGEST:,} bytes: get the result again.")
+
+
+def said(folder: Path) -> Result:
+    """What digests.json of a result says, whether or not its files fit. Raises UserError for one that is invalid."""
+    if not os.path.lexists(folder / DIGESTS):
         known = {path.parent.name: path.parent for path in place("results").glob(f"*/{DIGESTS}")}
         near = difflib.get_close_matches(folder.name, sorted(known), n=1)
         what = (
@@ -49,11 +63,16 @@ def read(folder: Path) -> Result:
         )
         raise UserError(f"{folder} is not a published result (it has no {DIGESTS}): {what}")
     try:
-        result = Result.adapter().validate_python(read_json(folder / DIGESTS))
+        return Result.adapter().validate_python(parse_json(folder / DIGESTS, digests(folder)))
     except ValidationError as error:
         first = error.errors()[0]
         key = cut(".".join(map(str, first["loc"])) or "the file", 60)
         raise UserError(f"{folder / DIGESTS} is invalid: {key}: {cut(first['msg'], 80)}") from None
+
+
+def read(folder: Path) -> Result:
+    """The same, with the digests of its files checked. Raises UserError, naming the file that is altered or missing."""
+    result = said(folder)
     if link := next((path for path in sorted(folder.iterdir()) if path.is_symlink()), None):
         raise UserError(f"{link} is a link, which no result has: get the result again.")
     for name, digest in result.files.items():
@@ -71,15 +90,26 @@ def read(folder: Path) -> Result:
     return result
 
 
-def plan_of(folder: Path) -> dict:
-    """The plan of a result as it was written, of whatever version. Raises UserError for an archive without one."""
+@contextlib.contextmanager
+def plan_of(folder: Path) -> Iterator[dict]:
+    """The plan of a result as it was written, of whatever version. Raises UserError for an archive without one, and
+    where what is made of it in the context shows that it is none."""
     try:
         plan = json.loads(_plan(folder / "records-1.tar.xz"))
-        if isinstance(plan, dict):
-            return plan
-    except (ValueError, RecursionError):
-        pass
-    raise UserError(f"{folder}/{PLAN} is not the plan of a study: get the result again.")
+        json.dumps(plan, ensure_ascii=False).encode()
+        yield plan
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        raise UserError(f"{folder}/{PLAN} is not the plan of a study: get the result again.") from None
+
+
+@contextlib.contextmanager
+def as_of(folder: Path, work: Path) -> Iterator[None]:
+    """Says of the result in `folder` what is said of what was unpacked of it into `work`."""
+    try:
+        yield
+    except UserError as error:
+        text = str(error).replace(f"{work}/", f"{folder}: ").replace(AGAIN, "get the result again.")
+        raise type(error)(text) from None
 
 
 def _plan(file: Path) -> bytes:
@@ -100,7 +130,8 @@ def unpack(folder: Path, result: Result, into: Path) -> Plan:
     try:
         plan = read_plan(into / PLAN)
     except UserError as error:
-        raise OtherVersion(f"{folder} has a plan of another version than this checkout: {error}") from None
+        text = str(error).replace(f"{into}/", "")
+        raise OtherVersion(f"{folder} has a plan of another version than this checkout: {text}") from None
     if {trial.id for trial in plan.trials} != set(result.trials):
         raise UserError(f"{folder}: its plan has other trials than {DIGESTS}: get the result again.")
     room = _Room(plan)

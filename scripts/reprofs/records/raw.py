@@ -20,6 +20,7 @@ from reprofs.records.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVE
 LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
 KILLED = re.compile(r"(Memory cgroup out|Out) of memory: Killed process \d+ \(([^)]*)\)")  # mm/oom_kill.c of Linux
 LARGE = re.compile(rb"[0-9]e\+")  # in the text of a number from 10^16 on
+AGAIN = "delete the file and run the study again."  # what to do about a record that cannot be used
 SET_ASIDE = "set-aside"  # folder beside a study's records, for those of trials to run again
 
 

@@ -52,7 +52,9 @@ def get(identity: str, in_results: bool) -> Found | None:
     if not in_results:
         return None
     for file in sorted(place("results").glob(f"*/{DIGESTS}")):
-        if identity.encode() in file.read_bytes():  # to parse those of all results takes longer than the rest
+        if identity.encode() in publication.digests(
+            file.parent
+        ):  # to parse those of all results takes longer than the rest
             result = publication.read(file.parent)
             name = next((name for name, trial in result.trials.items() if trial.identity == identity), "")
             if name and result.trials[name].status == "ok":
