@@ -18,13 +18,15 @@ import pikepdf
 import prose as linter
 import pytest
 import run
+from helpers import Late
 from reprofs.errors import UserError
 from reprofs.records.raw import seal
-from reprofs.report import render, show
 from reprofs.report.words import span
 from reprofs.stats import totals
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
+
+render, show = Late("reprofs.report.render"), Late("reprofs.report.show")
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
 
@@ -95,7 +97,7 @@ def tables_of(*notebooks: Path) -> dict[str, dict]:
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures are drawn, with captions and all, but not written as SVG, which takes most of the time."""
-    monkeypatch.setattr(show, "svg", lambda plot: "<svg/>")
+    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
 
 
 @pytest.fixture(scope="module")
