@@ -64,6 +64,7 @@ def test_the_program_of_an_archive_runs_only_when_that_is_asked_for(top, tmp_pat
     says(reprofs("verify", top, "--run-archive"), "is not an archive: leave --run-archive out")
 
 
+@pytest.mark.wide  # which may need the commit that rendered it, like tests/test_publish.py
 def test_the_result_of_an_archive_is_checked_by_this_checkouts_code(tmp_path, reprofs, capfd):
     top = tmp_path / "reprofs-instructions"
     shutil.copytree(ROOT / "results/instructions", top / "checkout/results/instructions")

@@ -83,17 +83,6 @@ def prose(*notebooks: Path) -> str:
     return plain("\n".join(outputs(*notebooks)))
 
 
-def tables_of(*notebooks: Path) -> dict[str, dict]:
-    """name -> {first column: row} of each table that notebooks show."""
-    found = {}
-    for html in outputs(*notebooks):
-        if name := re.search(r'<table id="([^"]+)"', html):
-            rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in html.split("<tr>")[1:]]
-            rows = [[plain(cell).strip() for cell in row] for row in rows]
-            found[name[1]] = {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
-    return found
-
-
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures are drawn, with captions and all, but not written as SVG, which takes most of the time."""
