@@ -15,9 +15,9 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+from against import checkouts
 from reprofs.guest import image
 from reprofs.guest.steps import Exec, Job, Teardown
 from reprofs.labs import exact
@@ -93,19 +93,9 @@ def main() -> None:
         print(json.dumps(measure(json.loads(sys.argv[2]))))
         return
     chosen = [TRIALS[int(number)] for number in sys.argv[1:]] or TRIALS
-    root, other = Path(__file__).resolve().parents[1], os.environ.get("AGAINST", "")
-    with tempfile.TemporaryDirectory() as place:
-        checkouts = {"this checkout": root}
-        if other:
-            checkouts = {other: Path(place) / "other", **checkouts}
-            git = ["git", "-C", str(root), "worktree"]
-            subprocess.run([*git, "add", "--detach", str(checkouts[other]), other], check=True, capture_output=True)
-        try:
-            for trial in chosen:
-                table(checkouts, trial)
-        finally:
-            if other:
-                subprocess.run([*git, "remove", "--force", str(checkouts[other])], check=True, capture_output=True)
+    with checkouts() as compared:
+        for trial in chosen:
+            table(compared, trial)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from against import ROOT, checkouts
 from reprofs.guest import image
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import exact
@@ -195,23 +196,13 @@ def main() -> None:
         print(json.dumps(measure(json.loads(sys.argv[2]), Catalog())))
         return
     chosen = [sys.argv[1:3]] if len(sys.argv) > 1 else [["ext4", "metadata"], ["btrfs", "repository"]]
-    root, other = Path(__file__).resolve().parents[1], os.environ.get("AGAINST", "")
-    with tempfile.TemporaryDirectory() as place:
-        checkouts = {"this checkout": root}
-        if other:
-            checkouts = {other: Path(place) / "other", **checkouts}
-            git = ["git", "-C", str(root), "worktree"]
-            subprocess.run([*git, "add", "--detach", str(checkouts[other]), other], check=True, capture_output=True)
-        try:
-            from helpers import names  # in this commit's way
+    with checkouts() as compared:
+        from helpers import names  # in this commit's way
 
-            for filesystem, *workload in chosen:
-                trial = names(filesystem, workload=(workload or ["metadata"])[0])
-                compare(checkouts, trial)
-                profiled(root, trial)
-        finally:
-            if other:
-                subprocess.run([*git, "remove", "--force", str(checkouts[other])], check=True, capture_output=True)
+        for filesystem, *workload in chosen:
+            trial = names(filesystem, workload=(workload or ["metadata"])[0])
+            compare(compared, trial)
+            profiled(ROOT, trial)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from unittest import mock
 
@@ -44,7 +45,8 @@ def pytest_collection_modifyitems(config, items):
     """Files with the longest tests first, those of many short ones last, so that the workers finish together.
 
     OpenZFS is the very first: the first use of its guest compiles for minutes, while other workers test. Of the tests
-    with the mark `wide` one in WIDE is drawn where all tests run; named alone, or in `make soak`, all of them run.
+    with the mark `wide` one in WIDE is drawn where all tests run, and with `wide(N)` N of a test's cases; named alone,
+    or in `make soak`, all of them run.
     """
     first = ["test_zfs", "test_workflow", "test_guest", "test_report", "test_notebooks", "test_engine", "test_trial"]
     last = ["test_damage", "test_importers", "test_catalog"]
@@ -53,9 +55,23 @@ def pytest_collection_modifyitems(config, items):
     }
     items.sort(key=lambda item: order.get(item.path.stem, 0))
     if SEED and "wide" not in config.getoption("-m"):
-        out = {item for item in items if item.get_closest_marker("wide") and _number(item.nodeid) % WIDE}
+        wide = [item for item in items if item.get_closest_marker("wide")]
+        out = set(wide) - _drawn(wide)
         items[:] = [item for item in items if item not in out]
         config.hook.pytest_deselected(items=list(out))
+
+
+def _drawn(wide: list) -> set:
+    """Those of the tests with the mark `wide` that this run takes."""
+    taken, cases = set(), defaultdict(list)
+    for item in wide:
+        if most := item.get_closest_marker("wide").args:
+            cases[item.function, most].append(item)
+        elif not _number(item.nodeid) % WIDE:
+            taken.add(item)
+    return taken.union(
+        *(sorted(own, key=lambda item: _number(item.nodeid))[: most[0]] for (_, most), own in cases.items())
+    )
 
 
 def _number(key: str) -> int:

@@ -24,7 +24,6 @@ from reprofs.publish import sealed
 
 archive, describe = Late("reprofs.publish.archive"), Late("reprofs.publish.describe")
 COMMIT = "c" * 40
-INSTALLED = importlib.metadata.packages_distributions()  # module -> who has it
 
 
 @pytest.fixture
@@ -65,6 +64,7 @@ def test_the_program_of_an_archive_runs_only_when_that_is_asked_for(top, tmp_pat
     says(reprofs("verify", top, "--run-archive"), "is not an archive: leave --run-archive out")
 
 
+@pytest.mark.wide  # which may need the commit that rendered it, like tests/test_publish.py
 def test_the_result_of_an_archive_is_checked_by_this_checkouts_code(tmp_path, reprofs, capfd):
     top = tmp_path / "reprofs-instructions"
     shutil.copytree(ROOT / "results/instructions", top / "checkout/results/instructions")
@@ -129,7 +129,7 @@ def test_verifying_imports_nothing_that_reports_are_made_with():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = {name.partition(".")[0] for name in done.stdout.split()}
     known = {name.replace("-", "_") for name in archive.WHEELS} - {"pyyaml"} | {"yaml", "reprofs"}
-    assert not found & set(INSTALLED) - known
+    assert not found & set(importlib.metadata.packages_distributions()) - known
 
 
 @pytest.fixture

@@ -116,13 +116,14 @@ DAMAGES = {
     "follows": (XZ + b"1", 3000),
     "damaged": (XZ[:100] + b"....", 3000),
     "no xz": (b"1234", 3000),
-    "Memory": (lzma.compress(b"1", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]), 3000),
+    "Memory": (None, 3000),  # packed by the test, which takes a while
 }
 
 
 @pytest.mark.parametrize("what", DAMAGES)
 def test_what_xz_packed_is_read_in_bounds(what, tmp_path):
     data, most = DAMAGES[what]
+    data = data or lzma.compress(b"1", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}])
     (tmp_path / "x").write_bytes(data)
     with pytest.raises((lzma.LZMAError, EOFError)), io.BufferedReader(Unpacking(tmp_path / "x", most)) as packed:
         packed.read()

@@ -6,16 +6,17 @@ import make
 import nbformat
 import pytest
 import run
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, Late, cell, rendered
 from reprofs.data import formats
 from reprofs.data.formats import Made
 from reprofs.errors import FileError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
-from reprofs.report import tables
 from reprofs.report.sentences.formats import warned
 from reprofs.stats import runs
 from reprofs.stats.formats import unlike
+
+tables = Late("reprofs.report.tables")
 
 # xfs_info of xfsprogs 6.1.0 (Debian 12) and 6.13.0 (Debian 13).
 XFS_61 = """meta-data=/dev/loop0             isize=512    agcount=4, agsize=65536 blks

@@ -16,16 +16,14 @@ from types import SimpleNamespace
 from zlib import crc32
 
 import make
-import matplotlib
 import nbformat
 import pandas as pd
 import pytest
 import reprofs
 import run
 import study2015
-from helpers import CATALOG
+from helpers import CATALOG, Late
 from jsonschema import Draft202012Validator
-from matplotlib import pyplot as plt
 from pydantic import ValidationError
 from reprofs import cli
 from reprofs.cli import studies
@@ -40,10 +38,13 @@ from reprofs.plan.published import Published
 from reprofs.plan.read import _path, read_yaml
 from reprofs.plan.schemas import NAMED
 from reprofs.records import raw as seals
-from reprofs.report import marks, render, show, style, text, words
+from reprofs.report import marks, words
 from reprofs.stats.study import Study
 from reprofs.trial.planning import make_plan
 from test_recorded import replayed
+
+matplotlib, plt = Late("matplotlib"), Late("matplotlib.pyplot")
+render, show, style, text = (Late(f"reprofs.report.{name}") for name in ("render", "show", "style", "text"))
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once
 
@@ -164,7 +165,7 @@ def hostile_report(tmp_path_factory):
         path.write_text(json.dumps(seals.seal(record)))
     study, names = run.build(folder), run.names_of(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(show, "svg", lambda plot: "<svg/>")  # takes most of the time; see below
+        patch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")  # takes most of the time; see below
         place = run.execute(folder, names)
         for one in FURTHER:
             further(*one, folder, str(secret), places, patch)

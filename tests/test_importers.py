@@ -27,7 +27,7 @@ from reprofs.stats.cells import statistics
 FIXTURES = ROOT / "tests/fixtures/import"
 CASES = [
     pytest.param(form, case, id=f"{form}-{number}")
-    for form, cases in yaml.safe_load((FIXTURES / "cases.yaml").read_text()).items()
+    for form, cases in yaml.load((FIXTURES / "cases.yaml").read_text(), yaml.CSafeLoader).items()
     for number, case in enumerate(cases)
 ]
 FILES = [

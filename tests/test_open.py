@@ -13,14 +13,16 @@ import pytest
 import reprofs as package
 import study2015
 from conftest import ROOT
+from helpers import Late
 from nbclient import NotebookClient
 from reprofs import importers
 from reprofs.data import tables
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.files import SUMS, write_sums
-from reprofs.report import render
 from reprofs.stats import results
+
+render = Late("reprofs.report.render")
 
 
 @pytest.fixture(scope="module")

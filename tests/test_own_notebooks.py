@@ -12,13 +12,16 @@ import nbformat
 import pytest
 import run
 from conftest import BIN, ROOT
+from helpers import Late
 from reprofs import files, sources
 from reprofs.errors import UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import Plan, read_plan
 from reprofs.plan.study import Study
-from reprofs.report import contents, execute, render
+from reprofs.report import contents, execute
 from reprofs.trial.planning import make_plan
+
+render = Late("reprofs.report.render")
 
 QUICK = Catalog().get(Study, "quick").as_json()
 

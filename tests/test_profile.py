@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, Late, cell, rendered
 from reprofs import files
 from reprofs.data.profiles import stacks
 from reprofs.errors import UserError
@@ -21,12 +21,12 @@ from reprofs.guest.symbols import Executable, Function, Symbols, read_kallsyms
 from reprofs.labs.exact import ExactLab
 from reprofs.records import raw as records
 from reprofs.report.beside import beside
-from reprofs.report.flame import COLOURS, WIDTH, boxes, flame, speedscope
 from reprofs.report.sentences import kernels
-from reprofs.report.show import svg
 from reprofs.stats.profiles import waits
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
+
+flames, show = Late("reprofs.report.flame"), Late("reprofs.report.show")
 
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/profile.schema.yaml").read_text())
 KALLSYMS = """\
@@ -272,21 +272,21 @@ STACKS = {"main;read;copy": 60, "main;read": 20, "main;<b>&": 20}
 
 
 def test_a_flame_graph_has_a_box_for_each_call_as_wide_as_its_share():
-    found = {box.name: box for box in boxes(STACKS)}
-    assert {name: (box.width / WIDTH, box.depth) for name, box in found.items()} == {
+    found = {box.name: box for box in flames.boxes(STACKS)}
+    assert {name: (box.width / flames.WIDTH, box.depth) for name, box in found.items()} == {
         **{"main": (pytest.approx(1), 0), "read": (pytest.approx(0.8), 1), "copy": (pytest.approx(0.6), 2)},
         "<b>&": (pytest.approx(0.2), 1),
     }
-    assert found["copy"].x == found["read"].x == pytest.approx(0.2 * WIDTH)  # in the order of names
-    written = svg(flame(STACKS, {"read": "VFS, page cache"}))
+    assert found["copy"].x == found["read"].x == pytest.approx(0.2 * flames.WIDTH)  # in the order of names
+    written = show.svg(flames.flame(STACKS, {"read": "VFS, page cache"}))
     words = [element.text for element in ET.fromstring(written).iter("{http://www.w3.org/2000/svg}text")]
     assert {"main", "read", "copy", "<b>&", "VFS, page cache"} <= set(words)
-    assert "<script" not in written and COLOURS["VFS, page cache"] in written
-    assert not list(boxes({})) and "<text" not in svg(flame({}, {}))
+    assert "<script" not in written and flames.COLOURS["VFS, page cache"] in written
+    assert not list(flames.boxes({})) and "<text" not in show.svg(flames.flame({}, {}))
 
 
 def test_speedscope_gets_the_same_stacks():
-    found = speedscope({"create": STACKS}, "ext4")
+    found = flames.speedscope({"create": STACKS}, "ext4")
     frames = [frame["name"] for frame in found["shared"]["frames"]]
     (create,) = found["profiles"]
     named = {

@@ -9,7 +9,7 @@ import pytest
 import run
 import yaml
 from conftest import ROOT
-from helpers import CATALOG
+from helpers import CATALOG, Late
 from reprofs.data.keys import Operation
 from reprofs.data.profiles import FILE
 from reprofs.errors import UserError
@@ -20,11 +20,12 @@ from reprofs.plan.override import override
 from reprofs.plan.plan import read_plan, write_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.study import Profiled, Study
-from reprofs.report.flame import WIDTH, flame
 from reprofs.stats import profiles
 from reprofs.stats.profiles import OWN
 from reprofs.stats.study import open as open_study
 from reprofs.trial.planning import make_plan
+
+flame = Late("reprofs.report.flame")
 
 NS = 0.5  # an instruction
 CREATED = Operation("metadata", "smoke", "create", "warm")
@@ -232,9 +233,9 @@ def test_the_report_has_the_answer_and_a_flame_graph_for_each_file_system(folder
     assert "jfs has no profile, because its trial failed: No space left on device." in words
     flames = [data["text/html"] for data in shown if 'data-figure="flame-' in data.get("text/html", "")]
     assert [(" ext4: " in html, " xfs: " in html) for html in flames] == [(True, False), (False, True)]
-    colours = flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
+    colours = flame.flame({"do_syscall_64;ext4_create_[ext4]": 3, "do_syscall_64": 1}, {"do_syscall_64": "all else"})
     (boxes,) = colours.axes[0].collections
-    assert [round(path.get_extents().width / WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
+    assert [round(path.get_extents().width / flame.WIDTH, 3) for path in boxes.get_paths()] == [1, 0.75]
 
 
 def test_a_profile_that_was_edited_is_named(folder, found):

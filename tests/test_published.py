@@ -27,7 +27,7 @@ from reprofs.plan.published import CLAIMS as KINDS
 from reprofs.plan.published import Published
 from reprofs.plan.read import validate
 from reprofs.plan.study import Study as StudyFile
-from reprofs.report import show, when
+from reprofs.report import when
 from reprofs.report.sentences import published as sentences
 from reprofs.stats.published import claims, numbers, ranks
 from reprofs.stats.published.comparison import Comparison
@@ -107,7 +107,7 @@ def pages(tmp_path, monkeypatch):
 
     Its figures are made, but written as SVG by the last test of this module only: that takes the longest.
     """
-    monkeypatch.setattr(show, "svg", lambda plot: "<svg/>")
+    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
 
     def execute(found: Study) -> tuple[str, str]:
         monkeypatch.setattr(package, "open", lambda name: found, raising=False)

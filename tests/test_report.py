@@ -18,13 +18,15 @@ import pikepdf
 import prose as linter
 import pytest
 import run
+from helpers import Late
 from reprofs.errors import UserError
 from reprofs.records.raw import seal
-from reprofs.report import render, show
 from reprofs.report.words import span
 from reprofs.stats import totals
 from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
+
+render, show = Late("reprofs.report.render"), Late("reprofs.report.show")
 
 pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
 
@@ -81,21 +83,10 @@ def prose(*notebooks: Path) -> str:
     return plain("\n".join(outputs(*notebooks)))
 
 
-def tables_of(*notebooks: Path) -> dict[str, dict]:
-    """name -> {first column: row} of each table that notebooks show."""
-    found = {}
-    for html in outputs(*notebooks):
-        if name := re.search(r'<table id="([^"]+)"', html):
-            rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in html.split("<tr>")[1:]]
-            rows = [[plain(cell).strip() for cell in row] for row in rows]
-            found[name[1]] = {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
-    return found
-
-
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Figures are drawn, with captions and all, but not written as SVG, which takes most of the time."""
-    monkeypatch.setattr(show, "svg", lambda plot: "<svg/>")
+    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
 
 
 @pytest.fixture(scope="module")

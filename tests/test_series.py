@@ -569,21 +569,4 @@ def test_rates_of_operations_by_hand():
     assert found.loc["delete", ["mb_s", "files_s"]].tolist() == pytest.approx([0, 15])
 
 
-def test_density_of_logarithms_ends_at_the_times_themselves():
-    at, density = series.log_density([1.0, 10, 10, 10, 100])
-    assert (at[0], at[-1], density.max()) == pytest.approx((1, 100, 1)) and (density > 0).all()
-    assert 9 < at[density.argmax()] < 11
-    assert density == pytest.approx(density[::-1])  # symmetric in logarithms
-
-
-def test_lowess_keeps_a_law_and_does_not_follow_an_outlier():
-    runs = np.arange(1, 13)
-    law = 5 * np.exp(0.2 * runs)
-    x, smooth = series.log_lowess(np.repeat(runs, 2), np.repeat(law, 2))
-    assert list(x) == list(runs) and smooth == pytest.approx(law)
-    wild = law * (1 + 0.001 * (-1) ** runs)
-    wild[5] *= 50
-    assert series.log_lowess(runs, wild)[1] == pytest.approx(law, rel=0.01)
-
-
 # ---- which rows ------------------------------------------------------------------------------------------------------

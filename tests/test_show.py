@@ -8,13 +8,14 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-import matplotlib
 import pandas as pd
 import pytest
-import seaborn as sns
-from matplotlib import pyplot as plt
-from reprofs.report import marks, show, style, words
+from helpers import Late
+from reprofs.report import marks, words
 from reprofs.report.svg import LINK, TEXT, USE, small
+
+matplotlib, plt, sns = Late("matplotlib"), Late("matplotlib.pyplot"), Late("seaborn")
+show, style = Late("reprofs.report.show"), Late("reprofs.report.style")
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -63,37 +64,39 @@ def test_the_ends_of_an_interval_look_different():
     assert words.timed(1.0004e9, 0.99996e9, 1.0009e9) == "1.000 s (1.000 s to 1.001 s)"
 
 
-TABLE = show.Table(
-    "tbl-t",
-    "a < b & **c**",
-    [
-        {"Name": "`x<y>` <b>", "n": 1},
-        {"Name": marks.strong("*a*") + " & " + show.ref("tbl-t"), "n": 2, "More": "<script>"},
-    ],
-    left=["Name"],
-)
+@pytest.fixture
+def own():
+    return show.Table(
+        "tbl-t",
+        "a < b & **c**",
+        [
+            {"Name": "`x<y>` <b>", "n": 1},
+            {"Name": marks.strong("*a*") + " & " + show.ref("tbl-t"), "n": 2, "More": "<script>"},
+        ],
+        left=["Name"],
+    )
 
 
-def test_a_table_escapes_its_text_and_knows_its_marks():
-    html = TABLE._repr_html_()
+def test_a_table_escapes_its_text_and_knows_its_marks(own):
+    html = own._repr_html_()
     assert '<table id="tbl-t">' in html and "<caption>a &lt; b &amp; **c**</caption>" in html
     assert "<code>x&lt;y&gt;</code> &lt;b&gt;" in html
     assert '<strong>*a*</strong> &amp; <a href="#tbl-t">table</a>' in html
     assert "&lt;script&gt;" in html and "<script" not in html and "<b>" not in html
-    assert html == TABLE._repr_html_()
+    assert html == own._repr_html_()
 
 
-def test_columns_of_a_table_have_their_side():
-    html = TABLE._repr_html_()
+def test_columns_of_a_table_have_their_side(own):
+    html = own._repr_html_()
     rows = html[html.index("<tbody>") :]
     assert rows.count('left"') == 2 and rows.count('right"') == 4
     assert "text-align: left" in html and "text-align: right" in html
 
 
-def test_a_table_is_a_frame_as_well():
-    frame = TABLE.frame
+def test_a_table_is_a_frame_as_well(own):
+    frame = own.frame
     assert list(frame.columns) == ["Name", "n", "More"] and list(frame["More"]) == ["", "<script>"]
-    assert repr(TABLE).startswith("a < b & **c**\n") and r"**\*a\*** \& [table](#tbl-t)" in repr(TABLE)
+    assert repr(own).startswith("a < b & **c**\n") and r"**\*a\*** \& [table](#tbl-t)" in repr(own)
     assert show.Table("tbl-none", "Nothing.", [])._repr_html_().count("<td") == 0
 
 
@@ -118,7 +121,7 @@ def test_a_frame_becomes_a_table():
     assert list(show.table(pd.DataFrame({"a": [1]}), "T").rows[0]) == ["a"]  # an index without a name is left out
 
 
-def drawn(**options) -> show.Figure:
+def drawn(**options):
     with matplotlib.rc_context():
         style.style()
         frame = pd.DataFrame({"ms": [1, 2, 3], "label": ["a", "b", "b"], "o": list("xyy")})

@@ -5,7 +5,9 @@ import re
 import make
 import pytest
 import run
-from reprofs.report import text
+from helpers import Late
+
+text = Late("reprofs.report.text")
 
 pytestmark = pytest.mark.xdist_group("report")
 

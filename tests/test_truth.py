@@ -17,7 +17,6 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import PlannedHosts
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.processor import Leads, Processor
-from reprofs.report import show
 from reprofs.report.sentences import operations, threats
 from reprofs.stats import compare, totals, trust
 from reprofs.stats.compare import relative
@@ -46,7 +45,7 @@ def blank(tmp_path_factory):
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """Executes a notebook on a study as it is, and returns its words."""
-    monkeypatch.setattr(show, "svg", lambda plot: "<svg/>")
+    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
     (tmp_path / "plan.json").write_text("{}")
 
     def of(study: Study, name: str) -> str:

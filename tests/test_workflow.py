@@ -18,14 +18,15 @@ import pytest
 import run as run_notebooks
 import yaml
 from conftest import BIN, ROOT, copy_checkout
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, Late, cell, rendered
 from reprofs.data import study as tables
 from reprofs.files import cache_folder
 from reprofs.plan.plan import read_plan
 from reprofs.report import contents
-from reprofs.report.render import render
 from reprofs.trial.run import run_trial
 from snakes import Snakes
+
+render = Late("reprofs.report.render")
 
 TABLES = ("trials", "phases", "latency")
 KILLED = ["ext4", "second", "tmpfs"]  # file systems of the study that is killed on the way
@@ -393,7 +394,7 @@ def test_study_of_arrays_series_clients_and_sizes(guest, tmp_path, edit_yaml):
     names = run_notebooks.names_of(tmp_path)
     folder = run_notebooks.execute(tmp_path, names)
     report = tmp_path / "report"
-    render([folder / f"{name}.ipynb" for name in names], report, tmp_path / "tables")
+    render.render([folder / f"{name}.ipynb" for name in names], report, tmp_path / "tables")
     html = page(report)
     lost = "RAID 5 by MD without one of its disks, 6 disks"
     for words in (

@@ -7,16 +7,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from reprofs import files
 from reprofs.errors import UserError, short
-from reprofs.guest import engine
-from reprofs.recorder import events
-from reprofs.recorder.events import Event
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.names import AsTheyAre
 from reprofs.recorder.program import Call
-from reprofs.workplace import end_with_parent
+from reprofs.recorder.run import watched
 
 LIMIT_S = 3600  # after which the program is ended
 WITHOUT = "or give --root, a root file system with all that it needs"
@@ -66,31 +63,10 @@ def practise(words: Sequence[str], folder: Path, environment: Mapping[str, str],
     Raises UserError where it cannot be started or followed.
     """
     follower = _Visits(os.path.realpath(folder), 0o022)
-    recorder = engine.build_recorder(files.cache_folder())
-    reading, writing = os.pipe()
-    command = [str(recorder), str(LIMIT_S), str(writing), "/", "--", *words]
-    with (
-        os.fdopen(reading, "rb", 1 << 20) as stream,
-        output.open("wb") as said,
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            pass_fds=(writing,),
-            preexec_fn=end_with_parent,
-            umask=0o022,
-        ) as process,
-    ):
-        os.close(writing)
-        try:
-            for event in events.read(stream):
-                _take(follower, event)
-        except BaseException:
-            process.kill()  # and with it all that it follows
-            raise
+    options: dict[str, Any] = {"cwd": folder, "env": dict(environment), "stdin": subprocess.DEVNULL, "umask": 0o022}
+    with output.open("wb") as said, watched(words, ["/"], LIMIT_S, stdout=said, stderr=said, **options) as found:
+        for event in found:
+            follower.take(event)
     if follower.failed:
         why, reason = follower.failed
         raise UserError(f"{short(words[0])} cannot be followed: {WHY[why].format(reason)}.")
@@ -100,7 +76,3 @@ def practise(words: Sequence[str], folder: Path, environment: Mapping[str, str],
     if late:
         raise UserError(f"{short(words[0])} did not end within {LIMIT_S:,} s: measure a shorter run.")
     return Practice(code, follower.paths, follower.ran, output.read_text(errors="replace"))
-
-
-def _take(follower: _Visits, event: Event) -> None:
-    follower.take(event)

@@ -25,11 +25,6 @@ def steady_rate(spare: float, write_rate: float, read_rate: float) -> float:
     return 1 / (amplification / write_rate + (amplification - 1) / read_rate)
 
 
-def filling_rate(size: float, fast: float, fast_rate: float, rate: float) -> float:
-    """Mean rate of filling an empty disk once without a pause: `fast` of it at one rate, the rest at the other."""
-    return size / (fast / fast_rate + (size - fast) / rate)
-
-
 class Simulation:
     """Blocks of pages and their garbage collection. written, moved: pages; erased: blocks."""
 

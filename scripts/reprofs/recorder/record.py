@@ -32,6 +32,7 @@ from reprofs.recorder.follow import Follower
 from reprofs.recorder.lines import TooMany
 from reprofs.recorder.measure import Sums
 from reprofs.recorder.names import AsTheyAre, Names
+from reprofs.recorder.run import watched
 from reprofs.workplace import end_with_parent, workplace
 
 SECONDS = 3600
@@ -287,24 +288,13 @@ def _follow(
 
     Raises UserError when it cannot be started, or is too much.
     """
-    recorder = engine.build_recorder(files.cache_folder())
-    reading, writing = os.pipe()
-    words = [str(recorder), str(seconds), str(writing), *places, "--", *command]
     options: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) if folder else {}
     options |= {"cwd": folder, "env": environment}
-    with (
-        os.fdopen(reading, "rb", 1 << 20) as stream,
-        subprocess.Popen(words, pass_fds=(writing,), preexec_fn=end_with_parent, **options) as process,
-    ):
-        os.close(writing)
-        try:
-            _take(events.read(stream), follower)
-        except TooMany:
-            process.kill()
-            raise UserError(f"{short(command[0])} makes too many calls: {FEWER}.") from None
-        except BaseException:
-            process.kill()  # and with it all that it follows
-            raise
+    try:
+        with watched(command, places, seconds, **options) as found:
+            _take(found, follower)
+    except TooMany:
+        raise UserError(f"{short(command[0])} makes too many calls: {FEWER}.") from None
     if follower.failed:
         why, reason = follower.failed
         raise UserError(f"{short(command[0])} cannot be recorded: {WHY[why].format(reason)}.")

@@ -26,7 +26,6 @@ WIDTH = 6.6  # inches
 HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
 INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
 COLOURS = [BLUE, ORANGE, "#009e73", "#cc79a7", INK, "#b8860b", GREY, "#56b4e9"]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<"]
 STYLE: Any = {
     "svg.hashsalt": "reprofs",
     "svg.fonttype": "none",

@@ -54,11 +54,6 @@ def recorded(plan: Plan) -> bool:
     return any(entry.recording for entry in plan.workloads.values())
 
 
-def with_key(name: str) -> Condition:
-    """The condition that a phase has this key."""
-    return lambda plan: any(getattr(phase, name) is not None for phase in _phases(plan))
-
-
 def visiting(plan: Plan) -> bool:
     """Crash states are visited."""
     return any(phase.visits == "states" for phase in _phases(plan))

@@ -445,34 +445,6 @@ def over_runs(samples: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["phase", "cache", "label", "runs", "first_ns", "last_ns", "ratio", "spearman"])
 
 
-# ---- runs ------------------------------------------------------------------------------------------------------------
-
-
-def log_density(times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Density of the logarithms of times (shape (n,), not all equal) from the least to the greatest, its peak 1.
-
-    Returns times and densities there. A Gaussian kernel with Scott's bandwidth; of logarithms, so that no density lies
-    below zero.
-    """
-    logs = np.log(np.asarray(times, dtype=float))
-    at = np.linspace(logs.min(), logs.max(), 100)
-    density = scipy.stats.gaussian_kde(logs)(at)
-    return np.exp(at), density / density.max()
-
-
-def log_lowess(runs: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Local regression of the logarithms of times on the numbers of runs (both of shape (n,)).
-
-    Returns the distinct numbers and the smooth times there. statsmodels' defaults, which are Cleveland's: the nearest
-    two thirds of the points, three robust iterations.
-    """
-    from statsmodels.nonparametric.smoothers_lowess import lowess
-
-    found = lowess(np.log(np.asarray(times, dtype=float)), np.asarray(runs, dtype=float))
-    x, first = np.unique(found[:, 0], return_index=True)
-    return x, np.exp(found[first, 1])
-
-
 def _of(samples: pd.DataFrame, name: str) -> pd.DataFrame:
     return samples[samples["name"] == name]
 

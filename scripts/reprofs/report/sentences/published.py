@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
 
 from reprofs.plan.published import Claim
 from reprofs.plan.study import ABSENT, NOT_HERE
@@ -364,7 +364,7 @@ def base(rows: pd.DataFrame) -> str:
     """
     if rows.empty:
         return "No operation with a published number completed in the base, so nothing can be compared."
-    far, number = stats.gmean(away(rows["ratio"], rows["published"])), count(len(rows), "ratio")
+    far, number = scipy.stats.gmean(away(rows["ratio"], rows["published"])), count(len(rows), "ratio")
     told = f"In the base {number} to {rows['reference'].iloc[0]} {verb(len(rows), 'differs', 'differ')}"
     return f"{told} from the published ones by a factor of {digits(far, 2)} (geometric mean)."
 
@@ -390,7 +390,7 @@ def pace(rows: pd.DataFrame) -> str:
 
     `The base takes 2.7 times the published time per file, so a ratio that agrees proves no common reason.`
     """
-    own = stats.gmean(rows["pace"])
+    own = scipy.stats.gmean(rows["pace"])
     return f"The base takes {digits(own, 2)} times the published time per item; agreeing ratios do not prove a cause."
 
 
