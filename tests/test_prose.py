@@ -121,7 +121,7 @@ def test_the_command_fails_on_what_is_wrong_and_prints_a_table(tmp_path, monkeyp
 def test_generated_documents_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "DOCUMENTS", ("docs/*.md",))
     (tmp_path / "docs").mkdir()
-    for name in ("CATALOG.md", "MODULES.md", "artifact.md"):
+    for name in ("CATALOG.md", "artifact.md"):
         (tmp_path / "docs" / name).write_text("It is dearer.")
     assert [path.name for path in prose.documents(tmp_path)] == ["artifact.md"]
 
