@@ -83,8 +83,8 @@ the published result.""",
     VERDICTS_TABLE,
     Table(
         "Published numbers",
-        """Studies by others: their numbers, and their claims as tests. *Decided* are claims on which a study above has a
-verdict at a comparable size, other than undecided.""",
+        """Studies by others: their numbers, and their claims as tests. *Decided* are claims on which a study above has
+a verdict at a comparable size, other than undecided.""",
         "data/published",
         {"by whom": _title, "claims": _counted, "decided": lambda entry: entry["decided"]},
     ),
