@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,17 @@ def where(found: pd.DataFrame) -> Marked:
     names = [code(name.partition("_[")[0]) + f" {more(ns)}" for name, ns in rows["more"].items()]
     several = "what they call; one may call another" if len(names) > 1 else "what it calls"
     return Marked("In the code: " + joined(names, ", ") + f" (with {several}).")
+
+
+def code_caption(pairs: Iterable[str]) -> str:
+    """The caption of a table of functions: `Kernels debian-6.1 → debian-7.3: the file system's functions ...`
+
+    pairs: the compared kernels of each row; several of them are a column of the table.
+    """
+    first, *others = dict.fromkeys(pairs)
+    told = "The" if others else f"Kernels {first}: the"
+    told += " file system's functions with the difference, an item, with what they call (one may call another)."
+    return f"{told} Left out: functions that one kernel alone runs, whose work another may have taken over."
 
 
 def missing(label: str, reason: str) -> str:
