@@ -60,8 +60,8 @@ def _title(part: dict) -> object:
 
 VERDICTS_TABLE = Table(
     "Verdicts on published claims",
-    """By today's [rules](methods/published.md#verdicts-on-claims) on the records of results/, whose pages [may be
-older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1` fails on others. Most studies are far
+    """Today's [rules](methods/published.md#verdicts-on-claims) give these on the records of results/, whose pages [may
+be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1` fails on others. Most studies are far
 smaller than the published ones.""",
     "config/studies",
     {"published": lambda study: study["published"], "verdicts": _verdicts},
