@@ -107,7 +107,7 @@ accept: setup  ## after a change of scripts/guest/qemu: run published trials by 
 	@$(RUN) reprofs lock --built qemu-own
 	@$(RUN) reprofs accept
 
-catalog: setup  ## write docs/CATALOG.md and docs/MODULES.md from the files
+catalog: setup  ## write docs/CATALOG.md from the files
 	@$(RUN) python scripts/catalog.py
 
 # Its settings are those of a user who was asked about news and updates, and wants none.

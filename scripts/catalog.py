@@ -1,9 +1,8 @@
-"""Writes docs/CATALOG.md, tables of what a checkout has, and docs/MODULES.md, from the files of its folders.
+"""Writes docs/CATALOG.md, tables of what a checkout has, from the files of its folders.
 
 python scripts/catalog.py [--check]     --check only compares
 """
 
-import ast
 import json
 import sys
 from collections.abc import Callable
@@ -19,12 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/CATALOG.md"
 VERDICTS = get_args(Verdict)
 OPEN = {"undecided", "same regime", "at another size", "not decidable here", "not available"}
-MODULES = "docs/MODULES.md"
-MODULES_HEAD = """# Modules
-
-What each module of the package says of itself; `make catalog` writes this page. The packages in the order of the flow
-are in [CONTRIBUTING.md](../CONTRIBUTING.md#where-things-are).
-"""
 OWN = "my-"  # of the user: made by `reprofs answer`, and no part of this repository (.gitignore)
 HEAD = """# Catalogue
 
@@ -53,8 +46,8 @@ def _counted(published: dict) -> int:
     return sum(not own & absent for own in labels)
 
 
-def _verdict(name: str) -> Callable[[dict], object]:
-    return lambda study: len(study["expected"].get(name) or ())
+def _verdicts(study: dict) -> str:
+    return ", ".join(f"{len(claims)} {name}" for name in VERDICTS if (claims := study["expected"].get(name)))
 
 
 def _servers(filesystem: dict) -> object:
@@ -67,22 +60,21 @@ def _title(part: dict) -> object:
 
 VERDICTS_TABLE = Table(
     "Verdicts on published claims",
-    """Of the studies that were run whole at their own scale, as their files expect them: by today's rules on the
-records of results/, whose pages [may be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1`
-fails on others. What each [verdict](methods/published.md#verdicts-on-claims) means is in the methods; most studies are
-far smaller than the published ones, and say nothing of these.""",
+    """Today's [rules](methods/published.md#verdicts-on-claims) give these on the records of results/, whose pages [may
+be older](methods/published.md#older-pages). `make report STUDY=NAME STRICT=1` fails on others. Most studies are far
+smaller than the published ones.""",
     "config/studies",
-    {"published": lambda study: study["published"], **{name: _verdict(name) for name in VERDICTS}},
+    {"published": lambda study: study["published"], "verdicts": _verdicts},
 )
 TABLES = [
     Table(
         "Studies",
         """`make report STUDY=NAME` runs one, at its *scale*; the lab `host` needs root. `STUDY=NAME@laptop` takes the
-larger scale, `@paper` the published study's own, for real hardware. *Measured* says how long one core took for the
-published result, and leads to it.""",
+larger scale, `@paper` the published study's own, for real hardware. *Measured* is the time on one core, and a link to
+the published result.""",
         "config/studies",
         {
-            "question": lambda study: study["question"],
+            "title": _title,
             "labs": _labs,
             "scale": lambda study: study["scale"],
             "measured": lambda study: study["measured"],
@@ -91,15 +83,15 @@ published result, and leads to it.""",
     VERDICTS_TABLE,
     Table(
         "Published numbers",
-        """Studies by others, with their numbers, and what they claim as tests. *Decided* are the claims on which some
-study of the table above has a verdict at a comparable size, other than undecided.""",
+        """Studies by others: their numbers, and their claims as tests. *Decided* are claims on which a study above has
+a verdict at a comparable size, other than undecided.""",
         "data/published",
         {"by whom": _title, "claims": _counted, "decided": lambda entry: entry["decided"]},
     ),
     Table(
         "File systems",
-        """What has servers is a distributed file system: servers and clients are hosts in the guest. `uv run reprofs
-doctor` says what works on this machine, and why some cannot be had.""",
+        """Those with servers are distributed: servers and clients are nodes in the guest. `uv run reprofs doctor` says
+what works on this machine, and why some cannot be had.""",
         "workflow/filesystems",
         {
             "": _title,
@@ -121,18 +113,18 @@ doctor` says what works on this machine, and why some cannot be had.""",
         "workflow/stacks",
         {"": _title},
     ),
-    Table("Device profiles", "What each block device behaves like.", "workflow/devices", {"": _title}),
-    Table("Networks", "What lies between hosts.", "workflow/networks", {"": _title}),
+    Table("Device models", "How the disks of a trial behave.", "workflow/devices", {"": _title}),
+    Table("Networks", "The links between nodes.", "workflow/networks", {"": _title}),
     Table(
         "Kernels",
-        "Of the exact lab's guest, in the place of its own: `exact@v2-0.5ns@debian-6.1`.",
+        "They replace the kernel of the exact lab's guest: `exact@v2-0.5ns@debian-6.1`.",
         "workflow/kernels",
         {"": _title},
     ),
-    Table("Processors", "What an instruction costs in the exact lab.", "workflow/processors", {"": _title}),
+    Table("CPU models", "Of the exact lab.", "workflow/processors", {"": _title}),
     Table(
         "Machines",
-        "What things cost on real machines, as `reprofs calibrate` measured it.",
+        "Constants of real machines, by `reprofs calibrate`.",
         "workflow/machines",
         {"": _title},
     ),
@@ -194,28 +186,15 @@ def page(root: Path) -> str:
     return text
 
 
-def modules(root: Path) -> str:
-    """The page of the modules of the package, by package: what the first sentence of each says of it."""
-    text, package = MODULES_HEAD, root / "scripts/reprofs"
-    for folder in [package, *sorted(path.parent for path in package.rglob("__init__.py") if path.parent != package)]:
-        rows = [["module", ""], ["---"] * 2]
-        for path in sorted(folder.glob("*.py")):
-            said = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0].split())
-            rows.append([f"[`{path.name}`](../{path.relative_to(root)})", said.replace("|", r"\|")])
-        text += f"\n## `{folder.relative_to(root)}`\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return text
-
-
 def main(arguments: list[str], root: Path = ROOT) -> None:
     """The command. Raises SystemExit with one sentence when --check finds the page out of date."""
     if arguments not in ([], ["--check"]):
         sys.exit("usage: catalog.py [--check]")
-    pages = {PAGE: page(root)} | ({MODULES: modules(root)} if (root / "scripts/reprofs").is_dir() else {})
-    for name, wanted in pages.items():
-        if not arguments:
-            (root / name).write_text(wanted)
-        elif not (root / name).is_file() or (root / name).read_text() != wanted:
-            sys.exit(f"{name} is not current: run `make catalog`.")
+    place, wanted = root / PAGE, page(root)
+    if not arguments:
+        place.write_text(wanted)
+    elif not place.is_file() or place.read_text() != wanted:
+        sys.exit(f"{PAGE} is not current: run `make catalog`.")
 
 
 if __name__ == "__main__":

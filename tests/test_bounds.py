@@ -109,6 +109,17 @@ def test_a_file_of_a_result_is_as_small_as_publish_makes_it(add):
     assert (write.LARGEST, write.PACKED < publication.ARCHIVE) == (publication.LARGEST, True)
 
 
+@pytest.mark.parametrize(("kind", "most"), [("profiles", "PROFILE"), ("records", "RECORD")])
+def test_what_unpacking_would_refuse_is_not_published(kind, most, tmp_path, monkeypatch):
+    monkeypatch.setattr(write, most, 4)
+    (tmp_path / "large").write_bytes(b"12345")
+    with pytest.raises(UserError, match=f"large has 5 bytes, but a file of {kind} at most 4 in a result"):
+        write._pack(kind, [tmp_path / "large"], tmp_path, tmp_path)
+    monkeypatch.setattr(write, most, 5)
+    write._pack(kind, [tmp_path / "large"], tmp_path, tmp_path)
+    assert (tmp_path / f"{kind}-1.tar.xz").is_file()
+
+
 XZ = lzma.compress(b"123" * 1000)
 DAMAGES = {
     "holds more": (XZ, 2999),

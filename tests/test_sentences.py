@@ -123,8 +123,15 @@ def test_setup_and_amount(study):
     told = answer.setup(study, setting, [load])
     assert told.startswith("Setup: device model ssd (") and told.endswith("stack single, lab exact, scale smoke.")
     assert answer.amount(study, setting, load).startswith("2,000 files, ")
-    assert "How sure: 2 repetitions; intervals contain the 1.6 % that another build" in answer.how_sure(
-        study, setting, study.results.totals
+    sure = answer.how_sure(study, setting, study.results.totals)
+    assert sure.startswith("How sure: 2 repetitions; intervals contain the 1.6 % that another build")
+    # With two labs both lines say which they are of.
+    two = study.trials.assign(lab=["host", *study.trials["lab"][1:]])
+    both = dataclasses.replace(study, trials=two)
+    assert answer.how_sure(both, setting, study.results.totals).startswith(f"How sure (lab {setting.lab}): 2 repet")
+    told = answer.setup(both, setting, [load])
+    assert told.startswith(f"Setup (lab {setting.lab}): device model ssd (") and told.endswith(
+        "stack single, scale smoke."
     )
 
 
@@ -146,10 +153,10 @@ def test_verdicts_on_operations():
 
     fastest = [("fastest", "a"), ("fastest", "a"), ("fastest", "b")]
     assert operations.verdicts(rows(*fastest, ("undecided", "a"), ("equivalent", "a"))) == (
-        "3 of 5 operations have one significantly fastest file system: a in 2 and b in 1; 1 is equivalent in front and"
-        " 1 is undecided."
+        "3 of 5 operations have one significantly fastest file system: a in 2 and b in 1; in 1 the fastest are"
+        " equivalent and 1 is undecided."
     )
-    assert operations.verdicts(rows(("alone", "a"))).endswith("; 1 is completed by one file system.")
+    assert operations.verdicts(rows(("alone", "a"))).endswith("; 1 was completed by one file system.")
     assert operations.verdicts(rows(*fastest, n=1)).startswith("One repetition has no interval")
     assert operations.verdicts(rows()) == "No file system completed an operation."
 

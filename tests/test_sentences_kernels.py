@@ -88,3 +88,8 @@ def test_numbers_and_a_missing_profile():
     assert [kernels.signed(one, kernels.instructions) for one in (3000, -2.5, 0.01)] == ["+3,000", "−2.5", "0.0"]  # noqa: RUF001
     assert kernels.more(-1500) == "−1.50 µs"  # noqa: RUF001
     assert [longer(one) for one in (1.08, 2.4, 0.65)] == ["8.0 % longer", "2.40 times as long", "35 % less time"]
+
+
+def test_one_pair_of_kernels_is_in_the_caption_and_several_are_not():
+    assert kernels.code_caption(["a → b", "a → b"]).startswith("Kernels a → b: the file system's functions")
+    assert kernels.code_caption(["a → b", "b → c"]).startswith("The file system's functions")

@@ -116,7 +116,7 @@ def test_a_lead_of_five_percent_is_found_in_ten_rounds_and_undecided_in_three(bl
     assert "fastest" not in verdicts(three)
     for row in three.results.winners.itertuples():
         assert "jfs" in {row.best, *row.level}, "the one that is the fastest may be the fastest"
-    assert "short of repetitions" in told(three)
+    assert "9 have not enough repetitions" in told(three)
     # What three rounds would have shown is more than what was there.
     three, ten = (study.results.winners["detectable"].median() - 1 for study in (three, ten))
     assert three > 0.06 > ten

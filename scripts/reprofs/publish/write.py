@@ -27,7 +27,7 @@ from reprofs.project import place
 from reprofs.publish import derive as derived
 from reprofs.publish import log
 from reprofs.records import identity
-from reprofs.records.publication import read, unpack
+from reprofs.records.publication import PROFILE, RECORD, read, unpack
 from reprofs.records.raw import AGAIN
 from reprofs.stats import study as studies
 from reprofs.workplace import beside, put, scratch
@@ -237,10 +237,19 @@ def _trials(plan: Plan, raw: Path) -> tuple[dict[str, ResultTrial], Measured]:
 
 
 def _pack(kind: str, files: list[Path], work: Path, folder: Path) -> None:
-    """Writes files below `work` into archives that are the same bytes wherever they are made."""
+    """Writes files below `work` into archives that are the same bytes wherever they are made.
+
+    Raises UserError for a file that `unpack` would refuse.
+    """
     packs: list[list[tuple[str, bytes]]] = []
+    most = PROFILE if kind == "profiles" else RECORD
     for path in files:
         data = path.read_bytes()
+        if len(data) > most:
+            raise UserError(
+                f"{path.relative_to(work)} has {len(data):,} bytes, but a file of {kind} at most {most:,} in a result: "
+                "profile fewer files or a smaller scale."
+            )
         if not packs or sum(len(each) for _, each in packs[-1]) + len(data) > PACKED:
             packs.append([])
         packs[-1].append((str(path.relative_to(work)), data))

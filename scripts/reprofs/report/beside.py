@@ -15,7 +15,7 @@ SAME = ("workload", "scale", "round", "seed")  # of the trials
 
 
 def beside(base: dict[str, Any], other: dict[str, Any]) -> str:
-    """Of each measured phase how its time differs, in instructions and in waiting, and the functions that differ most.
+    """Compares two profiles, phase by phase: times, instructions, waiting, and the functions that differ most.
 
     base, other: profiles (workflow/schemas/profile.schema.yaml). All numbers are those of an item: a file, a directory
     or a command. Raises UserError when they are not of the same workload with the same input.

@@ -15,7 +15,7 @@ from reprofs.report.when import Condition, always, any_of, never, sampled
 
 
 class Topic(NamedTuple):
-    """A part of the report; its conditions are asked of the plan of a study."""
+    """A part of the report. Its conditions are functions of a study's plan."""
 
     name: str  # of its notebook
     question: str
@@ -131,7 +131,7 @@ BESIDE = "changes"  # the part that a study has which is compared with another r
 
 
 def topics(plan: Plan, beside: bool = False) -> list[Topic]:
-    """The parts of a planned study's report, in order; beside: it is compared with another run."""
+    """The parts of a study's report, in order. beside: whether it is compared with another run."""
     return [topic for topic in CONTENTS if topic.applies(plan) or (beside and topic.name == BESIDE)]
 
 
@@ -145,5 +145,5 @@ def notebooks(plan: Plan, folder: Path, beside: bool = False) -> list[Path]:
 
 
 def first(plan: Plan, beside: bool = False) -> list[str]:
-    """The names of those parts whose answers stand before all others: a planned study asks for them above all."""
+    """The names of the parts whose answers come first, because the study is about them."""
     return [topic.name for topic in topics(plan, beside) if topic.asked(plan)]

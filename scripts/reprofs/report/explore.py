@@ -96,13 +96,13 @@ class Chooser:
 
     @property
     def times(self) -> pd.DataFrame:
-        """The rows of `Study.times` that are chosen."""
+        """The chosen rows of `Study.times`."""
         found = select(self.study.times, *self.part.value, operation=self.operation.value)
         return found[found["label"].isin(self.labels.value)]
 
     @property
     def latency(self) -> pd.DataFrame:
-        """The histogram of single calls of what is chosen: lower_ns, upper_ns, count; empty where there is none."""
+        """The latency histogram of the choice: lower_ns, upper_ns, count. Empty where there is none."""
         if not self.study.has("latency"):
             return pd.DataFrame()
         rows = self.study.named(select(measured(self.study.latency), *self.part.value))
@@ -110,12 +110,12 @@ class Chooser:
 
     @property
     def a(self) -> str:
-        """The first file system of the ratio."""
+        """The file system in the numerator of the ratio."""
         return self.first.value
 
     @property
     def b(self) -> str:
-        """The second one."""
+        """The file system in the denominator of the ratio."""
         return self.second.value
 
     def _ipython_display_(self) -> None:

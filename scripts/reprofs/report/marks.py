@@ -77,5 +77,5 @@ def strong(text: object) -> Marked:
 
 
 def link(text: object, address: str) -> Marked:
-    """Text that leads to an address; text alone if that is none of the web."""
+    """A link with this text; only the text if the address is not of the web."""
     return Marked(f"[{escaped(text)}](<{address}>)") if _ADDRESS.fullmatch(address) else escaped(text)

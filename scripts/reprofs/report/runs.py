@@ -58,7 +58,7 @@ def page(names: list[str], differences: list[Difference], found: list[Comparison
 
 
 def as_json(names: list[str], differences: list[Difference], found: list[Comparison], least: float) -> str:
-    """For programs. Times are in no unit: all numbers are ratios, shares or counts."""
+    """The comparison as JSON. All numbers are ratios, shares or counts."""
     runs = []
     for one in found:
         rows = json.loads(one.ratios.to_json(orient="records", double_precision=15))

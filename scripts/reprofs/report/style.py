@@ -23,6 +23,7 @@ from matplotlib.figure import Figure as Plot
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 WIDTH = 6.6  # inches
+LETTER = 0.056  # inches, on average, of a label
 HIGHEST = 9.2  # inches of a figure that fits on a page with its caption
 INK, GREY, BLUE, ORANGE = "#101114", "#7f858d", "#0f82c4", "#d55e00"
 COLOURS = [BLUE, ORANGE, "#009e73", "#cc79a7", INK, "#b8860b", GREY, "#56b4e9"]
@@ -141,18 +142,21 @@ def against(frame: pd.DataFrame, x: str, y: str, hue: str) -> Axes:
 def heatmap(colour: pd.DataFrame, text: pd.DataFrame, **options: Any) -> Axes:
     """Rows and columns as coloured fields with the numbers of `text` in them; the names of columns are above.
 
-    Names that would touch are upright, in lines of 24 letters. options: those of seaborn.heatmap.
+    Names that would touch have a line for each option; if they still would, they are upright, in lines of 24 letters.
+    options: those of seaborn.heatmap.
     """
     usual = {"fmt": "g", "cbar": False, "linewidths": 1, "xticklabels": True, "yticklabels": True}
     axes = seaborn.heatmap(colour, annot=text, **(usual | options))
     names = [label.get_text() for label in axes.get_xticklabels()]
-    longest = max(map(len, names), default=0)
-    flat = len(names) * longest < 90  # letters abreast
-    axes.set(xlabel="", ylabel="", xticklabels=names if flat else [textwrap.fill(name, 24) for name in names])
+    rows = max((len(label.get_text()) for label in axes.get_yticklabels()), default=0)
+    room = (WIDTH / LETTER - rows) / max(len(names), 1) - 1  # letters above a column
+    tries = [names, [name.replace("+", "\n+") for name in names]]
+    flat = next((lines for lines in tries if max(map(len, "\n".join(lines).split("\n"))) <= room), None)
+    axes.set(xlabel="", ylabel="", xticklabels=flat or [textwrap.fill(name, 24) for name in names])
     axes.xaxis.tick_top()
     axes.tick_params(axis="x", rotation=0 if flat else 90, length=0)
     axes.tick_params(axis="y", rotation=0)
-    top = 0.9 if flat else 0.7 + 0.07 * min(24, longest)
+    top = 0.9 if flat else 0.7 + 0.07 * min(24, max(map(len, names), default=0))
     axes.figure.set_size_inches(WIDTH, top + 0.19 * len(colour))
     return axes
 

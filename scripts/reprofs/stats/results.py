@@ -51,7 +51,7 @@ class Results:
 
 
 class Margins(TypedDict):
-    """Shares. win: below which no lead is named; equal: within which times are equivalent."""
+    """Shares. win: the smallest difference that counts; equal: the largest between equivalent times."""
 
     win: float
     equal: float

@@ -81,7 +81,7 @@ class Equality:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A run beside the first one. endings: trials that did not end alike, with the status in both; ratios: `ratios`."""
+    """A run compared with the first. endings: trials with different status, and both; ratios: `ratios`."""
 
     run: str
     exact: list[Equality]
@@ -94,12 +94,12 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether something became slower, or a trial does not end well any more."""
+        """Whether an operation became slower, or a trial that was ok now fails."""
         return bool(len(self.said("slower")) or any(was == "ok" for _, was, _ in self.endings))
 
 
 def compare(runs: Mapping[str, Tables], least: float) -> tuple[list[Difference], list[Comparison]]:
-    """What differs between runs, and each one after the first beside the first.
+    """The differences between runs, and each further run compared with the first.
 
     least: the smallest difference that counts, a share. Raises UserError for runs that cannot be compared: of other
     rules, clocks, workloads or seeds, or without an operation that both have.

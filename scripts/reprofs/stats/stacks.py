@@ -90,7 +90,7 @@ STACK_KEYS = ["lab", "profile", "workload", "scale", "label"]
 
 @dataclass
 class Beside:
-    """What was measured on a stack and, in the same round, on its reference.
+    """A measurement on a stack and, in the same repetition, on its reference.
 
     rows: one for each file system's operation and round: group (number of its row in keys), pair (of its row in pairs),
     phase, cache, role, position, round, log (logarithm of the ratio), sorted by group, pair, round; keys: STACK_KEYS;
@@ -130,7 +130,7 @@ def stack_ratios(beside: Beside) -> pd.DataFrame:
 
 
 def side_by_side(phases: pd.DataFrame, stacks: dict[str, PlannedStack]) -> Beside:
-    """What was measured on stacks and on their references."""
+    """The measurements on stacks, each next to that on its reference."""
     own = gathered(measured(phases))
     own = own[own["wall_ns"] > 0]
     keys, number = groups(own, STACK_KEYS)

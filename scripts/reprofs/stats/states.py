@@ -55,7 +55,7 @@ def worst(states: pd.DataFrame, after: bool) -> pd.DataFrame:
 
 
 def smallest(states: pd.DataFrame) -> pd.DataFrame:
-    """Of each file system and kind of finding the shortest sequence that shows it, broken promises first.
+    """The shortest sequence that shows each kind of finding, for each file system; broken guarantees first.
 
     Columns: label, kind, after, broken, sequence, found and states (of that sequence), at, what.
     """

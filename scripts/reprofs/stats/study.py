@@ -118,7 +118,7 @@ class Study(Tables):
 
     @property
     def limit(self) -> str:
-        """What every figure has to say of its numbers: a sentence where hosts share a machine, else nothing."""
+        """The sentence for studies whose hosts share a machine; else empty."""
         servers = [filesystem.hosts.servers for filesystem in self.plan.filesystems.values() if filesystem.hosts]
         if not servers:
             return ""
@@ -135,7 +135,7 @@ class Study(Tables):
 
     @property
     def margins(self) -> Margins:
-        """win: the smallest lead worth naming; equal: up to which distance times are equivalent (both shares)."""
+        """win: the smallest difference that counts; equal: the largest between equivalent times (both shares)."""
         return results.margins(self)
 
     @functools.cached_property
@@ -169,7 +169,7 @@ class Study(Tables):
 
     @functools.cached_property
     def further_settings(self) -> list[Setting]:
-        """Other settings with one to compare that the main one does not have, such as options for one level of RAID."""
+        """Settings beyond the main ones with a comparison of their own, such as options for one level of RAID."""
         contenders, found = self.trials[self.trials["role"].isin(["contender", "variant"])], []
         for (lab, profile), group in contenders.groupby(["lab", "profile"]):
             main = [setting.stack for setting in self.settings if (setting.lab, setting.profile) == (lab, profile)]
@@ -197,22 +197,22 @@ class Study(Tables):
         return list(ranked.sort_values(["mean_rank", "label"])["label"])
 
     def bounds(self, setting: Setting) -> list[str]:
-        """Upper bounds with a result in a setting: they take no part in comparisons."""
+        """Baselines with a result in a setting; they are not ranked."""
         found = select(self.results.statistics, setting, role="ceiling")
         return sorted(set(found["label"]))
 
     def unpromised(self, setting: Setting | None = None) -> list[str]:
-        """Those that do not keep what fsync promises, and have a result: shown beside, never ranked."""
+        """Variants that are not durable and have a result: shown, not ranked."""
         found = self.results.statistics if setting is None else select(self.results.statistics, setting)
         return sorted(set(found.loc[found["role"] == "no-promise", "label"]))
 
     def not_cold(self, setting: Setting) -> list[str]:
-        """Those that are not proved cold in a cold phase: shown beside, never ranked in it nor in its workload."""
+        """File systems with a cold phase that is not proved cold: shown, not ranked in it or its workload."""
         found = select(self.results.statistics, setting, role="not-cold")
         return sorted(set(found["label"]))
 
     def beside(self, setting: Setting) -> list[str]:
-        """All that take no part in comparisons in a setting and have a result."""
+        """All file systems with a result in a setting that are not ranked."""
         never = [label for label in self.not_cold(setting) if label not in self.contenders(setting)]
         return never + self.variants(setting) + self.unpromised(setting) + self.bounds(setting)
 
@@ -221,7 +221,7 @@ class Study(Tables):
         return sorted(set(select(self.results.statistics, setting, role="variant")["label"]))
 
     def compared(self, setting: Setting) -> bool:
-        """Whether two contenders or more were planned in a setting, so that there is something to win."""
+        """Whether two ranked file systems or more were planned in a setting."""
         return select(self.trials, setting, role="contender")["label"].nunique() > 1
 
     @functools.cached_property
@@ -232,13 +232,13 @@ class Study(Tables):
 
     @property
     def pairs(self) -> list[Pair]:
-        """Two labs each that have something to compare."""
+        """Pairs of labs with measurements in common."""
         return list(
             dict.fromkeys(Pair(*row) for row in self.results.agreement[list(Pair._fields)].itertuples(index=False))
         )
 
     def differing(self, *keys: Setting | Place, **parts: str) -> str:
-        """Words for those of lab, stack and profile that are not the same in the whole study; nothing if all are."""
+        """Names lab, stack and device model where the study has several; empty where it has one of each."""
         parts = {name: value for key in keys for name, value in key._asdict().items() if name in NAMES} | parts
         return ", ".join(f"{NAMES[name]} {value}" for name, value in parts.items() if self.trials[name].nunique() > 1)
 

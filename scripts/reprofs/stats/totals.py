@@ -133,7 +133,7 @@ def settings(study: Study) -> list[Setting]:
 
 
 def without(study: Study, setting: Setting) -> dict[Load, str | None]:
-    """The workloads of a setting without a total, and why; None where no contender completed it."""
+    """The workloads of a setting without a total, and why; None where no ranked file system completed it."""
     found: dict[Load, str | None] = {}
     known = distinct(select(study.results.cheapest, setting), Load)
     for load in distinct(select(study.trials, setting, role="contender"), Load):

@@ -23,20 +23,21 @@ def processor(study: Study, lab: str) -> Processor | None:
 
 
 def known(study: Study, lab: str) -> Trust | None:
-    """What was measured of a lab's processor beside a real machine; None where nothing was, as on other kernels or
-    with little memory."""
+    """The comparison of a lab's CPU model with a real machine. None where there is none, as on other kernels or with
+    little memory.
+    """
     own, facts = processor(study, lab), study.lab(lab)
     return own.trust if own and not facts.kernel and not facts.memory_mib else None
 
 
 def small(study: Study, lab: str, ratio: float) -> bool:
-    """Whether a lead is of those that were not shown to carry over to a real machine, since they are small."""
+    """Whether a difference is too small to have been shown on a real machine."""
     own = processor(study, lab)
     return bool(own and own.trust and own.trust.order.small(ratio - 1))
 
 
 def unmeasured(study: Study, lab: str, labels: Iterable[str]) -> str:
-    """For what it was not measured how often leads of these file systems carry over, in words; empty where it was.
+    """What no real machine was compared for, in words; empty where all were.
 
     Empty, too, in a lab that models no processor: its times are a real machine's.
     """

@@ -20,7 +20,7 @@ HERE = " in this lab"
 
 
 def fastest(rows: pd.DataFrame, title: str, small: bool = False, here: bool = False) -> str:
-    """Who is fastest in a workload. rows: of `totals.ranked`, one workload and setting; title: the workload's.
+    """The fastest file system of a workload. rows: of `totals.ranked`, one workload and setting; title: the workload's.
 
     small: the difference is of those that did not carry over to a real machine; here: something in it was never
     compared with one (`trust.only_here`).
@@ -50,7 +50,7 @@ def fastest(rows: pd.DataFrame, title: str, small: bool = False, here: bool = Fa
 
 
 def summary(rows: pd.DataFrame, here: bool = False) -> str:
-    """Who is fastest in how many workloads. rows: of `totals.ranked`, one setting; here: as in `fastest`.
+    """In how many workloads each file system is fastest. rows: of `totals.ranked`, one setting; here: as in `fastest`.
 
     `**f2fs is fastest in 6 of 10 workloads**, xfs in 3; in 1 no file system is significantly fastest.`
     """
@@ -100,7 +100,7 @@ def variants(rows: pd.DataFrame) -> str:
 def how_sure(study: Study, setting: Setting, rows: pd.DataFrame) -> str:
     """How sure a ranking is: repetitions, corrections, and what a real machine showed. rows: of `totals.ranked`."""
     repetitions = sorted(set(rows["n"].astype(int)))
-    first = f"How sure: {_span(repetitions, 'repetition')}"
+    first = f"How sure{_of(study, setting)}: {_span(repetitions, 'repetition')}"
     tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
     first += f", Holm-corrected over {tests} workload totals" if tests > 1 else "" if tests else "; nothing was tested"
     if study.lab(setting.lab).exact:
@@ -163,6 +163,11 @@ def _span(numbers: list[int], noun: str) -> str:
     return f"{numbers[0]} to {count(numbers[-1], noun)}"
 
 
+def _of(study: Study, setting: Setting) -> str:
+    where = study.differing(setting)
+    return f" ({where})" if where else ""
+
+
 def setup(study: Study, setting: Setting, loads: list[Load]) -> str:
     """On what a ranking was measured: device model, size, stack, lab, CPU model, kernel, memory, scale.
 
@@ -172,12 +177,13 @@ def setup(study: Study, setting: Setting, loads: list[Load]) -> str:
     ok = select(study.trials, setting, status="ok")
     room = ok["mounted_total_bytes"].dropna()
     parts = [f"device model {setting.profile}" + (f" ({size(room.median())})" if len(room) else "")]
-    parts += [f"stack {setting.stack}", f"lab {place.lab}"]
+    several = study.trials["lab"].nunique() > 1  # then the name of the lab is in brackets
+    parts += [f"stack {setting.stack}", *([] if several else [f"lab {place.lab}"])]
     parts += [f"CPU model {place.processor}"] if place.processor else []
     parts += [f"kernel {place.kernel}"] if place.kernel else []
     parts += [f"memory {place.memory_mib} MiB"] if place.memory_mib else []
     parts += [f"scale {listing(dict.fromkeys(load.scale for load in loads))}"]
-    return f"Setup: {', '.join(parts)}."
+    return f"Setup{_of(study, setting)}: {', '.join(parts)}."
 
 
 def amount(study: Study, setting: Setting, load: Load) -> str:
@@ -197,7 +203,7 @@ def no_total(title: str, why: str | None) -> str:
 
 
 def opening(study: Study) -> str:
-    """The question of a study, as it stands before its answer."""
+    """The question of a study, as shown before its answer."""
     return study.opening(study.plan.study.question.strip())
 
 
@@ -248,7 +254,7 @@ def not_durable(study: Study) -> list[str]:
 
 
 def not_cold(study: Study) -> list[str]:
-    """Who is not ranked in which workloads, because a cold phase is not proved to be cold.
+    """File systems that are not ranked in a workload, because a cold phase is not proved to be cold.
 
     `cephfs is not ranked in mdtest: in content-stat cold caches are not proved (too little was read).`
     """
@@ -262,7 +268,7 @@ def not_cold(study: Study) -> list[str]:
 
 
 def weighted(study: Study, setting: Setting, load: Load, rows: pd.DataFrame) -> str:
-    """What the real machine's time for an instruction would make of the answer; empty where that is not known."""
+    """How the answer changes with the time of an instruction on the real machine; empty where that is not known."""
     own = trust.weighted(study, setting, load)
     ranked = rows[rows["role"] == "contender"]
     if own is None or len(ranked) < 2 or not known(ranked["ratio"].iloc[1]):

@@ -22,12 +22,13 @@ OPTIONS = ("lab", "filesystem", "variant", "stack", "profile", "workload", "scal
 
 
 def nothing(schedules: int) -> str:
-    """That there is nothing to judge: `No calls were recorded.`"""
+    """The sentence for a study without recorded calls: `No calls were recorded.`"""
     return "" if schedules else "No calls were recorded."
 
 
 def kept(found: pd.DataFrame) -> str:
-    """Who broke what it declares in no schedule. found: rows indexed by label with run, broken, undecided.
+    """File systems that broke their declared model in no schedule. found: rows indexed by label with run, broken,
+    undecided.
 
     `In no schedule what clients saw contradicts the declared model on nfs-xfs (48) and gluster (60).`
     """
@@ -37,7 +38,7 @@ def kept(found: pd.DataFrame) -> str:
 
 
 def broken(found: pd.DataFrame) -> str:
-    """Who did: `What clients saw contradicts the declared model on cephfs in 2 of 72 schedules.`"""
+    """File systems that broke it: `What clients saw contradicts the declared model on cephfs in 2 of 72 schedules.`"""
     bad = found[found["broken"] > 0]
     told = [f"{label} in {row['broken']} of {count(row['run'], 'schedule')}" for label, row in bad.iterrows()]
     return f"What clients saw contradicts the declared model on {listing(told)}." if told else ""

@@ -13,7 +13,7 @@ STALLS = {"server-killed": "server killed", "link-cut": "link cut"}
 
 
 def whole(labels: Sequence[str], files: int, tests: int, test: str) -> str:
-    """Who lost nothing that fsync had made durable. test: `crash`, `injected fault`.
+    """File systems that lost no file whose fsync had returned. test: `crash`, `injected fault`.
 
     `Every file whose fsync had returned was whole afterwards on ext4 and xfs: 3,304 files in 12 crashes.`
     """
@@ -28,7 +28,7 @@ def _several(test: str) -> str:
 
 
 def broken(found: pd.DataFrame, test: str) -> str:
-    """Who lost such files. found: rows indexed by label with durable, broken, tests, failed.
+    """File systems that lost such files. found: rows indexed by label with durable, broken, tests, failed.
 
     `Not durable: jfs lost or damaged 6,000 of 6,000 files (in 6 of 6 crashes).`
     """
@@ -51,7 +51,7 @@ def sure(fewest: int, share: float, test: str, where: str) -> str:
 
 
 def untested(labels: Collection[str]) -> str:
-    """Whose durability the tests do not show: `Not shown by these tests: nilfs2.`"""
+    """File systems whose durability the tests do not show: `Not shown by these tests: nilfs2.`"""
     return f"Not shown by these tests: {listing(labels)}." if labels else ""
 
 

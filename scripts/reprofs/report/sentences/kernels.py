@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ LEAST_WAITING = 0.1  # of an operation: where it waits is told
 
 
 def changed(found: pd.DataFrame) -> str:
-    """The kernel that changed most of a file system. found: rows of `stats.places.steps` of one file system.
+    """The kernel with the largest change of a file system. found: rows of `stats.places.steps` of one file system.
 
-    `xfs: debian-6.12 changes 21 of 27 operations. Its largest change: “Rename” takes 2.41 times as long as on
+    `xfs: debian-6.12 changes 18 of 27 operations significantly, most “Rename”: it takes 2.45 times as long as on
     debian-6.1.`
     """
     own = found[found["phase"] != TOTAL]
@@ -58,11 +58,11 @@ def how_sure(found: pd.DataFrame, margin: float) -> str:
 
 
 def unknown_waiting(known: int, rows: int) -> str:
-    """That waiting is not known of some operations, and what tells it; empty where it is known of all."""
+    """That waiting is not known of some operations, and what shows it; empty where it is known of all."""
     if known == rows:
         return ""
     which = f"{rows - known:,} of {rows:,} differences" if known else "any difference"
-    return f"How much of {which} is waiting is not known (too coarse an idle clock): `reprofs profile` tells it."
+    return f"How much of {which} is waiting is not known (too coarse an idle clock): `reprofs profile` shows it."
 
 
 # ---- instructions ----------------------------------------------------------------------------------------------------
@@ -138,6 +138,17 @@ def where(found: pd.DataFrame) -> Marked:
     names = [code(name.partition("_[")[0]) + f" {more(ns)}" for name, ns in rows["more"].items()]
     several = "what they call; one may call another" if len(names) > 1 else "what it calls"
     return Marked("In the code: " + joined(names, ", ") + f" (with {several}).")
+
+
+def code_caption(pairs: Iterable[str]) -> str:
+    """The caption of a table of functions: `Kernels debian-6.1 → debian-7.3: the file system's functions ...`
+
+    pairs: the compared kernels of each row; several of them are a column of the table.
+    """
+    first, *others = dict.fromkeys(pairs)
+    told = "The" if others else f"Kernels {first}: the"
+    told += " file system's functions with the difference, an item, with what they call (one may call another)."
+    return f"{told} Left out: functions that one kernel alone runs, whose work another may have taken over."
 
 
 def missing(label: str, reason: str) -> str:

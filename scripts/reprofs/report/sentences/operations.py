@@ -13,7 +13,8 @@ from reprofs.stats.study import Study
 def verdicts(found: pd.DataFrame) -> str:
     """How the operations of a setting end. found: rows of `Study.verdicts`.
 
-    `6 of 9 operations have one significantly fastest file system: nilfs2 in 4 and ext4 in 2; 3 are undecided.`
+    `6 of 9 operations have one significantly fastest file system: nilfs2 in 4 and ext4 in 2; in 1 the fastest are
+    equivalent and 2 are undecided.`
     """
     if found.empty:
         return "No file system completed an operation."
@@ -24,14 +25,18 @@ def verdicts(found: pd.DataFrame) -> str:
     number = f"{won.sum()} of {count(len(found), 'operation')}"
     first = f"{number} {verb(int(won.sum()), 'has', 'have')} one significantly fastest file system"
     first += f": {listing(f'{name} in {times}' for name, times in won.items())}" if len(won) else ""
-    others = [f"{own} {verb(own, 'is', 'are')} {word}" for word, own in _others(found) if own]
+    others = _others(found)
     return "; ".join([first, *([listing(others)] if others else [])]) + "."
 
 
-def _others(found: pd.DataFrame) -> list[tuple[str, int]]:
-    words = {"equivalent": "equivalent in front", "undecided": "undecided", FEW: "short of repetitions"}
-    words |= {"alone": "completed by one file system"}
-    return [(word, int((found["verdict"] == verdict).sum())) for verdict, word in words.items()]
+def _others(found: pd.DataFrame) -> list[str]:
+    equivalent, undecided, few, alone = (
+        int((found["verdict"] == verdict).sum()) for verdict in ("equivalent", "undecided", FEW, "alone")
+    )
+    told = [f"in {equivalent} the fastest are equivalent"] if equivalent else []
+    told += [f"{undecided} {verb(undecided, 'is', 'are')} undecided"] if undecided else []
+    told += [f"{few} {verb(few, 'has', 'have')} not enough repetitions"] if few else []
+    return [*told, *([f"{alone} {verb(alone, 'was', 'were')} completed by one file system"] if alone else [])]
 
 
 def not_ranked(study: Study, setting: Setting) -> str:
