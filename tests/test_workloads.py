@@ -213,7 +213,7 @@ def came_back(record: dict) -> None:
     assert (record["status"], record["reason"]) == ("ok", "")
     measured = record["measurement"]
     checks = [c for c in measured["commands"] if c["stage"].startswith("check ")]
-    visits = any(phase.visits for phase in CATALOG.get(Workload, record["trial"]["workload"]).phases)
+    visits = any(phase.visits for phase in CATALOG.get(Workload, record["trial"]["workload"].partition("@")[0]).phases)
     assert measured["verification"] or checks or visits, "nothing was verified"
     phases = [phase for phase in measured["phases"] if not phase["name"].endswith(": recovery")]
     name = record["trial"]["workload"].partition("@")[0]

@@ -73,6 +73,11 @@ class Tables:
         return found.mask((self.trials["status"] == "failed") & self.trials["workload"].isin(cuts), "finding")
 
     @property
+    def timed(self) -> bool:
+        """Whether times are a result, of some phase."""
+        return any(phase.timed for entry in self.plan.workloads.values() for phase in entry.phases)
+
+    @property
     def demonstration(self) -> bool:
         """Whether a trial has the small tree of scale smoke, not a size of its own (NAME@SIZE) or a power cut."""
         found = set(self.trials[["workload", "scale"]].itertuples(index=False, name=None))

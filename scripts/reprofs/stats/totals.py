@@ -126,7 +126,7 @@ def shares(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
 
 def settings(study: Study) -> list[Setting]:
     """The settings whose file systems are compared, if they have a result and times are one."""
-    if not any(phase.timed for entry in study.plan.workloads.values() for phase in entry.phases):
+    if not study.timed:
         return []
     known = distinct(study.results.ranks, Setting)
     return [setting for setting in study.settings if setting in known]
