@@ -77,7 +77,7 @@ def test_published_trials_of_a_larger_size_are_found_by_their_names(tmp_path, mo
     result = type("Result", (), {"study": "a", "trials": {"r1-exact-single-ssd-ext4+default-metadata-laptop": one}})
     monkeypatch.setattr(published, "place", lambda name: tmp_path / name)
     monkeypatch.setattr(published.publication, "read", lambda folder: result)
-    told = type("Result", (), {"trials": {"r1-exact-single-ram-ext4-metadata-laptop": one, **result.trials}})
+    told = type("Result", (), {"trials": {"r1-exact-single-ram-ext4-metadata-laptop": one}})
     monkeypatch.setattr(published.publication, "said", lambda folder: result if folder.name == "a" else told)
     assert published.holding(re.compile(r"r\d+-exact-single-ssd-.+-metadata(@\d+)?-\w+")) == ["a"]
     one.status = "failed"
