@@ -231,7 +231,7 @@ def test_a_second_run_in_a_checkout_is_one_sentence(tmp_path):
     (tmp_path / "scripts/run-study").write_text(text.replace("--wait 20", "--wait 1"))
     (tmp_path / "logs").mkdir()
     with subprocess.Popen(
-        ["flock", "--no-fork", tmp_path / "logs/.run.lock", "sh", "-c", "echo; sleep 300"], stdout=-1
+        ["flock", "--no-fork", tmp_path / "logs/.run.lock", "sh", "-c", "echo; exec sleep 290"], stdout=-1
     ) as first:
         first.stdout.readline()
         done = subprocess.run([tmp_path / "scripts/run-study"], capture_output=True, text=True)

@@ -144,7 +144,7 @@ def idle(study: Study) -> list[str]:
     timed = {
         (name, phase.name) for name, entry in study.plan.workloads.items() for phase in entry.phases if phase.timed
     }
-    phases = phases[[place in timed for place in zip(phases["workload"], phases["phase"], strict=True)]]
+    phases = phases[pd.MultiIndex.from_frame(phases[["workload", "phase"]]).isin(timed)]
     own = phases[phases["role"] == "contender"].merge(study.trials[["trial", "mounted_total_bytes"]], on="trial")
     keys = [*SETTING, *OPERATION, "label", "filesystem"]
     found = own.groupby(keys)[["idle", "mounted_total_bytes"]].mean().reset_index()
