@@ -10,13 +10,16 @@ import sys
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import ROOT
-from helpers import CATALOG, cell, rendered
+from helpers import CATALOG, cell, put, rendered
+from pydantic import ValidationError
 from reprofs.data import outputs
 from reprofs.errors import FileError, UserError
 from reprofs.guest.lock import built_module, read_lock
 from reprofs.plan import sequences
 from reprofs.plan.device import CRASH_MIB
+from reprofs.plan.workload import Workload
 from reprofs.stats import states as statistics
 from reprofs.trial import state
 from reprofs.trial.resolve import resolve
@@ -54,11 +57,13 @@ def oracle(tmp_path_factory):
 
 
 # Name -> the lines, and what is found. Each world as it is must be right.
-APPEND, NEW, MOVE, OVER = (
+APPEND, NEW, MOVE, OVER, FOLDER, AGAIN = (
     "sequence write foo 8192 4096;fsync foo",
     "sequence create bar;write bar 0 4096;fsync bar;fsyncdir .",
     "sequence rename foo A/foo;sync",
     "sequence rename foo A/old;sync",
+    "sequence rename A C;create C/new;fsync C/new;fsyncdir C",
+    "sequence create new;write new 0 4096;fsync new;rename new bar;create new;write new 0 4096;fsync new",
 )
 CASES = {
     "old content before the flush": ([APPEND, "as 0", "judge 1 2"], ""),
@@ -77,7 +82,7 @@ CASES = {
     "what the disk had, after it": ([APPEND, "as 1", "shows foo 12288 oldx16,leftx8", "judge 2 2"], "damaged! leak"),
     "another's content": ([APPEND, "as 1", "shows foo 12288 oldx16,old@A/oldx8", "judge 1 2"], "leak"),
     "no promise, no broken one": (["promises none", APPEND, "as 0", "judge 2 2"], "damaged"),
-    "a new file is nowhere before its folder is flushed": ([NEW, "as 0", "judge 3 4"], ""),
+    "a new file is nowhere before its folder is flushed": ([NEW, "as 0", "judge 3 4"], "unnamed"),
     "and after": ([NEW, "as 0", "judge 4 4"], "lost!"),
     "its folder is flushed, its content not": (
         ["sequence create bar;write bar 0 4096;fsyncdir .", "as 1", "judge 3 3"],
@@ -100,6 +105,23 @@ CASES = {
     "but is not in pieces": ([OVER, "as 0", "shows A/old 8192 old@foox8,0x8", "judge 1 2"], "damaged!"),
     "a file in a renamed folder moves with it": (["sequence rename A C;sync", "as 1", "judge 2 2"], ""),
     "or stays with it": (["sequence rename A C;sync", "as 0", "judge 1 2"], ""),
+    "a new file in a renamed folder, in its old place": (
+        [FOLDER, "as 0", "shows A/new 0 0x0", "judge 3 3"],
+        "unnamed",
+    ),
+    "the same, after its folder was flushed": (
+        [FOLDER, "as 0", "shows A/new 0 0x0", "judge 4 4"],
+        "unnamed",
+    ),
+    "a new file that is in neither place": ([FOLDER, "as 0", "judge 4 4"], "lost! unnamed"),
+    "a renamed file that was flushed, and in its place a new one that shows what the disk had": (
+        [AGAIN, "as 7", "gone bar", "shows new 4096 leftx8", "judge 6 7"],
+        "unnamed leak",
+    ),
+    "one folder of a chain of renamed ones": (
+        ["sequence rename A C;mkdir C/D;create C/D/new;fsync C/D/new", "as 4", "gone C/D/new", "judge 4 4"],
+        "unnamed",
+    ),
     "a replaced file of which nobody flushed the new content": (
         ["sequence create bar;write bar 0 4096;rename bar foo;fsyncdir .", "as 4", "shows foo 0 0x0", "judge 4 4"],
         "",
@@ -155,6 +177,16 @@ MUTANTS = {
         "(calls[q].persists == FOLDER && !strcmp(calls[q].word[1], folder))",
         "calls[q].persists",
     ),
+    "a renamed folder has one place": (
+        "judge.h",
+        "if (may_have_elsewhere(n, rest, x, done, begun)) return true;",
+        "(void)rest;",
+    ),
+    "names of flushed files are not looked at": (
+        "judge.h",
+        "if (always && !seen[n].type) return found(UNNAMED",
+        "if (always && !always) return found(UNNAMED",
+    ),
     "what is promised does not matter": (
         "judge.h",
         'found(kind, promised, "%s", what);',
@@ -209,6 +241,31 @@ def test_every_sequence_is_possible_and_flushed():
     assert "unlink foo;fsync foo" not in found and "rename A C;fsync C" not in found
     assert all(sequence.split(";")[-1].split()[0] in ("sync", "fsync", "fdatasync", "fsyncdir") for sequence in found)
     assert {name for name in of.calls if not list(sequences.each(of, name))} == set()
+
+
+def test_published_histories_run_on_the_tree_of_every_finding():
+    """So that `reprofs state` repeats them."""
+    published = sequences.read("crashmonkey-2018")
+    assert published.before == sequences.read(state.SET).before
+    assert list(sequences.each(published, "bug-7")) == ["create bar;mkdir C;link bar C/bar;fsync bar"]
+    phases = CATALOG.get(Workload, "crash-published").phases
+    assert [phase.name for phase in phases] == list(published.histories)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (put("histories.one", ["create foo"]), "histories: one is not possible"),
+        (put("histories.one", ["fsync"]), "has .fsync.: .* are calls"),
+        (put("histories", {}), "needs calls or histories"),
+        (put("before.0", "sync"), "has .sync.: .* are calls"),
+    ],
+)
+def test_a_history_that_cannot_be_is_named(change, sentence):
+    data = yaml.safe_load((ROOT / "workflow/sequences/crashmonkey-2018.yaml").read_text())
+    change(data)
+    with pytest.raises(ValidationError, match=sentence):
+        sequences.Sequences.model_validate(data)
 
 
 def test_two_calls_are_possible_one_after_the_other():

@@ -338,6 +338,7 @@ def test_records_of_two_guests_are_not_one_study(source, tmp_path, key):
         ([{"engine_sha256": "another"}], "engine_sha256"),
         ([{"programs_sha256": {"mdtest": "one"}}, {"programs_sha256": {"mdtest": "other"}}], "programs_sha256.mdtest"),
         ([{"programs_sha256": {"mdtest": "one"}}, {"programs_sha256": {"walk": "other"}}], ""),
+        ([{"programs_sha256": {"a.ko": "one"}}, {"programs_sha256": {"a.ko": "other"}}], "programs_sha256.a.ko"),
     ],
 )
 def test_records_of_two_engines_are_not_one_study(tmp_path, changes, key):
@@ -350,9 +351,20 @@ def test_records_of_two_engines_are_not_one_study(tmp_path, changes, key):
     if not key:
         dataset.build(plan, tmp_path / "raw", tmp_path / "tables")
         return
-    with pytest.raises(UserError, match="do not come from one engine") as caught:
+    with pytest.raises(UserError, match=r"do not come from one (engine|guest)") as caught:
         dataset.build(plan, tmp_path / "raw", tmp_path / "tables")
     assert f"environment.lab.{key} has 2 values" in str(caught.value)
+
+
+def test_kernels_have_modules_of_their_own(tmp_path):
+    """The engine's kernel modules are compiled for the kernel of a lab."""
+    words = {"rounds": 1, "systems": ["ext4"], "workloads": ["metadata"], "failures": {}, "labs": ("host", "exact")}
+    plan = make.make(tmp_path, **words)
+    for path in (tmp_path / "raw").iterdir():
+        record = json.loads(path.read_text())
+        record["environment"]["lab"]["programs_sha256"] = {"a.ko": record["trial"]["lab"]}
+        path.write_text(json.dumps(seals.seal(record)))
+    assert dataset.build(plan, tmp_path / "raw", tmp_path / "tables") is None
 
 
 @pytest.mark.parametrize("times", [15, pytest.param(500, marks=pytest.mark.soak)])

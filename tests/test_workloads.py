@@ -307,6 +307,16 @@ def test_a_file_system_gets_4_gib_at_every_scale():
         assert not small or workload.fills(), name
 
 
+def test_two_phases_with_one_title_are_refused():
+    """Tables know an operation by its title."""
+
+    def one_title(data):
+        data["phases"][1]["title"] = data["phases"][0]["title"]
+
+    with pytest.raises(UserError, match=r"has the phases \S+ and \S+ with one title"):
+        catalog_with("crash-states", one_title).get(Workload, "crash-states")
+
+
 def test_a_small_device_is_asked_for_by_name():
     assert {values.device_mib for _, values in resolve("metadata@50+device1536", CATALOG).scales} == {1536}
     assert "device of 1,536 MiB" in resolve("metadata+device1536", CATALOG).title

@@ -231,8 +231,10 @@ class Guests:
         for (lab, guest), texts in self._found.items():
             for text, names in texts.items():
                 for key, value in json.loads(text).items():
-                    # One engine for all labs; one QEMU for all guests; the rest may differ between guests.
-                    place = (lab, "" if key.startswith("qemu") else guest, key) if key in GUEST else ("", "", key)
+                    # One engine for all labs; one QEMU for all guests, and one of each of the engine's modules, which
+                    # are compiled for the lab's kernel; the rest may differ between guests.
+                    for_all = key.startswith("qemu") or key.endswith(".ko")
+                    place = (lab, "" if for_all else guest, key) if for_all or key in GUEST else ("", "", key)
                     origins.setdefault(place, {}).setdefault(json.dumps(value), []).extend(names)
         for (lab, _, key), values in origins.items():
             if len(values) > 1:

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Container, Iterable, Iterator
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from reprofs.errors import UserError, short
 from reprofs.plan.catalog import named
@@ -22,8 +22,9 @@ from reprofs.project import project_root
 
 TOP = "."
 WORDS = {"write": 3, "dwrite": 3, "mwrite": 3, "allocate": 3, "keep": 3, "punch": 3, "zero": 3, "truncate": 2}
+FLUSHES = {"sync": 0, "fsync": 1, "fdatasync": 1, "fsyncdir": 1, "drop": 0}
 WORDS |= {"create": 1, "mkdir": 1, "unlink": 1, "rmdir": 1, "setxattr": 1, "link": 2, "symlink": 2, "rename": 2}
-Call = Annotated[str, Field(pattern=r"^[a-z]+( [A-Za-z0-9/]+)+$", description="A call and its arguments")]
+Call = Annotated[str, Field(pattern=r"^[a-z]+( [A-Za-z0-9/]+)*$", description="A call and its arguments")]
 
 
 class Sequences(Descriptor):
@@ -35,20 +36,35 @@ class Sequences(Descriptor):
     title: Filled
     source: Filled
     before: Annotated[list[Call], Field(min_length=1)] = Field(description="What makes the tree that is there before")
-    calls: Annotated[dict[PhaseName, list[Call]], Field(min_length=1)] = Field(
+    calls: dict[PhaseName, list[Call]] = Field(
+        {},
         description="By operation: create, mkdir and the like NAME; write, dwrite (O_DIRECT), mwrite (mmap), allocate, "
-        "keep, punch and zero (fallocate) FILE FROM BYTES; truncate FILE BYTES; link, symlink and rename FROM TO"
+        "keep, punch and zero (fallocate) FILE FROM BYTES; truncate FILE BYTES; link, symlink and rename FROM TO",
+    )
+    histories: dict[PhaseName, Annotated[list[Call], Field(min_length=1)]] = Field(
+        {},
+        description="Sequences as they are, by name. They have fsync, fdatasync FILE, fsyncdir FOLDER, sync, drop, too",
     )
     length: Annotated[int, Field(ge=1, le=3)] = Field(1, description="Calls of a sequence that change something")
 
-    @field_validator("calls", "before")
+    @field_validator("calls", "before", "histories")
     @classmethod
-    def _are_calls(cls, value):
+    def _are_calls(cls, value, info):
+        known = WORDS | FLUSHES if info.field_name == "histories" else WORDS
         for call in itertools.chain(*value.values()) if isinstance(value, dict) else value:
             verb, *words = call.split()
-            if WORDS.get(verb) != len(words):
-                raise wrong(f"has {short(call)}: {', '.join(WORDS)} are calls, with their arguments")
+            if known.get(verb) != len(words):
+                raise wrong(f"has {short(call)}: {', '.join(known)} are calls, with their arguments")
         return value
+
+    @model_validator(mode="after")
+    def _has_some(self):
+        if bool(self.calls) == bool(self.histories):
+            raise wrong("needs calls or histories, not both")
+        for name, calls in self.histories.items():
+            if not possible(self, calls):
+                raise wrong(f"histories: {name} is not possible: a name is missing, or there already")
+        return self
 
 
 class Names(Part):
@@ -65,7 +81,8 @@ class Names(Part):
         if verb == "symlink":
             return self._with(last, "l") if last not in kinds else None
         if verb == "link":
-            return self._with(last, "f") if kinds.get(first) == "f" and last not in kinds else None
+            kind = kinds.get(first, "d")
+            return self._with(last, kind) if kind != "d" and last not in kinds else None
         if verb == "rename":
             return self._renamed(first, last)
         if verb in ("unlink", "rmdir"):
@@ -121,7 +138,13 @@ def flushes(call: str, names: Names) -> list[list[str]]:
 
 
 def each(of: Sequences, operation: str = "") -> Iterator[str]:
-    """All sequences of a file, or those whose last call is of an operation. Calls are separated by semicolons."""
+    """All sequences of a file, or those whose last call is of an operation, or one history.
+
+    Calls are separated by semicolons.
+    """
+    if of.histories:
+        yield from (";".join(calls) for name, calls in of.histories.items() if operation in ("", name))
+        return
     names = Names(kinds={TOP: "d"})
     for call in of.before:
         names = _possible(names, call, of)
@@ -167,8 +190,8 @@ def arguments(spec: str) -> str:
     place, _, step = spec.partition("%")
     name, _, operation = place.partition("/")
     of = read(name)
-    if operation and operation not in of.calls:
-        raise unknown(f"operation of {name}", operation, of.calls)
+    if operation and operation not in (known := of.calls | of.histories):
+        raise unknown(f"operation of {name}", operation, known)
     chosen = list(each(of, operation))[:: int(step or 1) or 1]
     return f"--before {shlex.quote(';'.join(of.before))} --sequences {shlex.quote('|'.join(chosen))}"
 

@@ -276,6 +276,17 @@ class Workload(Descriptor):
     phases: Annotated[list[Phase], Field(min_length=1)]
 
     @model_validator(mode="after")
+    def _tells_phases_apart(self) -> "Workload":
+        seen: dict[tuple[str, str], str] = {}
+        for phase in self.phases:
+            other = seen.setdefault((phase.title, phase.cache), phase.name)
+            if other != phase.name:
+                raise wrong(
+                    f"has the phases {other} and {phase.name} with one title, as which tables have them: change one"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _loses_no_client(self) -> "Workload":
         outages = [phase.outage for phase in self.phases] + [one.outage for one in self.modifiers.values()]
         if self.on_servers and any(outages):

@@ -229,8 +229,8 @@ def several_labs(plan: Plan) -> bool:
 
 
 def several_kernels(plan: Plan) -> bool:
-    """Trials run on more than one kernel that has a file."""
-    return len({trial.kernel for trial in plan.trials if trial.kernel}) > 1
+    """Times are compared of more than one kernel that has a file."""
+    return timed(plan) and len({trial.kernel for trial in plan.trials if trial.kernel}) > 1
 
 
 def limited_memory(plan: Plan) -> bool:

@@ -18,6 +18,7 @@ KINDS = {
     "contradicts": ("contradiction", "folders list what is not there, or files count other names than they have"),
     "leak": ("leak", "a file shows what the disk had before, or another file's content"),
     "checker": ("checker", "the checker complains after the recovery"),
+    "unnamed": ("no name", "a file or folder that was flushed lacks a name; POSIX asks for a flush of the folder, too"),
 }
 FINE = "ok"
 WHEN = {True: "after", False: "before"}  # all calls had returned at the cut, or not

@@ -94,7 +94,7 @@ def places(study: Study) -> pd.DataFrame:
     rows: list[dict] = []
     cheapest = study.results.cheapest
     settings = [*study.settings, *(one for one in distinct(cheapest, Setting) if one not in study.settings)]
-    for setting in settings:
+    for setting in settings if study.timed else []:
         for load in distinct(select(cheapest, setting), Load):
             (row,) = select(cheapest, setting, load).itertuples()
             own = select(study.results.totals, setting, load, role="contender").sort_values("geometric_mean_ns")

@@ -24,10 +24,11 @@ enum finding {
     CONTRADICTS,
     LEAK,
     CHECKER,
+    UNNAMED,
     FINDINGS
 };
 static const char *const finding_words[FINDINGS] = {"wrong", "mount", "lost", "damaged", "unreadable", "name", "twice",
-    "overwritten", "unusable", "contradicts", "leak", "checker"};
+    "overwritten", "unusable", "contradicts", "leak", "checker", "unnamed"};
 /* What a file system promises: the content of a flushed file, the names of a flushed folder, both by sync(2), and that
  * a file that is renamed is never nowhere. */
 static struct { bool fsync, folder, sync, rename; } promises = {true, true, true, true};
@@ -58,9 +59,30 @@ static bool is_promised(int q) {
     return how == ALL ? promises.sync : how == FOLDER ? promises.folder : how == FILE_ ? promises.fsync : true;
 }
 
+static bool may_have(int n, int x, int done, int begun);
+
+/* The same in another place of a folder above it, which is renamed: name n ends with `rest`, a slash and more. */
+static bool may_have_elsewhere(int n, const char *rest, int x, int done, int begun) {
+    char place[LETTERS];
+    snprintf(place, sizeof place, "%.*s", (int)(rest - names[n]), names[n]);
+    int here = name_of(place);
+    for (int m = 0; m < n_names; m++) {
+        long letters = (long)strlen(names[m]) - (long)strlen(rest);
+        if (m == n || letters <= 0 || strcmp(names[m] + letters, rest)) continue;
+        snprintf(place, sizeof place, "%.*s", (int)letters, names[m]);
+        for (int q = names_flushed_at(m, done), there = name_of(place); q <= begun; q++)
+            if (worlds[q].at[m] == x && worlds[q].at[there] != NOTHING &&
+                may_have(here, worlds[q].at[there], done, begun))
+                return true;
+    }
+    return false;
+}
+
 static bool may_have(int n, int x, int done, int begun) {
     for (int q = names_flushed_at(n, done); q <= begun; q++)
         if (worlds[q].at[n] == x) return true;
+    for (const char *rest = strchr(names[n], '/'); rest; rest = strchr(rest + 1, '/'))
+        if (may_have_elsewhere(n, rest, x, done, begun)) return true;
     return false;
 }
 
@@ -146,15 +168,15 @@ static bool shows_another(int n, int x, int done, int begun) {
         int p = flushed_at(y, done);
         if (y == x || !may_have(n, y, done, begun)) continue;
         if (p != NOTHING && is_whole(&seen[n], y, p, begun, why, sizeof why)) return true;
-        /* A file that nobody flushed may have lost its content. */
-        if (p == NOTHING && seen[n].type == worlds[begun].node[y].type && (seen[n].node[0] == y || !seen[n].tag[0]))
-            return true;
+        /* A file that nobody flushed may have lost its content; what it shows instead is a leak. */
+        bool without = seen[n].node[0] == y || !seen[n].tag[0] || seen[n].tag[0] == LEFT;
+        if (p == NOTHING && seen[n].type == worlds[begun].node[y].type && without) return true;
     }
     return false;
 }
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
-static bool is_lost[NODES];
+static bool is_lost[NODES], is_somewhere[NODES];
 
 /* How a node that call p promised is found, under the names that it may have: FINDINGS: whole; times: under how many.
  */
@@ -190,9 +212,10 @@ static int most_names(int x, int begun) {
 static void judge_node(int x, int done, int begun) {
     int p = flushed_at(x, done), named = named_at(x, done), times = 0;
     char what[160] = "";
-    is_lost[x] = false;
+    is_lost[x] = is_somewhere[x] = false;
     if (p == NOTHING) return;
     enum finding kind = find_node(x, p, done, begun, &times, what, sizeof what);
+    is_somewhere[x] = kind != LOST;
     bool renamed = was_renamed(x, begun), promised = is_promised(p) && is_promised(named == NOTHING ? 0 : named);
     if (renamed && times > most_names(x, begun)) found(TWICE, promises.rename, "a renamed file has both names");
     if (kind == DAMAGED || kind == UNREADABLE) found(kind, promised, "%s", what);
@@ -220,19 +243,44 @@ static void judge_name(int n, int done, int begun) {
     if (never && seen[n].type) found(NAME, is_promised(since), "%s is there again", names[n]);
 }
 
+/* The last call, up to `done`, that flushed a file or folder itself; NOTHING: none did. */
+static int flushed_itself_at(int x, int done) {
+    for (int q = done; q > 0; q--) {
+        bool folder = calls[q].persists == FOLDER && strcmp(calls[q].word[1], ".");
+        if (calls[q].persists == FILE_ && calls[q].node == x) return q;
+        if (folder && worlds[q].at[name_of(calls[q].word[1])] == x) return q;
+    }
+    return NOTHING;
+}
+
+/* What was flushed itself has the names that it had then. POSIX leaves that to a flush of the folder; Linux's file
+ * systems do more, and Mohan et al. (OSDI 2018) expect it. */
+static void judge_own_names(int x, int done, int begun) {
+    int p = flushed_itself_at(x, done);
+    bool named = p != NOTHING && !is_lost[x], is_file = worlds[begun].node[x].type == 'f';
+    for (int q = p; q <= begun && named; q++) named = has_name(x, q);
+    for (int n = 0; n < n_names && named; n++) {
+        bool always = true;
+        for (int q = p; q <= begun; q++) always = always && worlds[q].at[n] == x;
+        if (always && !seen[n].type) return found(UNNAMED, false, "%s is missing", names[n]);
+    }
+    for (int n = 0; n < n_names && named && is_file && !is_somewhere[x]; n++)
+        if (worlds[p].at[n] == x) return found(UNNAMED, false, "%s is nowhere", names[n]);
+}
+
 /* No file shows what it never had, whether it was flushed or not. */
 static void judge_leak(int n, int begun) {
     for (int i = 0; i < SECTORS && i * SECTOR < seen[n].bytes; i++) {
         const struct seen *s = &seen[n];
-        bool own = s->tag[i] == 0;
-        for (int q = 0; q <= begun && s->tag[i] && s->tag[i] < LEFT; q++)
-            own = own || (s->node[i] >= 0 && worlds[q].at[n] == s->node[i]);
+        bool written = s->tag[i] && s->tag[i] < LEFT, own = !s->tag[i];
+        own = own || (written && s->node[i] >= 0 && may_have(n, s->node[i], 0, begun));
         if (!own) return found(LEAK, false, "%s has %s in sector %d", names[n], words_of(s, i, NOTHING), i);
     }
 }
 
 static void judge(int done, int begun) {
     for (int x = 0; x < n_nodes; x++) judge_node(x, done, begun);
+    for (int x = 0; x < n_nodes; x++) judge_own_names(x, done, begun);
     for (int n = 0; n < n_names; n++) {
         judge_name(n, done, begun);
         if (seen[n].type == 'f') judge_leak(n, begun);

@@ -13,11 +13,12 @@
 enum {
     SECTOR = 512,
     SECTORS = 128,
-    NAMES = 64,
+    NAMES = 128,
     NODES = 64,
     CALLS = 64,
     WORDS = 4,
     LETTERS = 48,
+    DEPTH = 3,
     NOTHING = -1,
     BEFORE = 0x7000
 };
@@ -143,6 +144,46 @@ static void apply(const struct call *c, struct world *w, int tag) {
     } else change_bytes(x, verb, from, atoi(c->word[3]), tag);
 }
 
+static int depth_of(const char *path) {
+    int slashes = 0;
+    for (; *path; path++) slashes += *path == '/';
+    return slashes;
+}
+
+/* The names in folder f, in any world, under another name of it. Returns whether one is new. */
+static bool name_there(const char *folder, int f, bool (*could)[NODES]) {
+    char room[LETTERS], path[2 * LETTERS];
+    bool new = false;
+    for (int q = 0; q <= n_calls; q++)
+        for (int m = 0, known = n_names; m < known; m++) {
+            const char *last = strrchr(names[m], '/');
+            int x = worlds[q].at[m];
+            if (!last || x == NOTHING || worlds[q].at[name_of(folder_of(names[m], room))] != f) continue;
+            snprintf(path, sizeof path, "%s%s", folder, last);
+            /* Folders that were in each other, one after the other, have no end of names. */
+            if (strlen(path) >= LETTERS || depth_of(path) > DEPTH || n_names == NAMES) continue;
+            int n = name_of(path);
+            new = new || !could[n][x];
+            could[n][x] = true;
+        }
+    return new;
+}
+
+/* What was made in a renamed folder may be seen in its other place: nobody need have flushed the rename. */
+static void name_both_places(void) {
+    static bool could[NAMES][NODES];
+    memset(could, 0, sizeof could);
+    for (int q = 0; q <= n_calls; q++)
+        for (int n = 0; n < n_names; n++)
+            if (worlds[q].at[n] != NOTHING) could[n][worlds[q].at[n]] = true;
+    for (bool new = true; new;) {
+        new = false;
+        for (int n = 0; n < n_names; n++)
+            for (int f = 0; f < n_nodes; f++)
+                if (could[n][f] && worlds[n_calls].node[f].type == 'd') new = name_there(names[n], f, could) || new;
+    }
+}
+
 /* The next call of a sequence: the world after it. Returns 0, or what `wrong` returned. */
 static inline int next_call(const char *text) {
     if (n_calls == CALLS) return wrong("a sequence has more than %d calls: make it shorter", CALLS);
@@ -153,6 +194,7 @@ static inline int next_call(const char *text) {
     worlds[n_calls] = worlds[n_calls - 1];
     c->node = c->persists == FILE_ ? worlds[n_calls].at[name_of(c->word[1])] : NOTHING;
     apply(c, &worlds[n_calls], n_calls);
+    if (!strcmp(c->word[0], "rename") || strchr(c->word[c->words - 1], '/')) name_both_places();
     return 0;
 }
 
