@@ -20,6 +20,7 @@ from reprofs.guest.lock import built_module, read_lock
 from reprofs.plan import sequences
 from reprofs.plan.device import CRASH_MIB
 from reprofs.plan.workload import Workload
+from reprofs.report.sentences import states as words
 from reprofs.stats import states as statistics
 from reprofs.trial import state
 from reprofs.trial.resolve import resolve
@@ -380,6 +381,19 @@ def test_the_worst_of_each_cell():
         ("b", "leak"),
     ]
     assert statistics.visited(found)["states"].tolist() == [4, 4, 4]
+
+
+def test_sentences():
+    found = statistics.smallest(table(a=[LEAK, LOST], b=[LOST | {"kind": "name"}]))
+    broken = found[found["broken"]]
+    assert words.broken(broken) == "Guarantees were broken by a (lost) and b (wrong name)."
+    assert words.broken(broken[:0]) == words.kept([], 0, 0) == words.unpromised([]) == ""
+    assert words.kept(["a", "b"], 5300, 324) == (
+        "No guarantee was broken in 5,300 crash states of 324 sequences on a and b."
+    )
+    assert words.published(2, 24) == "Of 24 published bugs 2 are seen."
+    assert words.published(0, 24) == "Of 24 published bugs none is seen."
+    assert words.published(1, 24) == "Of 24 published bugs 1 is seen."
 
 
 def test_kinds_are_those_of_the_oracle():

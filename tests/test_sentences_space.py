@@ -16,8 +16,11 @@ def test_who_needs_the_least():
 
 
 def test_how_sure_and_what_compression_saves():
-    assert space.sure(6, 0.0028) == "How sure: means of 6 repetitions, whose standard deviation is at most 0.28 %."
-    assert space.sure(1, float("nan")) == "How sure: one repetition, so its spread is not known."
+    assert (
+        space.sure(6, 0.0028)
+        == "How sure of the space: means of 6 repetitions, whose standard deviation is at most 0.28 %."
+    )
+    assert space.sure(1, float("nan")) == "How sure of the space: one repetition, so its spread is not known."
     found = pd.DataFrame({"label": ["btrfs+zstd"], "reference": ["btrfs"], "ratio": [0.25]})
     told = "Of content of which a compressor saves 80 %, btrfs+zstd takes 25.0 % of the space of btrfs."
     assert space.saved(found, 80) == told and space.saved(found[:0], 80) == ""

@@ -31,11 +31,12 @@ def coarse(labels: Collection[str]) -> str:
 def sure(rounds: int, spread: float) -> str:
     """How sure the means are. spread: the largest standard deviation, as a share of its mean.
 
-    `How sure: means of 6 repetitions, whose standard deviation is at most 0.28 %.`
+    `How sure of the space: means of 6 repetitions, whose standard deviation is at most 0.28 %.`
     """
     if rounds < 2:
-        return "How sure: one repetition, so its spread is not known."
-    return f"How sure: means of {count(rounds, 'repetition')}, whose standard deviation is at most {percent(spread)}."
+        return "How sure of the space: one repetition, so its spread is not known."
+    means = f"means of {count(rounds, 'repetition')}"
+    return f"How sure of the space: {means}, whose standard deviation is at most {percent(spread)}."
 
 
 def saved(found: pd.DataFrame, share: int) -> str:

@@ -27,13 +27,18 @@ def kept(labels: Sequence[str], visited: int, sequences: int) -> str:
 
 
 def broken(found: pd.DataFrame) -> str:
-    """Who broke one, and the worst of it. found: `stats.states.smallest` of broken guarantees, the worst first.
+    """Who broke one. found: `stats.states.smallest` of broken guarantees.
 
-    `Guarantees were broken by udf (lost, write foo 0 4096;sync: foo is nowhere).`
+    `Guarantees were broken by jfs (lost) and udf (lost and wrong name).`
     """
-    worst = found.drop_duplicates("label")
-    told = [f"{row.label} ({KINDS[row.kind][0]}, `{row.sequence}`: {row.what})" for row in worst.itertuples()]
+    kinds = found.groupby("label", sort=False)["kind"].unique()
+    told = [f"{label} ({listing([KINDS[kind][0] for kind in own])})" for label, own in kinds.items()]
     return f"Guarantees were broken by {listing(told)}." if told else ""
+
+
+def published(seen: int, every: int) -> str:
+    """`Of 24 published bugs 2 are seen.`"""
+    return f"Of {count(every, 'published bug')} {seen or 'none'} {'is' if seen < 2 else 'are'} seen."
 
 
 def unpromised(labels: Sequence[str]) -> str:
