@@ -410,7 +410,7 @@ def test_the_index_shows_how_an_answer_begins(answer, shown):
 # ---- the results of the repository -----------------------------------------------------------------------------------
 
 
-@pytest.mark.wide(2)  # what another commit rendered takes it a hundred seconds of a processor
+@pytest.mark.wide(1)  # what another commit rendered takes it a hundred seconds of a processor
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
 def test_a_published_result_comes_from_its_records(published):
     result = reading.read(published)
