@@ -197,6 +197,80 @@ def test_a_saved_image_is_its_layers_one_over_the_other(tmp_path):
     assert (tmp_path / "tree/root/etc/kept").read_text() == "new"
 
 
+@pytest.mark.parametrize("name", ["save", "oci", "export"])
+def test_what_podman_writes_is_a_root(tmp_path, name):
+    """Of an image of two layers (podman save, podman save --format oci-archive, podman export). The upper one removes a
+    file and a folder, makes a folder anew, and a file that has another name in the lower one."""
+    made = tree_at(tmp_path / "tree")
+    asked = archive.take(ROOT / f"tests/fixtures/roots/{name}.tar.gz", made)
+    assert asked == ({} if name == "export" else {"WHO": "world", "PATH": "/bin"})
+    root = tmp_path / "tree/root"
+    assert below(root) == {"bin/app", "etc/hard", "etc/kept", "etc/link", "var/old/new"}
+    assert (root / "etc/hard").read_text() == "one\n" and (root / "etc/link").read_text() == "two\n"
+    assert (root / "bin/app").stat().st_mode & 0o777 == 0o755 and not (root / "var/gone").exists()
+
+
+def laid_out(folder: Path, manifests: list, blobs: dict[str, bytes]) -> Path:
+    """An image in the layout of OCI, as `tar -C FOLDER -cf image.tar .` packs it."""
+    place = folder / "image"
+    (place / "blobs/sha256").mkdir(parents=True)
+    (place / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    (place / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": manifests}))
+    for name, content in blobs.items():
+        (place / "blobs/sha256" / name).write_bytes(content)
+    with tarfile.open(folder / "image.tar", "w") as tar:
+        tar.add(place, ".")
+    return folder / "image.tar"
+
+
+def test_an_image_for_several_platforms_is_that_for_this_one(tmp_path):
+    """In an index of its own, beside what says how it was built."""
+    layer = packed(tmp_path / "layer", [("etc/name", "this")]).read_bytes()
+    kind = {"mediaType": "application/vnd.oci.image.layer.v1.tar"}
+    manifest = {"config": {"digest": "sha256:c"}, "layers": [kind | {"digest": "sha256:l"}]}
+    platforms = [("arm64", "sha256:arm"), ("unknown", "sha256:built"), ("amd64", "sha256:m")]
+    inner = [{"digest": digest, "platform": {"os": "linux", "architecture": name}} for name, digest in platforms]
+    blobs = {"i": json.dumps({"manifests": inner}).encode(), "m": json.dumps(manifest).encode(), "l": layer, "c": b"{}"}
+    made = tree_at(tmp_path / "tree")
+    assert archive.take(laid_out(tmp_path, [{"digest": "sha256:i"}], blobs), made) == {}
+    assert (tmp_path / "tree/root/etc/name").read_text() == "this"
+    with pytest.raises(UserError, match=r"image has a saved image: pack it by `tar"):
+        archive.take(tmp_path / "image", made)
+
+
+@pytest.mark.parametrize(
+    ("manifests", "manifest", "sentence"),
+    [
+        ([], {}, "has 0 images for linux/amd64: save one"),
+        (
+            [{"digest": "sha256:m"}] * 2,
+            {"config": {"digest": "sha256:c"}, "layers": []},
+            "has 2 images for linux/amd64",
+        ),
+        ([{"digest": "sha256:m"}], {"layers": [{"mediaType": "a+zstd"}]}, "has layers of the kind a.zstd: save it by"),
+        ([{"digest": "sha256:x"}], {}, "no archive of a root file system"),
+        ([{"digest": 1}], {}, "no archive of a root file system"),
+        ([7], {}, "no archive of a root file system"),
+    ],
+)
+def test_an_image_that_cannot_be_taken_is_one_sentence(tmp_path, manifests, manifest, sentence):
+    image = laid_out(tmp_path, manifests, {"m": json.dumps(manifest).encode()})
+    with pytest.raises(UserError, match=sentence):
+        archive.take(image, tree_at(tmp_path / "tree"))
+
+
+def test_a_layer_removes_only_what_is_below_it_and_goes_through_links_of_the_root(tmp_path):
+    """Whether it says so before or after its own files. A folder takes the place of a file, and the other way round."""
+    lower = [("run", None), ("var/run", (tarfile.SYMTYPE, "/run")), ("old/a", "a"), ("file", "f"), ("folder/x", "x")]
+    upper = [("var/run/id", "1"), ("old/b", "b"), ("old/.wh..wh..opq", ""), ("file/in", "i"), ("folder", "g")]
+    made = tree_at(tmp_path / "tree")
+    for number, entries in enumerate((lower, [("file", None), *upper])):
+        with tarfile.open(packed(tmp_path / f"{number}.tar", entries)) as layer:
+            archive._layer(layer, made)
+    root = tmp_path / "tree/root"
+    assert below(root) == {"run/id", "var/run", "old/b", "file/in", "folder"} and (root / "folder").read_text() == "g"
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1024)], ids=["empty", "text", "no files"])
 def test_what_is_no_root_is_said_in_a_sentence(tmp_path, content):
     (tmp_path / "root.tar").write_bytes(content)

@@ -39,6 +39,7 @@ class Tree:
         self.special: set[str] = set()  # neither file, folder nor link
         for name in ("root", "input"):
             self.folder.folder(name, 0o755)
+        self.root = Folder(folder / "root")
 
     def texts(self, name: str, texts: Iterable[str]) -> None:
         """A file of texts, each ended by a zero byte."""
@@ -64,9 +65,9 @@ class Tree:
                     f"{middle(entry.path)} cannot be read: change its permissions, or leave it out."
                 ) from None
 
-    def put(self, name: str, content: IO[bytes], mode: int) -> None:
-        """A file with this content. Raises UserError when the tree gets too large."""
-        with self.folder.new(name, stat.S_IMODE(mode)) as to:
+    def put(self, name: str, content: IO[bytes], mode: int, folder: Folder | None = None) -> None:
+        """A file with this content, in the tree or in a folder of it. Raises UserError when the tree gets too large."""
+        with (folder or self.folder).new(name, stat.S_IMODE(mode)) as to:
             if name.endswith(".pyc"):
                 content = io.BytesIO(_compiled_anew(content.read(CODE_BYTES)))
             for part in iter(lambda: content.read(MIB), b""):
