@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import subprocess
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,12 +25,25 @@ from reprofs.measure.practice import practise
 from reprofs.measure.tree import Found, Tree, needed
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.measured import Measured, read
+from reprofs.plan.workload import Workload
 
 LISTS = """#!/bin/bash
 for i in $(seq 20); do echo "$i" > "f$i"; done
 diff <(ls | sort) <(ls | sort -u) && echo same >&2
 cat "$1"
 exit 3
+"""
+
+
+SPIN = """
+#include <pthread.h>
+static void *spin(void *turns) { for (volatile long i = 0; i < (long)turns; i++) continue; return 0; }
+int main(void) {
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) pthread_create(&thread[i], 0, spin, (void *)1000000);
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], 0);
+    return 0;
+}
 """
 
 
@@ -64,6 +78,17 @@ def test_a_path_comes_with_the_links_on_its_way(tmp_path):
     top = f"root{tmp_path}"
     assert below(tmp_path / "tree") == {f"{top}/{name}" for name in ("absolute", "link", "loop", "real/inner/data")}
     assert (tmp_path / "tree" / top / "real/inner/data").read_text() == "data"
+
+
+def test_folders_have_the_usual_mode_and_shared_ones_theirs(tmp_path):
+    (tmp_path / "shared/own").mkdir(parents=True)
+    (tmp_path / "shared/own/data").write_text("data")
+    (tmp_path / "shared/own").chmod(0o775)
+    (tmp_path / "shared").chmod(0o1777)
+    found = tree_at(tmp_path / "tree", Found, began=2**63, without=[])
+    found.add(f"{tmp_path}/shared/own/data")
+    modes = [(tmp_path / f"tree/root{tmp_path}" / name).stat().st_mode & 0o7777 for name in ("shared", "shared/own")]
+    assert modes == [0o1777, 0o755]
 
 
 def test_a_tree_has_a_largest_size(tmp_path, monkeypatch):
@@ -384,6 +409,9 @@ def test_compare_takes_two_records_and_fails_above(tmp_path, reprofs):
         (["--", "./no-such-program"], "there is no program './no-such-program': name one that exists"),
         (["--filesystem", "ext5", "--", "true"], "ext5"),
         (["--device", "floppy", "--", "true"], "floppy"),
+        (["--study", "no-such-study", "--", "true"], "no-such-study"),
+        (["--study", "networks", "--", "true"], "the study networks has no file system on one device in the exact lab"),
+        (["--study", "quick", "--device", "floppy", "--", "true"], "floppy"),
         (["--cores", "3", "--", "true"], "--cores is 3, but CPU models have 1, 2, 4, 8."),
         (["--input", "no-such-folder", "--", "true"], "--input no-such-folder is not a folder"),
         (["--root", "no-such-root", "--", "true"], "--root 'no-such-root' does not exist"),
@@ -422,6 +450,25 @@ def test_the_image_is_mounted_where_the_lab_puts_it():
     assert len(trials.workload("a" * 64, 8192, "cold", 0)["populate"]) == 1
     assert trials.workload("a" * 64, 8192, "cold", 2 << 30)["scales"]["smoke"]["device_mib"] == 8192
     assert trials.processor(1, Catalog()).name == "v2-0.5ns" and trials.processor(4, Catalog()).count == 4
+
+
+def test_a_study_names_file_systems_and_devices():
+    """Each once, by device; only those on one device in the exact lab."""
+    catalog = Catalog()
+    systems = ["ext4+default", "xfs+default", "btrfs+none", "reiserfs+default", "f2fs+default", "nilfs2+default"]
+    systems += ["jfs+default", "tmpfs+default"]
+    assert trials.of_study("quick", [], catalog) == [("ssd", name) for name in systems]
+    assert trials.of_study("quick", ["ssd-nvme", "hdd-7200"], catalog)[8:10] == [
+        ("hdd-7200", "ext4+default"),
+        ("hdd-7200", "xfs+default"),
+    ]
+    several = trials.of_study("flushed-files", [], catalog)
+    assert len(set(several)) == len(several) and several == sorted(
+        several, key=lambda pair: [device for device, _ in several].index(pair[0])
+    )
+    catalog.add(Workload, trials.WORKLOAD, trials.workload("", 0, "cold", 0))
+    found = trials.cells(several, trials.processor(1, catalog), catalog)
+    assert [(one.profile, one.label) for one in found] == several and trials.guests(found, catalog) == ["base"]
 
 
 def test_an_image_lies_behind_the_programs_of_its_job(tmp_path):
@@ -508,9 +555,26 @@ def test_a_static_program_of_an_exported_container_runs(guest, tmp_path, reprofs
     program = engine.build(files.cache_folder(), "walk")
     with tarfile.open(tmp_path / "root.tar", "w") as tar:
         tar.add(program, "opt/walk")
-    options = ["--filesystem", "tmpfs", "--cores", "2", "--root", "root.tar", "--env", "A=b", "--output", "record.json"]
+    options = ["--filesystem", "tmpfs", "--cores", "2", "--root", "root.tar", "--env", "A=b", "--no-split"]
+    options += ["--output", "record.json"]
     done = reprofs("measure", *options, "--", "/opt/walk", "--help", cwd=tmp_path)
     assert done.returncode == 0 and "usage: engine walk" in done.stderr and "running" not in done.stderr
     (row,), found = read(tmp_path / "record.json").rows, read(tmp_path / "record.json")
     assert row.numbers.user_ns is row.numbers.instructions is row.numbers.written_bytes is None
     assert found.cores == 2 and found.environment["A"] == "b" and 0 < row.numbers.busy_ns < 2 * row.numbers.time_ns
+
+
+@pytest.mark.soak
+def test_user_and_kernel_are_told_apart_on_several_cores(guest, tmp_path, reprofs):
+    """By a QEMU that loads plugins, which is compiled once, and measures the same."""
+    (tmp_path / "spin.c").write_text(SPIN)
+    subprocess.run(["gcc", "-O1", "-static", "-pthread", "-o", "spin", "spin.c"], cwd=tmp_path, check=True)
+    options = ["--filesystem", "tmpfs", "--cores", "4", "--output", "record.json"]
+    done = reprofs("measure", *options, "--", tmp_path / "spin", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = read(tmp_path / "record.json").rows
+    numbers = row.numbers
+    assert numbers.user_ns + numbers.kernel_ns == numbers.busy_ns < 4 * numbers.time_ns
+    # Four threads of a million turns of at least four instructions, each of half a nanosecond.
+    assert 8_000_000 < numbers.user_ns < 16_000_000 and numbers.time_ns < numbers.user_ns
+    assert 2 * numbers.user_ns < numbers.instructions <= 2 * numbers.busy_ns

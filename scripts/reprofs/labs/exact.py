@@ -135,6 +135,20 @@ class ExactLab(GuestLab):
         folder = self.cache / built["folder"]
         return Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
+    @functools.cached_property
+    def loading(self) -> Qemu:
+        """The same as a program that loads plugins, for several cores; compiled if it must be."""
+        built = qemu.loading(self.cache, _say, self.lock)
+        folder = self.cache / built["folder"]
+        return Qemu(folder / qemu.LOADER, built["version"], built["sha256"], folder)
+
+    @property
+    def running(self) -> Qemu:
+        """The one that runs. A plugin is loaded by Debian's, which has only one core."""
+        if self.plugin and self.processor.count > 1:
+            return self.loading
+        return self.own if self.by_own and not self.plugin else self.qemu
+
     def load(self, job: Job) -> None:
         """As for every guest; decides by the job which QEMU runs it."""
         super().load(job)
@@ -196,7 +210,7 @@ class ExactLab(GuestLab):
             return qemu.locked(self.lock) or self.own.said()
         if self.qemu.folder is None or not (self.engine_alone or self.plugin):
             return {}  # another lab
-        return (qemu.locked(self.lock) or self.own.said()) | {"ran_by": self.qemu.said()}
+        return (qemu.locked(self.lock) or self.own.said()) | {"ran_by": self.running.said()}
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -341,11 +355,12 @@ class ExactLab(GuestLab):
 
     def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
         command = self._command(place)
-        if self.by_own and not self.plugin:  # a static program, which loads no plugin
-            return Machine(self.own, command, place, None, incoming)
+        command += ["-plugin", plugin] if plugin else []
+        if self.running is not self.qemu:
+            return Machine(self.running, command, place, None, incoming)
         gate = place / "gate.so"
         gate.symlink_to(self.files["gate"])  # it stays in the cache: the place may be where nothing can be executed
-        return Machine(self.qemu, command + (["-plugin", plugin] if plugin else []), place, gate, incoming)
+        return Machine(self.qemu, command, place, gate, incoming)
 
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""

@@ -24,6 +24,7 @@ from reprofs.guest.tree import LINKS, Folder
 
 ELSEWHERE = ("/proc", "/sys", "/dev")  # what the lab has of its own
 MOST_BYTES = 3 << 30  # of files in a tree: a memory module of the guest holds it
+SHARED = 0o1777  # the mode of /tmp
 HWCAPS = re.compile(r"/glibc-hwcaps/x86-64-v[0-9]+")
 NEWEST_HWCAPS = "/glibc-hwcaps/x86-64-v2"  # that the lab's processor has
 MIB = 1 << 20
@@ -108,7 +109,8 @@ class Found(Tree):
             if stat.S_ISDIR(state.st_mode):
                 at = here
                 if self._new(here):
-                    self.folder.folder(f"root{here}", 0o755)  # whatever a umask made here
+                    shared = stat.S_IMODE(state.st_mode) == SHARED
+                    self.folder.folder(f"root{here}", SHARED if shared else 0o755)  # whatever a umask made here
             elif stat.S_ISLNK(state.st_mode) and links < LINKS:
                 target, links = str(Path(here).readlink()), links + 1
                 if self._new(here):
