@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import BIN, ROOT
 from reprofs import cli, files
 from reprofs.errors import UserError
 from reprofs.guest import carried, engine, image
@@ -515,14 +515,26 @@ def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(gu
 
 @pytest.mark.wide
 def test_a_program_that_does_nothing_pays_for_no_thread_of_the_kernel(guest, tmp_path, reprofs):
-    """Before the program begins, something of F2FS leaves 2.6 MB to write."""
+    """Before the program begins, something of F2FS leaves 2.6 MB to write, and something of ext4 writes 67 MB."""
     (tmp_path / "given").mkdir()
     for number in range(300):
         (tmp_path / f"given/{number}").write_bytes(b"x" * 20_000)
-    options = ["--filesystem", "f2fs,btrfs", "--warm", "--no-split", "--input", "given", "--output", "record.json"]
+    options = [
+        "--filesystem",
+        "f2fs,btrfs,ext4",
+        "--device",
+        "ssd-nvme-plp",
+        "--warm",
+        "--no-split",
+        "--input",
+        "given",
+        "--output",
+        "record.json",
+    ]
     done = reprofs("measure", *options, "--", "true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert all(row.numbers.sync_ns < 100_000 for row in read(tmp_path / "record.json").rows)
+    for row in read(tmp_path / "record.json").rows:
+        assert row.numbers.sync_ns < 100_000 and row.numbers.read_bytes == row.numbers.written_bytes == 0
 
 
 @pytest.mark.wide
@@ -539,14 +551,50 @@ def test_one_more_turn_in_a_thousand_is_found(guest, tmp_path, reprofs):
     assert pair.verdict == "slower" and 1.0005 < pair.ratio < 1.002
 
 
-def test_the_example_for_ci_is_a_workflow_with_known_options():
+def example_for_ci() -> dict:
+    """The job of the workflow in the document."""
     text = (ROOT / "docs/measure.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    job = yaml.safe_load(block)["jobs"]["measure"]
+    return yaml.safe_load(block)["jobs"]["measure"]
+
+
+def test_the_example_for_ci_is_a_workflow_with_known_options():
+    job = example_for_ci()
     runs = "\n".join([job["env"]["MEASURE"], *(step.get("run", "") for step in job["steps"])])
     known = {word for action in parser()._actions for word in getattr(action, "option_strings", [])}
     given = [line.split(" -- ")[0] for line in runs.splitlines() if "measure " in line or "$MEASURE" in line]
     assert len(given) == 3 and set(re.findall(r"--[a-z-]+", " ".join(given))) <= known
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("turns", "least", "code", "verdict"),
+    [
+        (5_000_000, "1%", 0, "equal"),
+        (5_100_000, "1%", 1, "slower"),
+        (5_005_000, "1%", 0, "within"),
+        (5_005_000, "0.05%", 1, "slower"),
+    ],
+)
+def test_the_example_for_ci_finds_what_is_slower(guest, tmp_path, turns, least, code, verdict):
+    """Its step with the measurements, as it stands in the document: a loop with 2 % and 0.1 % more turns."""
+    job = example_for_ci()
+    (step,) = [step["run"] for step in job["steps"] if "$MEASURE" in step.get("run", "")]
+    assert step.count("--fail-above 1%") == 1
+    for name, number in (("before", 5_000_000), ("after", turns)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Makefile").write_text("program: main.c\n\tgcc -O1 -static -o $@ $<\n")
+        loop = f"for (volatile long i = 0; i < {number}; i++) continue;"
+        (tmp_path / name / "main.c").write_text(f"int main(void) {{ {loop} return 0; }}\n")
+    measure = job["env"]["MEASURE"].replace("reprofs/.venv/bin/reprofs", f"{BIN}/reprofs")
+    environment = {**os.environ, "MEASURE": measure, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    step = step.replace("--fail-above 1%", f"--fail-above {least}")
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step], cwd=tmp_path, env=environment)
+    said = (tmp_path / "comment.md").read_text()
+    assert done.returncode == code and (tmp_path / "summary.md").read_text() == said
+    assert f"| {verdict} |" in said
+    (pair,) = compare.pairs(read(tmp_path / "base.json"), read(tmp_path / "now.json"), 0.0005)
+    assert 0.8 * (turns / 5e6 - 1) <= pair.ratio - 1 <= turns / 5e6 - 1
 
 
 @pytest.mark.wide

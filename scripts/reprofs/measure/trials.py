@@ -171,10 +171,11 @@ def row(record: Mapping[str, Any], trial: Trial, model: Processor, split: tuple[
 
 
 def _numbers(phase: Mapping[str, Any], model: Processor, split: tuple[int, int] | None) -> Numbers:
-    """What the samples of `engine whole-program` and the counters of the device say."""
-    times = {one["name"]: one["wall_ns"] for one in phase["samples"]}
-    counts = {one["name"]: one["items"] for one in phase["samples"]}
-    time_ns, device = times["program"] + times["sync"], phase["device"] or {}
+    """What the samples of `engine whole-program` say. The phase's own counters have what was before the program, too."""
+    samples = {one["name"]: one for one in phase["samples"]}
+    times = {name: one["wall_ns"] for name, one in samples.items()}
+    counts = {name: one["items"] for name, one in samples.items()}
+    time_ns, disks = times["program"] + times["sync"], bool(phase["device"])
     user_ns = min(round(split[0] * model.ns_per_instruction), times["busy"]) if split else None
     instructions = sum(split) if split else None  # while a core waits for a lock its time goes on without
     if model.count == 1:
@@ -187,9 +188,9 @@ def _numbers(phase: Mapping[str, Any], model: Processor, split: tuple[int, int] 
         idle_ns=max(time_ns * model.count - times["busy"], 0),
         sync_ns=times["sync"],
         instructions=instructions,
-        read_bytes=device.get("read_bytes"),
-        written_bytes=device.get("written_bytes"),
-        flushes=device.get("flushes"),
+        read_bytes=samples["read"]["bytes"] if disks else None,
+        written_bytes=samples["written"]["bytes"] if disks else None,
+        flushes=counts["flushes"] if disks else None,
         exit=counts["exit"],
         signal=counts["signal"],
         left=bool(counts["left"]),
