@@ -171,7 +171,7 @@ def row(record: Mapping[str, Any], trial: Trial, model: Processor, split: tuple[
 
 
 def _numbers(phase: Mapping[str, Any], model: Processor, split: tuple[int, int] | None) -> Numbers:
-    """What the samples of `engine whole-program` say. The phase's own counters have what was before the program, too."""
+    """What the samples of `engine whole-program` say. The counters of the phase have what was before it, too."""
     samples = {one["name"]: one for one in phase["samples"]}
     times = {name: one["wall_ns"] for name, one in samples.items()}
     counts = {name: one["items"] for name, one in samples.items()}
